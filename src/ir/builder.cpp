@@ -1,0 +1,118 @@
+#include "ir/builder.h"
+
+namespace snug {
+
+ValueId add_shared(Module& module, std::string name, Type type, Category category, Scope scope, Param param, int32_t layer) {
+  Value value;
+  value.name = std::move(name);
+  value.type = type;
+  value.category = category;
+  value.scope = scope;
+  value.layer = layer;
+  if (scope == Scope::persistent) value.param = std::make_shared<const Param>(std::move(param));
+  return module.add(std::move(value));
+}
+
+Builder::Builder(Module& module, std::string_view program) : module_(module), program_(module.program_index(program)) {
+  if (program_ < 0) {
+    program_ = static_cast<int32_t>(module_.programs.size());
+    module_.programs.push_back({std::string(program), {}});
+  }
+  for (const Op& op : this->program().ops) op_names_.insert(op.name);
+  for (const Value& value : module_.values) {
+    if (value.shared() || value.program == program_) value_names_.insert(value.name);
+  }
+}
+
+std::string Builder::unique(std::string name, std::unordered_set<std::string>& taken) {
+  if (taken.insert(name).second) return name;
+  for (int n = 2;; ++n) {
+    std::string candidate = fmt::format("{}.{}", name, n);
+    if (taken.insert(candidate).second) return candidate;
+  }
+}
+
+std::vector<ValueId> Builder::emit(const OpDef& def, std::string_view name, std::vector<ValueId> inputs, Attrs attrs) {
+  const bool takes_rest = !def.inputs.empty() && def.inputs.back().variadic();
+  if (!takes_rest) {
+    if (inputs.size() > def.inputs.size()) throw internal_error("{} '{}' takes {} inputs, not {}", def.kind, name, def.inputs.size(), inputs.size());
+    inputs.resize(def.inputs.size());
+  }
+  Op op;
+  op.def = &def;
+  op.name = unique(full_name(name), op_names_);
+  op.inputs = std::move(inputs);
+  op.attrs = std::move(attrs);
+  op.layer = layer_;
+  op.phase = phase_;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!op.inputs[i].valid() && !def.port_of_input(i).optional()) {
+      throw internal_error("{} '{}': input '{}' is missing", def.kind, op.name, def.port_of_input(i).name);
+    }
+  }
+  const auto types = input_types(module_, op);
+  const std::vector<Type> results = def.infer(OpView{def, op.name, op.layer, types, op.attrs});
+  for (size_t i = 0; i < results.size(); ++i) {
+    Value value;
+    value.name = unique(results.size() == 1 ? op.name : fmt::format("{}.{}", op.name, def.outputs.at(i).name), value_names_);
+    value.type = results[i];
+    value.layer = layer_;
+    value.program = program_;
+    op.outputs.push_back(module_.add(std::move(value)));
+  }
+  // An output that must be the next version of an input lies in its bytes from the beginning.
+  for (const Alias& alias : def.alias) {
+    if (!alias.must) continue;
+    Value& out = module_[op.outputs[static_cast<size_t>(alias.output)]];
+    const ValueId in = op.inputs[static_cast<size_t>(alias.input)];
+    if (!in.valid()) continue;
+    out.base = in;
+    out.category = module_[in].category;
+    out.space = module_[in].space;
+  }
+  program().ops.push_back(std::move(op));
+  return program().ops.back().outputs;
+}
+
+ValueId Builder::emit_into(const OpDef& def, std::string_view name, std::vector<ValueId> inputs, ValueId target, Attrs attrs) {
+  const ValueId out = emit(def, name, std::move(inputs), std::move(attrs)).at(0);
+  if (module_[out].type != module_[target].type) {
+    throw internal_error("{} '{}' makes {} but is to write {} {}", def.kind, name, module_[out].type.text(), module_[target].name, module_[target].type.text());
+  }
+  module_[out].base = target;
+  module_[out].category = module_[target].category;
+  module_[out].space = module_[target].space;
+  return out;
+}
+
+ValueId Builder::view(ValueId base, std::string_view name, Shape shape, int64_t offset) {
+  Value value;
+  value.name = unique(full_name(name), value_names_);
+  value.type = {module_[base].type.dtype, shape};
+  value.category = module_[base].category;
+  value.space = module_[base].space;
+  value.layer = layer_;
+  value.program = program_;
+  value.base = base;
+  value.view_offset = offset;
+  return module_.add(std::move(value));
+}
+
+Builder::LayerScope::LayerScope(Builder& b, int32_t layer, std::string prefix) : builder_(b), layer_(b.layer_), prefix_(b.prefix_) {
+  b.layer_ = layer;
+  b.prefix_ = b.full_name(prefix);
+}
+
+Builder::LayerScope::~LayerScope() {
+  builder_.layer_ = layer_;
+  builder_.prefix_ = prefix_;
+}
+
+GradContext::GradContext(Builder& builder, const Op& op, std::vector<ValueId> output_grads, std::vector<bool> wanted)
+    : builder_(builder), op_(op), output_grads_(std::move(output_grads)), wanted_(std::move(wanted)), input_grads_(op.inputs.size()), replacements_(op.outputs.size()) {}
+
+std::vector<ValueId> GradContext::emit(const OpDef& def, std::vector<ValueId> inputs, Attrs attrs, std::string_view suffix) {
+  return builder_.emit(def, op_.name + "." + std::string(suffix), std::move(inputs), std::move(attrs));
+}
+
+}  // namespace snug

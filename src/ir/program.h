@@ -1,0 +1,76 @@
+// Programs. A Module holds the named programs of one rank over one table of values: shared values (parameters, state,
+// the batch, gradients) are seen by all of them at the same offsets, locals belong to one. A step runs the programs in
+// the order of Module::step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/attrs.h"
+#include "ir/value.h"
+
+namespace snug {
+
+struct OpDef;
+
+// graph: values only. step: in-place granted, workspaces made, lanes and lifetimes known. placed: offsets known.
+enum class Level : uint8_t { graph, step, placed };
+std::string_view name_of(Level level);
+
+enum class Phase : uint8_t { forward, backward, update };
+std::string_view name_of(Phase phase);
+
+struct Op {
+  const OpDef* def = nullptr;
+  std::string name;              // stable: survives every pass; clones keep it in `clone_of`
+  std::vector<ValueId> inputs;   // by the OpDef's ports; an absent optional one is ValueId{}
+  std::vector<ValueId> outputs;
+  Attrs attrs;
+  int32_t layer = kNoLayer;
+  Phase phase = Phase::forward;
+  std::string lane = "compute";
+  ValueId predicate;               // i32 scalar: the op is skipped when it is 0
+  ValueId workspace;               // step level: scratch of the size that the OpDef's cost asked for
+  std::vector<std::string> after;  // names of earlier ops it waits for beyond its data
+  std::string clone_of;            // recompute: the op that this one repeats
+};
+
+struct Program {
+  std::string name;
+  std::vector<Op> ops;
+};
+
+// `times` runs of the programs in order: repeat 3 { micro_next }.
+struct Repeat {
+  int64_t times = 1;
+  std::vector<std::string> programs;
+  friend bool operator==(const Repeat&, const Repeat&) = default;
+};
+
+struct Module {
+  std::string name;
+  Level level = Level::graph;
+  std::vector<Value> values;
+  std::vector<Program> programs;
+  std::vector<Repeat> step;
+  int64_t arena_bytes[kSpaces] = {};  // placed level
+
+  Value& operator[](ValueId id) { return values[static_cast<size_t>(id.index)]; }
+  const Value& operator[](ValueId id) const { return values[static_cast<size_t>(id.index)]; }
+
+  ValueId add(Value value);
+  int32_t program_index(std::string_view name) const;  // -1 when there is none
+  Program& program(std::string_view name);             // throws an internal error when there is none
+  const Program& program(std::string_view name) const;
+
+  ValueId find_shared(std::string_view name) const;  // none when there is none
+  ValueId root(ValueId id) const;                    // the value that owns the bytes
+};
+
+// `n` instances of `body` one after another in a new program: every local v becomes v@0, v@1, ... and every op name
+// likewise; shared values stay shared. This is how a pipeline makes micro-batches overlap.
+Program unroll(Module& module, const Program& body, int64_t n, std::string name);
+
+}  // namespace snug

@@ -1,0 +1,106 @@
+// A value: a typed array in a program, whose memory it is, how long it lives and where its bytes lie.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/type.h"
+
+namespace snug {
+
+// Index into Module::values. A default-made id is "none": an optional input that is absent.
+struct ValueId {
+  int32_t index = -1;
+  constexpr bool valid() const { return index >= 0; }
+  friend auto operator<=>(ValueId, ValueId) = default;
+};
+
+// Whose memory it is: the rows of every account of bytes.
+enum class Category : uint8_t {
+  params, master, grads, optimizer, activations, recompute, buffers, workspace, comm, staging, inputs
+};
+constexpr int kCategories = 11;
+std::string_view name_of(Category category);
+std::optional<Category> parse_category(std::string_view name);
+
+// Where bytes live. Each space is one arena with its own alignment.
+enum class Space : uint8_t { device, host, disk };
+constexpr int kSpaces = 3;
+std::string_view name_of(Space space);
+std::optional<Space> parse_space(std::string_view name);
+constexpr int64_t alignment_of(Space space) { return space == Space::disk ? 4096 : 256; }
+
+// How long a value exists. local: inside one run of one program. step: carried between the programs of one step
+// (gradients, the loss, the batch). persistent: from step to step (parameters, optimizer state).
+enum class Scope : uint8_t { local, step, persistent };
+std::string_view name_of(Scope scope);
+
+enum class Role : uint8_t { none, matrix, embedding, head, position, norm, bias };
+std::string_view name_of(Role role);
+std::optional<Role> parse_role(std::string_view name);
+
+struct Init {
+  enum class Kind : uint8_t { zeros, constant, normal } kind = Kind::zeros;
+  double value = 0;  // the constant, or the standard deviation
+  friend bool operator==(const Init&, const Init&) = default;
+};
+
+// A checkpoint tensor is a dense view of a parameter: packed QKV is three parts, a plain weight is one.
+struct CheckpointPart {
+  std::string name;
+  Shape shape;
+  int64_t offset = 0;  // elements from the parameter's first
+  friend bool operator==(const CheckpointPart&, const CheckpointPart&) = default;
+};
+
+// What is known of a parameter (or of other persistent state) beyond its type.
+struct Param {
+  Role role = Role::none;
+  Init init;
+  int64_t heads = 0;      // > 0: rows come in this many heads
+  bool trainable = true;
+  std::vector<CheckpointPart> checkpoint;  // empty: not part of the saved model
+  friend bool operator==(const Param&, const Param&) = default;
+};
+
+// First and last op (index in its program) during which the bytes must be kept. first == -1: from before the start.
+struct Lifetime {
+  int32_t first = -1;
+  int32_t last = -1;
+  bool overlaps(const Lifetime& o) const { return first <= o.last && o.first <= last; }
+  friend bool operator==(const Lifetime&, const Lifetime&) = default;
+};
+
+constexpr int kNoLayer = -1;
+
+struct Value {
+  std::string name;  // unique among its program's locals and the shared values
+  Type type;
+  Category category = Category::activations;
+  Space space = Space::device;
+  Scope scope = Scope::local;
+  int32_t program = -1;  // whose local it is; -1 when shared
+  int32_t layer = kNoLayer;
+  Shape padded;  // the storage's shape where it is larger than the logical one; rank 0 means "the same"
+
+  // A value with a base has no bytes of its own. If no op makes it, it is a view that reads base's bytes; if an op
+  // makes it, that op writes into base's bytes: in place, or as the next version of a shared value.
+  ValueId base;
+  int64_t view_offset = 0;  // elements from base's first
+
+  std::shared_ptr<const Param> param;  // parameters and other initialised state
+
+  std::optional<Lifetime> live;   // step level and below; locals that own bytes
+  std::optional<int64_t> offset;  // placed level: bytes from the start of the space's arena; values that own bytes
+
+  bool owns_bytes() const { return !base.valid(); }
+  bool shared() const { return scope != Scope::local; }
+  int64_t storage_bytes() const;  // of a value that owns bytes: padding included
+};
+
+}  // namespace snug

@@ -1,0 +1,23 @@
+// Runs every check of an op from its samples:
+//   values      the kernels against the op's own plain reference in double
+//   gradients   the reference backward against finite differences of the reference forward, in double
+//   determinism the same bits from two runs
+//   guards      canaries around every buffer, every output byte written, scratch no larger than declared
+//   in place    every granted alias and accumulator gives the same bits as a fresh output
+//
+//   TEST(RmsNorm, Checks) { check_op(rms_norm_def); }
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "ir/op_def.h"
+
+namespace snug {
+
+void check_op(const OpDef& def);
+
+// The kinds that check_op(def) runs: the op itself and the backward ops that its samples reach.
+std::set<std::string> kinds_reached(const OpDef& def);
+
+}  // namespace snug
