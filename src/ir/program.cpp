@@ -1,6 +1,8 @@
 #include "ir/program.h"
 
-#include <map>
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
 
 #include "base/error.h"
 
@@ -57,32 +59,70 @@ ValueId Module::root(ValueId id) const {
   return id;
 }
 
-Program unroll(Module& module, const Program& body, int64_t n, std::string name) {
+Program clone(Module& module, const Program& body, std::string name, const std::string& suffix) {
   Program out{std::move(name), {}};
   const auto program = static_cast<int32_t>(module.programs.size());
-  for (int64_t m = 0; m < n; ++m) {
-    std::map<ValueId, ValueId> renamed;
-    auto instance = [&](auto&& self, ValueId id) -> ValueId {
-      if (!id.valid() || module[id].shared()) return id;
-      if (auto found = renamed.find(id); found != renamed.end()) return found->second;
-      Value copy = module[id];
-      copy.name = fmt::format("{}@{}", copy.name, m);
-      copy.program = program;
-      copy.base = self(self, copy.base);
-      return renamed[id] = module.add(std::move(copy));
-    };
-    for (const Op& op : body.ops) {
-      Op copy = op;
-      copy.name = fmt::format("{}@{}", op.name, m);
-      for (ValueId& id : copy.inputs) id = instance(instance, id);
-      for (ValueId& id : copy.outputs) id = instance(instance, id);
-      copy.predicate = instance(instance, copy.predicate);
-      copy.workspace = instance(instance, copy.workspace);
-      for (std::string& other : copy.after) other = fmt::format("{}@{}", other, m);
-      out.ops.push_back(std::move(copy));
-    }
+  std::unordered_map<int32_t, ValueId> renamed;
+  auto instance = [&](auto&& self, ValueId id) -> ValueId {
+    if (!id.valid() || module[id].shared()) return id;
+    if (auto found = renamed.find(id.index); found != renamed.end()) return found->second;
+    Value copy = module[id];
+    copy.name += suffix;
+    copy.program = program;
+    copy.base = self(self, copy.base);
+    return renamed[id.index] = module.add(std::move(copy));
+  };
+  for (const Op& op : body.ops) {
+    Op copy = op;
+    copy.name += suffix;
+    for (ValueId& id : copy.inputs) id = instance(instance, id);
+    for (ValueId& id : copy.outputs) id = instance(instance, id);
+    copy.predicate = instance(instance, copy.predicate);
+    copy.workspace = instance(instance, copy.workspace);
+    for (std::string& other : copy.after) other += suffix;
+    out.ops.push_back(std::move(copy));
   }
   return out;
+}
+
+Program unroll(Module& module, const Program& body, int64_t n, std::string name) {
+  Program out{std::move(name), {}};
+  for (int64_t m = 0; m < n; ++m) {
+    Program instance = clone(module, body, out.name, fmt::format("@{}", m));
+    std::move(instance.ops.begin(), instance.ops.end(), std::back_inserter(out.ops));
+  }
+  return out;
+}
+
+void sweep_values(Module& module) {
+  std::vector<bool> used(module.values.size());
+  auto use = [&](ValueId id) {
+    for (; id.valid() && !used[static_cast<size_t>(id.index)]; id = module[id].base) used[static_cast<size_t>(id.index)] = true;
+  };
+  auto each_id = [&](auto&& fn) {
+    for (Program& program : module.programs) {
+      for (Op& op : program.ops) {
+        for (ValueId& id : op.inputs) fn(id);
+        for (ValueId& id : op.outputs) fn(id);
+        fn(op.predicate);
+        fn(op.workspace);
+      }
+    }
+  };
+  each_id([&](ValueId& id) { use(id); });
+  std::vector<Value> kept;
+  std::vector<ValueId> moved(module.values.size());
+  for (size_t i = 0; i < module.values.size(); ++i) {
+    if (!used[i] && !module.values[i].shared()) continue;
+    moved[i] = {static_cast<int32_t>(kept.size())};
+    kept.push_back(std::move(module.values[i]));
+  }
+  auto follow = [&](ValueId& id) {
+    if (id.valid()) id = moved[static_cast<size_t>(id.index)];
+  };
+  each_id(follow);
+  for (Value& value : kept) follow(value.base);
+  module.values = std::move(kept);
 }
 
 }  // namespace snug

@@ -69,8 +69,15 @@ struct Module {
   ValueId root(ValueId id) const;                    // the value that owns the bytes
 };
 
+// A copy of `body` as a new program of that name: locals become new values, shared values stay shared. `suffix` is added
+// to the names of values and ops. The caller appends the result to module.programs.
+Program clone(Module& module, const Program& body, std::string name, const std::string& suffix = "");
+
 // `n` instances of `body` one after another in a new program: every local v becomes v@0, v@1, ... and every op name
 // likewise; shared values stay shared. This is how a pipeline makes micro-batches overlap.
 Program unroll(Module& module, const Program& body, int64_t n, std::string name);
+
+// Drops the values that nothing refers to. Ids change.
+void sweep_values(Module& module);
 
 }  // namespace snug

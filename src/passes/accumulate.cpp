@@ -1,0 +1,37 @@
+// Micro-batches into one step: the first overwrites, the rest add.
+#include "passes/passes.h"
+
+namespace snug {
+namespace {
+
+// Turns the first write of each carried value into a sum with what it held before.
+void add_to_carried_values(const Module& module, Program& program) {
+  std::vector<bool> written(module.values.size());
+  for (Op& op : program.ops) {
+    for (size_t o = 0; o < op.outputs.size(); ++o) {
+      if (module[op.outputs[o]].owns_bytes()) continue;
+      const ValueId target = module.root(op.outputs[o]);
+      if (module[target].scope != Scope::step || written[static_cast<size_t>(target.index)]) continue;
+      written[static_cast<size_t>(target.index)] = true;
+      const int port = op.def->accumulator_of(static_cast<int>(o));
+      if (port < 0) {
+        throw internal_error("{} '{}' cannot add to {}: its output '{}' has no accumulator", op.def->kind, op.name,
+                             module[target].name, op.def->outputs[o].name);
+      }
+      op.inputs[static_cast<size_t>(port)] = target;
+    }
+  }
+}
+
+}  // namespace
+
+void accumulate(Module& module, int64_t micro_batches) {
+  module.step.push_back({1, {"micro_first"}});
+  if (micro_batches <= 1) return;
+  Program next = clone(module, module.program("micro_first"), "micro_next");
+  add_to_carried_values(module, next);
+  module.programs.push_back(std::move(next));
+  module.step.push_back({micro_batches - 1, {"micro_next"}});
+}
+
+}  // namespace snug

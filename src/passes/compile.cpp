@@ -1,0 +1,34 @@
+// The whole compile, in order. Each line says why it stands where it stands.
+#include "passes/passes.h"
+
+namespace snug {
+
+Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
+  Module module{.name = std::move(name)};
+
+  // The pass that learns and the one that only looks share parameters and inputs; only the first drops out.
+  const Forward learning = forward(module, "micro_first", /*training=*/true);
+  const Forward looking = forward(module, "eval", /*training=*/false);
+  bind_loss(module, "eval", looking.loss);
+
+  // Backward first: every later pass wants to see what is kept for it.
+  autodiff(module, "micro_first", learning);
+
+  // A loss whose backward op computes it anyway leaves its forward op without readers; drop it before it is copied.
+  eliminate_dead(module);
+
+  // Micro-batches copy the finished pass, so that the copy differs in nothing but the accumulating writes.
+  accumulate(module, recipe.accum);
+
+  // The update reads gradients that all micro-batches have written.
+  optimizer(module, recipe);
+
+  // In-place only after the last pass that adds readers: granting it is a statement about all of them.
+  in_place(module);
+
+  // Lifetimes last: they are facts about the final order.
+  schedule(module, recipe.backend);
+  return module;
+}
+
+}  // namespace snug

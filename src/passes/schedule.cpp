@@ -1,0 +1,26 @@
+// Gives every op its scratch and every value its lifetime. Ops run in the order in which they stand.
+#include "ir/lifetime.h"
+#include "ir/op_def.h"
+#include "passes/passes.h"
+
+namespace snug {
+
+void schedule(Module& module, Backend backend) {
+  for (size_t p = 0; p < module.programs.size(); ++p) {
+    for (Op& op : module.programs[p].ops) {
+      const int64_t bytes = cost_of(module, op, backend).workspace;
+      if (bytes == 0) continue;
+      Value scratch;
+      scratch.name = op.name + ".scratch";
+      scratch.type = {Dtype::u8, {bytes}};
+      scratch.category = Category::workspace;
+      scratch.program = static_cast<int32_t>(p);
+      scratch.layer = op.layer;
+      op.workspace = module.add(std::move(scratch));
+    }
+  }
+  compute_lifetimes(module);
+  module.level = Level::step;
+}
+
+}  // namespace snug
