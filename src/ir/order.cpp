@@ -1,0 +1,205 @@
+#include "ir/order.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace snug {
+namespace {
+
+constexpr int32_t kNobody = -1;
+
+// Who last touched which bytes of one storage: segments in order of offset, split where accesses
+// begin and end.
+class Touched {
+ public:
+  // Tells `wait` whom an access must wait for, then records it. `lanes` sizes the table of readers.
+  template <typename Wait>
+  void access(const Extent& bytes, int32_t op, int32_t lane, bool writes, size_t lanes,
+              Wait&& wait) {
+    if (segments_.empty()) segments_.push_back({0, INT64_MAX, kNobody, {}});
+    split(bytes.begin);
+    split(bytes.end);
+    for (size_t i = find(bytes.begin); i < segments_.size() && segments_[i].begin < bytes.end;
+         ++i) {
+      Segment& s = segments_[i];
+      wait(s.writer);
+      if (writes) {
+        for (int32_t reader : s.last_reader) wait(reader);
+        s.writer = op;
+        s.last_reader.clear();
+      } else {
+        s.last_reader.resize(lanes, kNobody);
+        s.last_reader[static_cast<size_t>(lane)] = op;
+      }
+    }
+  }
+
+ private:
+  struct Segment {
+    int64_t begin, end;
+    int32_t writer;
+    std::vector<int32_t> last_reader;  // by lane, since the last write; empty: nobody
+  };
+
+  // The segment that holds byte `at`.
+  size_t find(int64_t at) const {
+    auto after = std::upper_bound(segments_.begin(), segments_.end(), at,
+                                  [](int64_t b, const Segment& s) { return b < s.begin; });
+    return static_cast<size_t>(after - segments_.begin()) - 1;
+  }
+
+  void split(int64_t at) {
+    const size_t i = find(at);
+    if (segments_[i].begin == at) return;
+    Segment upper = segments_[i];
+    upper.begin = at;
+    segments_[i].end = at;
+    segments_.insert(segments_.begin() + static_cast<ptrdiff_t>(i) + 1, std::move(upper));
+  }
+
+  std::vector<Segment> segments_;
+};
+
+std::string_view wrong_base(const Value& value, int32_t values) {
+  if (value.base.index >= values) return "its base is no value of the module";
+  if (value.view_offset < 0) return "it begins before its base";
+  return "its bases form a circle";
+}
+
+// Resolves the `after` names of a program; the table is made only when some op has any.
+class OpsByName {
+ public:
+  explicit OpsByName(const Program& program) : program_(program) {}
+
+  int32_t earlier(const std::string& name, int32_t before) {
+    if (index_.empty()) {
+      for (const Op& op : program_.ops)
+        index_.emplace(op.name, static_cast<int32_t>(index_.size()));
+    }
+    const auto found = index_.find(name);
+    if (found == index_.end() || found->second >= before) {
+      throw internal_error("program '{}', op '{}': waits for '{}', which is no earlier op",
+                           program_.name, program_.ops[static_cast<size_t>(before)].name, name);
+    }
+    return found->second;
+  }
+
+ private:
+  const Program& program_;
+  std::unordered_map<std::string_view, int32_t> index_;
+};
+
+}  // namespace
+
+std::vector<Extent> extents_of(const Module& module) {
+  const auto n = static_cast<int32_t>(module.values.size());
+  std::vector<Extent> extents(module.values.size());
+  std::vector<int32_t> chain;
+  for (int32_t i = 0; i < n; ++i) {
+    // Walks up to a value that owns its bytes or is known already, then back down.
+    chain.clear();
+    for (int32_t at = i; !extents[static_cast<size_t>(at)].root.valid();) {
+      const Value& value = module.values[static_cast<size_t>(at)];
+      if (value.base.index >= n || value.view_offset < 0 || std::cmp_greater(chain.size(), n)) {
+        throw internal_error("value '{}': {}", value.name, wrong_base(value, n));
+      }
+      chain.push_back(at);
+      if (value.owns_bytes()) break;
+      at = value.base.index;
+    }
+    for (; !chain.empty(); chain.pop_back()) {
+      const Value& value = module.values[static_cast<size_t>(chain.back())];
+      Extent& extent = extents[static_cast<size_t>(chain.back())];
+      extent.root = {chain.back()};
+      if (!value.owns_bytes()) {
+        const Extent& base = extents[static_cast<size_t>(value.base.index)];
+        extent.root = base.root;
+        extent.begin = checked_add(
+            base.begin,
+            checked_mul(value.view_offset, size_of(module[value.base].type.dtype), value.name),
+            value.name);
+      }
+      extent.end = checked_add(extent.begin, value.storage_bytes(), value.name);
+    }
+  }
+  return extents;
+}
+
+Order::Order(const Module& module, const Program& program, std::span<const Extent> extents) {
+  assign_lanes(program);
+  const size_t n = program.ops.size();
+  const size_t L = lane_names_.size();
+  waits_.resize(n);
+  clocks_.assign(n * L, kNobody);
+  std::vector<Touched> touched(L > 1 ? module.values.size() : 0);
+  OpsByName names(program);
+  std::vector<int32_t> last_on_lane(L);
+  for (size_t i = 0; i < n; ++i) {
+    const Op& op = program.ops[i];
+    const auto at = static_cast<int32_t>(i);
+    std::fill(last_on_lane.begin(), last_on_lane.end(), kNobody);
+    auto wait = [&](int32_t other) {
+      if (other == kNobody || other == at) return;
+      int32_t& last = last_on_lane[static_cast<size_t>(lane_of(other))];
+      last = std::max(last, other);
+    };
+    for (const std::string& name : op.after) wait(names.earlier(name, at));
+    if (L > 1) {
+      for_each_access(op, [&](ValueId id, bool writes) {
+        const Extent& bytes = extents[static_cast<size_t>(id.index)];
+        touched[static_cast<size_t>(bytes.root.index)].access(bytes, at, lane_of(at), writes, L,
+                                                              wait);
+      });
+    }
+    add_waits(at, last_on_lane);
+  }
+}
+
+int32_t Order::lane_index(std::string_view name) const {
+  const auto found = std::find(lane_names_.begin(), lane_names_.end(), name);
+  return found == lane_names_.end() ? -1 : static_cast<int32_t>(found - lane_names_.begin());
+}
+
+void Order::assign_lanes(const Program& program) {
+  lane_of_.reserve(program.ops.size());
+  for (const Op& op : program.ops) {
+    int32_t lane = lane_index(op.lane);
+    if (lane < 0) {
+      lane = lanes();
+      lane_names_.emplace_back(op.lane);
+      by_lane_.emplace_back();
+    }
+    by_lane_[static_cast<size_t>(lane)].push_back(static_cast<int32_t>(lane_of_.size()));
+    lane_of_.push_back(lane);
+  }
+}
+
+void Order::add_waits(int32_t op, std::span<const int32_t> last_on_lane) {
+  const size_t L = lane_names_.size();
+  const auto mine = static_cast<size_t>(lane_of(op));
+  auto clock_of = [&](int32_t i) {
+    return std::span(clocks_).subspan(static_cast<size_t>(i) * L, L);
+  };
+  const std::span<int32_t> clock = clock_of(op);
+  const std::span<const int32_t> lane = by_lane_[mine];
+  const auto place = std::lower_bound(lane.begin(), lane.end(), op);
+  if (place != lane.begin()) std::ranges::copy(clock_of(*(place - 1)), clock.begin());
+
+  std::vector<int32_t>& waits = waits_[static_cast<size_t>(op)];
+  for (size_t l = 0; l < L; ++l) {
+    if (l != mine && last_on_lane[l] > clock[l]) waits.push_back(last_on_lane[l]);
+  }
+  std::erase_if(waits, [&](int32_t a) {
+    return std::ranges::any_of(last_on_lane,
+                               [&](int32_t b) { return b != kNobody && b != a && before(a, b); });
+  });
+  for (int32_t other : waits) {
+    for (size_t l = 0; l < L; ++l) clock[l] = std::max(clock[l], clock_of(other)[l]);
+  }
+  clock[mine] = op;
+}
+
+}  // namespace snug
