@@ -1,0 +1,69 @@
+# The rules behind check_layers.sh: reads the table first, then every source file line by line.
+
+function read_table(    line, name) {
+  while ((getline line < table) > 0) {
+    sub(/#.*/, "", line)
+    if (line !~ /:/) continue
+    name = line; sub(/:.*/, "", name); gsub(/[ \t]/, "", name)
+    sub(/^[^:]*:[ \t]*/, "", line); sub(/[ \t]+$/, "", line)
+    may[name] = line
+  }
+  close(table)
+}
+
+# Is `path` the entry itself or inside it?
+function inside(path, entry) { return entry == "*" || path == entry || index(path, entry "/") == 1 }
+
+function inside_any(path, entries,    list, n, i) {
+  n = split(entries, list, /[ \t]+/)
+  for (i = 1; i <= n; ++i) if (inside(path, list[i])) return 1
+  return 0
+}
+
+# The table's line for a folder: its own, else its parent's `a/*`, else the parent's.
+function rule_of(folder,    parent) {
+  for (; folder != ""; folder = parent) {
+    if (folder in may) return folder
+    parent = folder
+    if (!sub(/\/[^\/]*$/, "", parent)) parent = ""
+    if (parent != "" && (parent "/*") in may) return parent "/*"
+  }
+  return ""
+}
+
+function complain(what) { print FILENAME ":" FNR ": " what; ++violations }
+
+BEGIN { read_table() }
+
+FNR == 1 {
+  ++files
+  path = FILENAME; sub(/^src\//, "", path)
+  folder = path; sub(/\/[^\/]*$/, "", folder)
+  rule = rule_of(folder)
+  is_test = path ~ /_test\.cpp$/ || path ~ /(^|\/)testing\//
+  may_allocate = is_test || inside_any(path, may["!allocates"])
+  if (rule == "") complain("folder " folder " has no line in tools/layers.txt; add one that says what it may use")
+}
+
+is_test { next }
+
+/^[ \t]*#[ \t]*include[ \t]*"/ {
+  include = $0; sub(/^[^"]*"/, "", include); sub(/".*/, "", include)
+  if (include !~ /\// || include ~ /^\.\.?\//)
+    complain("\"" include "\" must be named from src/, for example \"" folder "/" include "\"")
+  else if (inside_any(include, may["!test-only"]))
+    complain("\"" include "\" is for tests only")
+  else if (rule != "" && !inside(include, folder) && !inside_any(include, may[rule]))
+    complain(folder " may not include \"" include "\"; it may use: " (may[rule] == "" ? "nothing but itself" : may[rule]))
+}
+
+!may_allocate {
+  code = $0; sub(/\/\/.*/, "", code)
+  if (match(code, /(^|[^A-Za-z0-9_.>])(mmap|malloc|calloc|realloc|posix_memalign|aligned_alloc|memalign)[ \t]*\(/))
+    complain("allocates by hand (" substr(code, RSTART, RLENGTH - 1) "); memory is allocated only in " may["!allocates"])
+}
+
+END {
+  if (violations) { print violations " violation" (violations > 1 ? "s" : "") " of tools/layers.txt"; exit 1 }
+  print "layers: " files " files keep to tools/layers.txt"
+}

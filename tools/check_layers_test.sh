@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# A check that cannot fail checks nothing: breaks every rule of check_layers.sh once, in a tree of its own.
+set -euo pipefail
+
+tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+
+# expect WORDS FILE LINE: FILE holding LINE must be refused with WORDS; without WORDS, accepted.
+expect() {
+  rm -rf "${tree:?}/src" "${tree:?}/cli"
+  mkdir -p "$tree/cli" "$tree/$(dirname "$2")"
+  printf '// line 1\n%s\n' "$3" > "$tree/$2"
+  local said status=0
+  said=$("$tools/check_layers.sh" "$tree" 2>&1) || status=$?
+  if [[ -z $1 && $status != 0 ]] || [[ -n $1 && ($status == 0 || $said != *"$1"*) ]]; then
+    printf 'FAILED: %s with %s\n  expected: %s\n  said: %s\n' "$2" "$3" "${1:-nothing}" "$said"
+    exit 1
+  fi
+}
+
+expect ''                              src/ir/a.cpp          '#include "base/error.h"'
+expect ''                              src/ops/norm/a.cpp    '#include "ops/random.h"'
+expect ''                              src/ops/registry.cpp  '#include "ops/norm/rms_norm.h"'
+expect ''                              src/ir/a_test.cpp     '#include "ops/testing/op_check.h"'
+expect ''                              src/hal/cpu/a.cpp     'void* p = mmap(nullptr, n);'
+expect ''                              src/ir/a.cpp          'x.malloc(3);  // a method; malloc(3) in a comment'
+expect 'src/ir/a.cpp:2: ir may not'    src/ir/a.cpp          '#include "ops/registry.h"'
+expect 'it may use: base hal'          src/hal/cpu/a.cpp     '#include "ir/program.h"'
+expect 'ops/norm may not'              src/ops/norm/a.cpp    '#include "ops/linear/linear.h"'
+expect 'base may not'                  src/base/a.h          '  #  include "ir/type.h"'
+expect 'for tests only'                src/ops/norm/a.cpp    '#include "ops/testing/op_check.h"'
+expect 'must be named from src/'       src/ir/a.cpp          '#include "type.h"'
+expect 'must be named from src/'       src/ir/a.cpp          '#include "../base/error.h"'
+expect 'has no line'                   src/novel/a.cpp       'int x;'
+expect 'allocates by hand'             src/runtime/a.cpp     'float* p = (float*)malloc(4);'
+expect 'allocates by hand'             src/ops/norm/a.cpp    'void* p = std::aligned_alloc(64, n);'
+echo "check_layers: every rule refuses what it should"
