@@ -16,7 +16,10 @@ namespace snug {
 
 class AttrValue : public std::variant<bool, int64_t, double, std::string> {
  public:
-  using variant::variant;
+  AttrValue() = default;
+  AttrValue(bool v) : variant(v) {}  // NOLINT: implicit on purpose, as all below
+  AttrValue(double v) : variant(v) {}  // NOLINT
+  AttrValue(std::string s) : variant(std::move(s)) {}  // NOLINT
   template <std::integral T>
     requires(!std::same_as<T, bool>)
   AttrValue(T v) : variant(static_cast<int64_t>(v)) {}  // NOLINT: implicit on purpose
