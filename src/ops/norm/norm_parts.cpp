@@ -1,0 +1,42 @@
+#include "ops/norm/norm_parts.h"
+
+namespace snug::ops {
+namespace {
+
+void require_like(const OpView& op, size_t port, const Type& want) {
+  op.require(op.in(port) == want, "{} {} does not match x {}: it must be {}",
+             op.def.inputs[port].name, op.in(port).text(), op.in(0).text(), want.text());
+}
+
+Type row_vector(const OpView& op) {
+  op.require(op.shape(0).rank() >= 1, "x {} has no axis to normalise", op.in(0).text());
+  return {op.in(0).dtype, {op.shape(0).back()}};
+}
+
+}  // namespace
+
+std::vector<Type> infer_norm(const OpView& op) {
+  const Type param = row_vector(op);
+  for (size_t i = 1; i < op.size(); ++i) {
+    require_like(op, i, op.def.inputs[i].name == "delta" ? op.in(0) : param);
+  }
+  std::vector<Type> types;
+  for (const Port& port : op.def.outputs) {
+    types.push_back(port.aux() ? Type{Dtype::f32, {op.shape(0).rows()}} : op.in(0));
+  }
+  return types;
+}
+
+std::vector<Type> infer_norm_grad(const OpView& op) {
+  std::vector<Type> types(op.def.outputs.size(), row_vector(op));
+  types[0] = op.in(0);
+  require_like(op, 1, types[1]);
+  require_like(op, static_cast<size_t>(op.def.input_port("dy")), types[0]);
+  for (const Accumulate& a : op.def.accumulate) {
+    const auto port = static_cast<size_t>(a.input);
+    if (op.has(port)) require_like(op, port, types[static_cast<size_t>(a.output)]);
+  }
+  return types;
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,60 @@
+// What the facts of all norms share. A norm is (x, weight, ...) -> (y, statistics...); its residual
+// form is (x, delta, weight, ...) -> (h, y, statistics...); both have one backward op,
+// (x, weight, statistics..., dy, [dx_sum], [dweight_sum], ...) -> (dx, dweight, ...).
+#pragma once
+
+#include "ir/builder.h"
+
+namespace snug::ops {
+
+// Where the residual form's ports differ from the plain form's.
+template <bool kResidual>
+struct NormPorts {
+  static constexpr size_t x = 0, delta = 1, weight = kResidual ? 2 : 1;
+  static constexpr size_t h = 0, y = kResidual ? 1 : 0;
+};
+
+std::vector<Type> infer_norm(const OpView& op);
+std::vector<Type> infer_norm_grad(const OpView& op);
+
+// One dx serves x and delta alike; what flows into h rides along as dx_sum, so that no add is
+// emitted.
+template <bool kResidual>
+void grad_norm(GradContext& g, const OpDef& grad_def, size_t statistics) {
+  using P = NormPorts<kResidual>;
+  const auto set_dx = [&](ValueId dx) {
+    g.set(P::x, dx);
+    if (kResidual) g.set(P::delta, dx);
+  };
+  const ValueId dh = kResidual ? g.dout(P::h) : ValueId{};
+  if (!g.dout(P::y).valid()) return set_dx(dh);
+
+  std::vector<ValueId> inputs{kResidual ? g.out(P::h) : g.in(P::x), g.in(P::weight)};
+  for (size_t i = 1; i <= statistics; ++i) inputs.push_back(g.out(P::y + i));
+  inputs.insert(inputs.end(), {g.dout(P::y), dh});
+  const auto d = g.emit(grad_def, std::move(inputs));
+  set_dx(d[0]);
+  for (size_t i = 1; i < d.size(); ++i) g.set(P::weight + i - 1, d[i]);
+}
+
+// Inputs of a sample: x (and delta) of one shape, then `params` vectors of its last axis.
+template <bool kResidual>
+Sample norm_sample(const char* name, const Shape& x, size_t params, double eps) {
+  std::vector<SampleInput> inputs(kResidual ? 2 : 1, {{Dtype::f32, x}});
+  inputs.insert(inputs.end(), params, {{Dtype::f32, {x.back()}}});
+  return {name, std::move(inputs), {{"eps", eps}}};
+}
+
+// h = x + delta, or x itself: what a reference normalises.
+template <bool kResidual>
+std::vector<double> reference_normed(const RefArgs& a) {
+  using P = NormPorts<kResidual>;
+  std::vector<double> h = a.in(P::x).v;
+  if constexpr (kResidual) {
+    for (size_t i = 0; i < h.size(); ++i) h[i] += a.in(P::delta).v[i];
+    a.out(P::h).v = h;
+  }
+  return h;
+}
+
+}  // namespace snug::ops
