@@ -1,5 +1,5 @@
-// The two 16-bit floats as storage types: made from a float by rounding to nearest, ties to even; read back exactly.
-// Conversions have no branches, so loops over them vectorise.
+// The two 16-bit floats as storage types: made from a float by rounding to nearest, ties to even;
+// read back exactly. Conversions have no branches, so loops over them vectorise.
 //
 //   Bf16 b(3.14159F);   float back = b;   // 3.140625
 #pragma once
@@ -36,7 +36,8 @@ struct F16 {
     // Normal results: round at bit 13, then move the exponent's bias from 127 to 15.
     const uint32_t rounded = magnitude + 0xFFF + ((magnitude >> 13) & 1);
     const uint32_t normal = (rounded - (112U << 23)) >> 13;
-    // Below 2^-14: one unit is 2^-24, which is the last place of a float in [0.5, 1), so the addition rounds.
+    // Below 2^-14: one unit is 2^-24, which is the last place of a float in [0.5, 1), so the
+    // addition rounds.
     const uint32_t small = std::bit_cast<uint32_t>(a + 0.5F) - std::bit_cast<uint32_t>(0.5F);
     uint32_t h = a < 0x1p-14F ? small : normal;
     h = a >= 65520.0F ? 0x7C00 : h;

@@ -1,6 +1,6 @@
-// Float functions without branches or calls, so that a loop over them vectorises under `#pragma omp simd`.
-// fast_exp is within 2 ulp of the true value over the whole range, the others within 3 (vec_math_test.cpp measures it).
-// NaN stays NaN.
+// Float functions without branches or calls, so that a loop over them vectorises under `#pragma omp
+// simd`. fast_exp is within 2 ulp of the true value over the whole range, the others within 3
+// (vec_math_test.cpp measures it). NaN stays NaN.
 //
 //   #pragma omp simd
 //   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * fast_sigmoid(x[i]);
@@ -17,7 +17,8 @@ inline float exp2_int(int32_t n) {
   return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
 }
 
-// e^x = 2^n e^r with n = round(x / ln 2) and |r| <= ln 2 / 2. exp(0) is exactly 1, exp(-inf) is 0, exp(89) is inf.
+// e^x = 2^n e^r with n = round(x / ln 2) and |r| <= ln 2 / 2. exp(0) is exactly 1, exp(-inf) is 0,
+// exp(89) is inf.
 inline float fast_exp(float x) {
   x = x < -104.0F ? -104.0F : x;  // below half of the smallest denormal; a NaN passes both lines
   x = x > 89.0F ? 89.0F : x;
@@ -25,7 +26,8 @@ inline float fast_exp(float x) {
   constexpr float kRound = 12582912.0F;
   const float biased = x * 1.44269504F + kRound;
   const float n = biased - kRound;
-  const float r = (x - n * 0.693359375F) + n * 2.12194440e-4F;  // ln 2 in two parts: n * the first is exact
+  const float r =
+      (x - n * 0.693359375F) + n * 2.12194440e-4F;  // ln 2 in two parts: n * the first is exact
   float p = 1.39261761e-3F;
   p = p * r + 8.36317307e-3F;
   p = p * r + 4.16665547e-2F;

@@ -10,7 +10,8 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// The largest error of `fast` against `exact` on n points of [from, to], in units in the last place of the result.
+// The largest error of `fast` against `exact` on n points of [from, to], in units in the last place
+// of the result.
 template <typename Fast, typename Exact>
 double worst_ulp(Fast fast, Exact exact, double from, double to, int n = 400'000) {
   double worst = 0;

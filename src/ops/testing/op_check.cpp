@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "ir/builder.h"
+#include "ir/visit_dtype.h"
 
 namespace snug {
 namespace {
@@ -19,7 +20,12 @@ struct Tolerance {
   Dtype dtype;
   double relative;
 };
-constexpr Tolerance kTolerances[] = {{Backend::cpu, Dtype::f32, 5e-6}};
+constexpr Tolerance kTolerances[] = {
+    {Backend::cpu, Dtype::f64, 1e-12},
+    {Backend::cpu, Dtype::f32, 5e-6},
+    {Backend::cpu, Dtype::bf16, 0x1p-8},  // 8 significant bits, rounded
+    {Backend::cpu, Dtype::f16, 0x1p-11},  // 11
+};
 
 double tolerance(Backend backend, Dtype dtype) {
   for (const Tolerance& t : kTolerances) {
@@ -28,9 +34,13 @@ double tolerance(Backend backend, Dtype dtype) {
   return 0;  // integers: equal
 }
 
-double rounded(double v, Dtype dtype) { return dtype == Dtype::f32 ? static_cast<double>(static_cast<float>(v)) : v; }
+double rounded(double v, Dtype dtype) {
+  return visit_dtype(
+      dtype, [v](auto zero) { return static_cast<double>(static_cast<decltype(zero)>(v)); });
+}
 
-RefTensor make_input(const SampleInput& spec, std::string_view port, std::span<const RefTensor> earlier) {
+RefTensor make_input(const SampleInput& spec, std::string_view port,
+                     std::span<const RefTensor> earlier) {
   RefTensor t{spec.type, std::vector<double>(static_cast<size_t>(spec.type.shape.elements()))};
   if (spec.fill.compute) {
     spec.fill.compute(t, earlier);
@@ -38,10 +48,17 @@ RefTensor make_input(const SampleInput& spec, std::string_view port, std::span<c
     const Key key = random_key(7, 0, hash_name(port));
     for (size_t i = 0; i < t.v.size(); ++i) {
       switch (spec.fill.kind) {
-        case Fill::Kind::normal: t.v[i] = spec.fill.a * normal_pair(key, i)[0]; break;
-        case Fill::Kind::integers: t.v[i] = std::floor(spec.fill.a * unit_float(philox(key, i)[0])); break;
-        case Fill::Kind::constant: t.v[i] = spec.fill.a; break;
-        case Fill::Kind::absent: break;
+        case Fill::Kind::normal:
+          t.v[i] = spec.fill.a * normal_pair(key, i)[0];
+          break;
+        case Fill::Kind::integers:
+          t.v[i] = std::floor(spec.fill.a * unit_float(philox(key, i)[0]));
+          break;
+        case Fill::Kind::constant:
+          t.v[i] = spec.fill.a;
+          break;
+        case Fill::Kind::absent:
+          break;
       }
     }
   }
@@ -49,15 +66,17 @@ RefTensor make_input(const SampleInput& spec, std::string_view port, std::span<c
   return t;
 }
 
-// The sample as a program: inputs, the op, cotangents for its outputs, and the backward ops that its `grad` emits.
+// The sample as a program: inputs, the op, cotangents for its outputs, and the backward ops that
+// its `grad` emits.
 struct Case {
   Module module{.name = "check"};
-  std::vector<RefTensor> inputs;           // by op port; values of the module's first ids
-  std::vector<ValueId> input_ids;          // by port; none: absent
-  std::vector<ValueId> outputs;            // of the forward op
-  std::vector<ValueId> cotangents;         // by output; none: not differentiable
-  std::vector<ValueId> gradients;          // by input port; none: no gradient
-  std::vector<std::pair<ValueId, RefTensor>> given;  // everything that exists before the program runs
+  std::vector<RefTensor> inputs;    // by op port; values of the module's first ids
+  std::vector<ValueId> input_ids;   // by port; none: absent
+  std::vector<ValueId> outputs;     // of the forward op
+  std::vector<ValueId> cotangents;  // by output; none: not differentiable
+  std::vector<ValueId> gradients;   // by input port; none: no gradient
+  std::vector<std::pair<ValueId, RefTensor>>
+      given;  // everything that exists before the program runs
 
   const Program& program() const { return module.programs.at(0); }
 };
@@ -67,7 +86,9 @@ Case build_case(const OpDef& def, const Sample& sample) {
   Builder b(c.module, "check");
   for (size_t i = 0; i < sample.inputs.size(); ++i) {
     const SampleInput& spec = sample.inputs[i];
-    const std::string name = fmt::format("{}{}", def.port_of_input(i).name, def.port_of_input(i).variadic() ? fmt::format(".{}", i) : "");
+    const std::string name =
+        fmt::format("{}{}", def.port_of_input(i).name,
+                    def.port_of_input(i).variadic() ? fmt::format(".{}", i) : "");
     c.inputs.push_back(make_input(spec, name, c.inputs));
     if (spec.fill.kind == Fill::Kind::absent) {
       c.input_ids.emplace_back();
@@ -96,7 +117,8 @@ Case build_case(const OpDef& def, const Sample& sample) {
   return c;
 }
 
-// --- the reference interpreter ------------------------------------------------------------------------------------------
+// --- the reference interpreter
+// ------------------------------------------------------------------------------------------
 
 using RefValues = std::vector<RefTensor>;  // by value id
 
@@ -113,18 +135,21 @@ void run_reference(const Case& c, RefValues& values, size_t ops) {
     std::vector<const RefTensor*> in;
     std::vector<RefTensor> results;
     std::vector<RefTensor*> out;
-    for (ValueId id : op.inputs) in.push_back(id.valid() ? &values[static_cast<size_t>(id.index)] : nullptr);
+    for (ValueId id : op.inputs)
+      in.push_back(id.valid() ? &values[static_cast<size_t>(id.index)] : nullptr);
     for (ValueId id : op.outputs) {
       const Type& type = c.module[id].type;
       results.push_back({type, std::vector<double>(static_cast<size_t>(type.shape.elements()))});
     }
     for (RefTensor& r : results) out.push_back(&r);
     op.def->reference(RefArgs{in, out, op.attrs});
-    for (size_t i = 0; i < results.size(); ++i) values[static_cast<size_t>(op.outputs[i].index)] = std::move(results[i]);
+    for (size_t i = 0; i < results.size(); ++i)
+      values[static_cast<size_t>(op.outputs[i].index)] = std::move(results[i]);
   }
 }
 
-// --- kernels on guarded buffers -----------------------------------------------------------------------------------------
+// --- kernels on guarded buffers
+// -----------------------------------------------------------------------------------------
 
 constexpr size_t kGuard = 256;
 constexpr std::byte kCanary{0xA5};
@@ -132,7 +157,8 @@ constexpr std::byte kUnwritten{0xFF};  // NaN as a float, -1 as an integer
 
 class Guarded {
  public:
-  explicit Guarded(int64_t bytes) : size_(static_cast<size_t>(bytes)), all_(size_ + 3 * kGuard, kCanary) {
+  explicit Guarded(int64_t bytes)
+      : size_(static_cast<size_t>(bytes)), all_(size_ + 3 * kGuard, kCanary) {
     start_ = kGuard + (kGuard - reinterpret_cast<uintptr_t>(all_.data()) % kGuard) % kGuard;
     std::fill_n(data(), size_, kUnwritten);
   }
@@ -142,10 +168,14 @@ class Guarded {
   std::span<std::byte> span() { return {data(), size_}; }
   bool intact() const {
     auto is_canary = [](std::byte b) { return b == kCanary; };
-    return std::all_of(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(start_), is_canary) &&
-           std::all_of(all_.begin() + static_cast<std::ptrdiff_t>(start_ + size_), all_.end(), is_canary);
+    return std::all_of(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(start_),
+                       is_canary) &&
+           std::all_of(all_.begin() + static_cast<std::ptrdiff_t>(start_ + size_), all_.end(),
+                       is_canary);
   }
-  bool operator==(const Guarded& o) const { return size_ == o.size_ && std::memcmp(data(), o.data(), size_) == 0; }
+  bool operator==(const Guarded& o) const {
+    return size_ == o.size_ && std::memcmp(data(), o.data(), size_) == 0;
+  }
 
  private:
   size_t size_;
@@ -153,22 +183,8 @@ class Guarded {
   size_t start_ = 0;
 };
 
-template <typename Fn>
-void visit(Dtype dtype, Fn&& fn) {
-  switch (dtype) {
-    case Dtype::f32: return fn(float{});
-    case Dtype::f64: return fn(double{});
-    case Dtype::i8: return fn(int8_t{});
-    case Dtype::u8: return fn(uint8_t{});
-    case Dtype::i32: return fn(int32_t{});
-    case Dtype::i64: return fn(int64_t{});
-    case Dtype::bf16:
-    case Dtype::f16: throw internal_error("no check for {} yet", name_of(dtype));
-  }
-}
-
 void store(const RefTensor& from, Guarded& to) {
-  visit(from.type.dtype, [&](auto zero) {
+  visit_dtype(from.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     auto* out = reinterpret_cast<T*>(to.data());
     for (size_t i = 0; i < from.v.size(); ++i) out[i] = static_cast<T>(from.v[i]);
@@ -177,7 +193,7 @@ void store(const RefTensor& from, Guarded& to) {
 
 std::vector<double> load(const Type& type, const Guarded& from) {
   std::vector<double> out(static_cast<size_t>(type.shape.elements()));
-  visit(type.dtype, [&](auto zero) {
+  visit_dtype(type.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto* in = reinterpret_cast<const T*>(from.data());
     for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<double>(in[i]);
@@ -190,47 +206,59 @@ struct OpRun {
   std::vector<Guarded> inputs, outputs;
 };
 
-OpRun run_kernel(const Case& c, const Op& op, const std::vector<Guarded>& values, std::vector<std::pair<int, int>> shared) {
+OpRun run_kernel(const Case& c, const Op& op, const std::vector<Guarded>& values,
+                 std::vector<std::pair<int, int>> shared) {
   const KernelFn kernel = op.def->kernel(Backend::cpu, kernel_dtype(c.module, op));
   OpRun run;
   std::vector<Tensor> in, out;
-  for (ValueId id : op.inputs) run.inputs.push_back(id.valid() ? values[static_cast<size_t>(id.index)] : Guarded(0));
+  for (ValueId id : op.inputs)
+    run.inputs.push_back(id.valid() ? values[static_cast<size_t>(id.index)] : Guarded(0));
   for (ValueId id : op.outputs) run.outputs.emplace_back(c.module[id].type.bytes());
   for (const Alias& a : op.def->alias) {
-    if (a.must && op.inputs[static_cast<size_t>(a.input)].valid()) shared.emplace_back(a.output, a.input);
+    if (a.must && op.inputs[static_cast<size_t>(a.input)].valid())
+      shared.emplace_back(a.output, a.input);
   }
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const ValueId id = op.inputs[i];
     in.push_back(id.valid() ? Tensor{run.inputs[i].data(), &c.module[id].type} : Tensor{});
   }
-  for (size_t o = 0; o < op.outputs.size(); ++o) out.push_back({run.outputs[o].data(), &c.module[op.outputs[o]].type});
+  for (size_t o = 0; o < op.outputs.size(); ++o)
+    out.push_back({run.outputs[o].data(), &c.module[op.outputs[o]].type});
   for (auto [o, i] : shared) out[static_cast<size_t>(o)].data = in[static_cast<size_t>(i)].data;
 
   Guarded scratch(cost_of(c.module, op, Backend::cpu).workspace);
   kernel(KernelArgs{in, out, scratch.span(), op.attrs});
 
-  EXPECT_TRUE(scratch.intact()) << op.def->kind << " writes beyond its workspace of " << scratch.size() << " bytes";
+  EXPECT_TRUE(scratch.intact()) << op.def->kind << " writes beyond its workspace of "
+                                << scratch.size() << " bytes";
   for (size_t i = 0; i < run.inputs.size(); ++i) {
-    EXPECT_TRUE(run.inputs[i].intact()) << op.def->kind << " writes outside its input " << op.def->port_of_input(i).name;
-    const bool written = std::any_of(shared.begin(), shared.end(), [&](auto p) { return p.second == static_cast<int>(i); });
+    EXPECT_TRUE(run.inputs[i].intact())
+        << op.def->kind << " writes outside its input " << op.def->port_of_input(i).name;
+    const bool written = std::any_of(shared.begin(), shared.end(),
+                                     [&](auto p) { return p.second == static_cast<int>(i); });
     if (!written && op.inputs[i].valid()) {
-      EXPECT_TRUE(run.inputs[i] == values[static_cast<size_t>(op.inputs[i].index)]) << op.def->kind << " changes its input " << op.def->port_of_input(i).name;
+      EXPECT_TRUE(run.inputs[i] == values[static_cast<size_t>(op.inputs[i].index)])
+          << op.def->kind << " changes its input " << op.def->port_of_input(i).name;
     }
   }
   for (size_t o = 0; o < run.outputs.size(); ++o) {
-    EXPECT_TRUE(run.outputs[o].intact()) << op.def->kind << " writes outside its output " << op.def->outputs[o].name;
+    EXPECT_TRUE(run.outputs[o].intact())
+        << op.def->kind << " writes outside its output " << op.def->outputs[o].name;
   }
-  for (auto [o, i] : shared) run.outputs[static_cast<size_t>(o)] = run.inputs[static_cast<size_t>(i)];
+  for (auto [o, i] : shared)
+    run.outputs[static_cast<size_t>(o)] = run.inputs[static_cast<size_t>(i)];
   return run;
 }
 
-void expect_close(const std::vector<double>& got, const std::vector<double>& want, double relative, const std::string& what) {
+void expect_close(const std::vector<double>& got, const std::vector<double>& want, double relative,
+                  const std::string& what) {
   double square = 0;
   for (double w : want) square += w * w;
   const double rms = std::sqrt(square / std::max<double>(1, static_cast<double>(want.size())));
   for (size_t i = 0; i < want.size(); ++i) {
     if (std::abs(got[i] - want[i]) <= relative * (std::abs(want[i]) + rms)) continue;
-    ADD_FAILURE() << what << "[" << i << "] is " << got[i] << ", want " << want[i] << " (rms " << rms << ", tolerance " << relative << ")";
+    ADD_FAILURE() << what << "[" << i << "] is " << got[i] << ", want " << want[i] << " (rms "
+                  << rms << ", tolerance " << relative << ")";
     return;
   }
 }
@@ -242,24 +270,31 @@ void check_kernels(const Case& c, const RefValues& want) {
 
   for (const Op& op : c.program().ops) {
     SCOPED_TRACE(fmt::format("{} '{}'", op.def->kind, op.name));
-    ASSERT_NE(op.def->kernel(Backend::cpu, kernel_dtype(c.module, op)), nullptr) << "no CPU kernel for " << name_of(kernel_dtype(c.module, op));
+    ASSERT_NE(op.def->kernel(Backend::cpu, kernel_dtype(c.module, op)), nullptr)
+        << "no CPU kernel for " << name_of(kernel_dtype(c.module, op));
     const OpRun first = run_kernel(c, op, values, {});
     const OpRun second = run_kernel(c, op, values, {});
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       const Type& type = c.module[op.outputs[o]].type;
       const std::string what = fmt::format("{}.{}", op.def->kind, op.def->outputs[o].name);
       EXPECT_TRUE(first.outputs[o] == second.outputs[o]) << what << " differs between two runs";
-      expect_close(load(type, first.outputs[o]), want[static_cast<size_t>(op.outputs[o].index)].v, tolerance(Backend::cpu, type.dtype), what);
+      expect_close(load(type, first.outputs[o]), want[static_cast<size_t>(op.outputs[o].index)].v,
+                   tolerance(Backend::cpu, type.dtype), what);
     }
     for (const Alias& a : op.def->alias) {
       if (a.must || !op.inputs[static_cast<size_t>(a.input)].valid()) continue;
       const OpRun in_place = run_kernel(c, op, values, {{a.output, a.input}});
       for (size_t o = 0; o < op.outputs.size(); ++o) {
-        EXPECT_TRUE(in_place.outputs[o] == first.outputs[o]) << op.def->kind << "." << op.def->outputs[o].name << " differs when " << op.def->outputs[static_cast<size_t>(a.output)].name << " lies in " << op.def->inputs[static_cast<size_t>(a.input)].name;
+        EXPECT_TRUE(in_place.outputs[o] == first.outputs[o])
+            << op.def->kind << "." << op.def->outputs[o].name << " differs when "
+            << op.def->outputs[static_cast<size_t>(a.output)].name << " lies in "
+            << op.def->inputs[static_cast<size_t>(a.input)].name;
       }
     }
     // Later ops see the reference's values rounded to the dtype, so that an error does not travel.
-    for (size_t o = 0; o < op.outputs.size(); ++o) store(want[static_cast<size_t>(op.outputs[o].index)], values[static_cast<size_t>(op.outputs[o].index)]);
+    for (size_t o = 0; o < op.outputs.size(); ++o)
+      store(want[static_cast<size_t>(op.outputs[o].index)],
+            values[static_cast<size_t>(op.outputs[o].index)]);
   }
 }
 
@@ -273,7 +308,8 @@ void check_accumulators(Case c, const RefValues& want) {
       const ValueId target = op.outputs[static_cast<size_t>(a.output)];
       const Type type = c.module[target].type;
       const RefTensor before = make_input({type, Fill::normal()}, "accumulator", {});
-      op.inputs[static_cast<size_t>(a.input)] = add_shared(c.module, "accumulator", type, Category::inputs, Scope::step);
+      op.inputs[static_cast<size_t>(a.input)] =
+          add_shared(c.module, "accumulator", type, Category::inputs, Scope::step);
       std::vector<Guarded> values;
       for (const Value& v : c.module.values) values.emplace_back(v.type.bytes());
       for (const auto& [id, tensor] : c.given) store(tensor, values[static_cast<size_t>(id.index)]);
@@ -284,7 +320,8 @@ void check_accumulators(Case c, const RefValues& want) {
       const OpRun fresh = run_kernel(c, op, values, {});
       const OpRun in_place = run_kernel(c, op, values, {{a.output, a.input}});
       const auto o = static_cast<size_t>(a.output);
-      const std::string what = fmt::format("{}.{} with an accumulator", op.def->kind, op.def->outputs[o].name);
+      const std::string what =
+          fmt::format("{}.{} with an accumulator", op.def->kind, op.def->outputs[o].name);
       EXPECT_TRUE(fresh.outputs[o] == in_place.outputs[o]) << what << " differs in place";
       std::vector<double> sum = want[static_cast<size_t>(target.index)].v;
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += before.v[i];
@@ -310,16 +347,20 @@ void check_gradients(const Case& c, const RefValues& base) {
   for (size_t port = 0; port < c.gradients.size(); ++port) {
     if (!c.gradients[port].valid()) continue;
     const RefTensor& gradient = base[static_cast<size_t>(c.gradients[port].index)];
-    ASSERT_EQ(gradient.shape().text(), c.inputs[port].shape().text()) << "gradient of input " << port;
+    ASSERT_EQ(gradient.shape().text(), c.inputs[port].shape().text())
+        << "gradient of input " << port;
     double square = 0;
     for (double g : gradient.v) square += g * g;
-    const double rms = std::sqrt(square / std::max<double>(1, static_cast<double>(gradient.v.size())));
+    const double rms =
+        std::sqrt(square / std::max<double>(1, static_cast<double>(gradient.v.size())));
     constexpr size_t kProbes = 24;
     for (size_t probe = 0; probe < std::min(kProbes, gradient.v.size()); ++probe) {
-      const size_t element = gradient.v.size() <= kProbes ? probe : mix(probe + 1) % gradient.v.size();
+      const size_t element =
+          gradient.v.size() <= kProbes ? probe : mix(probe + 1) % gradient.v.size();
       constexpr double h = 1e-5;
       const double slope = (objective(port, element, h) - objective(port, element, -h)) / (2 * h);
-      ASSERT_NEAR(gradient.v[element], slope, 1e-6 * (std::abs(slope) + rms + 1e-3)) << "gradient of input " << port << ", element " << element;
+      ASSERT_NEAR(gradient.v[element], slope, 1e-6 * (std::abs(slope) + rms + 1e-3))
+          << "gradient of input " << port << ", element " << element;
     }
   }
 }

@@ -1,0 +1,14 @@
+// add: y = a + b, both of one type. y may lie in a or in b.
+//
+//   ValueId h = add(b, "residual", x, delta);
+#pragma once
+
+#include "ir/builder.h"
+
+namespace snug::ops {
+
+extern const OpDef add_def;  // (a, b) -> y
+
+ValueId add(Builder& b, std::string_view name, ValueId a, ValueId other);
+
+}  // namespace snug::ops

@@ -1,0 +1,61 @@
+#include "ops/basic/copy.h"
+
+#include "ops/for_blocks.h"
+
+namespace snug::ops {
+namespace {
+
+std::vector<Type> infer(const OpView& op) { return {op.in(0)}; }
+
+// The gradient goes back to where x lies; inside one space it is dy itself.
+void grad(GradContext& g) {
+  Builder& b = g.builder();
+  const Space from = b.module()[g.in(0)].space;
+  const bool same_space = b.module()[g.out(0)].space == from;
+  g.set(0, same_space ? g.dout(0) : copy(b, g.name() + ".grad", g.dout(0), from));
+}
+
+void reference(const RefArgs& a) { a.out(0).v = a.in(0).v; }
+
+std::vector<Sample> samples() {
+  auto sample = [](const char* name, Dtype dtype, Shape shape) {
+    return Sample{name, {{{dtype, shape}, is_float(dtype) ? Fill::normal() : Fill::integers(100)}}};
+  };
+  return {sample("scalar", Dtype::i64, {}), sample("tokens", Dtype::i32, {3, 7}),
+          sample("bytes", Dtype::u8, {11}), sample("bf16", Dtype::bf16, {3, 5}),
+          sample("several blocks", Dtype::f32, {3, 40'001})};
+}
+
+void copy_cpu(const KernelArgs& a) {
+  copy_elements(a.in<std::byte>(0), a.out<std::byte>(0), a.out(0).type->bytes());
+}
+
+}  // namespace
+
+const OpDef copy_def{
+    .kind = "copy",
+    .inputs = {"x"},
+    .outputs = {"y"},
+    .infer = infer,
+    .grad = grad,
+    .splits = {{"rows", {0}, {0}}},
+    .crosses_spaces = true,
+    .kernels = {{Backend::cpu, Dtype::f32, copy_cpu},
+                {Backend::cpu, Dtype::f64, copy_cpu},
+                {Backend::cpu, Dtype::bf16, copy_cpu},
+                {Backend::cpu, Dtype::f16, copy_cpu},
+                {Backend::cpu, Dtype::i8, copy_cpu},
+                {Backend::cpu, Dtype::u8, copy_cpu},
+                {Backend::cpu, Dtype::i32, copy_cpu},
+                {Backend::cpu, Dtype::i64, copy_cpu}},
+    .reference = reference,
+    .samples = samples,
+};
+
+ValueId copy(Builder& b, std::string_view name, ValueId x, Space to) {
+  const ValueId y = b.emit(copy_def, name, {x})[0];
+  b.module()[y].space = to;
+  return y;
+}
+
+}  // namespace snug::ops
