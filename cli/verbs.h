@@ -1,0 +1,14 @@
+// The verbs of the command line, one file each. A verb gets the arguments after its name and returns the exit code.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace snug::cli {
+
+int plan_verb(std::vector<std::string> arguments);
+int train_verb(std::vector<std::string> arguments);
+int models_verb(std::vector<std::string> arguments);
+
+}  // namespace snug::cli

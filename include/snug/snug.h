@@ -1,0 +1,71 @@
+// Snug as a library: the same words as the command line.
+//
+//   snug::Options o;
+//   o.model = "gpt2";
+//   o.budget = "8GiB";
+//   snug::PlanReport report = snug::plan(o);
+//   if (!report.fits) std::puts(report.table.c_str());
+//
+// Everything here throws snug::Error (base/error.h): one sentence, a hint, an exit code.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "snug/options.h"
+
+namespace snug {
+
+struct PlanReport {
+  bool fits = true;
+  int64_t arena_bytes = 0;
+  std::string table;    // for people
+  std::string json;     // for programs: one object
+  std::string program;  // the placed program, when asked for
+};
+
+// Where every byte will go. Needs no weights, no data and no device.
+PlanReport plan(const Options& options, bool with_program = false);
+
+struct StepReport {
+  int64_t step = 0;
+  int64_t steps = 0;
+  double loss = 0;  // mean per target
+  double grad_norm = 0;
+  double lr = 0;
+  int64_t tokens = 0;  // seen so far
+  double tokens_per_s = 0;
+  double seconds = 0;  // of this step
+  int64_t planned_bytes = 0;
+  int64_t peak_bytes = 0;  // measured
+  bool skipped = false;    // the gradient norm was not finite: parameters and optimizer are as before
+};
+
+struct TrainObserver {
+  std::function<void(const PlanReport&)> planned;  // before anything large is allocated
+  std::function<void(const std::string&)> said;    // a line for the person who watches
+  std::function<void(const StepReport&)> stepped;
+  std::function<void(int64_t step, double loss)> evaluated;
+  const std::atomic<bool>* stop = nullptr;  // set: finish the step, save, return
+};
+
+struct TrainReport {
+  int64_t steps = 0;
+  double first_loss = 0;
+  double last_loss = 0;
+  double first_eval = 0, last_eval = 0;  // 0 when nothing was held out
+  bool stopped_early = false;
+  std::string out;  // where the model was written, if anywhere
+};
+
+TrainReport train(const Options& options, const TrainObserver& observer);
+
+struct ModelLine {
+  std::string name, family, note;
+  int64_t parameters = 0, layers = 0, width = 0, heads = 0, kv_heads = 0, vocabulary = 0;
+};
+std::vector<ModelLine> models();
+
+}  // namespace snug
