@@ -1,0 +1,178 @@
+#include "ops/attention/attention.h"
+
+#include "base/units.h"
+#include "ops/attention/attention_cpu.h"
+#include "ops/attention/attention_reference.h"
+#include "ops/attention/packed_heads.h"
+
+namespace snug::ops {
+namespace {
+
+// Head geometry, and what dropout needs: `random` is the port of seed, followed by step and sample.
+PackedHeads checked(const OpView& op, size_t random) {
+  const PackedHeads p = checked_heads(op);
+  op.require(p.D <= kMaxHeadDim, "head_dim {} is beyond {}", p.D, kMaxHeadDim);
+  if (!op.attrs.has("p")) return p;
+  const double dropout = op.attrs.f("p");
+  op.require(dropout > 0 && dropout < 1, "dropout {} is not in [0, 1)", dropout);
+  for (size_t port = random; port < random + 3; ++port) {
+    op.require(op.has(port) && op.in(port) == Type{Dtype::i64, {}},
+               "dropout {} needs seed, step and sample as i64 scalars", dropout);
+  }
+  return p;
+}
+
+Type output_type(const OpView& op, const PackedHeads& p) {
+  return {op.in(0).dtype, {p.B, p.T, p.H * p.D}};
+}
+
+Type row_type(const PackedHeads& p) { return {Dtype::f32, {p.B, p.H, p.T}}; }
+Type probs_type(const PackedHeads& p) { return {Dtype::f32, {p.B, p.H, p.T, p.T}}; }
+
+std::vector<Type> infer(const OpView& op) {
+  const PackedHeads p = checked(op, 1);
+  return {output_type(op, p), probs_type(p)};
+}
+
+std::vector<Type> infer_flash(const OpView& op) {
+  const PackedHeads p = checked(op, 1);
+  return {output_type(op, p), row_type(p)};
+}
+
+void require_type(const OpView& op, size_t port, const Type& type) {
+  op.require(op.in(port) == type, "{} is {}, but qkv {} calls for {}", op.def.inputs[port].name,
+             op.in(port).text(), op.in(0).text(), type.text());
+}
+
+std::vector<Type> infer_grad(const OpView& op) {
+  const PackedHeads p = checked(op, 3);
+  require_type(op, 1, probs_type(p));
+  require_type(op, 2, output_type(op, p));
+  return {op.in(0)};
+}
+
+std::vector<Type> infer_flash_grad(const OpView& op) {
+  const PackedHeads p = checked(op, 4);
+  require_type(op, 1, output_type(op, p));
+  require_type(op, 2, row_type(p));
+  require_type(op, 3, output_type(op, p));
+  return {op.in(0)};
+}
+
+void grad(GradContext& g) {
+  g.set(0, g.emit(attention_grad_def, {g.in(0), g.out(1), g.dout(0), g.in(1), g.in(2), g.in(3)},
+                  g.attrs())[0]);
+}
+
+void grad_flash(GradContext& g) {
+  g.set(0,
+        g.emit(flash_attention_grad_def,
+               {g.in(0), g.out(0), g.out(1), g.dout(0), g.in(1), g.in(2), g.in(3)}, g.attrs())[0]);
+}
+
+// `products` of [T,T] by [T,D] per head; a causal mask halves them.
+int64_t flops(const OpView& op, int64_t products) {
+  const PackedHeads p = packed_heads(op.shape(0), op.attrs);
+  int64_t flops = op.attrs.b("causal") ? products : 2 * products;
+  for (int64_t n : {p.B, p.H, p.T, p.T, p.D}) flops = checked_mul(flops, n, "attention flops");
+  return flops;
+}
+
+Cost cost(const OpView& op, std::span<const Type>, Backend) { return {.flops = flops(op, 2)}; }
+
+// Both backward ops make five products; delta, [B,H,T], is scratch.
+Cost cost_grad(const OpView& op, std::span<const Type>, Backend) {
+  const PackedHeads p = packed_heads(op.shape(0), op.attrs);
+  return {.flops = flops(op, 5), .workspace = row_type(p).bytes()};
+}
+
+Attrs attributes(const Attention& p, std::string key) {
+  Attrs attrs{
+      {"heads", p.heads}, {"kv_heads", p.kv_heads}, {"head_dim", p.head_dim}, {"causal", p.causal}};
+  if (p.dropout == 0) return attrs;
+  attrs.set("p", p.dropout);
+  attrs.set("key", std::move(key));
+  return attrs;
+}
+
+std::vector<Sample> samples() {
+  const auto sample = [](const char* name, int64_t B, int64_t T, const Attention& p) {
+    const int64_t width = (p.heads + 2 * p.kv_heads) * p.head_dim;
+    Sample s{name, {{{Dtype::f32, {B, T, width}}}}, attributes(p, "h.0.attn")};
+    for (double scalar : {11.0, 3.0, 16.0}) {  // seed, step, sample
+      if (p.dropout > 0) s.inputs.push_back({{Dtype::i64, {}}, Fill::constant(scalar)});
+    }
+    return s;
+  };
+  return {
+      sample("one token", 2, 1, {.heads = 2, .kv_heads = 1, .head_dim = 4}),
+      sample("causal", 2, 9, {.heads = 2, .kv_heads = 2, .head_dim = 8}),
+      sample("full", 2, 9, {.heads = 2, .kv_heads = 2, .head_dim = 8, .causal = false}),
+      sample("one tile", 1, kTile, {.heads = 1, .kv_heads = 1, .head_dim = 16}),
+      sample("grouped", 1, 70, {.heads = 6, .kv_heads = 2, .head_dim = 12}),
+      sample("three tiles", 1, 150, {.heads = 1, .kv_heads = 1, .head_dim = 20}),
+      sample("full, tiles", 1, 131, {.heads = 2, .kv_heads = 1, .head_dim = 7, .causal = false}),
+      sample("dropout", 2, 67, {.heads = 3, .kv_heads = 1, .head_dim = 8, .dropout = 0.2}),
+      sample("full, dropout", 1, 66,
+             {.heads = 2, .kv_heads = 2, .head_dim = 6, .causal = false, .dropout = 0.5}),
+  };
+}
+
+}  // namespace
+
+const OpDef attention_def{
+    .kind = "attention",
+    .inputs = {"qkv", optional("seed"), optional("step"), optional("sample")},
+    .outputs = {"y", aux("probs")},
+    .infer = infer,
+    .grad = grad,
+    .cost = cost,
+    .random = true,
+    .kernels = {{Backend::cpu, Dtype::f32, attention_cpu}},
+    .reference = attention_reference,
+    .samples = samples,
+};
+
+const OpDef attention_grad_def{
+    .kind = "attention_grad",
+    .inputs = {"qkv", "probs", "dy", optional("seed"), optional("step"), optional("sample")},
+    .outputs = {"dqkv"},
+    .infer = infer_grad,
+    .cost = cost_grad,
+    .random = true,
+    .kernels = {{Backend::cpu, Dtype::f32, attention_grad_cpu}},
+    .reference = attention_grad_reference,
+};
+
+const OpDef flash_attention_def{
+    .kind = "flash_attention",
+    .inputs = {"qkv", optional("seed"), optional("step"), optional("sample")},
+    .outputs = {"y", aux("lse")},
+    .infer = infer_flash,
+    .grad = grad_flash,
+    .cost = cost,
+    .random = true,
+    .kernels = {{Backend::cpu, Dtype::f32, flash_attention_cpu}},
+    .reference = flash_attention_reference,
+    .samples = samples,
+};
+
+const OpDef flash_attention_grad_def{
+    .kind = "flash_attention_grad",
+    .inputs = {"qkv", "y", "lse", "dy", optional("seed"), optional("step"), optional("sample")},
+    .outputs = {"dqkv"},
+    .infer = infer_flash_grad,
+    .cost = cost_grad,
+    .random = true,
+    .kernels = {{Backend::cpu, Dtype::f32, flash_attention_grad_cpu}},
+    .reference = flash_attention_grad_reference,
+};
+
+ValueId attention(Builder& b, std::string_view name, const Attention& p) {
+  const OpDef& def = p.kind == AttentionKind::flash ? flash_attention_def : attention_def;
+  std::vector<ValueId> inputs{p.qkv};
+  if (p.dropout != 0) inputs = {p.qkv, p.random.seed, p.random.step, p.random.sample};
+  return b.emit(def, name, std::move(inputs), attributes(p, b.full_name(name)))[0];
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,149 @@
+#include "ops/attention/attention_reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/attention/packed_heads.h"
+#include "ops/random.h"
+
+namespace snug::ops {
+namespace {
+
+double dot(const double* a, const double* b, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Query i of head h of sample b: what it sees, and what each of its probabilities is multiplied by.
+struct Row {
+  int64_t b, h, i;
+  int64_t kv;    // its kv head
+  int64_t seen;  // keys [0, seen)
+  int64_t at;    // index in [B,H,T]
+  const double* q;
+};
+
+class Problem {
+ public:
+  // `random`: the port of seed, followed by step and sample.
+  Problem(const RefArgs& a, size_t random)
+      : p(packed_heads(a.in(0).shape(), a.attrs)),
+        a_(a),
+        random_(random),
+        dropout_(a.attrs.f("p", 0)) {}
+
+  template <typename Fn>
+  void for_each_row(Fn&& fn) const {
+    const bool causal = a_.attrs.b("causal");
+    for (int64_t b = 0; b < p.B; ++b) {
+      for (int64_t h = 0; h < p.H; ++h) {
+        for (int64_t i = 0; i < p.T; ++i) {
+          fn(Row{b, h, i, h / p.group(), causal ? i + 1 : p.T, (b * p.H + h) * p.T + i,
+                 qkv() + p.q(b, i, h)});
+        }
+      }
+    }
+  }
+
+  const double* qkv() const { return a_.in(0).v.data(); }
+  const double* k(const Row& r, int64_t j) const { return qkv() + p.k(r.b, j, r.kv); }
+  const double* v(const Row& r, int64_t j) const { return qkv() + p.v(r.b, j, r.kv); }
+  double scale() const { return 1 / std::sqrt(static_cast<double>(p.D)); }
+  double score(const Row& r, int64_t j) const { return dot(r.q, k(r, j), p.D) * scale(); }
+
+  double dropout_factor(const Row& r, int64_t j) const {
+    if (dropout_ == 0) return 1;
+    const auto scalar = [&](size_t port) { return static_cast<int64_t>(a_.in(port).v[0]); };
+    const Key key = op_key(scalar(random_), scalar(random_ + 1), a_.attrs);
+    const int64_t element = (r.h * p.T + r.i) * p.T + j;
+    const bool kept = keeps(key, scalar(random_ + 2) + r.b, element, drop_threshold(dropout_));
+    return kept ? 1 / (1 - dropout_) : 0;
+  }
+
+  const PackedHeads p;
+
+ private:
+  const RefArgs& a_;
+  size_t random_;
+  double dropout_;
+};
+
+// Writes y and hands (row, probabilities, log-sum-exp) to `keep`.
+template <typename Keep>
+void forward(const RefArgs& a, Keep&& keep) {
+  const Problem problem(a, 1);
+  const PackedHeads& p = problem.p;
+  std::vector<double> probs(static_cast<size_t>(p.T));
+  problem.for_each_row([&](const Row& r) {
+    for (int64_t j = 0; j < r.seen; ++j) probs[static_cast<size_t>(j)] = problem.score(r, j);
+    const double max = *std::max_element(probs.begin(), probs.begin() + r.seen);
+    double sum = 0;
+    for (int64_t j = 0; j < r.seen; ++j) sum += std::exp(probs[static_cast<size_t>(j)] - max);
+    double* y = a.out(0).v.data() + p.y(r.b, r.i, r.h);
+    for (int64_t j = 0; j < r.seen; ++j) {
+      double& prob = probs[static_cast<size_t>(j)];
+      prob = std::exp(prob - max) / sum;
+      const double weight = prob * problem.dropout_factor(r, j);
+      for (int64_t d = 0; d < p.D; ++d) y[d] += weight * problem.v(r, j)[d];
+    }
+    keep(r, probs, max + std::log(sum));
+  });
+}
+
+// Adds every row's part of dqkv. probability(row, j) is P_ij; dy is the port.
+template <typename Probability>
+void backward(const RefArgs& a, size_t dy_port, Probability&& probability) {
+  const Problem problem(a, dy_port + 1);
+  const PackedHeads& p = problem.p;
+  double* dqkv = a.out(0).v.data();
+  problem.for_each_row([&](const Row& r) {
+    const double* dy = a.in(dy_port).v.data() + p.y(r.b, r.i, r.h);
+    const auto dprob = [&](int64_t j) {
+      return dot(dy, problem.v(r, j), p.D) * problem.dropout_factor(r, j);
+    };
+    double delta = 0;
+    for (int64_t j = 0; j < r.seen; ++j) delta += probability(r, j) * dprob(j);
+    for (int64_t j = 0; j < r.seen; ++j) {
+      const double prob = probability(r, j);
+      const double dscore = prob * (dprob(j) - delta) * problem.scale();
+      const double weight = prob * problem.dropout_factor(r, j);
+      for (int64_t d = 0; d < p.D; ++d) {
+        dqkv[p.q(r.b, r.i, r.h) + d] += dscore * problem.k(r, j)[d];
+        dqkv[p.k(r.b, j, r.kv) + d] += dscore * r.q[d];
+        dqkv[p.v(r.b, j, r.kv) + d] += weight * dy[d];
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void attention_reference(const RefArgs& a) {
+  forward(a, [&](const Row& r, const std::vector<double>& probs, double) {
+    const auto T = static_cast<int64_t>(probs.size());
+    std::copy_n(probs.begin(), r.seen, a.out(1).v.begin() + r.at * T);
+  });
+}
+
+void flash_attention_reference(const RefArgs& a) {
+  forward(a, [&](const Row& r, const std::vector<double>&, double lse) {
+    a.out(1).v[static_cast<size_t>(r.at)] = lse;
+  });
+}
+
+void attention_grad_reference(const RefArgs& a) {
+  const int64_t T = a.in(0).shape()[1];
+  backward(a, 2,
+           [&](const Row& r, int64_t j) { return a.in(1).v[static_cast<size_t>(r.at * T + j)]; });
+}
+
+void flash_attention_grad_reference(const RefArgs& a) {
+  const Problem problem(a, 4);
+  backward(a, 3, [&](const Row& r, int64_t j) {
+    return std::exp(problem.score(r, j) - a.in(2).v[static_cast<size_t>(r.at)]);
+  });
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/units.h"
+#include "base/vec_math.h"
+#include "ops/attention/attention_cpu.h"
+#include "ops/attention/attention_dropout.h"
+#include "ops/attention/packed_heads.h"
+#include "ops/blas/blas.h"
+
+namespace snug::ops {
+namespace {
+
+struct Flash {
+  PackedHeads p;
+  AttentionDropout dropout;
+  bool causal;
+  const float* qkv;  // [B, T, (H+2K)*D]
+  float* y;          // [B, T, H*D]
+  float* lse;        // [B, H, T]
+};
+
+// kTile queries against the keys tile by tile. Scores lie as [key][query]: every step of the
+// softmax is then a plain loop over queries, and the product needs no transposed keys. Queries
+// beyond the last are zeros that nobody reads.
+struct QueryTile {
+  alignas(64) float queries[kMaxHeadDim * kTile];  // [D, kTile], divided by sqrt(D)
+  alignas(
+      64) float scores[kTile * kTile];  // [keys, kTile], then probabilities up to the row's factor
+  alignas(64) float max[kTile];
+  alignas(64) float sum[kTile];
+  alignas(64) float rescale[kTile];  // what the results so far shrink by, as the maximum grew
+};
+
+void load_queries(const float* q, int64_t rows, const PackedHeads& p, QueryTile& tile) {
+  const float scale = 1 / std::sqrt(static_cast<float>(p.D));
+  std::fill_n(tile.queries, p.D * kTile, 0.0F);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t d = 0; d < p.D; ++d) tile.queries[d * kTile + i] = q[i * p.width() + d] * scale;
+  }
+  std::fill_n(tile.max, kTile, -std::numeric_limits<float>::infinity());
+  std::fill_n(tile.sum, kTile, 0.0F);
+}
+
+// Keys after a query do not exist for it. `ahead`: the first key's position less the first query's.
+void mask_future(QueryTile& tile, int64_t keys, int64_t ahead) {
+  for (int64_t j = 0; j < keys; ++j) {
+    const int64_t blind = std::clamp<int64_t>(ahead + j, 0, kTile);  // queries before this key
+    std::fill_n(tile.scores + j * kTile, blind, -std::numeric_limits<float>::infinity());
+  }
+}
+
+// scores -> e^(score - max) with the maximum and the sum over all keys so far.
+void online_softmax(QueryTile& tile, int64_t keys) {
+  alignas(64) float top[kTile];
+  std::copy_n(tile.max, kTile, top);
+  for (int64_t j = 0; j < keys; ++j) {
+    const float* s = tile.scores + j * kTile;
+#pragma omp simd
+    for (int64_t i = 0; i < kTile; ++i) top[i] = s[i] > top[i] ? s[i] : top[i];
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < kTile; ++i) {
+    tile.rescale[i] = fast_exp(tile.max[i] - top[i]);
+    tile.sum[i] *= tile.rescale[i];
+    tile.max[i] = top[i];
+  }
+  for (int64_t j = 0; j < keys; ++j) {
+    float* s = tile.scores + j * kTile;
+#pragma omp simd
+    for (int64_t i = 0; i < kTile; ++i) {
+      s[i] = fast_exp(s[i] - top[i]);
+      tile.sum[i] += s[i];
+    }
+  }
+}
+
+void drop(const Flash& f, QueryTile& tile, int64_t b, int64_t first, int64_t rows, int64_t keys) {
+  float factors[kTile];
+  for (int64_t i = 0; i < rows; ++i) {
+    f.dropout.factors(b, first + i * f.p.T, keys, factors);
+    for (int64_t j = 0; j < keys; ++j) tile.scores[j * kTile + i] *= factors[j];
+  }
+}
+
+// All of y and lse for queries [i0, i0 + rows) of one head.
+void attend(const Flash& f, int64_t b, int64_t h, int64_t i0) {
+  const PackedHeads& p = f.p;
+  const int64_t rows = std::min(kTile, p.T - i0);
+  const int64_t seen = f.causal ? i0 + rows : p.T;
+  const int64_t kv = h / p.group();
+  float* y = f.y + p.y(b, i0, h);
+  QueryTile tile;
+  load_queries(f.qkv + p.q(b, i0, h), rows, p, tile);
+  for (int64_t j0 = 0; j0 < seen; j0 += kTile) {
+    const int64_t keys = std::min(kTile, seen - j0);
+    gemm({.m = keys,
+          .n = kTile,
+          .k = p.D,
+          .a = f.qkv + p.k(b, j0, kv),
+          .b = tile.queries,
+          .c = tile.scores,
+          .lda = p.width()});
+    if (f.causal && j0 + keys > i0 + 1) mask_future(tile, keys, j0 - i0);
+    online_softmax(tile, keys);
+    if (f.dropout.on()) drop(f, tile, b, (h * p.T + i0) * p.T + j0, rows, keys);
+    for (int64_t i = 0; j0 > 0 && i < rows; ++i) {
+      for (int64_t d = 0; d < p.D; ++d) y[i * p.H * p.D + d] *= tile.rescale[i];
+    }
+    gemm({.m = rows,
+          .n = p.D,
+          .k = keys,
+          .a = tile.scores,
+          .b = f.qkv + p.v(b, j0, kv),
+          .c = y,
+          .lda = kTile,
+          .ldb = p.width(),
+          .ldc = p.H * p.D,
+          .transpose_a = true,
+          .accumulate = j0 > 0});
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    const float inverse = 1 / tile.sum[i];
+    for (int64_t d = 0; d < p.D; ++d) y[i * p.H * p.D + d] *= inverse;
+    f.lse[(b * p.H + h) * p.T + i0 + i] = tile.max[i] + std::log(tile.sum[i]);
+  }
+}
+
+}  // namespace
+
+void flash_attention_cpu(const KernelArgs& a) {
+  const Flash f{packed_heads(a.in(0).shape(), a.attrs),
+                attention_dropout(a, 1),
+                a.attrs.b("causal"),
+                a.in<float>(0),
+                a.out<float>(0),
+                a.out<float>(1)};
+  const int64_t tiles = ceil_div(f.p.T, kTile);
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t task = 0; task < f.p.B * f.p.H * tiles; ++task) {
+    const int64_t head = task / tiles;
+    // Longest first: under a causal mask the last queries see most keys.
+    attend(f, head / f.p.H, head % f.p.H, (tiles - 1 - task % tiles) * kTile);
+  }
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,113 @@
+#include "ops/attention/rope.h"
+
+#include <cmath>
+
+#include "base/units.h"
+#include "ops/attention/packed_heads.h"
+#include "ops/attention/rope_cpu.h"
+#include "ops/attention/rope_frequency.h"
+
+namespace snug::ops {
+namespace {
+
+std::vector<Type> infer(const OpView& op) {
+  const PackedHeads p = checked_heads(op);
+  op.require(p.D % 2 == 0, "head_dim {} is odd: rotary positions turn pairs", p.D);
+  op.require(op.attrs.f("theta") > 0, "theta {} is not positive", op.attrs.f("theta"));
+  if (!op.attrs.has("scaling")) return {op.in(0)};
+  const std::string& scaling = op.attrs.s("scaling");
+  op.require(scaling == "linear" || scaling == "llama3", "unknown scaling '{}'", scaling);
+  op.require(op.attrs.f("factor") > 0, "scaling factor {} is not positive", op.attrs.f("factor"));
+  if (scaling == "linear") return {op.in(0)};
+  const double low = op.attrs.f("low_freq_factor");
+  const double high = op.attrs.f("high_freq_factor");
+  op.require(low < high, "low_freq_factor {} is not below high_freq_factor {}", low, high);
+  const int64_t positions = op.attrs.i("original_positions");
+  op.require(positions > 0, "original_positions {} is not positive", positions);
+  return {op.in(0)};
+}
+
+// The turn back by the same angles.
+void grad(GradContext& g) {
+  Attrs attrs = g.attrs();
+  attrs.set("inverse", !attrs.b("inverse", false));
+  g.set(0, g.emit(rope_def, {g.dout(0)}, attrs)[0]);
+}
+
+Cost cost(const OpView& op, std::span<const Type>, Backend) {
+  const PackedHeads p = packed_heads(op.shape(0), op.attrs);
+  return {.flops = checked_mul(3, op.shape(0).elements(), "rope flops"),
+          .workspace = p.T * p.D * size_of(Dtype::f32)};  // cos and sin, [T, D/2] each
+}
+
+void reference(const RefArgs& a) {
+  const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
+  const int64_t half = p.D / 2;
+  const double direction = a.attrs.b("inverse", false) ? -1 : 1;
+  a.out(0).v = a.in(0).v;
+  for (int64_t row = 0; row < p.B * p.T; ++row) {
+    for (int64_t h = 0; h < p.H + p.K; ++h) {
+      const double* x = a.in(0).v.data() + p.q(0, row, h);
+      double* y = a.out(0).v.data() + p.q(0, row, h);
+      for (int64_t i = 0; i < half; ++i) {
+        const double frequency = rope_frequency(i, a.attrs);
+        const double angle = direction * static_cast<double>(row % p.T) * frequency;
+        y[i] = x[i] * std::cos(angle) - x[i + half] * std::sin(angle);
+        y[i + half] = x[i + half] * std::cos(angle) + x[i] * std::sin(angle);
+      }
+    }
+  }
+}
+
+Attrs attributes(const Rope& p) {
+  using Kind = RopeScaling::Kind;
+  Attrs attrs{
+      {"heads", p.heads}, {"kv_heads", p.kv_heads}, {"head_dim", p.head_dim}, {"theta", p.theta}};
+  if (p.scaling.kind == Kind::none) return attrs;
+  attrs.set("scaling", p.scaling.kind == Kind::linear ? "linear" : "llama3");
+  attrs.set("factor", p.scaling.factor);
+  if (p.scaling.kind == Kind::linear) return attrs;
+  attrs.set("low_freq_factor", p.scaling.low_freq_factor);
+  attrs.set("high_freq_factor", p.scaling.high_freq_factor);
+  attrs.set("original_positions", p.scaling.original_positions);
+  return attrs;
+}
+
+std::vector<Sample> samples() {
+  const auto sample = [](const char* name, int64_t B, int64_t T, const Rope& p) {
+    const int64_t width = (p.heads + 2 * p.kv_heads) * p.head_dim;
+    return Sample{name, {{{Dtype::f32, {B, T, width}}}}, attributes(p)};
+  };
+  const RopeScaling linear{.kind = RopeScaling::Kind::linear, .factor = 4};
+  const RopeScaling llama3{
+      .kind = RopeScaling::Kind::llama3, .factor = 8, .original_positions = 64};
+  return {
+      sample("one token", 1, 1, {.heads = 1, .kv_heads = 1, .head_dim = 2}),
+      sample("grouped", 2, 33, {.heads = 6, .kv_heads = 2, .head_dim = 10}),
+      sample("long base", 1, 70, {.heads = 2, .kv_heads = 1, .head_dim = 32, .theta = 500000}),
+      sample("linear", 1, 40, {.heads = 2, .kv_heads = 2, .head_dim = 8, .scaling = linear}),
+      sample("llama3", 1, 40, {.heads = 2, .kv_heads = 1, .head_dim = 16, .scaling = llama3}),
+  };
+}
+
+}  // namespace
+
+const OpDef rope_def{
+    .kind = "rope",
+    .inputs = {"qkv"},
+    .outputs = {"y"},
+    .infer = infer,
+    .grad = grad,
+    .cost = cost,
+    .alias = {{.output = 0, .input = 0}},
+    .splits = {{"batch", {0}, {0}}},
+    .kernels = {{Backend::cpu, Dtype::f32, rope_cpu}},
+    .reference = reference,
+    .samples = samples,
+};
+
+ValueId rope(Builder& b, std::string_view name, const Rope& p) {
+  return b.emit(rope_def, name, {p.qkv}, attributes(p))[0];
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,30 @@
+// rope: rotary positions on packed qkv [B,T,(H+2K)*D]: q and k heads are rotated, v heads pass
+// through. Hugging Face's rotate_half convention: elements (i, i + D/2) of a head turn by t *
+// inv_freq[i].
+//
+//   ValueId turned = rope(b, "attn.rope", {.qkv = qkv, .heads = 12, .kv_heads = 4, .head_dim =
+//   64});
+#pragma once
+
+#include "ir/builder.h"
+
+namespace snug::ops {
+
+extern const OpDef
+    rope_def;  // (qkv) -> (y), y may lie in qkv; its own backward with attribute `inverse`
+
+struct RopeScaling {
+  enum class Kind { none, linear, llama3 } kind = Kind::none;
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
+  int64_t original_positions = 8192;
+};
+
+struct Rope {
+  ValueId qkv;
+  int64_t heads, kv_heads, head_dim;
+  double theta = 10000;
+  RopeScaling scaling = {};
+};
+ValueId rope(Builder& b, std::string_view name, const Rope& p);
+
+}  // namespace snug::ops

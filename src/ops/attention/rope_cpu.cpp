@@ -1,0 +1,58 @@
+#include "ops/attention/rope_cpu.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/attention/packed_heads.h"
+#include "ops/attention/rope_frequency.h"
+
+namespace snug::ops {
+namespace {
+
+// Turns one head by the angles of one position. y may be x.
+void turn(const float* x, const float* cos, const float* sin, int64_t half, float* y) {
+#pragma omp simd
+  for (int64_t i = 0; i < half; ++i) {
+    const float low = x[i];
+    const float high = x[i + half];
+    y[i] = low * cos[i] - high * sin[i];
+    y[i + half] = high * cos[i] + low * sin[i];
+  }
+}
+
+}  // namespace
+
+void rope_cpu(const KernelArgs& a) {
+  const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
+  const int64_t half = p.D / 2;
+  const float* qkv = a.in<float>(0);                         // [B, T, (H+2K)*D]
+  float* y = a.out<float>(0);                                // the same, may be qkv
+  auto* cos = reinterpret_cast<float*>(a.workspace.data());  // [T, D/2]
+  float* sin = cos + p.T * half;                             // [T, D/2]
+  const double direction = a.attrs.b("inverse", false) ? -1 : 1;
+#pragma omp parallel
+  {
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < half; ++i) {
+      const double frequency = rope_frequency(i, a.attrs);
+      for (int64_t t = 0; t < p.T; ++t) {
+        const double angle = static_cast<double>(t) * frequency;
+        cos[t * half + i] = static_cast<float>(std::cos(angle));
+        sin[t * half + i] = static_cast<float>(direction * std::sin(angle));
+      }
+    }
+#pragma omp for schedule(static)
+    for (int64_t row = 0; row < p.B * p.T; ++row) {
+      const int64_t angles = row % p.T * half;
+      const float* x = qkv + row * p.width();
+      float* out = y + row * p.width();
+      for (int64_t h = 0; h < p.H + p.K; ++h) {
+        turn(x + h * p.D, cos + angles, sin + angles, half, out + h * p.D);
+      }
+      const int64_t v = (p.H + p.K) * p.D;
+      if (out != x) std::copy(x + v, x + p.width(), out + v);
+    }
+  }
+}
+
+}  // namespace snug::ops
