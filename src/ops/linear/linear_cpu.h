@@ -1,0 +1,13 @@
+// CPU kernels of the linear family: thin frames around one matrix product each.
+#pragma once
+
+#include "ir/op_def.h"
+
+namespace snug::ops {
+
+void linear_cpu(const KernelArgs& a);
+void linear_grad_input_cpu(const KernelArgs& a);
+void linear_grad_weight_cpu(const KernelArgs& a);
+void linear_grad_bias_cpu(const KernelArgs& a);
+
+}  // namespace snug::ops

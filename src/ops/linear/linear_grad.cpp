@@ -1,0 +1,140 @@
+#include "ops/linear/linear.h"
+
+#include "ops/column_sum.h"
+#include "ops/infer.h"
+#include "ops/linear/linear_cpu.h"
+#include "ops/linear/weight_layout.h"
+
+namespace snug::ops {
+namespace {
+
+// --- dx = dy W -------------------------------------------------------------------
+
+namespace grad_input {
+enum In : size_t { kDy, kWeight, kSum };
+
+std::vector<Type> infer(const OpView& op) {
+  const WeightLayout w = WeightLayout::of(op.shape(kWeight), op.attrs);
+  op.require(op.shape(kDy).back() == w.out, "dy {} and weight {} do not multiply",
+             op.in(kDy).text(), op.in(kWeight).text());
+  const Type dx{op.in(kDy).dtype, op.shape(kDy).with_back(w.in)};
+  require_sum(op, kSum, dx);
+  return {dx};
+}
+
+Cost cost(const OpView& op, std::span<const Type>, Backend) {
+  return {.flops = product_flops(op.shape(kDy), op.shape(kWeight))};
+}
+
+void reference(const RefArgs& a) {
+  const WeightLayout w = WeightLayout::of(a.in(kWeight).shape(), a.attrs);
+  for (int64_t r = 0; r < a.in(kDy).shape().rows(); ++r) {
+    for (int64_t i = 0; i < w.in; ++i) {
+      const auto at = static_cast<size_t>(r * w.in + i);
+      double sum = a.has(kSum) ? a.in(kSum).v[at] : 0;
+      for (int64_t o = 0; o < w.out; ++o) {
+        sum += a.in(kDy).v[static_cast<size_t>(r * w.out + o)] * a.in(kWeight).v[w.at(o, i)];
+      }
+      a.out(0).v[at] = sum;
+    }
+  }
+}
+}  // namespace grad_input
+
+// --- dW = dy^T x -----------------------------------------------------------------
+
+namespace grad_weight {
+enum In : size_t { kX, kDy, kSum };
+
+std::vector<Type> infer(const OpView& op) {
+  op.require(op.shape(kX).with_back(1) == op.shape(kDy).with_back(1),
+             "x {} and dy {} have different rows", op.in(kX).text(), op.in(kDy).text());
+  const WeightLayout w{op.shape(kDy).back(), op.shape(kX).back(), op.attrs.b(kWeightInOut, false)};
+  const Type dweight{op.in(kX).dtype, w.shape()};
+  require_sum(op, kSum, dweight);
+  return {dweight};
+}
+
+Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
+  return {.flops = product_flops(op.shape(kX), outputs[0].shape)};
+}
+
+void reference(const RefArgs& a) {
+  const WeightLayout w = WeightLayout::of(a.out(0).shape(), a.attrs);
+  const int64_t rows = a.in(kX).shape().rows();
+  for (int64_t o = 0; o < w.out; ++o) {
+    for (int64_t i = 0; i < w.in; ++i) {
+      const size_t at = w.at(o, i);
+      double sum = a.has(kSum) ? a.in(kSum).v[at] : 0;
+      for (int64_t r = 0; r < rows; ++r) {
+        sum += a.in(kDy).v[static_cast<size_t>(r * w.out + o)] *
+               a.in(kX).v[static_cast<size_t>(r * w.in + i)];
+      }
+      a.out(0).v[at] = sum;
+    }
+  }
+}
+}  // namespace grad_weight
+
+// --- dbias = the sum of dy over rows ---------------------------------------------
+
+namespace grad_bias {
+enum In : size_t { kDy, kSum };
+
+std::vector<Type> infer(const OpView& op) {
+  const Type dbias{op.in(kDy).dtype, {op.shape(kDy).back()}};
+  require_sum(op, kSum, dbias);
+  return {dbias};
+}
+
+Cost cost(const OpView& op, std::span<const Type>, Backend) {
+  return {.flops = op.shape(kDy).elements(),
+          .workspace = column_sum_scratch(op.shape(kDy).back()) * size_of(Dtype::f32)};
+}
+
+void reference(const RefArgs& a) {
+  const auto out = static_cast<size_t>(a.in(kDy).shape().back());
+  if (a.has(kSum)) a.out(0).v = a.in(kSum).v;
+  for (size_t i = 0; i < a.in(kDy).v.size(); ++i) a.out(0).v[i % out] += a.in(kDy).v[i];
+}
+}  // namespace grad_bias
+
+}  // namespace
+
+const OpDef linear_grad_input_def{
+    .kind = "linear_grad_input",
+    .inputs = {"dy", "weight", optional("dx_sum")},
+    .outputs = {"dx"},
+    .infer = grad_input::infer,
+    .cost = grad_input::cost,
+    .accumulate = {{.output = 0, .input = grad_input::kSum}},
+    .splits = {{"rows", {0, Split::kWhole, 0}, {0}}},
+    .kernels = {{Backend::cpu, Dtype::f32, linear_grad_input_cpu}},
+    .reference = grad_input::reference,
+};
+
+const OpDef linear_grad_weight_def{
+    .kind = "linear_grad_weight",
+    .inputs = {"x", "dy", optional("dweight_sum")},
+    .outputs = {"dweight"},
+    .infer = grad_weight::infer,
+    .cost = grad_weight::cost,
+    .accumulate = {{.output = 0, .input = grad_weight::kSum}},
+    .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial}}},
+    .kernels = {{Backend::cpu, Dtype::f32, linear_grad_weight_cpu}},
+    .reference = grad_weight::reference,
+};
+
+const OpDef linear_grad_bias_def{
+    .kind = "linear_grad_bias",
+    .inputs = {"dy", optional("dbias_sum")},
+    .outputs = {"dbias"},
+    .infer = grad_bias::infer,
+    .cost = grad_bias::cost,
+    .accumulate = {{.output = 0, .input = grad_bias::kSum}},
+    .splits = {{"rows", {0, Split::kWhole}, {Split::kPartial}}},
+    .kernels = {{Backend::cpu, Dtype::f32, linear_grad_bias_cpu}},
+    .reference = grad_bias::reference,
+};
+
+}  // namespace snug::ops
