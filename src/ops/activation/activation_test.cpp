@@ -1,0 +1,98 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/activation/dropout.h"
+#include "ops/activation/gelu.h"
+#include "ops/activation/swiglu.h"
+#include "ops/testing/op_check.h"
+#include "ops/testing/refusal.h"
+
+namespace snug::ops {
+namespace {
+
+using testing::HasSubstr;
+
+ValueId input(Module& m, std::string name, Type type) {
+  return add_shared(m, std::move(name), type, Category::inputs, Scope::step);
+}
+
+// Dropout of ones on the CPU: B samples of n elements, the first of them the run's sample `first`.
+struct Draw {
+  int64_t B = 4, n = 1000, seed = 1, step = 0, first = 0;
+  double p = 0.25;
+  const char* key = "h.0.drop";
+
+  std::vector<float> run() const {
+    const Type type{Dtype::f32, {B, n}};
+    const Type scalar{Dtype::i64, {}};
+    std::vector<float> x(static_cast<size_t>(B * n), 1.0F);
+    int64_t keyed[] = {seed, step, first};
+    const Tensor in[] = {
+        {x.data(), &type}, {&keyed[0], &scalar}, {&keyed[1], &scalar}, {&keyed[2], &scalar}};
+    const Tensor out[] = {{x.data(), &type}};
+    const Attrs attrs{{"p", p}, {"key", key}};
+    dropout_def.kernel(Backend::cpu, Dtype::f32)(KernelArgs{in, out, {}, attrs});
+    return x;
+  }
+};
+
+}  // namespace
+
+TEST(Gelu, Checks) { check_op(gelu_def); }
+TEST(Swiglu, Checks) { check_op(swiglu_def); }
+TEST(Dropout, Checks) { check_op(dropout_def); }
+
+TEST(Swiglu, RefusesAnOddWidth) {
+  Module m;
+  Builder b(m, "p");
+  const ValueId x = input(m, "x", {Dtype::f32, {2, 7}});
+  EXPECT_THAT(refusal_of([&] { swiglu(b, "act", x); }),
+              HasSubstr("swiglu 'act': gate_up f32[2,7] does not split"));
+}
+
+TEST(Dropout, IsKeyedByItsOwnFullNameAndRefusesBadProbabilities) {
+  Module m;
+  Builder b(m, "p");
+  const ValueId x = input(m, "x", {Dtype::f32, {2, 8}});
+  auto scalar = [&](const char* name) { return input(m, name, {Dtype::i64, {}}); };
+  const Random random{scalar("seed"), scalar("step"), scalar("sample")};
+  {
+    auto layer = b.layer(2, "h.2");
+    dropout(b, "drop", x, 0.1, random);
+    EXPECT_EQ(b.last().attrs.s("key"), "h.2.drop");
+  }
+  for (double p : {1.0, -0.1, std::nan("")}) {
+    EXPECT_THAT(refusal_of([&] { dropout(b, "d", x, p, random); }), HasSubstr("is not in [0, 1)"));
+  }
+  EXPECT_THAT(refusal_of([&] {
+                dropout(b, "d", x, 0.1, {x, random.step, random.sample});
+              }),
+              HasSubstr("seed f32[2,8] is not i64[]"));
+}
+
+TEST(Dropout, KeepsTheRightShareAndTheMean) {
+  const std::vector<float> y = Draw{.B = 8, .n = 20'000}.run();
+  const auto dropped = static_cast<double>(std::count(y.begin(), y.end(), 0.0F));
+  EXPECT_NEAR(dropped / static_cast<double>(y.size()), 0.25, 0.005);
+  EXPECT_FLOAT_EQ(*std::max_element(y.begin(), y.end()), 1 / 0.75F);
+}
+
+TEST(Dropout, DoesNotSeeTheMicroBatch) {
+  const std::vector<float> whole = Draw{.B = 4}.run();
+  const std::vector<float> second = Draw{.B = 2, .first = 2}.run();
+  EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 2000));
+}
+
+TEST(Dropout, DrawsAnotherMaskForAnotherSeedStepSampleOrName) {
+  const std::vector<float> base = Draw{}.run();
+  EXPECT_EQ(Draw{}.run(), base);
+  EXPECT_NE(Draw{.seed = 2}.run(), base);
+  EXPECT_NE(Draw{.step = 1}.run(), base);
+  EXPECT_NE(Draw{.first = 1}.run(), base);
+  EXPECT_NE(Draw{.key = "h.1.drop"}.run(), base);
+}
+
+}  // namespace snug::ops

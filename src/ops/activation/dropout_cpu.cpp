@@ -1,0 +1,72 @@
+#include <algorithm>
+
+#include "base/units.h"
+#include "ops/activation/activation_cpu.h"
+#include "ops/random.h"
+
+namespace snug::ops {
+namespace {
+
+constexpr int64_t kTile = 256;
+
+// The random bits of a tile whose first element is 4 * group. Lanes are kept apart until the end:
+// that vectorises.
+void draw(Key key, uint64_t group, uint64_t sample, uint32_t* bits) {
+  uint32_t lanes[4][kTile / 4];
+#pragma omp simd
+  for (int64_t g = 0; g < kTile / 4; ++g) {
+    const auto four = philox(key, group + static_cast<uint64_t>(g), sample);
+    lanes[0][g] = four[0];
+    lanes[1][g] = four[1];
+    lanes[2][g] = four[2];
+    lanes[3][g] = four[3];
+  }
+  for (int64_t g = 0; g < kTile / 4; ++g) {
+    for (int64_t lane = 0; lane < 4; ++lane) bits[4 * g + lane] = lanes[lane][g];
+  }
+}
+
+struct Mask {
+  Key key;
+  uint32_t threshold;
+  float scale;
+};
+
+// Elements [begin, end) of one sample; begin is a multiple of 4.
+void apply(Mask mask, uint64_t sample, const float* x, float* y, int64_t begin, int64_t end) {
+  uint32_t bits[kTile];
+  for (int64_t at = begin; at < end; at += kTile) {
+    draw(mask.key, static_cast<uint64_t>(at / 4), sample, bits);
+    const int64_t n = std::min(kTile, end - at);
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      const float scaled = x[at + i] * mask.scale;
+      y[at + i] = bits[i] >= mask.threshold ? scaled : 0.0F;
+    }
+  }
+}
+
+}  // namespace
+
+void dropout_cpu(const KernelArgs& a) {
+  auto scalar = [&](size_t port) { return *a.in(port).as<const int64_t>(); };
+  const double p = a.attrs.f("p");
+  const Mask mask{op_key(scalar(1), scalar(2), a.attrs), drop_threshold(p),
+                  static_cast<float>(1 / (1 - p))};
+  const auto first_sample = static_cast<uint64_t>(scalar(3));
+  const float* x = a.in<float>(0);  // [B, ...]
+  float* y = a.out<float>(0);       // may be x
+  const int64_t B = a.in(0).shape()[0];
+  const int64_t per_sample = a.in(0).elements() / std::max<int64_t>(B, 1);
+  constexpr int64_t kBlock = 4096;
+  const int64_t blocks = ceil_div(per_sample, kBlock);
+#pragma omp parallel for collapse(2) schedule(static)
+  for (int64_t b = 0; b < B; ++b) {
+    for (int64_t block = 0; block < blocks; ++block) {
+      apply(mask, first_sample + static_cast<uint64_t>(b), x + b * per_sample, y + b * per_sample,
+            block * kBlock, std::min(per_sample, (block + 1) * kBlock));
+    }
+  }
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,16 @@
+// gelu: y = x Phi(x), exact (erf) or in the tanh form that GPT-2 was trained with (gelu_new,
+// gelu_pytorch_tanh).
+//
+//   ValueId a = gelu(b, "mlp.act", up, /*tanh=*/true);
+#pragma once
+
+#include "ir/builder.h"
+
+namespace snug::ops {
+
+extern const OpDef gelu_def;       // (x) -> y; attrs tanh
+extern const OpDef gelu_grad_def;  // (x, dy) -> dx; dx may lie in x or dy
+
+ValueId gelu(Builder& b, std::string_view name, ValueId x, bool tanh);
+
+}  // namespace snug::ops

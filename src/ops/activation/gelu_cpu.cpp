@@ -1,0 +1,61 @@
+#include "base/vec_math.h"
+#include "ops/activation/activation_cpu.h"
+#include "ops/for_blocks.h"
+
+namespace snug::ops {
+namespace {
+
+// y = x P(x): P and its slope in the two forms. 0.5 (1 + tanh u) is sigmoid(2u).
+struct Gate {
+  float value, slope;
+};
+
+struct TanhForm {
+  static Gate gate(float x) {
+    constexpr float kTwoScale = 1.59576912F;  // 2 sqrt(2 / pi)
+    const float p = fast_sigmoid(kTwoScale * (x + 0.044715F * x * x * x));
+    return {p, p * (1 - p) * kTwoScale * (1 + 3 * 0.044715F * x * x)};
+  }
+};
+
+struct ExactForm {
+  static Gate gate(float x) {
+    const float p = 0.5F + 0.5F * fast_erf(x * 0.707106781F);
+    return {p, 0.398942280F * fast_exp(-0.5F * x * x)};
+  }
+};
+
+template <typename Form>
+void forward(const KernelArgs& a) {
+  const float* x = a.in<float>(0);
+  float* y = a.out<float>(0);  // may be x
+  for_blocks(a.out(0).elements(), [=](int64_t begin, int64_t end) {
+#pragma omp simd
+    for (int64_t i = begin; i < end; ++i) y[i] = x[i] * Form::gate(x[i]).value;
+  });
+}
+
+template <typename Form>
+void backward(const KernelArgs& a) {
+  const float* x = a.in<float>(0);
+  const float* dy = a.in<float>(1);
+  float* dx = a.out<float>(0);  // may be x or dy
+  for_blocks(a.out(0).elements(), [=](int64_t begin, int64_t end) {
+#pragma omp simd
+    for (int64_t i = begin; i < end; ++i) {
+      const Gate p = Form::gate(x[i]);
+      dx[i] = dy[i] * (p.value + x[i] * p.slope);
+    }
+  });
+}
+
+}  // namespace
+
+void gelu_cpu(const KernelArgs& a) {
+  a.attrs.b("tanh") ? forward<TanhForm>(a) : forward<ExactForm>(a);
+}
+void gelu_grad_cpu(const KernelArgs& a) {
+  a.attrs.b("tanh") ? backward<TanhForm>(a) : backward<ExactForm>(a);
+}
+
+}  // namespace snug::ops

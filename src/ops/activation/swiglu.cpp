@@ -1,0 +1,96 @@
+#include "ops/activation/swiglu.h"
+
+#include <cmath>
+
+#include "ops/activation/activation_cpu.h"
+
+namespace snug::ops {
+namespace {
+
+std::vector<Type> infer(const OpView& op) {
+  const Shape& x = op.shape(0);
+  op.require(x.rank() >= 1 && x.back() % 2 == 0, "gate_up {} does not split into gate and up",
+             op.in(0).text());
+  return {{op.in(0).dtype, x.with_back(x.back() / 2)}};
+}
+
+void grad(GradContext& g) { g.set(0, g.emit(swiglu_grad_def, {g.in(0), g.dout(0)})[0]); }
+
+Cost cost(const OpView& op, std::span<const Type>, Backend) {
+  return {.flops = 10 * op.shape(0).elements()};
+}
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+// Calls fn(place of gate, place of up, place of y) for every element of y [rows, F].
+template <typename Fn>
+void for_each(const Shape& gate_up, Fn&& fn) {
+  const auto F = static_cast<size_t>(gate_up.back() / 2);
+  for (size_t r = 0; r < static_cast<size_t>(gate_up.rows()); ++r) {
+    for (size_t c = 0; c < F; ++c) fn(2 * r * F + c, 2 * r * F + F + c, r * F + c);
+  }
+}
+
+void reference(const RefArgs& a) {
+  for_each(a.in(0).shape(), [&](size_t gate, size_t up, size_t y) {
+    const double g = a.in(0).v[gate];
+    a.out(0).v[y] = g * sigmoid(g) * a.in(0).v[up];
+  });
+}
+
+std::vector<Sample> samples() {
+  auto sample = [](const char* name, Shape shape) {
+    return Sample{name, {{{Dtype::f32, shape}, Fill::normal(2)}}};
+  };
+  return {sample("one row", {8}), sample("odd width", {3, 5, 74}),
+          sample("many rows", {2, 70, 96})};
+}
+
+std::vector<Type> infer_grad(const OpView& op) {
+  const Shape& x = op.shape(0);
+  op.require(op.shape(1) == x.with_back(x.back() / 2), "dy {} does not match gate_up {}",
+             op.in(1).text(), op.in(0).text());
+  return {op.in(0)};
+}
+
+void reference_grad(const RefArgs& a) {
+  for_each(a.in(0).shape(), [&](size_t gate, size_t up, size_t y) {
+    const double g = a.in(0).v[gate];
+    const double s = sigmoid(g);
+    a.out(0).v[gate] = a.in(1).v[y] * a.in(0).v[up] * s * (1 + g * (1 - s));
+    a.out(0).v[up] = a.in(1).v[y] * g * s;
+  });
+}
+
+}  // namespace
+
+const OpDef swiglu_def{
+    .kind = "swiglu",
+    .inputs = {"gate_up"},
+    .outputs = {"y"},
+    .infer = infer,
+    .grad = grad,
+    .cost = cost,
+    .splits = {{"rows", {0}, {0}}},
+    .kernels = {{Backend::cpu, Dtype::f32, swiglu_cpu}},
+    .reference = reference,
+    .samples = samples,
+};
+
+const OpDef swiglu_grad_def{
+    .kind = "swiglu_grad",
+    .inputs = {"gate_up", "dy"},
+    .outputs = {"dgate_up"},
+    .infer = infer_grad,
+    .cost = cost,
+    .alias = {{.output = 0, .input = 0}},
+    .splits = {{"rows", {0, 0}, {0}}},
+    .kernels = {{Backend::cpu, Dtype::f32, swiglu_grad_cpu}},
+    .reference = reference_grad,
+};
+
+ValueId swiglu(Builder& b, std::string_view name, ValueId gate_up) {
+  return b.emit(swiglu_def, name, {gate_up})[0];
+}
+
+}  // namespace snug::ops

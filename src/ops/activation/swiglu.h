@@ -1,0 +1,15 @@
+// swiglu: [..., 2F] packed gate|up -> [..., F]: silu(gate) * up.
+//
+//   ValueId a = swiglu(b, "mlp.act", gate_up);
+#pragma once
+
+#include "ir/builder.h"
+
+namespace snug::ops {
+
+extern const OpDef swiglu_def;       // (gate_up) -> y
+extern const OpDef swiglu_grad_def;  // (gate_up, dy) -> dgate_up, which may lie in gate_up
+
+ValueId swiglu(Builder& b, std::string_view name, ValueId gate_up);
+
+}  // namespace snug::ops
