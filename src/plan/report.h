@@ -1,0 +1,47 @@
+// What `snug plan` says: the same account as a table for a person and as an object for a program.
+//
+//   PlanFacts facts{.model = "gpt2", .batch = 8, .seq = 1024, .budget_bytes =
+//   parse_bytes("24GiB")}; fmt::print("{}", render_plan(account, facts, stdout_is_terminal()));
+//   fmt::print("{}\n", plan_json(account, facts).dump());
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/account.h"
+
+namespace snug {
+
+// A change that would help when the plan does not fit, ready to paste.
+struct Advice {
+  std::string change;  // "--batch 4"
+  int64_t peak_bytes = 0;
+  std::optional<double> step_ms;
+};
+
+// What the account cannot know: the words of the question, and what was predicted beside bytes.
+struct PlanFacts {
+  std::string model;
+  int64_t batch = 0;  // sequences per micro-batch
+  int64_t seq = 0;
+  int64_t accum = 1;                                                 // micro-batches per step
+  nlohmann::ordered_json recipe = nlohmann::ordered_json::object();  // the resolved options
+  std::optional<int64_t> budget_bytes;
+  std::optional<double> step_ms;  // none until a cost model has priced the step
+  std::vector<Advice> advice;
+
+  int64_t tokens_per_step() const;
+};
+
+bool fits(const Account& account, const PlanFacts& facts);
+
+// At most 100 columns. colour: use terminal colours.
+std::string render_plan(const Account& account, const PlanFacts& facts, bool colour);
+
+// The fields of DESIGN.md ("Fields that others rely on") and where every number comes from.
+nlohmann::ordered_json plan_json(const Account& account, const PlanFacts& facts);
+
+}  // namespace snug

@@ -1,0 +1,143 @@
+#include "base/units.h"
+#include "plan/report.h"
+
+namespace snug {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json layer_json(int32_t layer) { return layer == kNoLayer ? Json(nullptr) : Json(layer); }
+
+Json categories_json(const CategoryBytes& bytes) {
+  Json out = Json::object();
+  for (size_t c = 0; c < bytes.size(); ++c) {
+    out[std::string(name_of(static_cast<Category>(c)))] = bytes[c];
+  }
+  return out;
+}
+
+Json breakdown_json(const SpaceAccount& space) {
+  Json out = categories_json(space.breakdown);
+  out["gaps"] = space.gaps;
+  return out;
+}
+
+Json peak_json(const Peak& peak) {
+  if (peak.program.empty()) return nullptr;
+  return {{"program", peak.program},
+          {"op", peak.op},
+          {"op_index", peak.op_index},
+          {"layer", layer_json(peak.layer)},
+          {"phase", name_of(peak.phase)}};
+}
+
+Json phases_json(const std::array<double, kPhases>& sums) {
+  Json out = Json::object();
+  for (size_t p = 0; p < sums.size(); ++p) {
+    out[std::string(name_of(static_cast<Phase>(p)))] = sums[p];
+  }
+  return out;
+}
+
+Json largest_json(const SpaceAccount& space) {
+  Json out = Json::array();
+  for (const OwnedBytes& v : space.largest) {
+    out.push_back({{"name", v.name},
+                   {"type", v.type.text()},
+                   {"category", name_of(v.category)},
+                   {"layer", layer_json(v.layer)},
+                   {"bytes", v.bytes}});
+  }
+  return out;
+}
+
+Json layers_json(const Account& account) {
+  Json out = Json::array();
+  for (const LayerAccount& l : account.layers) {
+    out.push_back({{"layer", layer_json(l.layer)},
+                   {"params", l.params},
+                   {"grads", l.grads},
+                   {"optimizer", l.optimizer},
+                   {"kept", l.kept},
+                   {"at_peak", l.at_peak},
+                   {"forward_flops", l.forward_flops}});
+  }
+  return out;
+}
+
+Json programs_json(const Account& account) {
+  Json out = Json::array();
+  for (const ProgramAccount& p : account.programs) {
+    out.push_back({{"name", p.name},
+                   {"runs_per_step", p.runs_per_step},
+                   {"ops", p.ops},
+                   {"flops", phases_json(p.flops)},
+                   {"bytes_moved", phases_json(p.bytes_moved)}});
+  }
+  return out;
+}
+
+Json advice_json(const PlanFacts& facts) {
+  Json out = Json::array();
+  for (const Advice& a : facts.advice) {
+    out.push_back(
+        {{"change", a.change}, {"peak_bytes", a.peak_bytes}, {"step_ms", or_null(a.step_ms)}});
+  }
+  return out;
+}
+
+std::optional<double> tokens_per_second(const PlanFacts& facts) {
+  if (!facts.step_ms || *facts.step_ms <= 0) return std::nullopt;
+  return static_cast<double>(facts.tokens_per_step()) * 1e3 / *facts.step_ms;
+}
+
+}  // namespace
+
+int64_t PlanFacts::tokens_per_step() const {
+  return checked_mul(checked_mul(batch, seq, "batch x seq"), accum, "tokens per step");
+}
+
+bool fits(const Account& account, const PlanFacts& facts) {
+  return !facts.budget_bytes || account.device().placement.arena_bytes <= *facts.budget_bytes;
+}
+
+nlohmann::ordered_json plan_json(const Account& account, const PlanFacts& facts) {
+  const SpaceAccount& device = account.device();
+  const bool it_fits = fits(account, facts);
+  return {
+      {"model", facts.model},
+      {"params", account.trainable_params + account.frozen_params},
+      {"trainable_params", account.trainable_params},
+      {"batch", facts.batch},
+      {"seq", facts.seq},
+      {"accum", facts.accum},
+      {"fits", it_fits},
+      {"arena_bytes", device.placement.arena_bytes},
+      {"max_live_bytes", device.placement.max_live_bytes},
+      {"budget_bytes", or_null(facts.budget_bytes)},
+      {"breakdown", breakdown_json(device)},
+      {"category_peaks", categories_json(device.category_peaks)},
+      {"host_bytes", account[Space::host].placement.arena_bytes},
+      {"disk_bytes", account[Space::disk].placement.arena_bytes},
+      {"transient",
+       {{"arena_bytes", device.placement.transient_arena_bytes},
+        {"max_live_bytes", device.placement.transient_max_live_bytes},
+        {"ratio", device.placement.ratio()}}},
+      {"peak", peak_json(device.peak)},
+      {"largest", largest_json(device)},
+      {"layers", layers_json(account)},
+      {"programs", programs_json(account)},
+      {"step_flops", phases_json(account.step_flops)},
+      {"step_ms", or_null(facts.step_ms)},
+      {"tokens_per_s", or_null(tokens_per_second(facts))},
+      {"recipe", facts.recipe},
+      {"advice", it_fits ? Json::array() : advice_json(facts)},
+  };
+}
+
+}  // namespace snug
