@@ -13,7 +13,6 @@ constexpr int64_t kTile = 256;
 // that vectorises.
 void draw(Key key, uint64_t group, uint64_t sample, uint32_t* bits) {
   uint32_t lanes[4][kTile / 4];
-#pragma omp simd
   for (int64_t g = 0; g < kTile / 4; ++g) {
     const auto four = philox(key, group + static_cast<uint64_t>(g), sample);
     lanes[0][g] = four[0];

@@ -1,0 +1,110 @@
+#include "ops/embedding/embedding.h"
+
+#include "ops/embedding/embedding_cpu.h"
+
+namespace snug::ops {
+namespace {
+
+enum In : size_t { kTable, kTokens, kPositions, kTypes };
+
+// A table of rows of the same width as the main one.
+void require_rows(const OpView& op, size_t port, int64_t at_least, std::string_view needed_for) {
+  if (!op.has(port)) return;
+  const Type& table = op.in(port);
+  op.require(table.shape.rank() == 2 && table.shape.back() == op.shape(kTable).back() &&
+                 table.dtype == op.in(kTable).dtype,
+             "{} {} does not match table {}", op.def.inputs[port].name, table.text(),
+             op.in(kTable).text());
+  op.require(table.shape[0] >= at_least, "{} has {} rows, but {} needs {}",
+             op.def.inputs[port].name, table.shape[0], needed_for, at_least);
+}
+
+std::vector<Type> infer(const OpView& op) {
+  const Type& tokens = op.in(kTokens);
+  op.require(tokens.dtype == Dtype::i32 && tokens.shape.rank() == 2, "tokens {} are not i32[B,T]",
+             tokens.text());
+  op.require(op.shape(kTable).rank() == 2, "table {} is not [V,C]", op.in(kTable).text());
+  require_rows(op, kPositions, tokens.shape[1], "the sequence length");
+  require_rows(op, kTypes, 1, "type 0");
+  return {{op.in(kTable).dtype, {tokens.shape[0], tokens.shape[1], op.shape(kTable).back()}}};
+}
+
+void grad(GradContext& g) {
+  const ValueId dy = g.dout(0);
+  auto rows = [&](size_t port) { return Attrs{{"rows", g.type(g.in(port)).shape[0]}}; };
+  if (g.wants(kTable)) {
+    g.set(kTable, g.emit(embedding_grad_def, {dy, g.in(kTokens)}, rows(kTable))[0]);
+  }
+  if (g.wants(kPositions)) {
+    g.set(kPositions,
+          g.emit(embedding_grad_positions_def, {dy}, rows(kPositions), "grad_positions")[0]);
+  }
+  if (g.wants(kTypes)) {
+    g.set(kTypes, g.emit(embedding_grad_types_def, {dy}, rows(kTypes), "grad_types")[0]);
+  }
+}
+
+// Reads one table row per token, not the whole table.
+Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
+  const int64_t y = outputs[0].bytes();
+  const int64_t sources = 1 + (op.has(kPositions) ? 1 : 0) + (op.has(kTypes) ? 1 : 0);
+  return {.flops = (sources - 1) * outputs[0].shape.elements(),
+          .bytes_read = op.in(kTokens).bytes() + sources * y,
+          .bytes_written = y};
+}
+
+void reference(const RefArgs& a) {
+  const auto C = static_cast<size_t>(a.in(kTable).shape().back());
+  const auto T = static_cast<size_t>(a.in(kTokens).shape().back());
+  for (size_t r = 0; r < a.in(kTokens).v.size(); ++r) {
+    const auto token = static_cast<size_t>(a.in(kTokens).v[r]);
+    for (size_t c = 0; c < C; ++c) {
+      double sum = a.in(kTable).v[token * C + c];
+      if (a.has(kPositions)) sum += a.in(kPositions).v[r % T * C + c];
+      if (a.has(kTypes)) sum += a.in(kTypes).v[c];
+      a.out(0).v[r * C + c] = sum;
+    }
+  }
+}
+
+std::vector<Sample> samples() {
+  struct With {
+    int64_t positions = 0, types = 0;  // rows; 0: absent
+  };
+  auto sample = [](const char* name, Shape tokens, Shape table, With with) {
+    auto rows = [&](int64_t n) {
+      return SampleInput{{Dtype::f32, {n, table.back()}}, n > 0 ? Fill::normal() : Fill::absent()};
+    };
+    const auto V = static_cast<double>(table[0]);
+    return Sample{name,
+                  {{{Dtype::f32, table}},
+                   {{Dtype::i32, tokens}, Fill::integers(V)},
+                   rows(with.positions),
+                   rows(with.types)}};
+  };
+  return {sample("tokens alone", {2, 3}, {11, 8}, {}),
+          sample("positions", {3, 7}, {13, 21}, {.positions = 9}),
+          sample("positions and types", {2, 50}, {17, 37}, {.positions = 50, .types = 2}),
+          sample("repeated tokens", {4, 40}, {3, 48}, {})};
+}
+
+}  // namespace
+
+const OpDef embedding_def{
+    .kind = "embedding",
+    .inputs = {"table", "tokens", optional("positions"), optional("types")},
+    .outputs = {"y"},
+    .infer = infer,
+    .grad = grad,
+    .cost = cost,
+    .splits = {{"rows", {Split::kWhole, 0, Split::kWhole, Split::kWhole}, {0}}},
+    .kernels = {{Backend::cpu, Dtype::f32, embedding_cpu}},
+    .reference = reference,
+    .samples = samples,
+};
+
+ValueId embedding(Builder& b, std::string_view name, const Embedding& p) {
+  return b.emit(embedding_def, name, {p.table, p.tokens, p.positions, p.types})[0];
+}
+
+}  // namespace snug::ops

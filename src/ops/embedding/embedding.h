@@ -1,0 +1,26 @@
+// embedding: y[b, t, :] = table[tokens[b, t], :] (+ positions[t, :]) (+ types[0, :]). Tokens lie
+// inside the table: whoever fills `tokens` has checked them.
+//
+//   ValueId h = embedding(b, "embed", {.tokens = tokens, .table = wte, .positions = wpe});
+#pragma once
+
+#include "ir/builder.h"
+
+namespace snug::ops {
+
+// Float ports come first: the first input's dtype chooses the kernel.
+extern const OpDef embedding_def;       // (table, tokens, [positions], [types]) -> y
+extern const OpDef embedding_grad_def;  // (dy, tokens, [dtable_sum]) -> dtable; attrs rows
+extern const OpDef
+    embedding_grad_positions_def;             // (dy, [dpositions_sum]) -> dpositions; attrs rows
+extern const OpDef embedding_grad_types_def;  // (dy, [dtypes_sum]) -> dtypes; attrs rows
+
+struct Embedding {
+  ValueId tokens;          // i32[B, T]
+  ValueId table;           // [V, C]
+  ValueId positions = {};  // [P, C], P >= T: row t is added
+  ValueId types = {};      // [N, C]: row 0 is added
+};
+ValueId embedding(Builder& b, std::string_view name, const Embedding& p);  // [B, T, C]
+
+}  // namespace snug::ops

@@ -1,0 +1,94 @@
+#include "ops/column_sum.h"
+#include "ops/embedding/embedding.h"
+#include "ops/embedding/embedding_cpu.h"
+#include "ops/infer.h"
+
+namespace snug::ops {
+namespace {
+
+enum In : size_t { kDy, kTokens };  // the sum is the last port of each op
+
+// dy [B, T, C] -> [rows, C].
+std::vector<Type> infer(const OpView& op) {
+  op.require(op.shape(kDy).rank() == 3, "dy {} is not [B,T,C]", op.in(kDy).text());
+  const Type result{op.in(kDy).dtype, {op.attrs.i("rows"), op.shape(kDy).back()}};
+  require_sum(op, op.def.inputs.size() - 1, result);
+  return {result};
+}
+
+std::vector<Type> infer_table(const OpView& op) {
+  const std::vector<Type> result = infer(op);
+  op.require(op.in(kTokens) == Type{Dtype::i32, {op.shape(kDy)[0], op.shape(kDy)[1]}},
+             "tokens {} do not match dy {}", op.in(kTokens).text(), op.in(kDy).text());
+  return result;
+}
+
+Cost cost(const OpView& op, std::span<const Type>, Backend) {
+  return {.flops = op.shape(kDy).elements()};
+}
+
+Cost cost_types(const OpView& op, std::span<const Type>, Backend) {
+  return {.flops = op.shape(kDy).elements(),
+          .workspace = column_sum_scratch(op.shape(kDy).back()) * size_of(Dtype::f32)};
+}
+
+// Adds row r of dy to the row that `row_of` names.
+template <typename RowOf>
+void scatter(const RefArgs& a, size_t sum_port, RowOf&& row_of) {
+  const auto C = static_cast<size_t>(a.in(kDy).shape().back());
+  if (a.has(sum_port)) a.out(0).v = a.in(sum_port).v;
+  for (size_t i = 0; i < a.in(kDy).v.size(); ++i) {
+    a.out(0).v[row_of(i / C) * C + i % C] += a.in(kDy).v[i];
+  }
+}
+
+void reference_table(const RefArgs& a) {
+  scatter(a, 2, [&](size_t r) { return static_cast<size_t>(a.in(kTokens).v[r]); });
+}
+void reference_positions(const RefArgs& a) {
+  const auto T = static_cast<size_t>(a.in(kDy).shape()[1]);
+  scatter(a, 1, [T](size_t r) { return r % T; });
+}
+void reference_types(const RefArgs& a) {
+  scatter(a, 1, [](size_t) { return size_t{0}; });
+}
+
+}  // namespace
+
+const OpDef embedding_grad_def{
+    .kind = "embedding_grad",
+    .inputs = {"dy", "tokens", optional("dtable_sum")},
+    .outputs = {"dtable"},
+    .infer = infer_table,
+    .cost = cost,
+    .accumulate = {{.output = 0, .input = 2}},
+    .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial}}},
+    .kernels = {{Backend::cpu, Dtype::f32, embedding_grad_cpu}},
+    .reference = reference_table,
+};
+
+const OpDef embedding_grad_positions_def{
+    .kind = "embedding_grad_positions",
+    .inputs = {"dy", optional("dpositions_sum")},
+    .outputs = {"dpositions"},
+    .infer = infer,
+    .cost = cost,
+    .accumulate = {{.output = 0, .input = 1}},
+    .splits = {{"rows", {0, Split::kWhole}, {Split::kPartial}}},
+    .kernels = {{Backend::cpu, Dtype::f32, embedding_grad_positions_cpu}},
+    .reference = reference_positions,
+};
+
+const OpDef embedding_grad_types_def{
+    .kind = "embedding_grad_types",
+    .inputs = {"dy", optional("dtypes_sum")},
+    .outputs = {"dtypes"},
+    .infer = infer,
+    .cost = cost_types,
+    .accumulate = {{.output = 0, .input = 1}},
+    .splits = {{"rows", {0, Split::kWhole}, {Split::kPartial}}},
+    .kernels = {{Backend::cpu, Dtype::f32, embedding_grad_types_cpu}},
+    .reference = reference_types,
+};
+
+}  // namespace snug::ops
