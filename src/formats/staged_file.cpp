@@ -1,0 +1,73 @@
+#include "formats/staged_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace snug {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Linux writes at most 2 GiB - 4 KiB in one call.
+constexpr size_t kMaxWrite = size_t{1} << 30;
+
+Error cannot_write(const fs::path& path, int reason) {
+  return bad_input("cannot write {}: {}", path.string(), std::strerror(reason));
+}
+
+}  // namespace
+
+StagedFile::StagedFile(fs::path target)
+    : target_(std::move(target)), part_(target_.string() + ".part") {
+  fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd_ < 0) throw cannot_write(target_, errno);
+}
+
+StagedFile::~StagedFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!part_.empty()) ::unlink(part_.c_str());
+}
+
+StagedFile::StagedFile(StagedFile&& other) noexcept
+    : target_(std::move(other.target_)),
+      part_(std::exchange(other.part_, {})),
+      fd_(std::exchange(other.fd_, -1)),
+      written_(other.written_) {}
+
+void StagedFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), std::min(bytes.size(), kMaxWrite));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw cannot_write(target_, errno);
+    written_ += n;
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+}
+
+void StagedFile::sync() {
+  if (fd_ < 0) return;
+  if (::fsync(fd_) != 0) throw cannot_write(target_, errno);
+  if (::close(std::exchange(fd_, -1)) != 0) throw cannot_write(target_, errno);
+}
+
+void StagedFile::commit() {
+  sync();
+  if (::rename(part_.c_str(), target_.c_str()) != 0) throw cannot_write(target_, errno);
+  part_.clear();
+}
+
+void sync_directory(const fs::path& directory) {
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) throw cannot_write(directory, errno);
+  ::fsync(fd);  // some file systems cannot sync a directory; the files themselves are safe
+  ::close(fd);
+}
+
+}  // namespace snug

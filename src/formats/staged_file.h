@@ -1,0 +1,43 @@
+// A file that appears only when it is complete: bytes go to a temporary name beside the target and
+// reach the disk before commit() renames it. Dropped without commit, it leaves nothing behind.
+//
+//   StagedFile file("out/model.safetensors");
+//   file.write(header);
+//   file.write(data);
+//   file.commit();
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace snug {
+
+class StagedFile {
+ public:
+  // Throws bad_input when the directory cannot be written; so does write() when the disk is full.
+  explicit StagedFile(std::filesystem::path target);
+  ~StagedFile();
+  StagedFile(StagedFile&& other) noexcept;
+  StagedFile& operator=(StagedFile&&) = delete;
+
+  const std::filesystem::path& target() const { return target_; }
+  int64_t written() const { return written_; }
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  void sync();    // the bytes are on the disk; no more may be written
+  void commit();  // sync, then rename onto the target
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path part_;
+  int fd_ = -1;
+  int64_t written_ = 0;
+};
+
+// Makes renames and new names in a directory survive a power cut.
+void sync_directory(const std::filesystem::path& directory);
+
+}  // namespace snug

@@ -1,0 +1,64 @@
+// Token files of other trainers, memory-mapped: llm.c, LLM.Q and nanoGPT.
+//
+//   TokenFile file = TokenFile::open("fineweb_train_000001.bin");
+//   file.format();                 // "llm.c"
+//   file.copy(0, row);             // the first row.size() tokens as int32
+//
+// Layouts (little-endian): llm.c has 256 int32 first: 20240520, 1 (uint16 tokens) or 20240801, 7
+// (uint32), then the count. LLM.Q has "BIN.TOK\n", then int32 version, bytes per token, count,
+// vocabulary, mask flag; tokens from byte 1024 on. nanoGPT is uint16 tokens and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "formats/mapped_file.h"
+
+namespace snug {
+
+enum class TokenFormat : uint8_t { llmc, llmq, nanogpt };
+std::string_view name_of(TokenFormat format);  // "llm.c", "llm.q", "nanogpt"
+std::optional<TokenFormat> parse_token_format(std::string_view name);
+
+// Where the tokens lie and how they are to be read.
+struct TokenLayout {
+  TokenFormat format = TokenFormat::nanogpt;
+  int64_t offset = 0;       // of the first token, in bytes: a multiple of token_bytes
+  int64_t token_bytes = 2;  // 2 or 4
+  int64_t count = 0;
+  int64_t vocabulary = 0;  // 0 when the file does not say
+};
+
+class TokenFile {
+ public:
+  // Without a hint, a file with neither magic number is nanoGPT's. Throws bad_input when the
+  // header, the count and the file's size disagree, or there are no tokens.
+  static TokenFile open(const std::filesystem::path& path, std::optional<TokenFormat> hint = {});
+
+  const std::filesystem::path& path() const { return file_.path(); }
+  std::string_view format() const { return name_of(layout_.format); }
+  int64_t size() const { return layout_.count; }             // in tokens
+  int64_t vocabulary() const { return layout_.vocabulary; }  // 0 when the file does not say
+
+  uint32_t token(int64_t i) const;
+  // Tokens [begin, begin + out.size()) as int32. Allocates nothing.
+  void copy(int64_t begin, std::span<int32_t> out) const;
+
+  // Position of the first token >= limit, or none: one vectorised sweep over the file.
+  std::optional<int64_t> find_at_least(uint32_t limit) const;
+
+ private:
+  TokenFile(MappedFile file, const TokenLayout& layout);
+
+  // Calls visit with the tokens as a span of their own type.
+  template <typename Visit>
+  auto with_tokens(Visit&& visit) const;
+
+  MappedFile file_;
+  TokenLayout layout_;
+};
+
+}  // namespace snug

@@ -1,0 +1,118 @@
+#include "formats/token_file.h"
+
+#include <cstring>
+#include <vector>
+
+#include "formats/testing.h"
+
+namespace snug {
+namespace {
+
+using testing::expect_error;
+using testing::TempDir;
+using testing::write_bytes;
+
+template <typename T>
+std::string raw(const std::vector<T>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)};
+}
+
+std::string padded_header(std::string head) {
+  head.resize(1024, '\0');
+  return head;
+}
+std::string llmc(int32_t magic, int32_t version, int32_t count) {
+  return padded_header(raw<int32_t>({magic, version, count}));
+}
+std::string llmq(int32_t token_bytes, int32_t count, int32_t vocabulary, int32_t mask) {
+  return padded_header("BIN.TOK\n" + raw<int32_t>({2, token_bytes, count, vocabulary, mask}));
+}
+
+std::vector<int32_t> all(const TokenFile& file) {
+  std::vector<int32_t> tokens(static_cast<size_t>(file.size()));
+  file.copy(0, tokens);
+  return tokens;
+}
+
+class TokenFileTest : public ::testing::Test {
+ protected:
+  TokenFile open(std::string_view bytes, std::optional<TokenFormat> hint = {}) {
+    write_bytes(dir_ / "t.bin", bytes);
+    return TokenFile::open(dir_ / "t.bin", hint);
+  }
+  void expect_refused(std::string_view bytes, std::string_view part,
+                      std::optional<TokenFormat> hint = {}) {
+    expect_error(ExitCode::bad_input, part, [&] { open(bytes, hint); });
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(TokenFileTest, ReadsBothVersionsOfLlmc) {
+  const TokenFile narrow = open(llmc(20240520, 1, 3) + raw<uint16_t>({7, 50256, 65535}));
+  EXPECT_EQ(narrow.format(), "llm.c");
+  EXPECT_EQ(all(narrow), (std::vector<int32_t>{7, 50256, 65535}));
+  const TokenFile wide = open(llmc(20240801, 7, 2) + raw<uint32_t>({128000, 5}));
+  EXPECT_EQ(wide.format(), "llm.c");
+  EXPECT_EQ(all(wide), (std::vector<int32_t>{128000, 5}));
+  EXPECT_EQ(wide.token(0), 128000U);
+}
+
+TEST_F(TokenFileTest, ReadsLlmqInBothWidths) {
+  const TokenFile wide = open(llmq(4, 2, 151936, 0) + raw<uint32_t>({151935, 1}));
+  EXPECT_EQ(wide.format(), "llm.q");
+  EXPECT_EQ(wide.vocabulary(), 151936);
+  EXPECT_EQ(all(wide), (std::vector<int32_t>{151935, 1}));
+  EXPECT_EQ(all(open(llmq(2, 1, 300, 0) + raw<uint16_t>({299}))), (std::vector<int32_t>{299}));
+}
+
+TEST_F(TokenFileTest, FallsBackToNanogpt) {
+  const TokenFile file = open(raw<uint16_t>({1, 2, 40000}));
+  EXPECT_EQ(file.format(), "nanogpt");
+  EXPECT_EQ(all(file), (std::vector<int32_t>{1, 2, 40000}));
+}
+
+TEST_F(TokenFileTest, AHintOverridesTheMagicNumber) {
+  const std::string bytes = llmc(20240520, 1, 1) + raw<uint16_t>({7});
+  EXPECT_EQ(open(bytes, TokenFormat::nanogpt).size(), 513);
+  expect_refused(bytes, "does not begin as an llm.q file", TokenFormat::llmq);
+  expect_refused(raw<uint16_t>({1, 2}), "does not begin as an llm.c file", TokenFormat::llmc);
+  EXPECT_EQ(parse_token_format("nanogpt"), TokenFormat::nanogpt);
+  EXPECT_EQ(parse_token_format("csv"), std::nullopt);
+}
+
+TEST_F(TokenFileTest, CopiesFromTheMiddleAndNeverBeyondTheEnd) {
+  const TokenFile file = open(raw<uint16_t>({10, 11, 12, 13}));
+  std::vector<int32_t> two(2);
+  file.copy(2, two);
+  EXPECT_EQ(two, (std::vector<int32_t>{12, 13}));
+  expect_error(ExitCode::internal, "tokens 3 to 5 of 4", [&] { file.copy(3, two); });
+}
+
+TEST_F(TokenFileTest, FindsTheFirstTokenBeyondAVocabulary) {
+  std::vector<uint16_t> tokens(10'000, 99);
+  tokens[8'200] = 256;
+  tokens[9'999] = 300;
+  const TokenFile file = open(raw(tokens));
+  EXPECT_EQ(file.find_at_least(256), 8'200);
+  EXPECT_EQ(file.find_at_least(257), 9'999);
+  EXPECT_EQ(file.find_at_least(301), std::nullopt);
+}
+
+TEST_F(TokenFileTest, RefusesDamageWithTheNumbers) {
+  expect_refused("", "holds no tokens");
+  expect_refused("abc", "holds 3 bytes");
+  expect_refused(llmc(20240520, 1, 3).substr(0, 100), "header is 1024 bytes, the file has 100");
+  expect_refused(llmc(20240520, 2, 0), "version 2, expected 1");
+  expect_refused(llmc(20240520, 1, 3) + "ab", "counts 3 tokens of 2 bytes, but 2 bytes");
+  expect_refused(llmc(20240520, 1, 1) + "abc", "counts 1 tokens of 2 bytes, but 3 bytes");
+  expect_refused(llmc(20240801, 7, -1), "counts -1 tokens");
+  expect_refused(llmc(20240801, 7, 0), "holds no tokens");
+  expect_refused(llmq(3, 1, 9, 0) + "abc", "tokens of 3 bytes");
+  expect_refused(llmq(2, 1, 9, 1) + "ab", "loss mask");
+  expect_refused(llmq(2, 1, -9, 0) + "ab", "vocabulary is -9");
+  expect_refused("BIN.TOK\n", "llm.q header is 1024 bytes, the file has 8");
+}
+
+}  // namespace
+}  // namespace snug
