@@ -39,6 +39,7 @@ class Builder {
 
   void set_phase(Phase phase) { phase_ = phase; }
   void set_layer(int32_t layer) { layer_ = layer; }
+  int32_t layer_index() const { return layer_; }
   std::string full_name(std::string_view name) const { return prefix_.empty() ? std::string(name) : prefix_ + "." + std::string(name); }
 
   class LayerScope {
