@@ -1,0 +1,28 @@
+// linear_cross_entropy: cross_entropy of logits = x weight^T + bias, whose logits never exist
+// whole: one chunk of tokens at a time lies in scratch. Backward makes loss and gradients in one
+// sweep, so training runs no forward op for it.
+//
+//   ValueId loss = linear_cross_entropy(b, "loss", {.x = h, .weight = head, .targets = targets,
+//   .chunk = 512});
+#pragma once
+
+#include "ir/builder.h"
+
+namespace snug::ops {
+
+extern const OpDef linear_cross_entropy_def;  // (x, weight, targets, [bias], [loss_sum]) -> loss
+// (x, weight, targets, dloss, [loss_sum], [dx_sum], [dweight_sum]) -> (loss, dx, dweight)
+extern const OpDef linear_cross_entropy_grad_def;
+// (x, weight, targets, dloss, [loss_sum], [dx_sum], [dweight_sum], bias, [dbias_sum]) -> (loss, dx,
+// dweight, dbias)
+extern const OpDef linear_bias_cross_entropy_grad_def;
+
+struct LinearCrossEntropy {
+  ValueId x, weight, targets;  // [..., C], [V, C], i32[...]
+  ValueId bias = {};           // [V] or none
+  int64_t chunk = 1024;        // tokens whose logits exist at the same time
+};
+ValueId linear_cross_entropy(Builder& b, std::string_view name,
+                             const LinearCrossEntropy& p);  // f32[]
+
+}  // namespace snug::ops

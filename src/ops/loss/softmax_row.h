@@ -1,0 +1,55 @@
+// One row of logits on the CPU: its largest, its exponentials, their sum. Floats are added within a
+// block, blocks in double, so a vocabulary of 150,000 loses nothing.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "base/vec_math.h"
+
+namespace snug::ops {
+
+inline float row_max(const float* x, int64_t V) {
+  // Lanes by hand: without -ffinite-math the compiler does not vectorise a running maximum.
+  constexpr int64_t kLanes = 16;
+  float lanes[kLanes];
+  std::fill_n(lanes, kLanes, -std::numeric_limits<float>::infinity());
+  int64_t v = 0;
+  for (; v + kLanes <= V; v += kLanes) {
+#pragma omp simd
+    for (int64_t i = 0; i < kLanes; ++i) lanes[i] = x[v + i] > lanes[i] ? x[v + i] : lanes[i];
+  }
+  for (; v < V; ++v) lanes[0] = std::max(lanes[0], x[v]);
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+// The sum of term(v) for v < V, where a term is a float.
+template <typename Term>
+double row_sum(int64_t V, Term term) {
+  constexpr int64_t kBlock = 2048;
+  double total = 0;
+  for (int64_t first = 0; first < V; first += kBlock) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t v = first; v < std::min(V, first + kBlock); ++v) sum += term(v);
+    total += static_cast<double>(sum);
+  }
+  return total;
+}
+
+// The logit of a row's target; nan for one beyond the vocabulary, so that bad data is loud and
+// reads nothing.
+inline double logit_of(const float* x, int64_t V, int32_t target) {
+  return target < V ? static_cast<double>(x[target]) : std::numeric_limits<double>::quiet_NaN();
+}
+
+// One after another: the same bits on any number of threads.
+inline double sum_in_order(const double* row_loss, int64_t rows) {
+  double sum = 0;
+  for (int64_t r = 0; r < rows; ++r) sum += row_loss[r];
+  return sum;
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,87 @@
+// Runs an op's CPU kernel on given numbers, for tests that need particular ones (op_check draws its
+// own).
+//
+//   auto out = run_op(clip_def, {scalar(Dtype::f64, 25)}, {{"max_norm", 1.0}});   out[0].v[0] == 5
+//   auto out = with_threads(3, [&] { return run_op(...); });
+#pragma once
+
+#include <omp.h>
+
+#include <cstring>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/visit_dtype.h"
+
+namespace snug {
+
+inline RefTensor scalar(Dtype dtype, double value) { return {{dtype, {}}, {value}}; }
+inline RefTensor absent() { return {}; }
+
+namespace run_op_detail {
+
+inline std::vector<std::byte> store(const RefTensor& t) {
+  std::vector<std::byte> bytes(static_cast<size_t>(t.type.bytes()));
+  visit_dtype(t.type.dtype, [&](auto zero) {
+    for (size_t i = 0; i < t.v.size(); ++i) {
+      const auto v = static_cast<decltype(zero)>(t.v[i]);
+      std::memcpy(bytes.data() + i * sizeof v, &v, sizeof v);
+    }
+  });
+  return bytes;
+}
+
+inline RefTensor load(const Type& type, const void* data) {
+  RefTensor t{type, std::vector<double>(static_cast<size_t>(type.shape.elements()))};
+  visit_dtype(type.dtype, [&](auto zero) {
+    for (size_t i = 0; i < t.v.size(); ++i) {
+      std::memcpy(&zero, static_cast<const std::byte*>(data) + i * sizeof zero, sizeof zero);
+      t.v[i] = static_cast<double>(zero);
+    }
+  });
+  return t;
+}
+
+}  // namespace run_op_detail
+
+// Outputs that must alias lie in their inputs' bytes. An input without numbers is absent.
+inline std::vector<RefTensor> run_op(const OpDef& def, const std::vector<RefTensor>& inputs,
+                                     const Attrs& attrs = {}) {
+  Module module{.name = "run"};
+  Builder b(module, "run");
+  std::vector<ValueId> ids;
+  std::vector<std::vector<std::byte>> buffers;
+  std::vector<Tensor> in, out;
+  for (const RefTensor& t : inputs) {
+    buffers.push_back(run_op_detail::store(t));
+    ids.push_back(t.v.empty() ? ValueId{}
+                              : add_shared(module, fmt::format("in{}", ids.size()), t.type,
+                                           Category::inputs, Scope::step));
+    in.push_back(t.v.empty() ? Tensor{} : Tensor{buffers.back().data(), &t.type});
+  }
+  const std::vector<ValueId> results = b.emit(def, "op", ids, attrs);
+  for (ValueId id : results) {
+    buffers.emplace_back(static_cast<size_t>(module[id].type.bytes()));
+    out.push_back({buffers.back().data(), &module[id].type});
+  }
+  for (const Alias& a : def.alias) {
+    if (a.must) out[static_cast<size_t>(a.output)].data = in[static_cast<size_t>(a.input)].data;
+  }
+  buffers.emplace_back(static_cast<size_t>(cost_of(module, b.last(), Backend::cpu).workspace));
+  def.kernel(Backend::cpu,
+             kernel_dtype(module, b.last()))(KernelArgs{in, out, buffers.back(), attrs});
+  std::vector<RefTensor> loaded;
+  for (const Tensor& t : out) loaded.push_back(run_op_detail::load(*t.type, t.data));
+  return loaded;
+}
+
+template <typename Fn>
+auto with_threads(int threads, const Fn& fn) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(threads);
+  auto result = fn();
+  omp_set_num_threads(before);
+  return result;
+}
+
+}  // namespace snug
