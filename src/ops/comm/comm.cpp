@@ -1,0 +1,148 @@
+#include "ops/comm/comm.h"
+
+#include "base/units.h"
+#include "ops/type_attrs.h"
+
+namespace snug::ops {
+namespace {
+
+// --- collectives
+// ------------------------------------------------------------------------------------------------------
+
+int64_t ranks_of(const OpView& op) {
+  const int64_t ranks = op.attrs.i("ranks");
+  op.require(ranks >= 1, "{} ranks on axis '{}'", ranks, op.attrs.s("axis"));
+  return ranks;
+}
+
+// The input with its dim 0 cut or multiplied.
+Type with_front(const Type& type, int64_t front) {
+  std::vector<int64_t> dims(type.shape.dims().begin(), type.shape.dims().end());
+  dims[0] = front;
+  return {type.dtype, Shape(dims)};
+}
+
+std::vector<Type> infer_same(const OpView& op) {
+  ranks_of(op);
+  return {op.in(0)};
+}
+
+std::vector<Type> infer_gather(const OpView& op) {
+  const int64_t ranks = ranks_of(op);
+  op.require(op.shape(0).rank() >= 1, "shard {} has no axis to gather along", op.in(0).text());
+  return {with_front(op.in(0), checked_mul(op.shape(0)[0], ranks, "a gathered axis"))};
+}
+
+std::vector<Type> infer_scatter(const OpView& op) {
+  const int64_t ranks = ranks_of(op);
+  op.require(op.shape(0).rank() >= 1 && op.shape(0)[0] % ranks == 0,
+             "full {} does not divide over {} ranks", op.in(0).text(), ranks);
+  return {with_front(op.in(0), op.shape(0)[0] / ranks)};
+}
+
+// What one rank sends and receives in a ring: it passes on every block but its own, once or
+// (all_reduce) twice.
+Cost ring(int64_t full_bytes, int64_t ranks, int64_t rounds) {
+  const int64_t moved = rounds * (full_bytes - full_bytes / ranks);
+  return {.bytes_read = moved, .bytes_written = moved};
+}
+Cost cost_gather(const OpView& op, std::span<const Type> outputs, Backend) {
+  return ring(outputs[0].bytes(), ranks_of(op), 1);
+}
+Cost cost_scatter(const OpView& op, std::span<const Type>, Backend) {
+  return ring(op.in(0).bytes(), ranks_of(op), 1);
+}
+Cost cost_all_reduce(const OpView& op, std::span<const Type>, Backend) {
+  return ring(op.in(0).bytes(), ranks_of(op), 2);
+}
+
+ValueId emit(Builder& b, const OpDef& def, std::string_view name, ValueId x, const Collective& c) {
+  return b.emit(def, name, {x}, {{"axis", c.axis}, {"ranks", c.ranks}, {"seq", c.seq}})[0];
+}
+
+// --- messages
+// ---------------------------------------------------------------------------------------------------------
+
+std::vector<Type> infer_send(const OpView&) { return {}; }
+std::vector<Type> infer_recv(const OpView& op) { return {type_from_attrs(op)}; }
+
+Attrs attrs_of(const Message& m) { return {{"axis", m.axis}, {"peer", m.peer}, {"seq", m.seq}}; }
+
+}  // namespace
+
+const OpDef all_gather_def{
+    .kind = "all_gather",
+    .inputs = {"shard"},
+    .outputs = {"full"},
+    .infer = infer_gather,
+    .cost = cost_gather,
+    .comm = Comm::collective,
+};
+
+const OpDef reduce_scatter_def{
+    .kind = "reduce_scatter",
+    .inputs = {"full"},
+    .outputs = {"shard"},
+    .infer = infer_scatter,
+    .cost = cost_scatter,
+    .comm = Comm::collective,
+};
+
+const OpDef all_reduce_def{
+    .kind = "all_reduce",
+    .inputs = {"x"},
+    .outputs = {"y"},
+    .infer = infer_same,
+    .cost = cost_all_reduce,
+    .alias = {{.output = 0, .input = 0}},
+    .comm = Comm::collective,
+};
+
+const OpDef broadcast_def{
+    .kind = "broadcast",
+    .inputs = {"x"},
+    .outputs = {"y"},
+    .infer = infer_same,
+    .alias = {{.output = 0, .input = 0}},
+    .comm = Comm::collective,
+};
+
+const OpDef send_def{
+    .kind = "send",
+    .inputs = {"x"},
+    .outputs = {},
+    .infer = infer_send,
+    .comm = Comm::send,
+};
+
+const OpDef recv_def{
+    .kind = "recv",
+    .inputs = {},
+    .outputs = {"x"},
+    .infer = infer_recv,
+    .comm = Comm::recv,
+};
+
+ValueId all_gather(Builder& b, std::string_view name, ValueId shard, const Collective& c) {
+  return emit(b, all_gather_def, name, shard, c);
+}
+ValueId reduce_scatter(Builder& b, std::string_view name, ValueId full, const Collective& c) {
+  return emit(b, reduce_scatter_def, name, full, c);
+}
+ValueId all_reduce(Builder& b, std::string_view name, ValueId x, const Collective& c) {
+  return emit(b, all_reduce_def, name, x, c);
+}
+ValueId broadcast(Builder& b, std::string_view name, ValueId x, const Collective& c) {
+  return emit(b, broadcast_def, name, x, c);
+}
+
+void send(Builder& b, std::string_view name, ValueId x, const Message& m) {
+  b.emit(send_def, name, {x}, attrs_of(m));
+}
+ValueId recv(Builder& b, std::string_view name, Type type, const Message& m) {
+  Attrs attrs = attrs_of(m);
+  set_type(attrs, type);
+  return b.emit(recv_def, name, {}, std::move(attrs))[0];
+}
+
+}  // namespace snug::ops

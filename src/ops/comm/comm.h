@@ -1,0 +1,40 @@
+// Collectives and point-to-point messages as ops: facts only, so that several ranks can be planned
+// and checked. Each names its mesh axis and a sequence number that is the same on every rank that
+// takes part. Blocks lie along dim 0.
+//
+//   ValueId full = all_gather(b, "w.gather", shard, {.axis = "dp", .ranks = 2, .seq = 7});
+#pragma once
+
+#include <string>
+
+#include "ir/builder.h"
+
+namespace snug::ops {
+
+extern const OpDef all_gather_def;  // (shard) -> full: dim 0 times ranks, in rank order
+extern const OpDef
+    reduce_scatter_def;             // (full) -> shard: the sum over ranks, dim 0 divided by ranks
+extern const OpDef all_reduce_def;  // (x) -> y: the sum over ranks; y may lie in x
+extern const OpDef broadcast_def;   // (x) -> y: rank 0's x; y may lie in x
+extern const OpDef send_def;        // (x) -> ()
+extern const OpDef recv_def;        // () -> x; attrs dtype and shape (as text)
+
+struct Collective {
+  std::string axis;  // "dp", "tp"
+  int64_t ranks = 1;
+  int64_t seq = 0;
+};
+ValueId all_gather(Builder& b, std::string_view name, ValueId shard, const Collective& c);
+ValueId reduce_scatter(Builder& b, std::string_view name, ValueId full, const Collective& c);
+ValueId all_reduce(Builder& b, std::string_view name, ValueId x, const Collective& c);
+ValueId broadcast(Builder& b, std::string_view name, ValueId x, const Collective& c);
+
+struct Message {
+  std::string axis;  // "pp"
+  int64_t peer = 0;  // coordinate of the other rank on that axis
+  int64_t seq = 0;
+};
+void send(Builder& b, std::string_view name, ValueId x, const Message& m);
+ValueId recv(Builder& b, std::string_view name, Type type, const Message& m);
+
+}  // namespace snug::ops
