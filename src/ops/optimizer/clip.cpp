@@ -1,0 +1,134 @@
+#include "ops/optimizer/clip.h"
+
+#include <cmath>
+
+#include "base/units.h"
+#include "ops/optimizer/optimizer_cpu.h"
+
+namespace snug::ops {
+namespace {
+
+// --- sum_squares
+// --------------------------------------------------------------------------------------
+
+std::vector<Type> infer_sum(const OpView& op) {
+  op.require(op.size() > 0, "there are no gradients to sum");
+  for (const Type* grad : op.inputs) {
+    op.require(grad->dtype == op.in(0).dtype, "gradients of {} and {}", name_of(op.in(0).dtype),
+               name_of(grad->dtype));
+  }
+  return {{Dtype::f64, {}}};
+}
+
+Cost cost_sum(const OpView& op, std::span<const Type>, Backend) {
+  Cost cost{.workspace = sum_squares_workspace(op)};
+  for (const Type* grad : op.inputs) {
+    cost.flops = checked_add(cost.flops, checked_mul(2, grad->shape.elements(), op.name), op.name);
+  }
+  return cost;
+}
+
+void reference_sum(const RefArgs& a) {
+  for (const RefTensor* grad : a.inputs) {
+    for (double g : grad->v) a.out(0).v[0] += g * g;
+  }
+}
+
+std::vector<Sample> samples_sum() {
+  const auto grads = [](const char* name, std::initializer_list<Shape> shapes) {
+    Sample sample{name, {}};
+    for (const Shape& shape : shapes) sample.inputs.push_back({{Dtype::f32, shape}});
+    return sample;
+  };
+  return {grads("one", {{7}}), grads("several", {{3, 5}, {1}, {64, 2}}),
+          grads("over a block", {{65537}, {9}})};
+}
+
+// --- clip
+// ---------------------------------------------------------------------------------------------
+
+std::vector<Type> infer_clip(const OpView& op) {
+  op.require(op.in(0) == Type{Dtype::f64, {}}, "sum_squares is {}, not f64[]", op.in(0).text());
+  return {{Dtype::f32, {}}, {Dtype::f32, {}}, {Dtype::i32, {}}};
+}
+
+void reference_clip(const RefArgs& a) {
+  const double max_norm = a.attrs.f("max_norm");
+  const double norm = std::sqrt(a.in(0).v[0]);
+  a.out(0).v[0] = norm;
+  a.out(1).v[0] = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1;
+  a.out(2).v[0] = std::isfinite(norm) ? 1 : 0;
+}
+
+std::vector<Sample> samples_clip() {
+  const auto sample = [](const char* name, double sum, double max_norm) {
+    return Sample{name, {{{Dtype::f64, {}}, Fill::constant(sum)}}, {{"max_norm", max_norm}}};
+  };
+  return {sample("clipped", 25, 1), sample("within", 0.25, 1), sample("off", 25, 0),
+          sample("zero", 0, 1)};
+}
+
+// --- advance
+// --------------------------------------------------------------------------------------------
+
+std::vector<Type> infer_advance(const OpView& op) {
+  op.require(op.in(0) == Type{Dtype::i64, {}}, "the counter is {}, not i64[]", op.in(0).text());
+  return {op.in(0)};
+}
+
+void reference_advance(const RefArgs& a) { a.out(0).v[0] = a.in(0).v[0] + 1; }
+
+std::vector<Sample> samples_advance() {
+  return {{"from 41", {{{Dtype::i64, {}}, Fill::constant(41)}}}};
+}
+
+}  // namespace
+
+const OpDef sum_squares_def{
+    .kind = "sum_squares",
+    .inputs = {variadic("grads")},
+    .outputs = {"sum"},
+    .infer = infer_sum,
+    .cost = cost_sum,
+    .kernels = {{Backend::cpu, Dtype::f32, sum_squares_cpu}},
+    .reference = reference_sum,
+    .samples = samples_sum,
+};
+
+const OpDef clip_def{
+    .kind = "clip",
+    .inputs = {"sum_squares"},
+    .outputs = {"norm", "scale", "finite"},
+    .infer = infer_clip,
+    .kernels = {{Backend::cpu, Dtype::f64, clip_cpu}},
+    .reference = reference_clip,
+    .samples = samples_clip,
+};
+
+const OpDef advance_def{
+    .kind = "advance",
+    .inputs = {"counter"},
+    .outputs = {"counter"},
+    .infer = infer_advance,
+    .alias = {{.output = 0, .input = 0, .must = true}},
+    .kernels = {{Backend::cpu, Dtype::i64, advance_cpu}},
+    .reference = reference_advance,
+    .samples = samples_advance,
+};
+
+ValueId sum_squares(Builder& b, std::string_view name, std::vector<ValueId> grads) {
+  return b.emit(sum_squares_def, name, std::move(grads))[0];
+}
+
+Clip clip(Builder& b, std::string_view name, ValueId sum_squares, double max_norm) {
+  const auto out = b.emit(clip_def, name, {sum_squares}, {{"max_norm", max_norm}});
+  return {.norm = out[0], .scale = out[1], .finite = out[2]};
+}
+
+ValueId advance(Builder& b, std::string_view name, ValueId counter, ValueId predicate) {
+  const ValueId next = b.emit(advance_def, name, {counter})[0];
+  b.last().predicate = predicate;
+  return next;
+}
+
+}  // namespace snug::ops
