@@ -5,62 +5,41 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "ir/segments.h"
 
 namespace snug {
 namespace {
 
 constexpr int32_t kNobody = -1;
 
-// Who last touched which bytes of one storage: segments in order of offset, split where accesses
-// begin and end.
-class Touched {
+// Who last touched which bytes of every storage.
+class Accesses {
  public:
-  // Tells `wait` whom an access must wait for, then records it. `lanes` sizes the table of readers.
+  Accesses(size_t values, size_t lanes) : lanes_(lanes), storages_(values) {}
+
+  // Tells `wait` whom the access must wait for, then records it.
   template <typename Wait>
-  void access(const Extent& bytes, int32_t op, int32_t lane, bool writes, size_t lanes,
-              Wait&& wait) {
-    if (segments_.empty()) segments_.push_back({0, INT64_MAX, kNobody, {}});
-    split(bytes.begin);
-    split(bytes.end);
-    for (size_t i = find(bytes.begin); i < segments_.size() && segments_[i].begin < bytes.end;
-         ++i) {
-      Segment& s = segments_[i];
-      wait(s.writer);
+  void add(const Extent& bytes, int32_t op, int32_t lane, bool writes, Wait&& wait) {
+    auto& storage = storages_[static_cast<size_t>(bytes.root.index)];
+    storage.over(bytes.begin, bytes.end, [&](Touched& touched) {
+      wait(touched.writer);
       if (writes) {
-        for (int32_t reader : s.last_reader) wait(reader);
-        s.writer = op;
-        s.last_reader.clear();
+        for (int32_t reader : touched.last_reader) wait(reader);
+        touched = {.writer = op};
       } else {
-        s.last_reader.resize(lanes, kNobody);
-        s.last_reader[static_cast<size_t>(lane)] = op;
+        touched.last_reader.resize(lanes_, kNobody);
+        touched.last_reader[static_cast<size_t>(lane)] = op;
       }
-    }
+    });
   }
 
  private:
-  struct Segment {
-    int64_t begin, end;
-    int32_t writer;
-    std::vector<int32_t> last_reader;  // by lane, since the last write; empty: nobody
+  struct Touched {
+    int32_t writer = kNobody;
+    std::vector<int32_t> last_reader = {};  // by lane, since the last write; empty: nobody
   };
-
-  // The segment that holds byte `at`.
-  size_t find(int64_t at) const {
-    auto after = std::upper_bound(segments_.begin(), segments_.end(), at,
-                                  [](int64_t b, const Segment& s) { return b < s.begin; });
-    return static_cast<size_t>(after - segments_.begin()) - 1;
-  }
-
-  void split(int64_t at) {
-    const size_t i = find(at);
-    if (segments_[i].begin == at) return;
-    Segment upper = segments_[i];
-    upper.begin = at;
-    segments_[i].end = at;
-    segments_.insert(segments_.begin() + static_cast<ptrdiff_t>(i) + 1, std::move(upper));
-  }
-
-  std::vector<Segment> segments_;
+  size_t lanes_;
+  std::vector<Segments<Touched>> storages_;
 };
 
 std::string_view wrong_base(const Value& value, int32_t values) {
@@ -76,8 +55,8 @@ class OpsByName {
 
   int32_t earlier(const std::string& name, int32_t before) {
     if (index_.empty()) {
-      for (const Op& op : program_.ops)
-        index_.emplace(op.name, static_cast<int32_t>(index_.size()));
+      int32_t at = 0;
+      for (const Op& op : program_.ops) index_.emplace(op.name, at++);
     }
     const auto found = index_.find(name);
     if (found == index_.end() || found->second >= before) {
@@ -118,8 +97,7 @@ std::vector<Extent> extents_of(const Module& module) {
         const Extent& base = extents[static_cast<size_t>(value.base.index)];
         extent.root = base.root;
         extent.begin = checked_add(
-            base.begin,
-            checked_mul(value.view_offset, size_of(module[value.base].type.dtype), value.name),
+            base.begin, checked_mul(value.view_offset, size_of(value.type.dtype), value.name),
             value.name);
       }
       extent.end = checked_add(extent.begin, value.storage_bytes(), value.name);
@@ -134,7 +112,7 @@ Order::Order(const Module& module, const Program& program, std::span<const Exten
   const size_t L = lane_names_.size();
   waits_.resize(n);
   clocks_.assign(n * L, kNobody);
-  std::vector<Touched> touched(L > 1 ? module.values.size() : 0);
+  Accesses accesses(L > 1 ? module.values.size() : 0, L);
   OpsByName names(program);
   std::vector<int32_t> last_on_lane(L);
   for (size_t i = 0; i < n; ++i) {
@@ -149,9 +127,7 @@ Order::Order(const Module& module, const Program& program, std::span<const Exten
     for (const std::string& name : op.after) wait(names.earlier(name, at));
     if (L > 1) {
       for_each_access(op, [&](ValueId id, bool writes) {
-        const Extent& bytes = extents[static_cast<size_t>(id.index)];
-        touched[static_cast<size_t>(bytes.root.index)].access(bytes, at, lane_of(at), writes, L,
-                                                              wait);
+        accesses.add(extents[static_cast<size_t>(id.index)], at, lane_of(at), writes, wait);
       });
     }
     add_waits(at, last_on_lane);
