@@ -1,0 +1,78 @@
+// Hugging Face config.json: read into one validated struct, and written back so that `transformers`
+// opens it.
+//
+//   HfConfig c = load_hf_config("models/Qwen2.5-0.5B");   // a directory or the file itself
+//   check_sequence(c, 2048);                              // throws where 2048 positions cannot be
+//   right write_file_atomically(dir / "config.json", to_json(c));
+//
+// Defaults are those of the family's configuration class in transformers, because files omit them.
+// A field that would change the computation and is not supported is refused by name; one that would
+// not (token ids, use_cache) is kept.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace snug {
+
+struct HfRope {
+  enum class Kind : uint8_t { standard, linear, llama3 } kind = Kind::standard;
+  double theta = 10000;
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
+  int64_t original_positions = 0;  // llama3: what the model was first trained on
+  friend bool operator==(const HfRope&, const HfRope&) = default;
+};
+
+enum class HfActivation : uint8_t { gelu, gelu_tanh, silu };
+
+struct HfConfig {
+  std::string model_type;  // gpt2, llama, qwen2, mistral or bert
+  std::string dtype;       // as the file says it; "float32" where it says nothing
+
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int64_t num_hidden_layers = 0;
+  int64_t num_attention_heads = 0;
+  int64_t num_key_value_heads = 0;  // divides num_attention_heads
+  int64_t head_dim = 0;
+  int64_t max_position_embeddings = 0;
+  int64_t type_vocab_size = 0;  // bert
+
+  HfActivation activation = HfActivation::silu;
+  std::string hidden_act;  // the file's spelling of it
+  double norm_eps = 0;
+  double initializer_range = 0;
+  bool tie_word_embeddings = false;
+  bool qkv_bias = false;
+  bool attention_output_bias = false;
+  bool mlp_bias = false;
+  double embedding_dropout = 0;
+  double attention_dropout = 0;
+  double residual_dropout = 0;
+
+  HfRope rope;                            // llama, qwen2, mistral
+  std::optional<int64_t> sliding_window;  // some layer attends to this many tokens only
+
+  std::string
+      original;  // the JSON text it was read from: its other fields are written back as they were
+
+  bool has_rope() const { return model_type != "gpt2" && model_type != "bert"; }
+};
+
+// `where` names the source in errors. Throws bad_input.
+HfConfig parse_hf_config(std::string_view text, std::string_view where);
+HfConfig load_hf_config(const std::filesystem::path& file_or_directory);
+
+// Throws a usage error when the model cannot attend over T tokens as asked (learned positions end,
+// a sliding window would be needed). Returns a remark where T is allowed but beyond what the model
+// was made for, else "".
+std::string check_sequence(const HfConfig& config, int64_t T);
+
+// config.json of the fp32 model.
+std::string to_json(const HfConfig& config);
+
+}  // namespace snug

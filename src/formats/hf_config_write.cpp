@@ -1,0 +1,112 @@
+// Writing config.json: the fields that Snug knows, over those of the file that the model was read
+// from.
+#include "formats/hf_config.h"
+#include "formats/hf_fields.h"
+
+namespace snug {
+namespace {
+
+std::string_view architecture_of(std::string_view model_type) {
+  if (model_type == "gpt2") return "GPT2LMHeadModel";
+  if (model_type == "qwen2") return "Qwen2ForCausalLM";
+  if (model_type == "mistral") return "MistralForCausalLM";
+  if (model_type == "bert") return "BertForMaskedLM";
+  return "LlamaForCausalLM";
+}
+
+// Sets `key`, or the other spelling of it where the file uses that one.
+template <typename T>
+void set(HfJson& json, const char* key, const char* other, const T& value) {
+  json[json.contains(other) && !json.contains(key) ? other : key] = value;
+}
+
+void write_gpt2(const HfConfig& c, HfJson& json) {
+  set(json, "n_embd", "hidden_size", c.hidden_size);
+  set(json, "n_layer", "num_hidden_layers", c.num_hidden_layers);
+  set(json, "n_head", "num_attention_heads", c.num_attention_heads);
+  set(json, "n_positions", "max_position_embeddings", c.max_position_embeddings);
+  json["n_inner"] = c.intermediate_size;
+  json["activation_function"] = c.hidden_act;
+  json["layer_norm_epsilon"] = c.norm_eps;
+  json["embd_pdrop"] = c.embedding_dropout;
+  json["attn_pdrop"] = c.attention_dropout;
+  json["resid_pdrop"] = c.residual_dropout;
+}
+
+void write_sizes(const HfConfig& c, HfJson& json) {
+  json["hidden_size"] = c.hidden_size;
+  json["intermediate_size"] = c.intermediate_size;
+  json["num_hidden_layers"] = c.num_hidden_layers;
+  json["num_attention_heads"] = c.num_attention_heads;
+  json["max_position_embeddings"] = c.max_position_embeddings;
+  json["hidden_act"] = c.hidden_act;
+}
+
+void write_bert(const HfConfig& c, HfJson& json) {
+  write_sizes(c, json);
+  json["type_vocab_size"] = c.type_vocab_size;
+  json["layer_norm_eps"] = c.norm_eps;
+  json["hidden_dropout_prob"] = c.residual_dropout;
+  json["attention_probs_dropout_prob"] = c.attention_dropout;
+}
+
+HfJson rope_scaling(const HfRope& rope) {
+  switch (rope.kind) {
+    case HfRope::Kind::standard:
+      return nullptr;
+    case HfRope::Kind::linear:
+      return {{"rope_type", "linear"}, {"factor", rope.factor}};
+    case HfRope::Kind::llama3:
+      break;
+  }
+  return {{"rope_type", "llama3"},
+          {"factor", rope.factor},
+          {"low_freq_factor", rope.low_freq_factor},
+          {"high_freq_factor", rope.high_freq_factor},
+          {"original_max_position_embeddings", rope.original_positions}};
+}
+
+// Both spellings, which agree: transformers 4 reads rope_theta and rope_scaling, 5 reads
+// rope_parameters.
+void write_rotary(const HfConfig& c, HfJson& json) {
+  write_sizes(c, json);
+  json["num_key_value_heads"] = c.num_key_value_heads;
+  json["head_dim"] = c.head_dim;
+  json["rms_norm_eps"] = c.norm_eps;
+  json["attention_dropout"] = c.attention_dropout;
+  if (c.model_type == "llama") {
+    json["attention_bias"] = c.qkv_bias;
+    json["mlp_bias"] = c.mlp_bias;
+  }
+  if (c.model_type == "mistral") {
+    json["sliding_window"] = c.sliding_window ? HfJson(*c.sliding_window) : HfJson(nullptr);
+  }
+  const HfJson scaling = rope_scaling(c.rope);
+  HfJson parameters = scaling.is_null() ? HfJson{{"rope_type", "default"}} : scaling;
+  parameters["rope_theta"] = c.rope.theta;
+  json["rope_theta"] = c.rope.theta;
+  json["rope_scaling"] = scaling;
+  json["rope_parameters"] = parameters;
+}
+
+}  // namespace
+
+std::string to_json(const HfConfig& c) {
+  HfJson json = parse_json_object(c.original.empty() ? "{}" : c.original, "config.json");
+  json["architectures"] = HfJson::array({architecture_of(c.model_type)});
+  json["model_type"] = c.model_type;
+  json["dtype"] = json["torch_dtype"] = "float32";
+  json["vocab_size"] = c.vocab_size;
+  json["initializer_range"] = c.initializer_range;
+  json["tie_word_embeddings"] = c.tie_word_embeddings;
+  if (c.model_type == "gpt2") {
+    write_gpt2(c, json);
+  } else if (c.model_type == "bert") {
+    write_bert(c, json);
+  } else {
+    write_rotary(c, json);
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace snug

@@ -1,0 +1,117 @@
+#include "formats/hf_fields.h"
+
+#include <cmath>
+
+#include "base/units.h"
+
+namespace snug {
+namespace {
+
+// "a string (\"12\")": what the file holds, cut short where it is long.
+std::string described(const HfJson& value) {
+  constexpr size_t kLongest = 40;
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  const std::string_view article = value.is_array() || value.is_object() ? "an" : "a";
+  return fmt::format("{} {} ({})", article, value.type_name(), text);
+}
+
+}  // namespace
+
+HfJson parse_json_object(std::string_view text, std::string_view where) {
+  HfJson json;
+  try {
+    json = HfJson::parse(text);
+  } catch (const HfJson::exception& e) {
+    std::string_view what =
+        e.what();  // "[json.exception.parse_error.101] parse error at line 3, ..."
+    if (const size_t end = what.find("] "); end != what.npos) what.remove_prefix(end + 2);
+    throw bad_input("{} is not valid JSON: {}", where, what)
+        .hint("the file is damaged or cut short; download or write it again");
+  }
+  if (!json.is_object())
+    throw bad_input("{} holds {} instead of a JSON object", where, described(json));
+  return json;
+}
+
+const HfJson* HfFields::find(std::string_view key) const {
+  const auto it = object_.find(key);
+  return it == object_.end() || it->is_null() ? nullptr : &*it;
+}
+
+Error HfFields::wrong_type(std::string_view key, std::string_view wanted) const {
+  return refusal(key, "is {}, not {}", described(*object_.find(key)), wanted);
+}
+
+std::string_view HfFields::either(std::string_view key, std::string_view other) const {
+  if (!has(other)) return key;
+  if (has(key) && *find(key) != *find(other)) {
+    throw refusal(key, "is {} but {}{} is {}", find(key)->dump(), prefix_, other,
+                  find(other)->dump());
+  }
+  return other;
+}
+
+std::optional<int64_t> HfFields::nullable_size(std::string_view key,
+                                               std::optional<int64_t> otherwise,
+                                               int64_t limit) const {
+  if (!present(key)) return otherwise;
+  const HfJson* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number_integer()) throw wrong_type(key, "a whole number");
+  if (value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(limit)) {
+    throw refusal(key, "is {}, more than the {} that Snug takes", value->dump(),
+                  format_exact(limit));
+  }
+  const auto n = value->get<int64_t>();
+  if (n < 1) throw refusal(key, "is {} and must be at least 1", n);
+  return n;
+}
+
+int64_t HfFields::size(std::string_view key, int64_t otherwise, int64_t limit) const {
+  const auto n = nullable_size(key, otherwise, limit);
+  if (!n) throw refusal(key, "is null, not a whole number");
+  return *n;
+}
+
+double HfFields::number(std::string_view key, double otherwise) const {
+  const HfJson* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_number()) throw wrong_type(key, "a number");
+  return value->get<double>();
+}
+
+double HfFields::positive(std::string_view key, double otherwise) const {
+  const double x = number(key, otherwise);
+  if (!(x > 0) || !std::isfinite(x)) throw refusal(key, "is {} and must be positive", x);
+  return x;
+}
+
+double HfFields::rate(std::string_view key, double otherwise) const {
+  const double x = number(key, otherwise);
+  if (!(x >= 0 && x < 1)) throw refusal(key, "is {} and must be at least 0 and below 1", x);
+  return x;
+}
+
+bool HfFields::flag(std::string_view key, bool otherwise) const {
+  const HfJson* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) throw wrong_type(key, "true or false");
+  return value->get<bool>();
+}
+
+std::string HfFields::text(std::string_view key, std::string otherwise) const {
+  const HfJson* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_string()) throw wrong_type(key, "a string");
+  return value->get<std::string>();
+}
+
+std::optional<HfFields> HfFields::object(std::string_view key) const {
+  const HfJson* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_object()) throw wrong_type(key, "an object");
+  return HfFields(*value, where_, prefix_ + std::string(key) + ".");
+}
+
+}  // namespace snug

@@ -1,0 +1,21 @@
+// How a model's forward pass is to be written: the shape of a micro-batch and the kinds of its
+// costly parts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ops/attention/attention.h"
+
+namespace snug {
+
+struct BuildOptions {
+  int64_t batch = 1;  // sequences per micro-batch
+  int64_t seq = 1024;
+  ops::AttentionKind attention = ops::AttentionKind::flash;
+  bool chunked_loss = true;       // the logits never exist whole
+  int64_t loss_chunk = 1024;      // tokens whose logits exist at the same time
+  std::optional<double> dropout;  // in place of every rate that the model names
+};
+
+}  // namespace snug

@@ -1,0 +1,143 @@
+// The tensors that a checkpoint of each family has, written down from transformers' own state_dict
+// (tied ones left out, as its save_pretrained does): names and shapes must be complete and unique,
+// and tile their parameters.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "models/model.h"
+
+namespace snug {
+namespace {
+
+using Tensors = std::map<std::string, std::string>;  // name -> shape
+
+Tensors tensors_of(const char* config) {
+  Module module{.name = "tiny"};
+  Model::from_config(parse_hf_config(config, "tiny"), "tiny")
+      .forward({.seq = 4})(module, "eval", false);
+  Tensors found;
+  for (const Value& value : module.values) {
+    if (value.category != Category::params) continue;
+    int64_t next = 0;
+    for (const CheckpointPart& part : value.param->checkpoint) {
+      EXPECT_EQ(part.offset, next) << part.name;
+      EXPECT_TRUE(found.emplace(part.name, part.shape.text()).second) << part.name << " twice";
+      next += part.shape.elements();
+    }
+    EXPECT_EQ(next, value.type.shape.elements()) << value.name;
+  }
+  return found;
+}
+
+TEST(CheckpointNames, Gpt2) {
+  EXPECT_EQ(
+      tensors_of(
+          R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 12, "n_head": 3, "n_positions": 16,
+                           "vocab_size": 37})"),
+      (Tensors{{"transformer.wte.weight", "[37,12]"},
+               {"transformer.wpe.weight", "[16,12]"},
+               {"transformer.h.0.ln_1.weight", "[12]"},
+               {"transformer.h.0.ln_1.bias", "[12]"},
+               {"transformer.h.0.attn.c_attn.weight", "[12,36]"},
+               {"transformer.h.0.attn.c_attn.bias", "[36]"},
+               {"transformer.h.0.attn.c_proj.weight", "[12,12]"},
+               {"transformer.h.0.attn.c_proj.bias", "[12]"},
+               {"transformer.h.0.ln_2.weight", "[12]"},
+               {"transformer.h.0.ln_2.bias", "[12]"},
+               {"transformer.h.0.mlp.c_fc.weight", "[12,48]"},
+               {"transformer.h.0.mlp.c_fc.bias", "[48]"},
+               {"transformer.h.0.mlp.c_proj.weight", "[48,12]"},
+               {"transformer.h.0.mlp.c_proj.bias", "[12]"},
+               {"transformer.ln_f.weight", "[12]"},
+               {"transformer.ln_f.bias", "[12]"}}));
+}
+
+Tensors llama_tensors() {
+  return {{"model.embed_tokens.weight", "[37,12]"},
+          {"model.layers.0.self_attn.q_proj.weight", "[12,12]"},
+          {"model.layers.0.self_attn.k_proj.weight", "[4,12]"},
+          {"model.layers.0.self_attn.v_proj.weight", "[4,12]"},
+          {"model.layers.0.self_attn.o_proj.weight", "[12,12]"},
+          {"model.layers.0.mlp.gate_proj.weight", "[20,12]"},
+          {"model.layers.0.mlp.up_proj.weight", "[20,12]"},
+          {"model.layers.0.mlp.down_proj.weight", "[12,20]"},
+          {"model.layers.0.input_layernorm.weight", "[12]"},
+          {"model.layers.0.post_attention_layernorm.weight", "[12]"},
+          {"model.norm.weight", "[12]"}};
+}
+
+void add_qkv_biases(Tensors& t) {
+  t["model.layers.0.self_attn.q_proj.bias"] = "[12]";
+  t["model.layers.0.self_attn.k_proj.bias"] = "[4]";
+  t["model.layers.0.self_attn.v_proj.bias"] = "[4]";
+}
+
+std::string tiny_rotary(std::string_view model_type, std::string_view more) {
+  return fmt::format(
+      R"({{"model_type": "{}", "num_hidden_layers": 1, "hidden_size": 12, "vocab_size": 37,
+                          "num_attention_heads": 3, "num_key_value_heads": 1, "intermediate_size": 20 {}}})",
+      model_type, more);
+}
+
+TEST(CheckpointNames, LlamaAndMistral) {
+  Tensors expected = llama_tensors();
+  expected["lm_head.weight"] = "[37,12]";
+  EXPECT_EQ(tensors_of(tiny_rotary("llama", "").c_str()), expected);
+  EXPECT_EQ(tensors_of(tiny_rotary("mistral", "").c_str()), expected);
+}
+
+TEST(CheckpointNames, LlamaWithEveryBias) {
+  Tensors expected = llama_tensors();
+  add_qkv_biases(expected);
+  expected["lm_head.weight"] = "[37,12]";
+  expected["model.layers.0.self_attn.o_proj.bias"] = "[12]";
+  expected["model.layers.0.mlp.gate_proj.bias"] = "[20]";
+  expected["model.layers.0.mlp.up_proj.bias"] = "[20]";
+  expected["model.layers.0.mlp.down_proj.bias"] = "[12]";
+  EXPECT_EQ(
+      tensors_of(tiny_rotary("llama", R"(, "attention_bias": true, "mlp_bias": true)").c_str()),
+      expected);
+}
+
+TEST(CheckpointNames, Qwen2Tied) {
+  Tensors expected = llama_tensors();
+  add_qkv_biases(expected);
+  EXPECT_EQ(tensors_of(tiny_rotary("qwen2", R"(, "tie_word_embeddings": true)").c_str()), expected);
+}
+
+TEST(CheckpointNames, Bert) {
+  EXPECT_EQ(
+      tensors_of(
+          R"({"model_type": "bert", "num_hidden_layers": 1, "hidden_size": 12, "vocab_size": 37,
+                           "num_attention_heads": 3, "intermediate_size": 20, "max_position_embeddings": 16})"),
+      (Tensors{{"bert.embeddings.word_embeddings.weight", "[37,12]"},
+               {"bert.embeddings.position_embeddings.weight", "[16,12]"},
+               {"bert.embeddings.token_type_embeddings.weight", "[2,12]"},
+               {"bert.embeddings.LayerNorm.weight", "[12]"},
+               {"bert.embeddings.LayerNorm.bias", "[12]"},
+               {"bert.encoder.layer.0.attention.self.query.weight", "[12,12]"},
+               {"bert.encoder.layer.0.attention.self.query.bias", "[12]"},
+               {"bert.encoder.layer.0.attention.self.key.weight", "[12,12]"},
+               {"bert.encoder.layer.0.attention.self.key.bias", "[12]"},
+               {"bert.encoder.layer.0.attention.self.value.weight", "[12,12]"},
+               {"bert.encoder.layer.0.attention.self.value.bias", "[12]"},
+               {"bert.encoder.layer.0.attention.output.dense.weight", "[12,12]"},
+               {"bert.encoder.layer.0.attention.output.dense.bias", "[12]"},
+               {"bert.encoder.layer.0.attention.output.LayerNorm.weight", "[12]"},
+               {"bert.encoder.layer.0.attention.output.LayerNorm.bias", "[12]"},
+               {"bert.encoder.layer.0.intermediate.dense.weight", "[20,12]"},
+               {"bert.encoder.layer.0.intermediate.dense.bias", "[20]"},
+               {"bert.encoder.layer.0.output.dense.weight", "[12,20]"},
+               {"bert.encoder.layer.0.output.dense.bias", "[12]"},
+               {"bert.encoder.layer.0.output.LayerNorm.weight", "[12]"},
+               {"bert.encoder.layer.0.output.LayerNorm.bias", "[12]"},
+               {"cls.predictions.bias", "[37]"},
+               {"cls.predictions.transform.dense.weight", "[12,12]"},
+               {"cls.predictions.transform.dense.bias", "[12]"},
+               {"cls.predictions.transform.LayerNorm.weight", "[12]"},
+               {"cls.predictions.transform.LayerNorm.bias", "[12]"}}));
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,127 @@
+#include "models/emitter.h"
+
+#include "ops/activation/dropout.h"
+#include "ops/activation/gelu.h"
+#include "ops/activation/swiglu.h"
+#include "ops/linear/linear.h"
+#include "ops/norm/layer_norm.h"
+#include "ops/norm/rms_norm.h"
+
+namespace snug {
+namespace {
+
+std::string with_suffix(std::string_view name, std::string_view suffix) {
+  return fmt::format("{}.{}", name, suffix);
+}
+
+constexpr Init kZeros{Init::Kind::zeros, 0};
+constexpr Init kOnes{Init::Kind::constant, 1};
+
+}  // namespace
+
+Emitter::Emitter(Module& module, std::string_view program) : builder_(module, program) {
+  for (size_t i = 0; i < module.values.size(); ++i) {
+    const Value& value = module.values[i];
+    if (value.shared()) shared_.emplace(value.name, ValueId{static_cast<int32_t>(i)});
+  }
+}
+
+ValueId Emitter::shared(std::string name, Type type, Category category, Scope scope, Param param) {
+  if (const auto found = shared_.find(name); found != shared_.end()) {
+    const Type& there = builder_.type(found->second);
+    if (there == type) return found->second;
+    throw internal_error("'{}' is {} in one program and {} in another", name, there.text(),
+                         type.text());
+  }
+  const ValueId id = add_shared(builder_.module(), name, type, category, scope, std::move(param),
+                                builder_.layer_index());
+  shared_.emplace(std::move(name), id);
+  return id;
+}
+
+ValueId Emitter::input(std::string_view name, Type type) {
+  return shared(std::string(name), type, Category::inputs, Scope::step, {});
+}
+
+ops::Random Emitter::random() {
+  const Type scalar{Dtype::i64, {}};
+  return {.seed = input("seed", scalar),
+          .step = input("step", scalar),
+          .sample = input("sample", scalar)};
+}
+
+ValueId Emitter::param(std::string_view name, Shape shape, Param param) {
+  return shared(builder_.full_name(name), {Dtype::f32, shape}, Category::params, Scope::persistent,
+                std::move(param));
+}
+
+ValueId Emitter::param(std::string_view name, Shape shape, Role role, Init init,
+                       std::string checkpoint) {
+  return param(name, shape,
+               Param{.role = role, .init = init, .checkpoint = {{std::move(checkpoint), shape}}});
+}
+
+ValueId Emitter::linear(std::string_view name, ValueId x, const LinearLayer& layer) {
+  const int64_t in = builder_.shape(x).back();
+  Param weight{.role = Role::matrix, .init = {Init::Kind::normal, layer.init_std}};
+  Param bias{.role = Role::bias, .heads = layer.heads};
+  if (!layer.in_out) weight.heads = layer.heads;
+  int64_t out = 0;
+  for (const auto& part : layer.parts) {
+    const Shape shape = layer.in_out ? Shape{in, part.out} : Shape{part.out, in};
+    weight.checkpoint.push_back({with_suffix(part.name, "weight"), shape, out * in});
+    bias.checkpoint.push_back({with_suffix(part.name, "bias"), {part.out}, out});
+    out += part.out;
+  }
+  const Shape shape = layer.in_out ? Shape{in, out} : Shape{out, in};
+  const ValueId w = param(with_suffix(name, "weight"), shape, std::move(weight));
+  const ValueId b =
+      layer.bias ? param(with_suffix(name, "bias"), {out}, std::move(bias)) : ValueId{};
+  return ops::linear(builder_, name,
+                     {.x = x, .weight = w, .bias = b, .weight_in_out = layer.in_out});
+}
+
+Emitter::NormParams Emitter::norm_params(std::string_view name, const ModelConfig& c,
+                                         const std::string& tensor) {
+  NormParams p;
+  p.weight =
+      param(with_suffix(name, "weight"), {c.C}, Role::norm, kOnes, with_suffix(tensor, "weight"));
+  if (c.norm == NormKind::layer_norm) {
+    p.bias =
+        param(with_suffix(name, "bias"), {c.C}, Role::bias, kZeros, with_suffix(tensor, "bias"));
+  }
+  return p;
+}
+
+ValueId Emitter::norm(std::string_view name, ValueId x, const ModelConfig& c,
+                      const std::string& tensor) {
+  const auto [weight, bias] = norm_params(name, c, tensor);
+  if (c.norm == NormKind::rms_norm) {
+    return ops::rms_norm(builder_, name, {.x = x, .weight = weight, .eps = c.norm_eps});
+  }
+  return ops::layer_norm(builder_, name,
+                         {.x = x, .weight = weight, .bias = bias, .eps = c.norm_eps});
+}
+
+ops::ResidualNorm Emitter::residual_norm(std::string_view name, ValueId x, ValueId delta,
+                                         const ModelConfig& c, const std::string& tensor) {
+  if (!delta.valid()) return {.h = x, .y = norm(name, x, c, tensor)};
+  const auto [weight, bias] = norm_params(name, c, tensor);
+  if (c.norm == NormKind::rms_norm) {
+    return ops::residual_rms_norm(builder_, name,
+                                  {.x = x, .delta = delta, .weight = weight, .eps = c.norm_eps});
+  }
+  return ops::residual_layer_norm(
+      builder_, name, {.x = x, .delta = delta, .weight = weight, .bias = bias, .eps = c.norm_eps});
+}
+
+ValueId Emitter::activation(std::string_view name, ValueId x, Activation kind) {
+  if (kind == Activation::swiglu) return ops::swiglu(builder_, name, x);
+  return ops::gelu(builder_, name, x, /*tanh=*/kind == Activation::gelu_tanh);
+}
+
+ValueId Emitter::dropout(std::string_view name, ValueId x, double p) {
+  return p > 0 ? ops::dropout(builder_, name, x, p, random()) : x;
+}
+
+}  // namespace snug

@@ -1,0 +1,72 @@
+// Emits the parts that models are made of, together with their parameters: what stands between ops/
+// and a model.
+//
+//   Emitter e(module, "micro_first");
+//   auto scope = e.builder().layer(0, "layers.0");
+//   ValueId qkv = e.linear("attn.qkv", x, {.parts = {{"q_proj", 64}, {"k_proj", 32}, {"v_proj",
+//   32}}});
+//
+// Shared values (parameters, inputs) are found by name or added, so that the programs of a module
+// share them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/builder.h"
+#include "models/model_config.h"
+#include "ops/norm/residual.h"
+#include "ops/random.h"
+
+namespace snug {
+
+// A linear layer whose parameter packs one or more checkpoint tensors, one below the other.
+struct LinearLayer {
+  struct Part {
+    std::string name;  // without ".weight" and ".bias"
+    int64_t out = 0;
+  };
+  std::vector<Part> parts;
+  bool bias = false;
+  double init_std = 0.02;
+  int64_t heads = 0;    // > 0: the outputs come in this many heads
+  bool in_out = false;  // the weight is stored [in, out]; one part only
+};
+
+class Emitter {
+ public:
+  Emitter(Module& module, std::string_view program);
+
+  Builder& builder() { return builder_; }
+
+  ValueId input(std::string_view name, Type type);
+  // The device scalars that dropout draws from.
+  ops::Random random();
+
+  // The parameter "<prefix>.<name>", f32, which is the checkpoint tensor of that name (with its
+  // suffix).
+  ValueId param(std::string_view name, Shape shape, Role role, Init init, std::string checkpoint);
+  ValueId param(std::string_view name, Shape shape, Param param);
+
+  ValueId linear(std::string_view name, ValueId x, const LinearLayer& layer);
+  ValueId norm(std::string_view name, ValueId x, const ModelConfig& c, const std::string& tensor);
+  // h = x + delta, y = norm(h); without a delta h is x itself.
+  ops::ResidualNorm residual_norm(std::string_view name, ValueId x, ValueId delta,
+                                  const ModelConfig& c, const std::string& tensor);
+  ValueId activation(std::string_view name, ValueId x, Activation kind);
+  ValueId dropout(std::string_view name, ValueId x, double p);  // x itself where p is 0
+
+ private:
+  ValueId shared(std::string name, Type type, Category category, Scope scope, Param param);
+  struct NormParams {
+    ValueId weight, bias;
+  };
+  NormParams norm_params(std::string_view name, const ModelConfig& c, const std::string& tensor);
+
+  Builder builder_;
+  std::unordered_map<std::string, ValueId> shared_;  // by name
+};
+
+}  // namespace snug

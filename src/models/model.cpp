@@ -1,0 +1,124 @@
+#include "models/model.h"
+
+#include "base/text.h"
+#include "base/units.h"
+#include "models/catalogue.h"
+#include "models/mlp.h"
+#include "models/transformer.h"
+
+namespace snug {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool looks_like_path(std::string_view text) {
+  return text.find('/') != text.npos || text.ends_with(".json") || text == "." || text == "..";
+}
+
+Error unknown_model(std::string_view name) {
+  const auto names = catalogue_names();
+  return usage_error("there is no model '{}'{}", name, did_you_mean(name, names))
+      .hint(
+          "give a built-in name (`snug models` lists them), a model's directory, a config.json, or "
+          "mlp:WxL");
+}
+
+void check_options(const BuildOptions& o) {
+  if (o.batch < 1) throw usage_error("a batch of {} sequences makes no step", o.batch);
+  if (o.seq < 1) throw usage_error("a sequence of {} tokens makes no step", o.seq);
+  if (o.loss_chunk < 1)
+    throw usage_error("the loss cannot work in chunks of {} tokens", o.loss_chunk);
+  if (o.dropout && !(*o.dropout >= 0 && *o.dropout < 1)) {
+    throw usage_error("dropout is {} and must be at least 0 and below 1", *o.dropout);
+  }
+  checked_mul(o.batch, o.seq, "tokens of a micro-batch");
+}
+
+}  // namespace
+
+Model Model::from_config(HfConfig hf, std::string name) {
+  Model m;
+  m.config_ = model_config(hf);
+  m.config_.name = std::move(name);
+  m.hf_ = std::move(hf);
+  return m;
+}
+
+Model Model::load(std::string_view name_or_path) {
+  if (auto mlp = parse_mlp(name_or_path)) {
+    Model m;
+    m.config_ = std::move(*mlp);
+    return m;
+  }
+  if (auto built_in = find_in_catalogue(name_or_path)) {
+    return from_config(std::move(*built_in), std::string(name_or_path));
+  }
+  const fs::path path(name_or_path);
+  std::error_code ignored;
+  if (!fs::exists(path, ignored) && !looks_like_path(name_or_path))
+    throw unknown_model(name_or_path);
+  const bool directory = fs::is_directory(path, ignored);
+  const fs::path home = directory ? path : path.parent_path();
+  Model m =
+      from_config(load_hf_config(path), fs::weakly_canonical(home, ignored).filename().string());
+  m.source_dir_ = home.empty() ? fs::path(".") : home;
+  return m;
+}
+
+int64_t Model::parameters() const {
+  Module module{.name = config_.name};
+  forward({.batch = 1, .seq = 1})(module, "forward", /*training=*/false);
+  int64_t count = 0;
+  for (const Value& value : module.values) {
+    if (value.category != Category::params || !value.param->trainable) continue;
+    count = checked_add(count, value.type.shape.elements(), "parameters");
+  }
+  return count;
+}
+
+ForwardBuilder Model::forward(const BuildOptions& options) const {
+  check_options(options);
+  if (!hf_) {
+    return [c = config_, options](Module& module, std::string_view program, bool) {
+      return build_mlp(c, options, module, program);
+    };
+  }
+  check_sequence(*hf_, options.seq);
+  return [c = config_, options](Module& module, std::string_view program, bool training) {
+    return build_transformer(c, options, module, program, training);
+  };
+}
+
+std::string Model::sequence_note(int64_t T) const { return hf_ ? check_sequence(*hf_, T) : ""; }
+
+std::string Model::config_json() const {
+  if (hf_) return to_json(*hf_);
+  return fmt::format("{{\n  \"model_type\": \"mlp\",\n  \"width\": {},\n  \"layers\": {}\n}}\n",
+                     config_.C, config_.L);
+}
+
+bool Model::has_weights() const {
+  if (source_dir_.empty()) return false;
+  std::error_code ignored;
+  return fs::exists(source_dir_ / "model.safetensors", ignored) ||
+         fs::exists(source_dir_ / "model.safetensors.index.json", ignored);
+}
+
+std::vector<std::string> Model::spellings(std::string_view tensor) const {
+  std::vector<std::string> found{std::string(tensor)};
+  // A file saved from the bare model, without its head, lacks the first part of the name.
+  for (std::string_view prefix : {"transformer.", "model.", "bert."}) {
+    if (tensor.starts_with(prefix)) found.emplace_back(tensor.substr(prefix.size()));
+  }
+  // BERT's oldest files name the parts of a norm after the paper.
+  for (const auto& [now, then] : {std::pair{"LayerNorm.weight", "LayerNorm.gamma"},
+                                  std::pair{"LayerNorm.bias", "LayerNorm.beta"}}) {
+    if (!tensor.ends_with(now)) continue;
+    for (size_t i = 0, n = found.size(); i < n; ++i) {
+      found.push_back(found[i].substr(0, found[i].size() - std::string_view(now).size()) + then);
+    }
+  }
+  return found;
+}
+
+}  // namespace snug

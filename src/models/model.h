@@ -1,0 +1,50 @@
+// A model: from a name or a path to a forward pass.
+//
+//   Model m = Model::load("qwen2.5-0.5b");           // or a directory, a config.json,
+//   "mlp:4096x48" ForwardBuilder forward = m.forward({.batch = 8, .seq = 2048}); Forward f =
+//   forward(module, "micro_first", /*training=*/true);
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/forward.h"
+#include "models/build_options.h"
+#include "models/model_config.h"
+
+namespace snug {
+
+class Model {
+ public:
+  // A built-in name goes before a directory of that name: write ./gpt2 for the directory. Throws a
+  // usage error for an unknown name, bad_input for a path that cannot be read as a model.
+  static Model load(std::string_view name_or_path);
+  static Model from_config(HfConfig hf, std::string name);
+
+  const ModelConfig& config() const { return config_; }
+  int64_t parameters() const;  // trainable elements, counted from a built program
+
+  // Throws a usage error where the options do not suit the model.
+  ForwardBuilder forward(const BuildOptions& options = {}) const;
+  // What a user should know before using sequences of T tokens, or "".
+  std::string sequence_note(int64_t T) const;
+
+  // What stands beside the weights so that `transformers` opens the directory.
+  std::string config_json() const;
+
+  // Where weights and tokenizer lie; empty for built-in models.
+  const std::filesystem::path& source_dir() const { return source_dir_; }
+  bool has_weights() const;
+  // How files may spell a checkpoint tensor, the usual way first.
+  std::vector<std::string> spellings(std::string_view tensor) const;
+
+ private:
+  ModelConfig config_;
+  std::optional<HfConfig> hf_;  // none: mlp
+  std::filesystem::path source_dir_;
+};
+
+}  // namespace snug

@@ -1,0 +1,81 @@
+// A model as the forward pass sees it: sizes and choices, whatever family they came from, and the
+// names that its tensors have in a checkpoint. One file per family (gpt2.cpp, llama.cpp, bert.cpp)
+// says how a config.json becomes one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "formats/hf_config.h"
+#include "ops/attention/rope.h"
+
+namespace snug {
+
+enum class NormKind : uint8_t { layer_norm, rms_norm };
+enum class Activation : uint8_t { gelu, gelu_tanh, swiglu };
+enum class Positions : uint8_t { learned, rope };
+
+// Checkpoint tensors without their ".weight" and ".bias". Those of a layer stand behind
+// "<layer>.<i>."; a packed parameter names its parts in the order in which they are packed.
+struct TensorNames {
+  std::string embedding, positions, types, embedding_norm;
+  std::string layer;
+  std::vector<std::string> qkv;     // three, or one that is packed in the checkpoint itself
+  std::vector<std::string> mlp_in;  // gate and up, or one
+  std::string attention_out, attention_norm, mlp_out, mlp_norm;
+  std::string final_norm;
+  std::string transform, transform_norm, head_bias;  // a masked-language head
+  std::string head;                                  // not in the checkpoint when tied
+};
+
+struct ModelConfig {
+  std::string name;
+  std::string family;
+
+  int64_t L = 0;  // layers
+  int64_t C = 0;  // width
+  int64_t H = 0;  // attention heads
+  int64_t K = 0;  // key and value heads
+  int64_t D = 0;  // size of a head
+  int64_t F = 0;  // inner width of the MLP
+  int64_t V = 0;  // vocabulary
+  int64_t max_positions = 0;
+  int64_t types = 0;  // > 0: token-type embeddings
+
+  NormKind norm = NormKind::rms_norm;
+  double norm_eps = 1e-6;
+  bool pre_norm = true;
+  Activation activation = Activation::swiglu;
+  Positions positions = Positions::rope;
+  double rope_theta = 10000;
+  ops::RopeScaling rope_scaling;
+  bool causal = true;
+  bool masked_head = false;  // dense, activation and norm before the head, and a bias on it
+  bool tied = false;         // the head is the embedding table
+  bool qkv_bias = false;
+  bool attention_out_bias = false;
+  bool mlp_bias = false;
+  bool weight_in_out = false;  // linear weights are stored [in, out]
+
+  double init_std = 0.02;
+  double residual_init_std = 0.02;  // of the projections that write to the residual stream
+  double embedding_dropout = 0;
+  double attention_dropout = 0;
+  double residual_dropout = 0;
+
+  std::string layer_name;  // what layers are called in programs: "h", "layers"
+  TensorNames names;
+};
+
+// What all families read in the same way; each then adds its own.
+ModelConfig common_config(const HfConfig& hf);
+
+ModelConfig gpt2_config(const HfConfig& hf);
+ModelConfig llama_config(const HfConfig& hf);  // llama, qwen2, mistral
+ModelConfig bert_config(const HfConfig& hf);
+
+// By hf.model_type.
+ModelConfig model_config(const HfConfig& hf);
+
+}  // namespace snug

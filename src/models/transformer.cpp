@@ -1,0 +1,186 @@
+#include "models/transformer.h"
+
+#include <numeric>
+
+#include "models/emitter.h"
+#include "ops/attention/attention.h"
+#include "ops/attention/rope.h"
+#include "ops/embedding/embedding.h"
+#include "ops/linear/linear.h"
+#include "ops/loss/cross_entropy.h"
+#include "ops/loss/linear_cross_entropy.h"
+
+namespace snug {
+namespace {
+
+class Transformer {
+ public:
+  Transformer(const ModelConfig& c, const BuildOptions& o, Module& module, std::string_view program,
+              bool training)
+      : c_(c), o_(o), e_(module, program), training_(training) {}
+
+  Forward build() {
+    const ValueId tokens = e_.input("tokens", {Dtype::i32, {o_.batch, o_.seq}});
+    const ValueId targets = e_.input("targets", {Dtype::i32, {o_.batch, o_.seq}});
+    const ValueId embedded = embed(tokens);
+    const ValueId features = c_.pre_norm ? pre_norm_layers(embedded) : post_norm_layers(embedded);
+    return loss(c_.masked_head ? masked_head(features) : features, targets);
+  }
+
+ private:
+  double rate(double of_the_model) const {
+    return training_ ? o_.dropout.value_or(of_the_model) : 0;
+  }
+
+  Init normal() const { return {Init::Kind::normal, c_.init_std}; }
+
+  // [B,T] -> [B,T,C]
+  ValueId embed(ValueId tokens) {
+    const TensorNames& n = c_.names;
+    table_ =
+        e_.param("embed.weight", {c_.V, c_.C}, Role::embedding, normal(), n.embedding + ".weight");
+    ops::Embedding p{.tokens = tokens, .table = table_};
+    if (c_.positions == Positions::learned) {
+      p.positions = e_.param("positions.weight", {c_.max_positions, c_.C}, Role::position, normal(),
+                             n.positions + ".weight");
+    }
+    if (c_.types > 0) {
+      p.types = e_.param("types.weight", {c_.types, c_.C}, Role::embedding, normal(),
+                         n.types + ".weight");
+    }
+    ValueId x = ops::embedding(e_.builder(), "embed", p);
+    if (!c_.pre_norm) x = e_.norm("embed.norm", x, c_, n.embedding_norm);
+    return e_.dropout("embed.dropout", x, rate(c_.embedding_dropout));
+  }
+
+  // x is the residual stream and delta what the last part wants added to it: the next norm adds it.
+  ValueId pre_norm_layers(ValueId x) {
+    ValueId delta;
+    for (int64_t i = 0; i < c_.L; ++i) {
+      const auto scope = enter(i);
+      const auto attention_in =
+          e_.residual_norm("attn.norm", x, delta, c_, tensor(i, c_.names.attention_norm));
+      delta = attention(i, attention_in.y);
+      const auto mlp_in =
+          e_.residual_norm("mlp.norm", attention_in.h, delta, c_, tensor(i, c_.names.mlp_norm));
+      delta = mlp(i, mlp_in.y);
+      x = mlp_in.h;
+    }
+    return e_.residual_norm("norm", x, delta, c_, c_.names.final_norm).y;
+  }
+
+  ValueId post_norm_layers(ValueId x) {
+    for (int64_t i = 0; i < c_.L; ++i) {
+      const auto scope = enter(i);
+      x = e_.residual_norm("attn.norm", x, attention(i, x), c_, tensor(i, c_.names.attention_norm))
+              .y;
+      x = e_.residual_norm("mlp.norm", x, mlp(i, x), c_, tensor(i, c_.names.mlp_norm)).y;
+    }
+    return x;
+  }
+
+  Builder::LayerScope enter(int64_t i) {
+    return e_.builder().layer(static_cast<int32_t>(i), fmt::format("{}.{}", c_.layer_name, i));
+  }
+  std::string tensor(int64_t i, std::string_view name) const {
+    return fmt::format("{}.{}.{}", c_.names.layer, i, name);
+  }
+
+  // Checkpoint tensors `names` of layer i with `sizes` outputs each; a single name takes them all.
+  LinearLayer layer(int64_t i, const std::vector<std::string>& names,
+                    const std::vector<int64_t>& sizes, bool bias) const {
+    LinearLayer out{.bias = bias, .init_std = c_.init_std, .in_out = c_.weight_in_out};
+    if (names.size() == sizes.size()) {
+      for (size_t k = 0; k < names.size(); ++k)
+        out.parts.push_back({tensor(i, names[k]), sizes[k]});
+    } else {
+      out.parts.push_back({tensor(i, names.at(0)), std::reduce(sizes.begin(), sizes.end())});
+    }
+    return out;
+  }
+
+  // [B,T,C] -> [B,T,C]
+  ValueId attention(int64_t i, ValueId x) {
+    const int64_t H = c_.H, K = c_.K, D = c_.D;
+    LinearLayer packed = layer(i, c_.names.qkv, {H * D, K * D, K * D}, c_.qkv_bias);
+    packed.heads = H + 2 * K;
+    ValueId qkv = e_.linear("attn.qkv", x, packed);
+    if (c_.positions == Positions::rope) {
+      qkv = ops::rope(e_.builder(), "attn.rope",
+                      {.qkv = qkv,
+                       .heads = H,
+                       .kv_heads = K,
+                       .head_dim = D,
+                       .theta = c_.rope_theta,
+                       .scaling = c_.rope_scaling});
+    }
+    const double drop = rate(c_.attention_dropout);
+    const ValueId mixed = ops::attention(e_.builder(), "attn.mix",
+                                         {.qkv = qkv,
+                                          .heads = H,
+                                          .kv_heads = K,
+                                          .head_dim = D,
+                                          .causal = c_.causal,
+                                          .kind = o_.attention,
+                                          .dropout = drop,
+                                          .random = drop > 0 ? e_.random() : ops::Random{}});
+    LinearLayer out = layer(i, {c_.names.attention_out}, {c_.C}, c_.attention_out_bias);
+    out.init_std = c_.residual_init_std;
+    return e_.dropout("attn.dropout", e_.linear("attn.out", mixed, out), rate(c_.residual_dropout));
+  }
+
+  // [B,T,C] -> [B,T,C]
+  ValueId mlp(int64_t i, ValueId x) {
+    const bool gated = c_.activation == Activation::swiglu;
+    const std::vector<int64_t> sizes = gated ? std::vector{c_.F, c_.F} : std::vector{c_.F};
+    const ValueId inner = e_.linear(gated ? "mlp.gate_up" : "mlp.up", x,
+                                    layer(i, c_.names.mlp_in, sizes, c_.mlp_bias));
+    LinearLayer down = layer(i, {c_.names.mlp_out}, {c_.C}, c_.mlp_bias);
+    down.init_std = c_.residual_init_std;
+    const ValueId delta =
+        e_.linear("mlp.down", e_.activation("mlp.act", inner, c_.activation), down);
+    return e_.dropout("mlp.dropout", delta, rate(c_.residual_dropout));
+  }
+
+  ValueId masked_head(ValueId x) {
+    const LinearLayer dense{
+        .parts = {{c_.names.transform, c_.C}}, .bias = true, .init_std = c_.init_std};
+    x = e_.activation("head.act", e_.linear("head.dense", x, dense), c_.activation);
+    head_bias_ = e_.param("head.bias", {c_.V}, Role::bias, {}, c_.names.head_bias + ".bias");
+    return e_.norm("head.norm", x, c_, c_.names.transform_norm);
+  }
+
+  Forward loss(ValueId x, ValueId targets) {
+    Builder& b = e_.builder();
+    const ValueId head = c_.tied ? table_
+                                 : e_.param("head.weight", {c_.V, c_.C}, Role::head, normal(),
+                                            c_.names.head + ".weight");
+    if (o_.chunked_loss) {
+      return {.loss = ops::linear_cross_entropy(b, "loss",
+                                                {.x = x,
+                                                 .weight = head,
+                                                 .targets = targets,
+                                                 .bias = head_bias_,
+                                                 .chunk = o_.loss_chunk})};
+    }
+    const ValueId logits = ops::linear(b, "logits", {.x = x, .weight = head, .bias = head_bias_});
+    return {.loss = ops::cross_entropy(b, "loss", {.logits = logits, .targets = targets}),
+            .logits = logits};
+  }
+
+  const ModelConfig& c_;
+  const BuildOptions& o_;
+  Emitter e_;
+  bool training_;
+  ValueId table_;      // [V,C]
+  ValueId head_bias_;  // [V] or none
+};
+
+}  // namespace
+
+Forward build_transformer(const ModelConfig& config, const BuildOptions& options, Module& module,
+                          std::string_view program, bool training) {
+  return Transformer(config, options, module, program, training).build();
+}
+
+}  // namespace snug

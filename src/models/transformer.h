@@ -1,0 +1,16 @@
+// The forward pass of every transformer, from its ModelConfig: embedding, layers, norm, head and
+// loss. Every residual addition is fused with the norm after it.
+#pragma once
+
+#include "ir/forward.h"
+#include "models/build_options.h"
+#include "models/model_config.h"
+
+namespace snug {
+
+// Inputs: `tokens` i32[B,T] and `targets` i32[B,T] (a negative target does not count); where
+// dropout is on also the i64 scalars `seed`, `step` and `sample`.
+Forward build_transformer(const ModelConfig& config, const BuildOptions& options, Module& module,
+                          std::string_view program, bool training);
+
+}  // namespace snug
