@@ -1,0 +1,109 @@
+#include "train/planning.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "ir/text.h"
+#include "models/catalogue.h"
+#include "plan/report.h"
+
+namespace snug {
+namespace {
+
+int64_t arena_of(const Plan& plan) { return plan.module.arena_bytes[static_cast<size_t>(Space::device)]; }
+
+int64_t arena_with(const Resolved& run, const std::function<void(BuildOptions&)>& change) {
+  Resolved changed = run;
+  change(changed.build);
+  return arena_of(make_plan(changed));
+}
+
+// The largest value in [1, from) of one size that fits; 0 when none does.
+int64_t largest_that_fits(const Resolved& run, int64_t from, int64_t BuildOptions::*size) {
+  int64_t low = 0;
+  int64_t high = from;  // does not fit
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    const bool fits = arena_with(run, [&](BuildOptions& b) { b.*size = middle; }) <= *run.budget;
+    (fits ? low : high) = middle;
+  }
+  return low;
+}
+
+// Real plans, each with one thing changed; those that keep the numbers come first.
+std::vector<Advice> advice_for(const Resolved& run) {
+  std::vector<Advice> advice;
+  auto try_change = [&](std::string flag, const std::function<void(BuildOptions&)>& change) {
+    advice.push_back({std::move(flag), arena_with(run, change), {}});
+  };
+  if (run.build.attention == ops::AttentionKind::standard) {
+    try_change("--attention flash", [](BuildOptions& b) { b.attention = ops::AttentionKind::flash; });
+  }
+  if (!run.build.chunked_loss) try_change("--loss chunked", [](BuildOptions& b) { b.chunked_loss = true; });
+  if (const int64_t batch = largest_that_fits(run, run.build.batch, &BuildOptions::batch); batch > 0) {
+    try_change(fmt::format("--batch {}", batch), [&](BuildOptions& b) { b.batch = batch; });
+  } else if (const int64_t seq = largest_that_fits(run, run.build.seq, &BuildOptions::seq); seq > 0) {
+    try_change(fmt::format("--seq {}", seq), [&](BuildOptions& b) { b.seq = seq; });
+  }
+  return advice;
+}
+
+nlohmann::ordered_json recipe_json(const Options& options) {
+  nlohmann::ordered_json recipe;
+  recipe["model"] = options.model;
+  each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse use) {
+    if (use == OptionUse::plan_and_train && key != "json") recipe[std::string(key)] = value;
+  });
+  return recipe;
+}
+
+PlanFacts facts_of(const Plan& plan, const Resolved& run) {
+  PlanFacts facts{.model = run.model.config().name, .batch = run.build.batch, .seq = run.build.seq, .accum = run.recipe.accum, .recipe = recipe_json(run.options), .budget_bytes = run.budget};
+  if (!fits(plan.account, facts)) facts.advice = advice_for(run);
+  return facts;
+}
+
+}  // namespace
+
+PlanReport report_of(const Plan& plan, const Resolved& run, bool colour) {
+  const PlanFacts facts = facts_of(plan, run);
+  PlanReport report;
+  report.fits = fits(plan.account, facts);
+  report.arena_bytes = arena_of(plan);
+  report.table = render_plan(plan.account, facts, colour);
+  report.json = plan_json(plan.account, facts).dump(2);
+  return report;
+}
+
+void require_fit(const Plan& plan, const Resolved& run) {
+  const int64_t arena = arena_of(plan);
+  if (!run.budget || arena <= *run.budget) return;
+  const Peak& peak = plan.account.device().peak;
+  std::string changes;
+  for (const Advice& a : advice_for(run)) {
+    if (a.peak_bytes <= *run.budget) changes += fmt::format("{}{} ({})", changes.empty() ? "" : ", or ", a.change, format_bytes(a.peak_bytes));
+  }
+  throw does_not_fit("{} at --batch {} --seq {} needs {} ({} bytes) and the budget is {} ({} bytes); the peak is in program '{}' at '{}'", run.model.config().name, run.build.batch,
+                     run.build.seq, format_bytes(arena), format_exact(arena), format_bytes(*run.budget), format_exact(*run.budget), peak.program, peak.op)
+      .hint(changes.empty() ? "no smaller batch or sequence fits either: the model's own state is too large" : "it would fit with " + changes);
+}
+
+PlanReport plan(const Options& options, bool with_program) {
+  const Resolved run = resolve(options);
+  const Plan plan = make_plan(run);
+  PlanReport report = report_of(plan, run, !options.json && stdout_is_terminal());
+  if (with_program) report.program = print(plan.module);
+  return report;
+}
+
+std::vector<ModelLine> models() {
+  std::vector<ModelLine> lines;
+  for (const CatalogueEntry& entry : catalogue()) {
+    const Model model = Model::load(entry.name);
+    const ModelConfig& c = model.config();
+    lines.push_back({entry.name, c.family, entry.notes, model.parameters(), c.L, c.C, c.H, c.K, c.V});
+  }
+  return lines;
+}
+
+}  // namespace snug

@@ -1,0 +1,31 @@
+// From what the user wrote to what passes and models read: every option checked, every default made explicit.
+#pragma once
+
+#include <optional>
+
+#include "models/model.h"
+#include "passes/recipe.h"
+#include "plan/plan.h"
+#include "snug/options.h"
+#include "train/schedule.h"
+
+namespace snug {
+
+struct Resolved {
+  Options options;  // with defaults made explicit: what is printed and saved
+  Model model;
+  BuildOptions build;
+  Recipe recipe;
+  std::optional<int64_t> budget;  // bytes
+  LrSchedule schedule;
+};
+
+// Throws a usage error that names the option.
+Resolved resolve(Options options);
+
+Plan make_plan(const Resolved& run);
+
+// The configuration as a file that --config reads back.
+std::string to_toml(const Options& options);
+
+}  // namespace snug
