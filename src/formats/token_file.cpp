@@ -44,6 +44,14 @@ TokenFormat detect(const MappedFile& file) {
   return llmc_version(file) != nullptr ? TokenFormat::llmc : TokenFormat::nanogpt;
 }
 
+// Megatron's .bin has no header either; only the index beside it tells the two apart.
+void refuse_megatron(std::filesystem::path path) {
+  const std::filesystem::path index = path.replace_extension(".idx");
+  if (!std::filesystem::exists(index)) return;
+  throw bad_input("{} marks Megatron tokens, which are not supported", index.string())
+      .hint("write the tokens as a nanoGPT file (uint16, no header) or an llm.c file");
+}
+
 void require_header(const MappedFile& file, TokenFormat format) {
   if (file.size() >= kHeaderBytes) return;
   throw bad_input("{}: truncated: an {} header is {} bytes, the file has {}", file.path().string(),
@@ -109,10 +117,16 @@ std::optional<TokenFormat> parse_token_format(std::string_view name) {
   return static_cast<TokenFormat>(at - kNames.begin());
 }
 
+bool is_token_file(const std::filesystem::path& path) {
+  return path.extension() == ".bin" || detect(MappedFile(path)) != TokenFormat::nanogpt;
+}
+
 TokenFile TokenFile::open(const std::filesystem::path& path, std::optional<TokenFormat> hint) {
   MappedFile file(path);
+  const TokenFormat format = hint.value_or(detect(file));
+  if (!hint && format == TokenFormat::nanogpt) refuse_megatron(path);
   constexpr std::array readers{read_llmc, read_llmq, read_nanogpt};
-  const TokenLayout layout = readers[static_cast<size_t>(hint.value_or(detect(file)))](file);
+  const TokenLayout layout = readers[static_cast<size_t>(format)](file);
   if (layout.count == 0) throw bad_input("{} holds no tokens", path.string());
   return {std::move(file), layout};
 }

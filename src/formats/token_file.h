@@ -32,6 +32,9 @@ struct TokenLayout {
   int64_t vocabulary = 0;  // 0 when the file does not say
 };
 
+// Whether a file should be opened as tokens: it is called .bin, or begins as llm.c's or LLM.Q's do.
+bool is_token_file(const std::filesystem::path& path);
+
 class TokenFile {
  public:
   // Without a hint, a file with neither magic number is nanoGPT's. Throws bad_input when the

@@ -114,5 +114,20 @@ TEST_F(TokenFileTest, RefusesDamageWithTheNumbers) {
   expect_refused("BIN.TOK\n", "llm.q header is 1024 bytes, the file has 8");
 }
 
+TEST_F(TokenFileTest, TellsTokensFromText) {
+  write_bytes(dir_ / "a.bin", "anything");
+  write_bytes(dir_ / "b.tok", llmq(2, 0, 9, 0));
+  write_bytes(dir_ / "c.txt", "text");
+  EXPECT_TRUE(is_token_file(dir_ / "a.bin"));
+  EXPECT_TRUE(is_token_file(dir_ / "b.tok"));
+  EXPECT_FALSE(is_token_file(dir_ / "c.txt"));
+}
+
+TEST_F(TokenFileTest, DoesNotTakeMegatronForNanogpt) {
+  write_bytes(dir_ / "t.idx", "MMIDIDX");
+  expect_refused(raw<uint16_t>({1, 2}), "t.idx marks Megatron tokens");
+  EXPECT_EQ(open(raw<uint16_t>({1, 2}), TokenFormat::nanogpt).size(), 2);
+}
+
 }  // namespace
 }  // namespace snug

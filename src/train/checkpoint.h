@@ -1,0 +1,60 @@
+// A trained model as a directory that `transformers` opens, and weights read from such a directory.
+//
+//   save_model(module, bytes_of, {.directory = "out", .config_json = model.config_json()});
+//   load_model(module, writable_bytes_of, CheckpointReader("out"));
+//
+// Which tensors those are is written on the module's persistent values: Param::checkpoint maps
+// names to dense parts of a parameter.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/safetensors_checkpoint.h"
+#include "formats/safetensors_writer.h"
+#include "ir/program.h"
+
+namespace snug {
+
+// One tensor of the saved model: a dense part of a parameter.
+struct SavedTensor {
+  ValueId value;
+  std::string name;
+  Type type;
+  int64_t offset = 0;  // bytes from the parameter's first
+};
+std::vector<SavedTensor> saved_tensors(const Module& module);
+
+// The storage of a value, from its first element on.
+using BytesOf = std::function<std::span<const std::byte>(ValueId)>;
+using WritableBytesOf = std::function<std::span<std::byte>(ValueId)>;
+
+struct SaveOptions {
+  std::filesystem::path directory;       // made where it is missing
+  std::string config_json;               // the text of config.json
+  std::string generation_config_json;    // empty: a copy, or one that says "as config.json does"
+  std::filesystem::path tokenizer_from;  // a directory to copy tokenizer files from; may be empty
+  int64_t max_shard_bytes = kMaxShardBytes;
+};
+
+// Everything is written to a hidden folder inside the directory first, then moved into place:
+// weights, then tokenizer, config.json last. Other files of the directory stay; weights of an
+// earlier save go. Throws bad_input when it cannot write, leaving the directory as it was.
+void save_model(const Module& module, const BytesOf& bytes_of, const SaveOptions& options);
+
+// Names under which a file may hold a tensor, the usual one first.
+using Spellings = std::function<std::vector<std::string>(std::string_view tensor)>;
+
+// Fills every value that has a checkpoint part, converting between float types (to nearest, ties to
+// even). Throws bad_input before anything is filled when tensors are missing or have other shapes.
+// Tensors that the model has no use for are logged.
+void load_model(const Module& module, const WritableBytesOf& bytes_of,
+                const CheckpointReader& weights, const Spellings& spellings = {});
+
+}  // namespace snug

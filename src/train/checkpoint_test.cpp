@@ -1,0 +1,222 @@
+#include "train/checkpoint.h"
+
+#include <cstring>
+#include <map>
+
+#include "base/half.h"
+#include "base/text.h"
+#include "formats/testing.h"
+
+namespace snug {
+namespace {
+
+using testing::expect_error;
+using testing::names_in;
+using testing::TempDir;
+using testing::write_bytes;
+
+Value parameter(std::string name, Type type, std::vector<CheckpointPart> parts) {
+  Value value{.name = std::move(name),
+              .type = type,
+              .category = Category::params,
+              .scope = Scope::persistent};
+  value.param = std::make_shared<Param>(Param{.checkpoint = std::move(parts)});
+  return value;
+}
+
+// A packed parameter of two tensors, a plain one, and state that is not part of the saved model.
+class CheckpointTest : public ::testing::Test {
+ protected:
+  CheckpointTest() {
+    qk_ = add(parameter("qk", {Dtype::f32, {3, 2}},
+                        {{"model.q.weight", {2, 2}, 0}, {"model.k.weight", {1, 2}, 4}}),
+              {1, 2, 3, 4, 5, 6});
+    norm_ = add(parameter("norm", {Dtype::f32, {2}}, {{"model.norm.weight", {2}, 0}}), {7, 8});
+    add(parameter("adam.m", {Dtype::f32, {1}}, {}), {9});
+  }
+
+  ValueId add(Value value, std::vector<float> content) {
+    const ValueId id = module_.add(std::move(value));
+    memory_[id] = std::move(content);
+    return id;
+  }
+
+  SaveOptions options(std::string_view name = "out") const {
+    return {.directory = dir_ / name, .config_json = "{\"model_type\": \"llama\"}"};
+  }
+  void save(const SaveOptions& o) {
+    save_model(
+        module_, [&](ValueId id) { return std::as_bytes(std::span(memory_.at(id))); }, o);
+  }
+  void load(const std::filesystem::path& from, const Spellings& spellings = {}) {
+    load_model(
+        module_, [&](ValueId id) { return std::as_writable_bytes(std::span(memory_.at(id))); },
+        CheckpointReader(from), spellings);
+  }
+  void clear() {
+    for (auto& [id, content] : memory_) std::fill(content.begin(), content.end(), 0.0F);
+  }
+
+  TempDir dir_;
+  Module module_;
+  std::map<ValueId, std::vector<float>> memory_;
+  ValueId qk_, norm_;
+};
+
+// One tensor of the given type from numbers.
+template <typename T>
+TensorToWrite tensor_of(std::string name, Dtype dtype, Shape shape, std::vector<float> numbers) {
+  std::vector<T> elements(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) elements[i] = static_cast<T>(numbers[i]);
+  return {std::move(name), {dtype, shape}, [elements](const ByteSink& sink) {
+            sink(std::as_bytes(std::span(elements)));
+          }};
+}
+
+TEST_F(CheckpointTest, SavesADirectoryThatLoadsBack) {
+  save(options());
+  EXPECT_EQ(
+      names_in(dir_ / "out"),
+      (std::vector<std::string>{"config.json", "generation_config.json", "model.safetensors"}));
+  EXPECT_EQ(read_file(dir_ / "out/config.json"), "{\"model_type\": \"llama\"}");
+  EXPECT_EQ(CheckpointReader(dir_ / "out").find("model.k.weight")->shape, (Shape{1, 2}));
+  const auto before = memory_;
+  clear();
+  load(dir_ / "out");
+  EXPECT_EQ(memory_[qk_], before.at(qk_));
+  EXPECT_EQ(memory_[norm_], before.at(norm_));
+}
+
+TEST_F(CheckpointTest, CopiesTheTokenizerAndNothingElse) {
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "merges.txt", "spiece.model",
+                           "chat_template.jinja"}) {
+    write_bytes(dir_ / "source" / name, name);
+  }
+  write_bytes(dir_ / "source/generation_config.json", "{\"eos_token_id\": 2}");
+  write_bytes(dir_ / "source/model.safetensors", "not copied");
+  write_bytes(dir_ / "source/README.md", "not copied");
+  SaveOptions o = options();
+  o.tokenizer_from = dir_ / "source";
+  save(o);
+  EXPECT_EQ(names_in(dir_ / "out"),
+            (std::vector<std::string>{"chat_template.jinja", "config.json",
+                                      "generation_config.json", "merges.txt", "model.safetensors",
+                                      "spiece.model", "tokenizer.json", "tokenizer_config.json"}));
+  EXPECT_EQ(read_file(dir_ / "out/generation_config.json"), "{\"eos_token_id\": 2}");
+}
+
+TEST_F(CheckpointTest, ASecondSaveReplacesTheModelAndKeepsTheRest) {
+  SaveOptions sharded = options();
+  sharded.max_shard_bytes = 8;
+  save(sharded);
+  write_bytes(dir_ / "out/steps.jsonl", "log");
+  memory_[norm_] = {70, 80};
+  save(options());
+  EXPECT_EQ(names_in(dir_ / "out"),
+            (std::vector<std::string>{"config.json", "generation_config.json", "model.safetensors",
+                                      "steps.jsonl"}));
+  clear();
+  load(dir_ / "out");
+  EXPECT_EQ(memory_[norm_], (std::vector<float>{70, 80}));
+}
+
+TEST_F(CheckpointTest, AFailedSaveLeavesTheDirectoryAsItWas) {
+  const auto fail = [](ValueId) -> std::span<const std::byte> { throw device_error("gone"); };
+  expect_error(ExitCode::device, "gone", [&] { save_model(module_, fail, options()); });
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "out"));
+  save(options());
+  expect_error(ExitCode::device, "gone", [&] { save_model(module_, fail, options()); });
+  EXPECT_EQ(names_in(dir_ / "out").size(), 3U);
+  clear();
+  load(dir_ / "out");
+  EXPECT_EQ(memory_[norm_], (std::vector<float>{7, 8}));
+}
+
+TEST_F(CheckpointTest, SaysWhereItCannotWrite) {
+  write_bytes(dir_ / "file", "in the way");
+  expect_error(ExitCode::bad_input, "cannot write", [&] { save(options("file")); });
+  expect_error(ExitCode::bad_input, "file/out: Not a directory",
+               [&] { save(options("file/out")); });
+}
+
+TEST_F(CheckpointTest, ConvertsFloatsOfEveryWidth) {
+  const std::vector<float> q{1.5F, -2, 0.25F, 1e-3F}, k{3, 4};
+  const std::vector<TensorToWrite> tensors{
+      tensor_of<Bf16>("model.q.weight", Dtype::bf16, {2, 2}, q),
+      tensor_of<double>("model.k.weight", Dtype::f64, {1, 2}, k),
+      tensor_of<F16>("model.norm.weight", Dtype::f16, {2}, {0.5F, 65504}),
+  };
+  write_checkpoint(dir_.path(), tensors);
+  load(dir_.path());
+  EXPECT_EQ(memory_[qk_], (std::vector<float>{1.5F, -2, 0.25F, Bf16(1e-3F), 3, 4}));
+  EXPECT_EQ(memory_[norm_], (std::vector<float>{0.5F, 65504}));
+}
+
+TEST_F(CheckpointTest, FindsTensorsByOtherSpellings) {
+  const std::vector<TensorToWrite> tensors{
+      tensor_of<float>("q.weight", Dtype::f32, {2, 2}, {1, 1, 1, 1}),
+      tensor_of<float>("k.weight", Dtype::f32, {1, 2}, {2, 2}),
+      tensor_of<float>("norm.weight", Dtype::f32, {2}, {3, 3}),
+  };
+  write_checkpoint(dir_.path(), tensors);
+  load(dir_.path(), [](std::string_view name) {
+    return std::vector<std::string>{std::string(name), std::string(name.substr(6))};
+  });
+  EXPECT_EQ(memory_[qk_], (std::vector<float>{1, 1, 1, 1, 2, 2}));
+}
+
+TEST_F(CheckpointTest, ListsWhatIsMissing) {
+  const std::vector<TensorToWrite> one{
+      tensor_of<float>("model.norm.weight", Dtype::f32, {2}, {3, 3})};
+  write_checkpoint(dir_.path(), one);
+  expect_error(ExitCode::bad_input,
+               "lacks 2 of the model's 3 tensors: model.q.weight, model.k.weight",
+               [&] { load(dir_.path()); });
+  EXPECT_EQ(memory_[norm_], (std::vector<float>{7, 8}));  // nothing was filled
+}
+
+TEST_F(CheckpointTest, RefusesAnotherShapeOrKind) {
+  std::vector<TensorToWrite> tensors{
+      tensor_of<float>("model.q.weight", Dtype::f32, {2, 2}, {1, 1, 1, 1}),
+      tensor_of<float>("model.k.weight", Dtype::f32, {2, 1}, {2, 2}),
+      tensor_of<float>("model.norm.weight", Dtype::f32, {2}, {3, 3}),
+  };
+  write_checkpoint(dir_.path(), tensors);
+  expect_error(ExitCode::bad_input, "tensor model.k.weight is [2,1], but the model's is [1,2]",
+               [&] { load(dir_.path()); });
+  tensors[1] = tensor_of<int32_t>("model.k.weight", Dtype::i32, {1, 2}, {2, 2});
+  write_checkpoint(dir_.path(), tensors);
+  expect_error(ExitCode::bad_input, "tensor model.k.weight is I32, which does not convert to f32",
+               [&] { load(dir_.path()); });
+}
+
+TEST_F(CheckpointTest, LogsOnlyWhatMatters) {
+  save(options());
+  std::vector<TensorToWrite> tensors{
+      tensor_of<float>("model.q.weight", Dtype::f32, {2, 2}, {1, 1, 1, 1}),
+      tensor_of<float>("model.k.weight", Dtype::f32, {1, 2}, {2, 2}),
+      tensor_of<float>("model.norm.weight", Dtype::f32, {2}, {3, 3}),
+      tensor_of<float>("h.0.attn.bias", Dtype::f32, {1}, {0}),
+      tensor_of<float>("lm_head.weight", Dtype::f32, {1}, {0}),
+  };
+  write_checkpoint(dir_.path(), tensors);
+  ::testing::internal::CaptureStderr();
+  load(dir_.path());
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  for (const char* name : {"a", "b", "c", "d", "e"})
+    tensors.push_back(tensor_of<float>(name, Dtype::f32, {1}, {0}));
+  write_checkpoint(dir_.path(), tensors);
+  ::testing::internal::CaptureStderr();
+  load(dir_.path());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("5 tensors have no place in the model: a, b, c and 2 more"));
+}
+
+TEST_F(CheckpointTest, APartMustLieInItsParameter) {
+  add(parameter("w", {Dtype::f32, {2}}, {{"w", {2}, 1}}), {0, 0});
+  expect_error(ExitCode::internal, "tensor w [2] at element 1 is not a dense part of w f32[2]",
+               [&] { save(options()); });
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,92 @@
+#include "train/data.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace snug {
+
+Dataset::Dataset(std::shared_ptr<const TokenStream> stream, const WindowOptions& options)
+    : stream_(std::move(stream)), options_(options) {
+  if (T() <= 0) throw usage_error("a window of {} tokens makes no sense", T());
+  count_ = (stream_->size() - 1) / T();
+  if (count_ < 1) {
+    throw bad_input(
+        "{}: {} tokens are fewer than the {} that one window of {} and its targets need",
+        stream_->text(), stream_->size(), T() + 1, T())
+        .hint("give it more data or a smaller --seq");
+  }
+}
+
+std::string Dataset::text() const {
+  return fmt::format("{} = {} windows of {}", stream_->text(), format_exact(count_), T());
+}
+
+int64_t Dataset::window_of(int64_t sample) const {
+  const int64_t epoch = sample / count_;
+  const int64_t position = sample % count_;
+  if (!options_.shuffle) return first_ + position;
+  const Key key = random_key(options_.seed, static_cast<uint64_t>(epoch), hash_name("data order"));
+  const auto n = static_cast<uint64_t>(count_);
+  return first_ + static_cast<int64_t>(permute(key, static_cast<uint64_t>(position), n));
+}
+
+void Dataset::fill(int64_t first_sample, std::span<int32_t> tokens,
+                   std::span<int32_t> targets) const {
+  const auto row = static_cast<size_t>(T());
+  if (tokens.size() != targets.size() || tokens.size() % row != 0) {
+    throw internal_error("{} tokens and {} targets are not rows of {}", tokens.size(),
+                         targets.size(), row);
+  }
+  for (size_t at = 0; at < tokens.size(); at += row, ++first_sample) {
+    const int64_t begin = window_of(first_sample) * T();
+    stream_->copy(begin, tokens.subspan(at, row));
+    std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(at) + 1, row - 1,
+                targets.begin() + static_cast<std::ptrdiff_t>(at));
+    stream_->copy(begin + T(), targets.subspan(at + row - 1, 1));
+  }
+}
+
+Dataset::Split Dataset::hold_out(double part) const {
+  const auto held = static_cast<int64_t>(std::ceil(part * static_cast<double>(count_)));
+  if (!(part > 0 && part < 1) || held >= count_) {
+    throw usage_error("cannot hold out {} of {} windows: both sides need at least one", part,
+                      count_)
+        .hint("hold out a part between 0 and 1, of more data or of shorter sequences");
+  }
+  Split split{*this, *this};
+  split.train.count_ = count_ - held;
+  split.held_out.first_ = first_ + split.train.count_;
+  split.held_out.count_ = held;
+  split.held_out.options_.shuffle = false;
+  return split;
+}
+
+SyntheticFeatures::SyntheticFeatures(int64_t W, uint64_t seed)
+    : W_(W), key_(random_key(seed, 0, hash_name("synthetic features"))) {
+  if (W <= 0) throw usage_error("{} features make no sense", W);
+}
+
+void SyntheticFeatures::fill(int64_t first_sample, std::span<float> features,
+                             std::span<int32_t> targets) const {
+  constexpr float kRaised = 3;          // standard deviations of the noise
+  constexpr float kWidth = 3.4641016F;  // of the uniform distribution with deviation 1
+  const auto W = static_cast<size_t>(W_);
+  if (features.size() != targets.size() * W) {
+    throw internal_error("{} features for {} targets of {}", features.size(), targets.size(), W_);
+  }
+  for (size_t b = 0; b < targets.size(); ++b) {
+    const uint64_t sample = static_cast<uint64_t>(first_sample) + b;
+    const auto row = features.subspan(b * W, W);
+    for (size_t i = 0; i < W; ++i) {
+      row[i] = (unit_float(philox(key_, i / 4, sample)[i % 4]) - 0.5F) * kWidth;
+    }
+    const uint64_t dice = mix(key_ ^ mix(sample)) >> 32;
+    targets[b] = static_cast<int32_t>(dice * W >> 32);
+    row[static_cast<size_t>(targets[b])] += kRaised;
+  }
+}
+
+}  // namespace snug

@@ -1,0 +1,38 @@
+// Where tokens come from: one flat stream, read by position, whatever lies behind it.
+//
+//   auto stream = open_tokens("data/", /*V=*/256);
+//   stream->text();               // "41 files, 310,224 bytes of text, one token per byte"
+//   stream->copy(1000, row);      // tokens 1000 and on; allocates nothing
+//
+// Every source checks its tokens against the vocabulary when it is opened, so reading cannot fail.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace snug {
+
+class TokenStream {
+ public:
+  virtual ~TokenStream() = default;
+  virtual int64_t size() const = 0;  // in tokens
+  // Tokens [begin, begin + out.size()), which lie inside the stream.
+  virtual void copy(int64_t begin, std::span<int32_t> out) const = 0;
+  // What it is and how much of it, for the person at the terminal and for errors.
+  virtual std::string text() const = 0;
+};
+
+// Token files: a .bin file, any file that begins as llm.c's or LLM.Q's do, or a directory with .bin
+// files: those with "train" in their names where there are such, in the order of their names.
+// Text: any other file, one token per byte; or a directory, all its files of text in the order of
+// their paths with a zero byte between two. Hidden names and files with a zero byte are left out.
+// Throws bad_input when there is nothing to read, or a token is not below the vocabulary V.
+std::unique_ptr<TokenStream> open_tokens(const std::filesystem::path& path, int64_t V);
+
+// Random tokens without end, small ones more frequent, so that there is something to learn.
+std::unique_ptr<TokenStream> synthetic_tokens(uint64_t seed, int64_t V);
+
+}  // namespace snug
