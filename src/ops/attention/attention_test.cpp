@@ -1,16 +1,170 @@
 #include "ops/attention/attention.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
-#include "ops/attention/rope.h"
+#include <cmath>
+
 #include "ops/testing/op_check.h"
 
 namespace snug::ops {
 namespace {
 
-TEST(Rope, Checks) { check_op(rope_def); }
 TEST(Attention, Checks) { check_op(attention_def); }
 TEST(FlashAttention, Checks) { check_op(flash_attention_def); }
+
+// --- both kinds, kernel against kernel
+// -------------------------------------------------------------------------------
+
+struct Problem {
+  int64_t B, T, H, K, D;
+  bool causal;
+  double dropout;
+  int64_t sample = 7;  // global index of the first
+};
+
+struct Result {
+  std::vector<float> y, dqkv;
+};
+
+// Every sample has its own numbers, wherever it lies in the batch.
+std::vector<float> noise(const Value& value, const Problem& p) {
+  std::vector<float> v(static_cast<size_t>(value.type.shape.elements()));
+  const size_t first = static_cast<size_t>(p.sample) * v.size() / static_cast<size_t>(p.B);
+  const Key key = random_key(1, 2, hash_name(value.name));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(normal_pair(key, first + i)[0]);
+  return v;
+}
+
+// Builds the op through the public builder, then runs its forward and backward kernels.
+Result run(const Problem& p, AttentionKind kind) {
+  Module module{.name = "test"};
+  Builder b(module, "test");
+  const Type wide{Dtype::f32, {p.B, p.T, (p.H + 2 * p.K) * p.D}};
+  const auto input = [&](const char* name, Type type) {
+    return add_shared(module, name, type, Category::inputs, Scope::step);
+  };
+  const Random random{input("seed", {Dtype::i64, {}}), input("step", {Dtype::i64, {}}),
+                      input("sample", {Dtype::i64, {}})};
+  const ValueId y = attention(b, "attn",
+                              {.qkv = input("qkv", wide),
+                               .heads = p.H,
+                               .kv_heads = p.K,
+                               .head_dim = p.D,
+                               .causal = p.causal,
+                               .kind = kind,
+                               .dropout = p.dropout,
+                               .random = random});
+  const ValueId dy = input("dy", module[y].type);
+  GradContext g(b, b.last(), {dy, ValueId{}}, {true});
+  b.last().def->grad(g);
+
+  std::vector<std::vector<float>> data;
+  for (const Value& v : module.values) data.push_back(noise(v, p));
+  int64_t scalars[] = {5, 6, p.sample};
+  for (const Op& op : module.programs[0].ops) {
+    std::vector<Tensor> in, out;
+    for (ValueId id : op.inputs) {
+      if (!id.valid()) {
+        in.emplace_back();
+      } else if (id <= random.sample) {
+        in.push_back({&scalars[id.index], &module[id].type});
+      } else {
+        in.push_back({data[static_cast<size_t>(id.index)].data(), &module[id].type});
+      }
+    }
+    for (ValueId id : op.outputs) {
+      out.push_back({data[static_cast<size_t>(id.index)].data(), &module[id].type});
+    }
+    std::vector<std::byte> scratch(
+        static_cast<size_t>(cost_of(module, op, Backend::cpu).workspace));
+    op.def->kernel(Backend::cpu, Dtype::f32)(KernelArgs{in, out, scratch, op.attrs});
+  }
+  return {data[static_cast<size_t>(y.index)], data[static_cast<size_t>(g.input_grads()[0].index)]};
+}
+
+const Problem kProblems[] = {
+    {2, 100, 6, 2, 24, true, 0},   {1, 130, 2, 2, 16, false, 0}, {2, 100, 4, 2, 16, true, 0.3},
+    {1, 77, 2, 1, 16, false, 0.1}, {1, 200, 1, 1, 32, true, 0},
+};
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_NEAR(a[i], b[i], 1e-5 * (1 + std::abs(b[i]))) << "element " << i;
+  }
+}
+
+TEST(Attention, KindsAgreeInValuesAndGradients) {
+  for (const Problem& p : kProblems) {
+    SCOPED_TRACE(
+        fmt::format("T {} H {} K {} causal {} dropout {}", p.T, p.H, p.K, p.causal, p.dropout));
+    const Result standard = run(p, AttentionKind::standard);
+    const Result flash = run(p, AttentionKind::flash);
+    expect_near(flash.y, standard.y);
+    expect_near(flash.dqkv, standard.dqkv);
+  }
+}
+
+// One thread walks kv head by kv head; 16 threads walk tile by tile.
+TEST(Attention, BitsDoNotDependOnThreads) {
+  const int before = omp_get_max_threads();
+  for (const AttentionKind kind : {AttentionKind::standard, AttentionKind::flash}) {
+    for (const Problem& p : kProblems) {
+      omp_set_num_threads(1);
+      const Result one = run(p, kind);
+      omp_set_num_threads(16);
+      const Result many = run(p, kind);
+      EXPECT_EQ(one.y, many.y);
+      EXPECT_EQ(one.dqkv, many.dqkv);
+    }
+  }
+  omp_set_num_threads(before);
+}
+
+TEST(Attention, DropoutFollowsTheSampleNotItsPlaceInTheBatch) {
+  for (const AttentionKind kind : {AttentionKind::standard, AttentionKind::flash}) {
+    const Result both = run({2, 40, 2, 1, 8, true, 0.4, 7}, kind);
+    const Result second = run({1, 40, 2, 1, 8, true, 0.4, 8}, kind);
+    const Result shifted = run({1, 40, 2, 1, 8, true, 0.4, 9}, kind);
+    const auto half = static_cast<std::ptrdiff_t>(both.y.size() / 2);
+    EXPECT_EQ(std::vector<float>(both.y.begin() + half, both.y.end()), second.y);
+    EXPECT_NE(second.y, shifted.y);
+  }
+}
+
+// --- refusals
+// --------------------------------------------------------------------------------------------------------
+
+std::string refusal(int64_t width, const Attention& p) {
+  Module module{.name = "test"};
+  Builder b(module, "test");
+  Attention op = p;
+  op.qkv = add_shared(module, "qkv", {Dtype::f32, {2, 8, width}}, Category::inputs, Scope::step);
+  try {
+    attention(b, "h.3.attn", op);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(Attention, RefusesWhatDoesNotFitTogether) {
+  using testing::HasSubstr;
+  EXPECT_EQ(refusal(80, {.heads = 6, .kv_heads = 2, .head_dim = 8}), "accepted");
+  EXPECT_THAT(refusal(80, {.heads = 6, .kv_heads = 4, .head_dim = 8}),
+              HasSubstr("6 heads do not share 4 kv heads evenly"));
+  EXPECT_THAT(refusal(81, {.heads = 6, .kv_heads = 2, .head_dim = 8}),
+              HasSubstr("has width 81, but 6 heads and 2 x 2 kv heads of 8 elements need 80"));
+  EXPECT_THAT(refusal(80, {.heads = 6, .kv_heads = 0, .head_dim = 8}), HasSubstr("positive"));
+  EXPECT_THAT(refusal(900, {.heads = 1, .kv_heads = 1, .head_dim = 300}), HasSubstr("beyond 256"));
+  EXPECT_THAT(refusal(80, {.heads = 6, .kv_heads = 2, .head_dim = 8, .dropout = 1.5}),
+              HasSubstr("dropout 1.5"));
+  EXPECT_THAT(refusal(80, {.heads = 6, .kv_heads = 2, .head_dim = 8, .dropout = 0.1}),
+              HasSubstr("seed, step and sample"));
+}
 
 }  // namespace
 }  // namespace snug::ops
