@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
 #include "ops/testing/op_check.h"
 #include "ops/testing/refusal.h"
+#include "ops/testing/run_op.h"
 
 namespace snug::ops {
 namespace {
@@ -29,6 +31,20 @@ class LinearTest : public testing::Test {
 }  // namespace
 
 TEST(Linear, Checks) { check_op(linear_def); }
+
+TEST(Linear, BitsDoNotDependOnThreads) {
+  auto numbers = [](const char* name, Shape shape) {
+    RefTensor t{{Dtype::f32, shape}, std::vector<double>(static_cast<size_t>(shape.elements()))};
+    for (size_t i = 0; i < t.v.size(); ++i)
+      t.v[i] = unit_float(philox(hash_name(name), i)[0]) - 0.5;
+    return t;
+  };
+  const std::vector<RefTensor> inputs = {numbers("x", {77, 1001}), numbers("w", {130, 1001})};
+  auto product = [&] { return run_op(linear_def, inputs)[0].v; };
+  const std::vector<double> alone = with_threads(1, product);
+  EXPECT_EQ(with_threads(2, product), alone);
+  EXPECT_EQ(with_threads(3, product), alone);
+}
 
 TEST_F(LinearTest, ShapesInBothLayouts) {
   const ValueId x = input("x", {2, 3, 4});

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "ir/builder.h"
 #include "ir/visit_dtype.h"
+#include "ops/testing/run_op.h"
 
 namespace snug {
 namespace {
@@ -273,11 +274,13 @@ void check_kernels(const Case& c, const RefValues& want) {
     ASSERT_NE(op.def->kernel(Backend::cpu, kernel_dtype(c.module, op)), nullptr)
         << "no CPU kernel for " << name_of(kernel_dtype(c.module, op));
     const OpRun first = run_kernel(c, op, values, {});
-    const OpRun second = run_kernel(c, op, values, {});
+    const OpRun alone = with_threads(1, [&] { return run_kernel(c, op, values, {}); });
+    const OpRun shared = with_threads(3, [&] { return run_kernel(c, op, values, {}); });
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       const Type& type = c.module[op.outputs[o]].type;
       const std::string what = fmt::format("{}.{}", op.def->kind, op.def->outputs[o].name);
-      EXPECT_TRUE(first.outputs[o] == second.outputs[o]) << what << " differs between two runs";
+      EXPECT_TRUE(first.outputs[o] == alone.outputs[o]) << what << " differs on 1 thread";
+      EXPECT_TRUE(first.outputs[o] == shared.outputs[o]) << what << " differs on 3 threads";
       expect_close(load(type, first.outputs[o]), want[static_cast<size_t>(op.outputs[o].index)].v,
                    tolerance(Backend::cpu, type.dtype), what);
     }

@@ -1,9 +1,9 @@
 // Runs every check of an op from its samples:
-//   values      the kernels against the op's own plain reference in double
-//   gradients   the reference backward against finite differences of the reference forward, in
-//   double determinism the same bits from two runs guards      canaries around every buffer, every
-//   output byte written, scratch no larger than declared in place    every granted alias and
-//   accumulator gives the same bits as a fresh output
+//   values       the kernels against the op's own plain reference in double
+//   gradients    the reference backward against finite differences of the reference forward
+//   determinism  the same bits from several runs, on any number of threads
+//   guards       canaries around every buffer, every output byte written, scratch as declared
+//   in place     every granted alias and accumulator gives the same bits as a fresh output
 //
 //   TEST(RmsNorm, Checks) { check_op(rms_norm_def); }
 #pragma once
