@@ -127,8 +127,7 @@ std::vector<Sample> samples() {
   return out;
 }
 
-// --- backward
-// ---------------------------------------------------------------------------------------
+// --- backward ------------------------------------------------------------------------------------
 
 template <bool kBias>
 std::vector<Type> infer_grad(const OpView& op) {

@@ -11,18 +11,12 @@
 
 namespace snug::ops {
 
+// A nan is passed over here; it comes back through the sum.
 inline float row_max(const float* x, int64_t V) {
-  // Lanes by hand: without -ffinite-math the compiler does not vectorise a running maximum.
-  constexpr int64_t kLanes = 16;
-  float lanes[kLanes];
-  std::fill_n(lanes, kLanes, -std::numeric_limits<float>::infinity());
-  int64_t v = 0;
-  for (; v + kLanes <= V; v += kLanes) {
-#pragma omp simd
-    for (int64_t i = 0; i < kLanes; ++i) lanes[i] = x[v + i] > lanes[i] ? x[v + i] : lanes[i];
-  }
-  for (; v < V; ++v) lanes[0] = std::max(lanes[0], x[v]);
-  return *std::max_element(lanes, lanes + kLanes);
+  float max = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : max)
+  for (int64_t v = 0; v < V; ++v) max = x[v] > max ? x[v] : max;
+  return max;
 }
 
 // The sum of term(v) for v < V, where a term is a float.

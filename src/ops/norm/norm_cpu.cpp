@@ -38,8 +38,7 @@ const float* normed_row(const KernelArgs& a, int64_t r, int64_t C) {
   return x;
 }
 
-// kCentered: subtract the row's mean and add a bias (layer_norm); otherwise the mean counts as 0
-// (rms_norm).
+// kCentered: layer_norm, which subtracts the row's mean and adds a bias; rms_norm takes it as 0.
 template <bool kCentered, bool kResidual>
 void norm(const KernelArgs& a) {
   using P = NormPorts<kResidual>;
@@ -69,8 +68,7 @@ void norm(const KernelArgs& a) {
   }
 }
 
-// --- backward
-// ---------------------------------------------------------------------------------------
+// --- backward ------------------------------------------------------------------------------------
 
 template <bool kCentered>
 struct GradPorts {
@@ -118,8 +116,7 @@ void norm_grad_row(const KernelArgs& a, int64_t r, int64_t C, float* dweight, fl
   }
 }
 
-// out[c] = start[c] + sum over blocks of partial[b, c], the blocks `stride` apart. start may be
-// absent, or be out.
+// out[c] = start[c] + partial[0, c] + partial[1, c] + ...; start may be absent, or be out.
 void sum_blocks(const float* partial, int64_t blocks, int64_t stride, int64_t C, const float* start,
                 float* out) {
 #pragma omp parallel for simd schedule(static)

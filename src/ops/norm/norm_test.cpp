@@ -1,10 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
 #include "ops/norm/layer_norm.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/testing/op_check.h"
 #include "ops/testing/refusal.h"
+#include "ops/testing/run_op.h"
 
 namespace snug::ops {
 namespace {
@@ -16,6 +18,18 @@ TEST(RmsNorm, Checks) { check_op(rms_norm_def); }
 TEST(RmsNorm, ResidualChecks) { check_op(residual_rms_norm_def); }
 TEST(LayerNorm, Checks) { check_op(layer_norm_def); }
 TEST(LayerNorm, ResidualChecks) { check_op(residual_layer_norm_def); }
+
+TEST(Norm, SameBitsOnAnyNumberOfThreads) {
+  RefTensor x{{Dtype::f32, {131, 77}}, std::vector<double>(131 * 77)};
+  for (size_t i = 0; i < x.v.size(); ++i) x.v[i] = normal_pair(3, i)[0];
+  const RefTensor w{{Dtype::f32, {77}}, std::vector<double>(77, 0.5)};
+  const auto bits = [&] {
+    const auto out = run_op(layer_norm_def, {x, w, w}, {{"eps", 1e-5}});
+    const auto d = run_op(layer_norm_grad_def, {x, w, out[1], out[2], x});
+    return std::vector{out[0].v, d[0].v, d[1].v, d[2].v};
+  };
+  EXPECT_TRUE(with_threads(1, bits) == with_threads(3, bits));
+}
 
 class NormFacts : public ::testing::Test {
  protected:

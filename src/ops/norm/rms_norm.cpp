@@ -44,8 +44,7 @@ std::vector<Sample> samples() {
           sample("many rows", {2, 70, 48})};
 }
 
-// --- backward
-// ---------------------------------------------------------------------------------------
+// --- backward ------------------------------------------------------------------------------------
 
 enum GradIn : size_t { kX, kWeight, kRstd, kDy, kDxSum, kDweightSum };
 

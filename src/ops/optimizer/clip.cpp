@@ -8,8 +8,7 @@
 namespace snug::ops {
 namespace {
 
-// --- sum_squares
-// --------------------------------------------------------------------------------------
+// --- sum_squares ---------------------------------------------------------------------------------
 
 std::vector<Type> infer_sum(const OpView& op) {
   op.require(op.size() > 0, "there are no gradients to sum");
@@ -44,8 +43,7 @@ std::vector<Sample> samples_sum() {
           grads("over a block", {{65537}, {9}})};
 }
 
-// --- clip
-// ---------------------------------------------------------------------------------------------
+// --- clip ----------------------------------------------------------------------------------------
 
 std::vector<Type> infer_clip(const OpView& op) {
   op.require(op.in(0) == Type{Dtype::f64, {}}, "sum_squares is {}, not f64[]", op.in(0).text());
@@ -68,8 +66,7 @@ std::vector<Sample> samples_clip() {
           sample("zero", 0, 1)};
 }
 
-// --- advance
-// --------------------------------------------------------------------------------------------
+// --- advance -------------------------------------------------------------------------------------
 
 std::vector<Type> infer_advance(const OpView& op) {
   op.require(op.in(0) == Type{Dtype::i64, {}}, "the counter is {}, not i64[]", op.in(0).text());

@@ -17,9 +17,8 @@ ValueId sum_squares(Builder& b, std::string_view name, std::vector<ValueId> grad
 
 struct Clip {
   ValueId norm;    // f32[]
-  ValueId scale;   // f32[]: min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; 1
-                   // if not finite
-  ValueId finite;  // i32[]: 1 unless the norm is inf or nan
+  ValueId scale;   // f32[]: min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_
+  ValueId finite;  // i32[]: 1; 0 where the norm is inf or nan, and scale is then 1
 };
 // max_norm <= 0: no clipping, scale is 1.
 Clip clip(Builder& b, std::string_view name, ValueId sum_squares, double max_norm);
