@@ -1,0 +1,52 @@
+#include "ops/registry.h"
+
+#include "ops/activation/dropout.h"
+#include "ops/activation/gelu.h"
+#include "ops/activation/swiglu.h"
+#include "ops/attention/attention.h"
+#include "ops/attention/rope.h"
+#include "ops/basic/add.h"
+#include "ops/basic/cast.h"
+#include "ops/basic/copy.h"
+#include "ops/basic/fill.h"
+#include "ops/comm/comm.h"
+#include "ops/embedding/embedding.h"
+#include "ops/linear/linear.h"
+#include "ops/loss/cross_entropy.h"
+#include "ops/loss/linear_cross_entropy.h"
+#include "ops/norm/layer_norm.h"
+#include "ops/norm/rms_norm.h"
+#include "ops/optimizer/adamw.h"
+#include "ops/optimizer/clip.h"
+
+namespace snug::ops {
+
+// clang-format off
+Registry registry() {
+  static const OpDef* const all[] = {
+      // basic
+      &add_def, &cast_def, &copy_def, &fill_def,
+      // embedding
+      &embedding_def, &embedding_grad_def, &embedding_grad_positions_def, &embedding_grad_types_def,
+      // linear
+      &linear_def, &linear_grad_input_def, &linear_grad_weight_def, &linear_grad_bias_def,
+      // norm
+      &rms_norm_def, &residual_rms_norm_def, &rms_norm_grad_def,
+      &layer_norm_def, &residual_layer_norm_def, &layer_norm_grad_def,
+      // attention
+      &rope_def, &attention_def, &attention_grad_def, &flash_attention_def, &flash_attention_grad_def,
+      // activation
+      &gelu_def, &gelu_grad_def, &swiglu_def, &swiglu_grad_def, &dropout_def,
+      // loss
+      &cross_entropy_def, &cross_entropy_grad_def,
+      &linear_cross_entropy_def, &linear_cross_entropy_grad_def, &linear_bias_cross_entropy_grad_def,
+      // optimizer
+      &adamw_def, &sum_squares_def, &clip_def, &advance_def,
+      // comm
+      &all_gather_def, &reduce_scatter_def, &all_reduce_def, &broadcast_def, &send_def, &recv_def,
+  };
+  return all;
+}
+// clang-format on
+
+}  // namespace snug::ops
