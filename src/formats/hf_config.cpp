@@ -303,7 +303,7 @@ HfConfig parse_hf_config(std::string_view text, std::string_view where) {
   }
   refuse_what_no_family_supports(f);
   c.dtype = f.text(f.either("dtype", "torch_dtype"), "float32");
-  c.initializer_range = f.positive("initializer_range", 0.02);
+  c.initializer_range = f.non_negative("initializer_range", 0.02);
   if (c.model_type == "gpt2") {
     read_gpt2(f, c);
   } else if (c.model_type == "bert") {

@@ -1,9 +1,8 @@
-// Hugging Face config.json: read into one validated struct, and written back so that `transformers`
-// opens it.
+// Hugging Face config.json: read into one validated struct, written back for `transformers`.
 //
-//   HfConfig c = load_hf_config("models/Qwen2.5-0.5B");   // a directory or the file itself
-//   check_sequence(c, 2048);                              // throws where 2048 positions cannot be
-//   right write_file_atomically(dir / "config.json", to_json(c));
+//   HfConfig c = load_hf_config("models/Qwen2.5-0.5B");  // a directory or the file itself
+//   check_sequence(c, 2048);                             // throws where that cannot be right
+//   write_file_atomically(dir / "config.json", to_json(c));
 //
 // Defaults are those of the family's configuration class in transformers, because files omit them.
 // A field that would change the computation and is not supported is refused by name; one that would

@@ -109,6 +109,7 @@ TEST(HfConfig, DamagedJsonSaysWhere) {
   EXPECT_THAT(refusal([] { parse(""); }), HasSubstr("not valid JSON"));
   EXPECT_THAT(refusal([] { parse(R"({"model_type": "llama", "rope_theta": 1e999})"); }),
               HasSubstr("1e999"));
+  EXPECT_THAT(refusal([] { parse(std::string(1'000'000, '[')); }), HasSubstr("64 levels"));
   EXPECT_THAT(refusal([] { parse("[1, 2]"); }),
               HasSubstr("an array ([1,2]) instead of a JSON object"));
 }

@@ -1,7 +1,5 @@
 #include "formats/hf_fields.h"
 
-#include <cmath>
-
 #include "base/units.h"
 
 namespace snug {
@@ -19,9 +17,15 @@ std::string described(const HfJson& value) {
 }  // namespace
 
 HfJson parse_json_object(std::string_view text, std::string_view where) {
+  // Copying and printing JSON recurse: a hostile depth must not reach them.
+  constexpr int kDeepest = 64;
+  auto shallow = [&](int depth, HfJson::parse_event_t, HfJson&) {
+    if (depth > kDeepest) throw bad_input("{} nests deeper than {} levels", where, kDeepest);
+    return true;
+  };
   HfJson json;
   try {
-    json = HfJson::parse(text);
+    json = HfJson::parse(text, shallow);
   } catch (const HfJson::exception& e) {
     std::string_view what =
         e.what();  // "[json.exception.parse_error.101] parse error at line 3, ..."
@@ -81,9 +85,15 @@ double HfFields::number(std::string_view key, double otherwise) const {
   return value->get<double>();
 }
 
+double HfFields::non_negative(std::string_view key, double otherwise) const {
+  const double x = number(key, otherwise);
+  if (!(x >= 0)) throw refusal(key, "is {} and must not be negative", x);
+  return x;
+}
+
 double HfFields::positive(std::string_view key, double otherwise) const {
   const double x = number(key, otherwise);
-  if (!(x > 0) || !std::isfinite(x)) throw refusal(key, "is {} and must be positive", x);
+  if (!(x > 0)) throw refusal(key, "is {} and must be positive", x);
   return x;
 }
 

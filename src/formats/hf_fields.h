@@ -1,9 +1,8 @@
-// Typed, bounded reading of a JSON object's fields; every refusal names the file, the field and
-// what it holds.
+// Typed, bounded reading of a JSON object's fields; every refusal names file, field and content.
 //
 //   HfFields f(json, "config.json");
-//   int64_t layers = f.size("num_hidden_layers", 12, kMaxLayers);   // absent: 12; a string, 0 or
-//   10^12: bad_input
+//   int64_t layers = f.size("num_hidden_layers", 12, 4096);  // 12 when absent; "12" or 0:
+//   bad_input
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,7 +17,8 @@ namespace snug {
 
 using HfJson = nlohmann::ordered_json;  // keeps the file's order when it is written back
 
-// Throws bad_input with line and column where the text is not JSON, or is not an object.
+// Throws bad_input with line and column where the text is not JSON; refuses anything but an object,
+// and nesting that no configuration has.
 HfJson parse_json_object(std::string_view text, std::string_view where);
 
 class HfFields {
@@ -41,6 +41,7 @@ class HfFields {
 
   // For the rest null and absent are the same.
   double number(std::string_view key, double otherwise) const;
+  double non_negative(std::string_view key, double otherwise) const;
   double positive(std::string_view key, double otherwise) const;
   double rate(std::string_view key, double otherwise) const;  // in [0, 1)
   bool flag(std::string_view key, bool otherwise) const;

@@ -12,50 +12,49 @@ struct GptLike {  // GPT-2 and BERT: the rest is their family's default
   int64_t C, L, H;
 };
 
-constexpr std::array<GptLike, 6> kGptLike{{
-    {"gpt2", "gpt2", "GPT-2 small", 768, 12, 12},
-    {"gpt2-medium", "gpt2", "GPT-2 medium", 1024, 24, 16},
-    {"gpt2-large", "gpt2", "GPT-2 large", 1280, 36, 20},
-    {"gpt2-xl", "gpt2", "GPT-2 XL", 1600, 48, 25},
-    {"bert-base", "bert", "BERT base uncased, masked-language head", 768, 12, 12},
-    {"bert-large", "bert", "BERT large uncased, masked-language head", 1024, 24, 16},
-}};
+enum Trait : uint8_t {
+  kPlain,
+  kTied,
+  kLlama31,  // frequencies stretched 8 times from 8192 positions
+};
 
 struct Rotary {
   std::string_view name, model_type, notes;
   int64_t C, L, H, K, F, V, positions;
   double eps, theta;
-  bool tied = false;
-  bool llama31 = false;  // Llama 3.1's stretched frequencies: 8 times from 8192
+  Trait trait = kPlain;
 };
 
-constexpr std::array<Rotary, 17> kRotary{{
-    {"snug-tiny", "llama", "byte level, for trying things out", 256, 6, 4, 2, 704, 256, 1024, 1e-5,
-     1e4},
-    {"llama-7b", "llama", "Llama 2 7B", 4096, 32, 32, 32, 11008, 32000, 4096, 1e-5, 1e4},
-    {"llama-8b", "llama", "Llama 3.1 8B", 4096, 32, 32, 8, 14336, 128256, 131072, 1e-5, 5e5, false,
-     true},
-    {"llama-13b", "llama", "Llama 2 13B", 5120, 40, 40, 40, 13824, 32000, 4096, 1e-5, 1e4},
-    {"llama-30b", "llama", "LLaMA 33B (the first)", 6656, 60, 52, 52, 17920, 32000, 2048, 1e-6,
-     1e4},
-    {"llama-65b", "llama", "LLaMA 65B (the first)", 8192, 80, 64, 64, 22016, 32000, 2048, 1e-5,
-     1e4},
-    {"llama-70b", "llama", "Llama 2 70B", 8192, 80, 64, 8, 28672, 32000, 4096, 1e-5, 1e4},
-    {"llama3-70b", "llama", "Llama 3.1 70B", 8192, 80, 64, 8, 28672, 128256, 131072, 1e-5, 5e5,
-     false, true},
-    {"llama-405b", "llama", "Llama 3.1 405B", 16384, 126, 128, 8, 53248, 128256, 131072, 1e-5, 5e5,
-     false, true},
-    {"qwen2.5-0.5b", "qwen2", "Qwen2.5 0.5B", 896, 24, 14, 2, 4864, 151936, 32768, 1e-6, 1e6, true},
-    {"qwen2.5-1.5b", "qwen2", "Qwen2.5 1.5B", 1536, 28, 12, 2, 8960, 151936, 131072, 1e-6, 1e6,
-     true},
-    {"qwen2.5-3b", "qwen2", "Qwen2.5 3B", 2048, 36, 16, 2, 11008, 151936, 32768, 1e-6, 1e6, true},
-    {"qwen2.5-7b", "qwen2", "Qwen2.5 7B", 3584, 28, 28, 4, 18944, 152064, 131072, 1e-6, 1e6},
-    {"qwen2.5-14b", "qwen2", "Qwen2.5 14B", 5120, 48, 40, 8, 13824, 152064, 131072, 1e-5, 1e6},
-    {"qwen2.5-32b", "qwen2", "Qwen2.5 32B", 5120, 64, 40, 8, 27648, 152064, 131072, 1e-5, 1e6},
-    {"qwen2.5-72b", "qwen2", "Qwen2.5 72B", 8192, 80, 64, 8, 29568, 152064, 131072, 1e-5, 1e6},
-    {"mistral-7b", "mistral", "Mistral 7B v0.3, no sliding window", 4096, 32, 32, 8, 14336, 32768,
-     32768, 1e-5, 1e6},
+// clang-format off
+constexpr std::array<GptLike, 6> kGptLike{{
+    {"gpt2",        "gpt2", "GPT-2 small",                               768, 12, 12},
+    {"gpt2-medium", "gpt2", "GPT-2 medium",                             1024, 24, 16},
+    {"gpt2-large",  "gpt2", "GPT-2 large",                              1280, 36, 20},
+    {"gpt2-xl",     "gpt2", "GPT-2 XL",                                 1600, 48, 25},
+    {"bert-base",   "bert", "BERT base uncased, masked-language head",   768, 12, 12},
+    {"bert-large",  "bert", "BERT large uncased, masked-language head", 1024, 24, 16},
 }};
+
+constexpr std::array<Rotary, 17> kRotary{{
+    {"snug-tiny",    "llama",   "byte level, for trying things out",   256,   6,   4,  2,   704,    256,   1024, 1e-5, 1e4},
+    {"llama-7b",     "llama",   "Llama 2 7B",                         4096,  32,  32, 32, 11008,  32000,   4096, 1e-5, 1e4},
+    {"llama-8b",     "llama",   "Llama 3.1 8B",                       4096,  32,  32,  8, 14336, 128256, 131072, 1e-5, 5e5, kLlama31},
+    {"llama-13b",    "llama",   "Llama 2 13B",                        5120,  40,  40, 40, 13824,  32000,   4096, 1e-5, 1e4},
+    {"llama-30b",    "llama",   "LLaMA 33B, the first",               6656,  60,  52, 52, 17920,  32000,   2048, 1e-6, 1e4},
+    {"llama-65b",    "llama",   "LLaMA 65B, the first",               8192,  80,  64, 64, 22016,  32000,   2048, 1e-5, 1e4},
+    {"llama-70b",    "llama",   "Llama 2 70B",                        8192,  80,  64,  8, 28672,  32000,   4096, 1e-5, 1e4},
+    {"llama3-70b",   "llama",   "Llama 3.1 70B",                      8192,  80,  64,  8, 28672, 128256, 131072, 1e-5, 5e5, kLlama31},
+    {"llama-405b",   "llama",   "Llama 3.1 405B",                    16384, 126, 128,  8, 53248, 128256, 131072, 1e-5, 5e5, kLlama31},
+    {"qwen2.5-0.5b", "qwen2",   "Qwen2.5 0.5B",                        896,  24,  14,  2,  4864, 151936,  32768, 1e-6, 1e6,    kTied},
+    {"qwen2.5-1.5b", "qwen2",   "Qwen2.5 1.5B",                       1536,  28,  12,  2,  8960, 151936, 131072, 1e-6, 1e6,    kTied},
+    {"qwen2.5-3b",   "qwen2",   "Qwen2.5 3B",                         2048,  36,  16,  2, 11008, 151936,  32768, 1e-6, 1e6,    kTied},
+    {"qwen2.5-7b",   "qwen2",   "Qwen2.5 7B",                         3584,  28,  28,  4, 18944, 152064, 131072, 1e-6, 1e6},
+    {"qwen2.5-14b",  "qwen2",   "Qwen2.5 14B",                        5120,  48,  40,  8, 13824, 152064, 131072, 1e-5, 1e6},
+    {"qwen2.5-32b",  "qwen2",   "Qwen2.5 32B",                        5120,  64,  40,  8, 27648, 152064, 131072, 1e-5, 1e6},
+    {"qwen2.5-72b",  "qwen2",   "Qwen2.5 72B",                        8192,  80,  64,  8, 29568, 152064, 131072, 1e-5, 1e6},
+    {"mistral-7b",   "mistral", "Mistral 7B v0.3, no window",         4096,  32,  32,  8, 14336,  32768,  32768, 1e-5, 1e6},
+}};
+// clang-format on
 
 std::string config_of(const GptLike& m) {
   if (m.model_type == "gpt2") {
@@ -63,7 +62,8 @@ std::string config_of(const GptLike& m) {
                        m.C, m.L, m.H);
   }
   return fmt::format(
-      R"({{"model_type": "{}", "hidden_size": {}, "num_hidden_layers": {}, "num_attention_heads": {},
+      R"({{"model_type": "{}", "hidden_size": {},
+           "num_hidden_layers": {}, "num_attention_heads": {},
            "intermediate_size": {}}})",
       m.model_type, m.C, m.L, m.H, 4 * m.C);
 }
@@ -73,12 +73,13 @@ std::string config_of(const Rotary& m) {
       R"({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 8192})";
   return fmt::format(
-      R"({{"model_type": "{}", "hidden_size": {}, "num_hidden_layers": {}, "num_attention_heads": {},
+      R"({{"model_type": "{}", "hidden_size": {},
+           "num_hidden_layers": {}, "num_attention_heads": {},
            "num_key_value_heads": {}, "intermediate_size": {}, "vocab_size": {},
            "max_position_embeddings": {}, "rms_norm_eps": {}, "rope_theta": {},
            "tie_word_embeddings": {}, "rope_scaling": {}, "sliding_window": null}})",
-      m.model_type, m.C, m.L, m.H, m.K, m.F, m.V, m.positions, m.eps, m.theta, m.tied,
-      m.llama31 ? stretched : "null");
+      m.model_type, m.C, m.L, m.H, m.K, m.F, m.V, m.positions, m.eps, m.theta, m.trait == kTied,
+      m.trait == kLlama31 ? stretched : "null");
 }
 
 template <typename Rows>

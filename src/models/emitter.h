@@ -1,13 +1,10 @@
-// Emits the parts that models are made of, together with their parameters: what stands between ops/
-// and a model.
+// Emits the parts that models are made of, each with its parameters.
 //
 //   Emitter e(module, "micro_first");
 //   auto scope = e.builder().layer(0, "layers.0");
-//   ValueId qkv = e.linear("attn.qkv", x, {.parts = {{"q_proj", 64}, {"k_proj", 32}, {"v_proj",
-//   32}}});
+//   ValueId gate_up = e.linear("mlp.gate_up", x, {.parts = {{"gate_proj", F}, {"up_proj", F}}});
 //
-// Shared values (parameters, inputs) are found by name or added, so that the programs of a module
-// share them.
+// Shared values (parameters, inputs) are found by name or added: a module's programs share them.
 #pragma once
 
 #include <string>
@@ -45,8 +42,7 @@ class Emitter {
   // The device scalars that dropout draws from.
   ops::Random random();
 
-  // The parameter "<prefix>.<name>", f32, which is the checkpoint tensor of that name (with its
-  // suffix).
+  // The f32 parameter "<prefix>.<name>"; `checkpoint` is what the whole of it is called in a file.
   ValueId param(std::string_view name, Shape shape, Role role, Init init, std::string checkpoint);
   ValueId param(std::string_view name, Shape shape, Param param);
 

@@ -58,10 +58,11 @@ Model Model::load(std::string_view name_or_path) {
   if (!fs::exists(path, ignored) && !looks_like_path(name_or_path))
     throw unknown_model(name_or_path);
   const bool directory = fs::is_directory(path, ignored);
-  const fs::path home = directory ? path : path.parent_path();
+  fs::path home = directory ? path : path.parent_path();
+  if (home.empty()) home = ".";
   Model m =
       from_config(load_hf_config(path), fs::weakly_canonical(home, ignored).filename().string());
-  m.source_dir_ = home.empty() ? fs::path(".") : home;
+  m.source_dir_ = home;
   return m;
 }
 

@@ -1,8 +1,8 @@
 // A model: from a name or a path to a forward pass.
 //
-//   Model m = Model::load("qwen2.5-0.5b");           // or a directory, a config.json,
-//   "mlp:4096x48" ForwardBuilder forward = m.forward({.batch = 8, .seq = 2048}); Forward f =
-//   forward(module, "micro_first", /*training=*/true);
+//   Model m = Model::load("qwen2.5-0.5b");  // or a directory, a config.json, "mlp:4096x48"
+//   ForwardBuilder forward = m.forward({.batch = 8, .seq = 2048});
+//   Forward f = forward(module, "micro_first", /*training=*/true);
 #pragma once
 
 #include <filesystem>

@@ -55,26 +55,25 @@ class Transformer {
 
   // x is the residual stream and delta what the last part wants added to it: the next norm adds it.
   ValueId pre_norm_layers(ValueId x) {
+    const TensorNames& n = c_.names;
     ValueId delta;
     for (int64_t i = 0; i < c_.L; ++i) {
       const auto scope = enter(i);
-      const auto attention_in =
-          e_.residual_norm("attn.norm", x, delta, c_, tensor(i, c_.names.attention_norm));
-      delta = attention(i, attention_in.y);
-      const auto mlp_in =
-          e_.residual_norm("mlp.norm", attention_in.h, delta, c_, tensor(i, c_.names.mlp_norm));
-      delta = mlp(i, mlp_in.y);
-      x = mlp_in.h;
+      const auto a = e_.residual_norm("attn.norm", x, delta, c_, tensor(i, n.attention_norm));
+      delta = attention(i, a.y);
+      const auto m = e_.residual_norm("mlp.norm", a.h, delta, c_, tensor(i, n.mlp_norm));
+      delta = mlp(i, m.y);
+      x = m.h;
     }
-    return e_.residual_norm("norm", x, delta, c_, c_.names.final_norm).y;
+    return e_.residual_norm("norm", x, delta, c_, n.final_norm).y;
   }
 
   ValueId post_norm_layers(ValueId x) {
+    const TensorNames& n = c_.names;
     for (int64_t i = 0; i < c_.L; ++i) {
       const auto scope = enter(i);
-      x = e_.residual_norm("attn.norm", x, attention(i, x), c_, tensor(i, c_.names.attention_norm))
-              .y;
-      x = e_.residual_norm("mlp.norm", x, mlp(i, x), c_, tensor(i, c_.names.mlp_norm)).y;
+      x = e_.residual_norm("attn.norm", x, attention(i, x), c_, tensor(i, n.attention_norm)).y;
+      x = e_.residual_norm("mlp.norm", x, mlp(i, x), c_, tensor(i, n.mlp_norm)).y;
     }
     return x;
   }
@@ -91,8 +90,9 @@ class Transformer {
                     const std::vector<int64_t>& sizes, bool bias) const {
     LinearLayer out{.bias = bias, .init_std = c_.init_std, .in_out = c_.weight_in_out};
     if (names.size() == sizes.size()) {
-      for (size_t k = 0; k < names.size(); ++k)
+      for (size_t k = 0; k < names.size(); ++k) {
         out.parts.push_back({tensor(i, names[k]), sizes[k]});
+      }
     } else {
       out.parts.push_back({tensor(i, names.at(0)), std::reduce(sizes.begin(), sizes.end())});
     }
@@ -132,7 +132,7 @@ class Transformer {
   // [B,T,C] -> [B,T,C]
   ValueId mlp(int64_t i, ValueId x) {
     const bool gated = c_.activation == Activation::swiglu;
-    const std::vector<int64_t> sizes = gated ? std::vector{c_.F, c_.F} : std::vector{c_.F};
+    const std::vector<int64_t> sizes(gated ? 2 : 1, c_.F);
     const ValueId inner = e_.linear(gated ? "mlp.gate_up" : "mlp.up", x,
                                     layer(i, c_.names.mlp_in, sizes, c_.mlp_bias));
     LinearLayer down = layer(i, {c_.names.mlp_out}, {c_.C}, c_.mlp_bias);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/verifier.h"
 #include "models/model.h"
 
 namespace snug {
@@ -31,6 +32,7 @@ struct Built {
   Built(const char* config, const BuildOptions& options, bool training) {
     forward = Model::from_config(parse_hf_config(config, "tiny"), "tiny")
                   .forward(options)(module, "main", training);
+    verify(module);
   }
   std::vector<std::string> ops() const {
     std::vector<std::string> lines;
@@ -153,6 +155,7 @@ TEST(Transformer, ProgramsOfOneModuleShareParametersAndInputs) {
   forward(module, "train", true);
   const auto after_one = shared();
   forward(module, "eval", false);
+  verify(module);
   EXPECT_EQ(shared(), after_one);
   EXPECT_EQ(module.program("eval").ops[0].inputs, module.program("train").ops[0].inputs);
 }
