@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/units.h"
 
 namespace snug {
 namespace {

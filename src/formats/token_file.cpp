@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -162,6 +163,8 @@ void TokenFile::copy(int64_t begin, std::span<int32_t> out) const {
 
 std::optional<int64_t> TokenFile::find_at_least(uint32_t limit) const {
   return with_tokens([&](auto tokens) -> std::optional<int64_t> {
+    using Token = typename decltype(tokens)::value_type;
+    if (limit > std::numeric_limits<Token>::max()) return std::nullopt;
     // Whole blocks are tested without a branch, so that the compiler makes vector code of it.
     constexpr size_t kBlock = 4096;
     for (size_t begin = 0; begin < tokens.size(); begin += kBlock) {

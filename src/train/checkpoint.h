@@ -45,7 +45,7 @@ struct SaveOptions {
 
 // Everything is written to a hidden folder inside the directory first, then moved into place:
 // weights, then tokenizer, config.json last. Other files of the directory stay; weights of an
-// earlier save go. Throws bad_input when it cannot write, leaving the directory as it was.
+// earlier save go. Throws bad_input when it cannot write, and then the directory is as it was.
 void save_model(const Module& module, const BytesOf& bytes_of, const SaveOptions& options);
 
 // Names under which a file may hold a tensor, the usual one first.

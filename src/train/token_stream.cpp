@@ -23,16 +23,15 @@ namespace fs = std::filesystem;
 class TextStream : public TokenStream {
  public:
   explicit TextStream(MappedFile file)
-      : text_("1 file"), mapped_(std::move(file)), bytes_(mapped_->bytes()) {}
+      : files_(1), mapped_(std::move(file)), bytes_(mapped_->bytes()) {}
   TextStream(std::string content, int64_t files)
-      : text_(fmt::format("{} files", format_exact(files))), content_(std::move(content)) {
-    bytes_ = std::as_bytes(std::span(content_));
-  }
+      : files_(files), content_(std::move(content)), bytes_(std::as_bytes(std::span(content_))) {}
   TextStream(const TextStream&) = delete;
   TextStream& operator=(const TextStream&) = delete;
 
   // A model of fewer than 256 tokens may still suit a text of few letters.
   void check_vocabulary(const fs::path& path, int64_t V) const {
+    if (V > std::numeric_limits<uint8_t>::max()) return;
     const auto at = std::find_if(bytes_.begin(), bytes_.end(),
                                  [&](std::byte b) { return std::to_integer<int64_t>(b) >= V; });
     if (at == bytes_.end()) return;
@@ -43,7 +42,8 @@ class TextStream : public TokenStream {
 
   int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
   std::string text() const override {
-    return fmt::format("{}, {} bytes of text, one token per byte", text_, format_exact(size()));
+    return fmt::format("{} file{}, {} bytes of text, one token per byte", format_exact(files_),
+                       files_ == 1 ? "" : "s", format_exact(size()));
   }
   void copy(int64_t begin, std::span<int32_t> out) const override {
     const auto from = bytes_.subspan(static_cast<size_t>(begin), out.size());
@@ -52,7 +52,7 @@ class TextStream : public TokenStream {
   }
 
  private:
-  std::string text_;
+  int64_t files_;
   std::optional<MappedFile> mapped_;
   std::string content_;
   std::span<const std::byte> bytes_;
@@ -60,8 +60,7 @@ class TextStream : public TokenStream {
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
-// Regular files below a directory, by path; hidden ones and what lies in hidden directories left
-// out.
+// Regular files below a directory, by path, without hidden ones and hidden directories.
 std::vector<fs::path> files_below(const fs::path& directory) {
   std::vector<fs::path> files;
   std::error_code failure;
