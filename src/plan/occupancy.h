@@ -1,5 +1,4 @@
-// Which bytes are taken when: rectangles of time x bytes, asked for the lowest free place for the
-// next one.
+// Which bytes are taken when: rectangles of time x bytes, and the lowest free place for the next.
 //
 //   Occupancy taken(instants);   taken.occupy(0, 5, {0, 256});   taken.lowest_fit(3, 9, 256) == 256
 #pragma once

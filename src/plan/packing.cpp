@@ -26,10 +26,9 @@ std::vector<Item> compress(std::span<const Block> blocks, int64_t alignment) {
   for (const Block& b : blocks) begins.push_back(b.first);
   std::sort(begins.begin(), begins.end());
   begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
-  auto index = [&](int32_t instant) {
-    return static_cast<int32_t>(std::upper_bound(begins.begin(), begins.end(), instant) -
-                                begins.begin()) -
-           1;
+  auto index = [&](int32_t instant) {  // of the last beginning at or before it
+    const auto after = std::upper_bound(begins.begin(), begins.end(), instant);
+    return static_cast<int32_t>(after - begins.begin()) - 1;
   };
   std::vector<Item> items;
   items.reserve(blocks.size());
@@ -123,8 +122,7 @@ class Packer {
   bool spent() const { return taken_.visits() > effort_; }
   bool done() const { return found() && (best_.height == bound_ || spent()); }
 
-  // Those live at the peak first, without a gap; then away from it on both sides, which do not
-  // meet.
+  // Those live at the peak first, without a gap; then away from it on both sides, which never meet.
   std::tuple<int, int64_t, int64_t> outward(const Item& i) const {
     if (i.first > peak_) return {1, i.first, -i.span()};
     if (i.last < peak_) return {2, -i.last, -i.span()};
@@ -161,9 +159,10 @@ class Packer {
   }
 
   // A block that sticks out was placed too late: moved up in the order, it gets its place earlier.
+  // The last thousandth is not worth the search.
   void improve() {
     Order order = best_.order;
-    while (!done()) {
+    while (!done() && best_.height - bound_ > bound_ / 1000) {
       const size_t late = greedy("moved", order);
       if (late == order.size()) continue;
       const auto at = order.begin() + static_cast<std::ptrdiff_t>(late);

@@ -1,9 +1,7 @@
-// Packs blocks of bytes that each live for a while into an arena as low as it can: offsets such
-// that no two blocks that live at the same time share a byte. Knows nothing of programs;
-// `placement.h` does.
+// Packs blocks of bytes that each live for a while into an arena as low as it can: no two blocks
+// that live at the same time share a byte. Knows nothing of programs; placement.h does.
 //
-//   Packing p = pack(blocks, 256);   p.height is the arena, p.max_live the bound that no arena can
-//   beat
+//   Packing p = pack(blocks, 256);   p.height is the arena; no arena can be below p.max_live
 #pragma once
 
 #include <cstdint>
@@ -26,12 +24,11 @@ struct Packing {
   std::string_view order;        // which order of placing won
 };
 
-// Effort is counted in steps of the index (about 5 ns each), never in seconds: every machine gets
+// Effort is counted in steps of the index (10 to 20 ns each), never in seconds: every machine gets
 // the same packing.
-constexpr int64_t kPackingEffort = 10'000'000;
+constexpr int64_t kPackingEffort = 6'000'000;
 
-// Best of several greedy orders, then moves of the blocks that stick out; stops early at the lower
-// bound.
+// Best of several greedy orders, then moves of blocks that stick out; stops at the lower bound.
 Packing pack(std::span<const Block> blocks, int64_t alignment, int64_t effort = kPackingEffort);
 
 // Live bytes at each instant from 0 to the last one that any block touches.
