@@ -3,24 +3,22 @@
 #include <algorithm>
 
 namespace snug::ops {
-
 namespace {
 
-constexpr uint64_t kDraws = 16;
+constexpr uint32_t kDraws = 16;
 
-// Random bits of elements [4 * draw, 4 * (draw + kDraws)): the draws side by side, so that the loop
-// vectorises.
-void draw_bits(Key key, uint64_t draw, uint64_t stream, uint32_t* bits) {
+// Random bits of elements [4 * draw, 4 * (draw + kDraws)). The draws stand side by side so that the
+// loop vectorises; g++ 12 does so only where the function is not inlined (measured: 1.2x on flash).
+[[gnu::noinline]] void draw_bits(Key key, uint64_t draw, uint64_t stream, uint32_t* bits) {
   uint32_t lanes[4][kDraws];
 #pragma omp simd
-  for (uint64_t i = 0; i < kDraws; ++i) {
+  for (uint32_t i = 0; i < kDraws; ++i) {
     const auto four = philox(key, draw + i, stream);
-    lanes[0][i] = four[0];
-    lanes[1][i] = four[1];
-    lanes[2][i] = four[2];
-    lanes[3][i] = four[3];
+    for (size_t lane = 0; lane < 4; ++lane) lanes[lane][i] = four[lane];
   }
-  for (uint64_t i = 0; i < 4 * kDraws; ++i) bits[i] = lanes[i % 4][i / 4];
+  for (size_t i = 0; i < kDraws; ++i) {
+    for (size_t lane = 0; lane < 4; ++lane) bits[4 * i + lane] = lanes[lane][i];
+  }
 }
 
 }  // namespace
@@ -29,11 +27,12 @@ void AttentionDropout::factors(int64_t b, int64_t first, int64_t n, float* facto
   const auto stream = static_cast<uint64_t>(sample + b);
   const auto begin = static_cast<uint64_t>(first);
   const uint64_t end = begin + static_cast<uint64_t>(n);
+  const float values[] = {0, scale};  // looked up, not branched on: random bits defeat prediction
   for (uint64_t at = begin / 4 * 4; at < end; at += 4 * kDraws) {
     uint32_t bits[4 * kDraws];
     draw_bits(key, at / 4, stream, bits);
     for (uint64_t e = std::max(begin, at); e < std::min(end, at + 4 * kDraws); ++e) {
-      factors[e - begin] = bits[e - at] >= threshold ? scale : 0;
+      factors[e - begin] = values[bits[e - at] >= threshold];
     }
   }
 }

@@ -14,8 +14,7 @@ namespace {
 TEST(Attention, Checks) { check_op(attention_def); }
 TEST(FlashAttention, Checks) { check_op(flash_attention_def); }
 
-// --- both kinds, kernel against kernel
-// -------------------------------------------------------------------------------
+// --- both kinds, kernel against kernel ---
 
 struct Problem {
   int64_t B, T, H, K, D;
@@ -134,8 +133,7 @@ TEST(Attention, DropoutFollowsTheSampleNotItsPlaceInTheBatch) {
   }
 }
 
-// --- refusals
-// --------------------------------------------------------------------------------------------------------
+// --- refusals ---
 
 std::string refusal(int64_t width, const Attention& p) {
   Module module{.name = "test"};
