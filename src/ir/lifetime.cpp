@@ -1,6 +1,7 @@
 #include "ir/lifetime.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace snug {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 // count as in place.
 std::vector<int32_t> earliest_beside(const Order& order, size_t ops) {
   std::vector<int32_t> earliest(ops);
-  for (size_t i = 0; i < ops; ++i) earliest[i] = static_cast<int32_t>(i);
+  std::iota(earliest.begin(), earliest.end(), 0);
   if (order.lanes() == 1) return earliest;
   const int32_t compute = order.lane_index(kComputeLane);
   for (int32_t& at : earliest) {
@@ -25,21 +26,30 @@ std::vector<int32_t> earliest_beside(const Order& order, size_t ops) {
   return earliest;
 }
 
-// For every op: the last op of the compute lane that may start before it has ended, or itself where
-// that is later.
-std::vector<int32_t> latest_beside(const Order& order, size_t ops) {
-  std::vector<int32_t> latest(ops);
-  for (size_t i = 0; i < ops; ++i) latest[i] = static_cast<int32_t>(i);
+bool makes_new_bytes(const Module& module, const Op& op) {
+  return op.workspace.valid() ||
+         std::ranges::any_of(op.outputs, [&](ValueId id) { return module[id].owns_bytes(); });
+}
+
+// For every op: the last op of the compute lane that makes new bytes and may start before it has
+// ended, or itself where that is later.
+std::vector<int32_t> latest_beside(const Module& module, const Program& program,
+                                   const Order& order) {
+  std::vector<int32_t> latest(program.ops.size());
+  std::iota(latest.begin(), latest.end(), 0);
   const int32_t compute = order.lane_index(kComputeLane);
   if (compute < 0 || order.lanes() == 1) return latest;
-  const auto computes = order.ops_on(compute);
+  std::vector<int32_t> makers;
+  for (int32_t op : order.ops_on(compute)) {
+    if (makes_new_bytes(module, program.ops[static_cast<size_t>(op)])) makers.push_back(op);
+  }
   for (int32_t lane = 0; lane < order.lanes(); ++lane) {
     if (lane == compute) continue;
-    size_t done =
-        0;  // computes[0..done) may start before `op` has ended: both lists only move forward
+    // makers[0..done) may start before `op` has ended: along a lane this only moves forward.
+    size_t done = 0;
     for (int32_t op : order.ops_on(lane)) {
-      while (done < computes.size() && order.seen(computes[done], lane) < op) ++done;
-      if (done > 0) latest[static_cast<size_t>(op)] = std::max(op, computes[done - 1]);
+      while (done < makers.size() && order.seen(makers[done], lane) < op) ++done;
+      if (done > 0) latest[static_cast<size_t>(op)] = std::max(op, makers[done - 1]);
     }
   }
   return latest;
@@ -53,7 +63,7 @@ std::vector<std::optional<Lifetime>> lifetimes_of(const Module& module,
   for (const Program& program : module.programs) {
     const Order order(module, program, extents);
     const auto earliest = earliest_beside(order, program.ops.size());
-    const auto latest = latest_beside(order, program.ops.size());
+    const auto latest = latest_beside(module, program, order);
     for (size_t i = 0; i < program.ops.size(); ++i) {
       for_each_access(program.ops[i], [&](ValueId id, bool) {
         const ValueId root = extents[static_cast<size_t>(id.index)].root;

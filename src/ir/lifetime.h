@@ -1,18 +1,15 @@
 // How long each local value's bytes must be kept, in ops of its program.
 //
 //   compute_lifetimes(module);
-//   module[x].live;   // {3, 17}: from op 3, which writes it, to op 17, the last that touches it or
-//   a version of it
+//   module[x].live;   // {3, 17}: op 3 writes it, op 17 is the last to touch it or a version of it
 //
 // The promise: two values whose lifetimes do not overlap are never alive at once, whatever the
 // timing of the lanes. On one lane a lifetime is exactly first write to last use. Where lanes run
 // side by side, one end of it is moved:
-//   - a value written off the compute lane lives from the earliest op that may still be running
-//   then: a prefetch may
-//     run ahead of its place in the list;
-//   - every value lives to the last op of the compute lane that may start before the value's last
-//   use has ended: a
-//     copy may lag behind its place.
+// - a value written off the compute lane lives from the earliest op that may still be running then:
+//   a prefetch may run ahead of its place in the list;
+// - every value lives to the last op of the compute lane that makes new bytes and may start before
+//   the value's last use has ended: a copy may lag behind its place.
 // Moving both ends of every value would promise no more and keep bytes longer.
 #pragma once
 

@@ -1,10 +1,11 @@
-// Programs as text: what reviews, golden tests and bug reports show. Everything that a module holds is in it.
+// Programs as text: what reviews, golden tests and bug reports show. Everything that a module holds
+// is in it.
 //
 //   module "tiny" placed
 //   arena device 98,560 bytes
 //
 //   shared
-//     %wte     f32[256,64]  params  persistent       @0  init normal(0.02)  role embedding  saved "wte.weight"
+//     %wte     f32[256,64]  params  persistent       @0  init normal(0.02)  saved "wte.weight"
 //     %tokens  i32[2,16]    inputs  step        @65,536
 //
 //   program eval
@@ -18,10 +19,11 @@
 //   step
 //     run eval
 //
-// An op's line may end with its layer (L0), its lane (on copy_in), its predicate (if %finite), what else it waits for
-// (after (a, b)) and what it repeats (clone of a). A value's line says where its bytes are: its own (live, @offset), or
-// another's (in %x: in place; writes %grad: the next version of a shared value; of %x: a view), +elements into it.
-// Names with unusual characters stand in quotes; # starts a comment.
+// An op's line may end with its layer (L0), its lane (on copy_in), its predicate (if %finite), what
+// else it waits for (after (a, b)) and what it repeats (clone of a). A value's line says where its
+// bytes are: its own (live, @offset), or another's (in %x: in place; writes %grad: the next version
+// of a shared value; of %x: a view), +elements into it. Names with unusual characters stand in
+// quotes; # starts a comment.
 //
 // Values that no op touches are not part of a program and are not printed.
 #pragma once
@@ -36,8 +38,9 @@ namespace snug {
 
 std::string print(const Module& module);
 
-// print(parse(print(m))) == print(m). Throws bad_input with the line and what was expected there; never anything else,
-// whatever the text. What it gives is well-formed as text only: verify() says whether it is a sound program.
+// print(parse(print(m))) == print(m). Throws bad_input with the line and what was expected there;
+// never anything else, whatever the text. What it gives is well-formed as text only: verify() says
+// whether it is a sound program.
 Module parse(std::string_view text, Registry registry);
 
 }  // namespace snug
