@@ -13,7 +13,7 @@ namespace snug {
 // Names of the shared values that the passes add and the training loop feeds or reads. All are scalars.
 namespace shared_names {
 constexpr const char* kLossGrad = "dloss";      // f32, fed: 1 / the step's count of targets
-constexpr const char* kLoss = "loss";           // f32, read: the sum over the step's targets
+constexpr const char* kLoss = "loss_sum";       // f32, read: the sum over the step's targets
 constexpr const char* kLearningRate = "lr";     // f32, fed
 constexpr const char* kGradNorm = "grad_norm";  // f32, read
 constexpr const char* kUpdates = "updates";     // i64, persistent: optimizer steps taken
@@ -22,10 +22,10 @@ constexpr const char* kUpdates = "updates";     // i64, persistent: optimizer st
 Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
 
 // Appends the backward pass to `program`. Every trainable parameter p gets a gradient grad.p, carried through the step;
-// the loss goes to the shared value "loss". graph -> graph.
+// the loss goes to the shared value "loss_sum". graph -> graph.
 void autodiff(Module& module, std::string_view program, Forward forward);
 
-// Binds a forward-only program's loss to the shared value "loss". graph -> graph.
+// Binds a forward-only program's loss to the shared value "loss_sum". graph -> graph.
 void bind_loss(Module& module, std::string_view program, ValueId loss);
 
 // Micro-batches: micro_first overwrites gradients and loss, micro_next (a copy of it) adds to them. graph -> graph.

@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+#include "ir/verifier.h"
 #include "passes/passes.h"
 #include "plan/placement.h"
 
@@ -9,6 +10,7 @@ Plan make_plan(std::string name, const ForwardBuilder& forward, const Recipe& re
   Plan plan;
   plan.module = compile(std::move(name), forward, recipe);
   place(plan.module);
+  verify(plan.module, recipe.backend);  // cheap beside the rest, and what it would find must never run
   plan.account = account_of(plan.module, recipe.backend);
   return plan;
 }

@@ -3,7 +3,7 @@
 //   auto device = cpu_device();
 //   Executor executor(module, *device);
 //   executor.run("micro_first");
-//   float loss = executor.scalar<float>(executor.shared("loss"));
+//   float loss = executor.scalar<float>(executor.shared("loss_sum"));
 #pragma once
 
 #include <functional>

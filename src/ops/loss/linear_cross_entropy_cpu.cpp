@@ -9,7 +9,7 @@
 namespace snug::ops {
 namespace {
 
-// Byte offsets in the scratch: losses [n] f64, logits [n, V] f32, column sums.
+// Byte offsets in the scratch: losses [n] f64, logits [n, V] f32, column sums where a bias wants its gradient.
 struct Layout {
   int64_t logits, column_sums, end;
 };
@@ -19,8 +19,9 @@ Layout layout(int64_t n, int64_t V, bool dbias) {
   const char* what = "the logits of a chunk";
   const int64_t logits = round_up(checked_mul(n, size_of(Dtype::f64), what), kAlign);
   const int64_t logit_bytes = checked_mul(checked_mul(n, V, what), size_of(Dtype::f32), what);
+  if (!dbias) return {logits, 0, checked_add(logits, logit_bytes, what)};
   const int64_t column_sums = checked_add(logits, round_up(logit_bytes, kAlign), what);
-  const int64_t sums = dbias ? checked_mul(column_sum_scratch(V), size_of(Dtype::f32), what) : 0;
+  const int64_t sums = checked_mul(column_sum_scratch(V), size_of(Dtype::f32), what);
   return {logits, column_sums, checked_add(column_sums, sums, what)};
 }
 

@@ -110,9 +110,9 @@ TEST_F(LossFacts, LogitsOfOneChunkAreTheScratch) {
     linear_cross_entropy(b, "loss", {.x = x, .weight = weight, .targets = to, .chunk = chunk});
     return cost_of(module, b.last(), Backend::cpu).workspace;
   };
-  EXPECT_EQ(scratch(4), 256 + 256);   // 4 losses and 4 x 11 logits, each rounded up to 256
-  EXPECT_EQ(scratch(6), 256 + 512);   // 6 x 11 logits
-  EXPECT_EQ(scratch(99), 256 + 512);  // no more than there are rows
+  EXPECT_EQ(scratch(4), 256 + 4 * 11 * 4);   // 4 losses, rounded up to 256, and 4 x 11 logits
+  EXPECT_EQ(scratch(6), 256 + 6 * 11 * 4);   // 6 x 11 logits
+  EXPECT_EQ(scratch(99), 256 + 6 * 11 * 4);  // no more than there are rows
 }
 
 TEST_F(LossFacts, BackwardReplacesForward) {

@@ -1,0 +1,58 @@
+// Feeds a run: the next micro-batch and the scalars that go with it, written straight into the arena.
+//
+//   Feeder feeder(executor, run);
+//   executor.run_step([&](std::string_view program) { feeder.before(program, step); });
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/executor.h"
+#include "train/data.h"
+#include "train/resolve.h"
+
+namespace snug {
+
+// Where samples come from: windows of tokens, or features for a model without tokens. Opened, and so refused, before
+// anything is planned or allocated.
+class Samples {
+ public:
+  static Samples for_training(const Resolved& run);
+
+  std::string text() const;
+  bool has_held_out() const { return held_out_ != nullptr; }
+  void fill(const Executor& executor, int64_t first_sample) const;
+  void fill_held_out(const Executor& executor, int64_t first_sample) const;
+
+ private:
+  std::shared_ptr<const Dataset> train_, held_out_;
+  std::shared_ptr<const SyntheticFeatures> features_;
+};
+
+class Feeder {
+ public:
+  Feeder(const Executor& executor, const Resolved& run, const Samples& samples);
+
+  // To be called before each program of step `step` (from 0).
+  void before(std::string_view program, int64_t step);
+
+  int64_t targets_per_step() const { return targets_ * accum_; }
+  int64_t targets_per_micro_batch() const { return targets_; }
+
+ private:
+  template <typename T>
+  void set(ValueId id, T value) const {
+    if (id.valid()) executor_.scalar<T>(id) = value;
+  }
+
+  const Executor& executor_;
+  const Samples& samples_;
+  LrSchedule schedule_;
+  int64_t batch_, accum_, targets_;
+  int64_t seed_;
+  int64_t next_sample_ = 0;
+  ValueId seed_id_, step_id_, sample_id_, lr_id_, loss_grad_id_;
+};
+
+}  // namespace snug

@@ -1,0 +1,159 @@
+// The training loop: check everything, plan, refuse what does not fit, allocate once, then step, evaluate and save.
+#include <omp.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "hal/cpu/cpu_device.h"
+#include "passes/passes.h"
+#include "runtime/initialise.h"
+#include "runtime/null_executor.h"
+#include "snug/snug.h"
+#include "train/checkpoint.h"
+#include "train/feeder.h"
+#include "train/planning.h"
+
+namespace snug {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+void say(const TrainObserver& observer, const std::string& line) {
+  if (observer.said) observer.said(line);
+}
+
+// Refuses now what would fail after hours: a directory that cannot be made or written.
+void require_writable(const std::filesystem::path& directory) {
+  std::error_code failure;
+  std::filesystem::create_directories(directory, failure);
+  const std::filesystem::path probe = directory / ".snug-write-test";
+  if (!failure) {
+    std::ofstream(probe) << "x";
+    if (std::filesystem::exists(probe)) {
+      std::filesystem::remove(probe);
+      return;
+    }
+  }
+  throw usage_error("--out {} is not a directory that can be written{}", directory.string(), failure ? ": " + failure.message() : "");
+}
+
+class Training {
+ public:
+  Training(const Resolved& run, const TrainObserver& observer, const Samples& samples, const Module& module)
+      : run_(run), observer_(observer), samples_(samples), device_(cpu_device()), executor_(module, *device_), feeder_(executor_, run, samples) {
+    initialise(executor_, static_cast<uint64_t>(run.options.seed));
+    if (run.options.init == "load") {
+      load_model(module, [&](ValueId id) { return executor_.bytes(id); }, CheckpointReader(run.model.source_dir()),
+                 [&](std::string_view tensor) { return run_.model.spellings(tensor); });
+      say(observer, fmt::format("weights from {}", run.model.source_dir().string()));
+    }
+  }
+
+  TrainReport loop() {
+    const int64_t steps = run_.options.steps;
+    evaluate(0);
+    for (int64_t step = 0; step < steps && !report_.stopped_early; ++step) {
+      const StepReport r = run_step(step);
+      if (step == 0) report_.first_loss = r.loss;
+      report_.last_loss = r.loss;
+      report_.steps = step + 1;
+      if (observer_.stepped) observer_.stepped(r);
+      if (!std::isfinite(r.loss)) {
+        save();  // the update was skipped: these are the parameters from before the step
+        throw device_error("the loss is {} at step {}; the parameters are as they were before it{}", r.loss, r.step, report_.out.empty() ? "" : " and saved in " + report_.out)
+            .hint("try a smaller --lr or a longer --warmup");
+      }
+      report_.stopped_early = observer_.stop != nullptr && *observer_.stop;
+      const bool last = step + 1 == steps || report_.stopped_early;
+      if (last || (run_.options.eval_every > 0 && (step + 1) % run_.options.eval_every == 0)) evaluate(step + 1);
+    }
+    save();
+    return report_;
+  }
+
+ private:
+  StepReport run_step(int64_t step) {
+    const auto start = Clock::now();
+    executor_.run_step([&](std::string_view program) { feeder_.before(program, step); });
+    const double seconds = seconds_since(start);
+    StepReport r;
+    r.step = step + 1;
+    r.steps = run_.options.steps;
+    r.loss = scalar(shared_names::kLoss) / static_cast<double>(feeder_.targets_per_step());
+    r.grad_norm = scalar(shared_names::kGradNorm);
+    r.lr = learning_rate(run_.schedule, step);
+    r.tokens = (step + 1) * feeder_.targets_per_step();
+    r.tokens_per_s = static_cast<double>(feeder_.targets_per_step()) / seconds;
+    r.seconds = seconds;
+    r.planned_bytes = executor_.planned_bytes();
+    r.peak_bytes = executor_.measured_bytes();
+    r.skipped = !std::isfinite(r.grad_norm);
+    return r;
+  }
+
+  double scalar(const char* name) const { return executor_.scalar<float>(executor_.shared(name)); }
+
+  // Held-out loss, inside the same arena.
+  void evaluate(int64_t step) {
+    if (!samples_.has_held_out()) return;
+    double sum = 0;
+    const int64_t batches = run_.options.eval_batches;
+    for (int64_t b = 0; b < batches; ++b) {
+      samples_.fill_held_out(executor_, b * run_.build.batch);
+      executor_.run("eval");
+      sum += scalar(shared_names::kLoss);
+    }
+    const double loss = sum / static_cast<double>(batches * feeder_.targets_per_micro_batch());
+    if (step == 0) report_.first_eval = loss;
+    report_.last_eval = loss;
+    if (observer_.evaluated) observer_.evaluated(step, loss);
+  }
+
+  void save() {
+    if (run_.options.out.empty()) return;
+    const std::filesystem::path directory = run_.options.out;
+    save_model(executor_.module(), [&](ValueId id) { return executor_.bytes(id); },
+               {.directory = directory, .config_json = run_.model.config_json(), .tokenizer_from = run_.model.source_dir()});
+    write_file_atomically(directory / "run.toml", to_toml(run_.options));
+    report_.out = directory.string();
+  }
+
+  const Resolved& run_;
+  const TrainObserver& observer_;
+  const Samples& samples_;
+  std::unique_ptr<Device> device_;
+  Executor executor_;
+  Feeder feeder_;
+  TrainReport report_;
+};
+
+}  // namespace
+
+TrainReport train(const Options& options, const TrainObserver& observer) {
+  const Resolved run = resolve(options);
+  if (run.options.threads > 0) omp_set_num_threads(static_cast<int>(run.options.threads));
+  if (const std::string note = run.model.sequence_note(run.build.seq); !note.empty()) say(observer, note);
+  const Samples samples = Samples::for_training(run);
+  if (!run.options.out.empty()) require_writable(run.options.out);
+
+  const Plan plan = make_plan(run);
+  require_fit(plan, run);
+  if (observer.planned) observer.planned(report_of(plan, run, false));
+  say(observer, fmt::format("data: {}", samples.text()));
+
+  if (run.options.device == "null") {
+    const NullRun followed = run_null(plan.module);
+    say(observer, fmt::format("null device: followed {} ops over {} bytes; nothing was computed", format_exact(followed.ops), format_exact(followed.high_water[0])));
+    return {};
+  }
+  return Training(run, observer, samples, plan.module).loop();
+}
+
+}  // namespace snug
