@@ -9,6 +9,7 @@
 #include "ops/activation/swiglu.h"
 #include "ops/testing/op_check.h"
 #include "ops/testing/refusal.h"
+#include "ops/testing/run_op.h"
 
 namespace snug::ops {
 namespace {
@@ -25,17 +26,11 @@ struct Draw {
   double p = 0.25;
   const char* key = "h.0.drop";
 
-  std::vector<float> run() const {
-    const Type type{Dtype::f32, {B, n}};
-    const Type scalar{Dtype::i64, {}};
-    std::vector<float> x(static_cast<size_t>(B * n), 1.0F);
-    int64_t keyed[] = {seed, step, first};
-    const Tensor in[] = {
-        {x.data(), &type}, {&keyed[0], &scalar}, {&keyed[1], &scalar}, {&keyed[2], &scalar}};
-    const Tensor out[] = {{x.data(), &type}};
+  std::vector<double> run() const {
+    const RefTensor ones{{Dtype::f32, {B, n}}, std::vector<double>(static_cast<size_t>(B * n), 1)};
+    auto number = [](int64_t v) { return scalar(Dtype::i64, static_cast<double>(v)); };
     const Attrs attrs{{"p", p}, {"key", key}};
-    dropout_def.kernel(Backend::cpu, Dtype::f32)(KernelArgs{in, out, {}, attrs});
-    return x;
+    return run_op(dropout_def, {ones, number(seed), number(step), number(first)}, attrs)[0].v;
   }
 };
 
@@ -57,8 +52,8 @@ TEST(Dropout, IsKeyedByItsOwnFullNameAndRefusesBadProbabilities) {
   Module m;
   Builder b(m, "p");
   const ValueId x = input(m, "x", {Dtype::f32, {2, 8}});
-  auto scalar = [&](const char* name) { return input(m, name, {Dtype::i64, {}}); };
-  const Random random{scalar("seed"), scalar("step"), scalar("sample")};
+  auto number = [&](const char* name) { return input(m, name, {Dtype::i64, {}}); };
+  const Random random{number("seed"), number("step"), number("sample")};
   {
     auto layer = b.layer(2, "h.2");
     dropout(b, "drop", x, 0.1, random);
@@ -74,20 +69,20 @@ TEST(Dropout, IsKeyedByItsOwnFullNameAndRefusesBadProbabilities) {
 }
 
 TEST(Dropout, KeepsTheRightShareAndTheMean) {
-  const std::vector<float> y = Draw{.B = 8, .n = 20'000}.run();
-  const auto dropped = static_cast<double>(std::count(y.begin(), y.end(), 0.0F));
+  const std::vector<double> y = Draw{.B = 8, .n = 20'000}.run();
+  const auto dropped = static_cast<double>(std::count(y.begin(), y.end(), 0.0));
   EXPECT_NEAR(dropped / static_cast<double>(y.size()), 0.25, 0.005);
-  EXPECT_FLOAT_EQ(*std::max_element(y.begin(), y.end()), 1 / 0.75F);
+  EXPECT_NEAR(*std::max_element(y.begin(), y.end()), 1 / 0.75, 1e-6);
 }
 
 TEST(Dropout, DoesNotSeeTheMicroBatch) {
-  const std::vector<float> whole = Draw{.B = 4}.run();
-  const std::vector<float> second = Draw{.B = 2, .first = 2}.run();
+  const std::vector<double> whole = Draw{.B = 4}.run();
+  const std::vector<double> second = Draw{.B = 2, .first = 2}.run();
   EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 2000));
 }
 
 TEST(Dropout, DrawsAnotherMaskForAnotherSeedStepSampleOrName) {
-  const std::vector<float> base = Draw{}.run();
+  const std::vector<double> base = Draw{}.run();
   EXPECT_EQ(Draw{}.run(), base);
   EXPECT_NE(Draw{.seed = 2}.run(), base);
   EXPECT_NE(Draw{.step = 1}.run(), base);

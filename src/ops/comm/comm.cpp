@@ -6,7 +6,7 @@
 namespace snug::ops {
 namespace {
 
-// --- collectives
+// --- collectives --------------------------------------------------------------------------------
 // ------------------------------------------------------------------------------------------------------
 
 int64_t ranks_of(const OpView& op) {
@@ -60,7 +60,7 @@ ValueId emit(Builder& b, const OpDef& def, std::string_view name, ValueId x, con
   return b.emit(def, name, {x}, {{"axis", c.axis}, {"ranks", c.ranks}, {"seq", c.seq}})[0];
 }
 
-// --- messages
+// --- messages -----------------------------------------------------------------------------------
 // ---------------------------------------------------------------------------------------------------------
 
 std::vector<Type> infer_send(const OpView&) { return {}; }

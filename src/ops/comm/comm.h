@@ -11,13 +11,12 @@
 
 namespace snug::ops {
 
-extern const OpDef all_gather_def;  // (shard) -> full: dim 0 times ranks, in rank order
-extern const OpDef
-    reduce_scatter_def;             // (full) -> shard: the sum over ranks, dim 0 divided by ranks
-extern const OpDef all_reduce_def;  // (x) -> y: the sum over ranks; y may lie in x
-extern const OpDef broadcast_def;   // (x) -> y: rank 0's x; y may lie in x
-extern const OpDef send_def;        // (x) -> ()
-extern const OpDef recv_def;        // () -> x; attrs dtype and shape (as text)
+extern const OpDef all_gather_def;      // (shard) -> full: dim 0 times ranks, in rank order
+extern const OpDef reduce_scatter_def;  // (full) -> shard: summed over ranks, one block each
+extern const OpDef all_reduce_def;      // (x) -> y: summed over ranks; y may lie in x
+extern const OpDef broadcast_def;       // (x) -> y: rank 0's x; y may lie in x
+extern const OpDef send_def;            // (x) -> ()
+extern const OpDef recv_def;            // () -> x; attrs dtype and shape (as text)
 
 struct Collective {
   std::string axis;  // "dp", "tp"

@@ -8,12 +8,12 @@
 
 namespace snug::ops {
 
-// Float ports come first: the first input's dtype chooses the kernel.
-extern const OpDef embedding_def;       // (table, tokens, [positions], [types]) -> y
-extern const OpDef embedding_grad_def;  // (dy, tokens, [dtable_sum]) -> dtable; attrs rows
-extern const OpDef
-    embedding_grad_positions_def;             // (dy, [dpositions_sum]) -> dpositions; attrs rows
-extern const OpDef embedding_grad_types_def;  // (dy, [dtypes_sum]) -> dtypes; attrs rows
+// Float ports come first: the first input's dtype chooses the kernel. The backward ops take the
+// number of rows of what they make as attribute `rows`.
+extern const OpDef embedding_def;                 // (table, tokens, [positions], [types]) -> y
+extern const OpDef embedding_grad_def;            // (dy, tokens, [dtable_sum]) -> dtable
+extern const OpDef embedding_grad_positions_def;  // (dy, [dpositions_sum]) -> dpositions
+extern const OpDef embedding_grad_types_def;      // (dy, [dtypes_sum]) -> dtypes
 
 struct Embedding {
   ValueId tokens;          // i32[B, T]

@@ -2,6 +2,7 @@
 #include "ops/embedding/embedding.h"
 #include "ops/embedding/embedding_cpu.h"
 #include "ops/infer.h"
+#include "ops/reference.h"
 
 namespace snug::ops {
 namespace {
@@ -34,23 +35,23 @@ Cost cost_types(const OpView& op, std::span<const Type>, Backend) {
 
 // Adds row r of dy to the row that `row_of` names.
 template <typename RowOf>
-void scatter(const RefArgs& a, size_t sum_port, RowOf&& row_of) {
+void scatter(const OpDef& def, const RefArgs& a, RowOf&& row_of) {
   const auto C = static_cast<size_t>(a.in(kDy).shape().back());
-  if (a.has(sum_port)) a.out(0).v = a.in(sum_port).v;
   for (size_t i = 0; i < a.in(kDy).v.size(); ++i) {
     a.out(0).v[row_of(i / C) * C + i % C] += a.in(kDy).v[i];
   }
+  add_accumulators(def, a);
 }
 
 void reference_table(const RefArgs& a) {
-  scatter(a, 2, [&](size_t r) { return static_cast<size_t>(a.in(kTokens).v[r]); });
+  scatter(embedding_grad_def, a, [&](size_t r) { return static_cast<size_t>(a.in(kTokens).v[r]); });
 }
 void reference_positions(const RefArgs& a) {
   const auto T = static_cast<size_t>(a.in(kDy).shape()[1]);
-  scatter(a, 1, [T](size_t r) { return r % T; });
+  scatter(embedding_grad_positions_def, a, [T](size_t r) { return r % T; });
 }
 void reference_types(const RefArgs& a) {
-  scatter(a, 1, [](size_t) { return size_t{0}; });
+  scatter(embedding_grad_types_def, a, [](size_t) { return size_t{0}; });
 }
 
 }  // namespace

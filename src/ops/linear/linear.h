@@ -8,11 +8,10 @@
 
 namespace snug::ops {
 
-extern const OpDef linear_def;             // (x, weight, [bias], [residual]) -> y
-extern const OpDef linear_grad_input_def;  // (dy, weight, [dx_sum]) -> dx
-extern const OpDef
-    linear_grad_weight_def;  // (x, dy, [dweight_sum]) -> dweight, in the weight's own layout
-extern const OpDef linear_grad_bias_def;  // (dy, [dbias_sum]) -> dbias
+extern const OpDef linear_def;              // (x, weight, [bias], [residual]) -> y
+extern const OpDef linear_grad_input_def;   // (dy, weight, [dx_sum]) -> dx
+extern const OpDef linear_grad_weight_def;  // (x, dy, [dweight_sum]) -> dweight, laid out as weight
+extern const OpDef linear_grad_bias_def;    // (dy, [dbias_sum]) -> dbias
 
 struct Linear {
   ValueId x, weight, bias = {}, residual = {};

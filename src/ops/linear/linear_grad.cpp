@@ -4,11 +4,12 @@
 #include "ops/infer.h"
 #include "ops/linear/linear_cpu.h"
 #include "ops/linear/weight_layout.h"
+#include "ops/reference.h"
 
 namespace snug::ops {
 namespace {
 
-// --- dx = dy W -------------------------------------------------------------------
+// --- dx = dy W --------------------------------------------------------------------------------
 
 namespace grad_input {
 enum In : size_t { kDy, kWeight, kSum };
@@ -31,17 +32,18 @@ void reference(const RefArgs& a) {
   for (int64_t r = 0; r < a.in(kDy).shape().rows(); ++r) {
     for (int64_t i = 0; i < w.in; ++i) {
       const auto at = static_cast<size_t>(r * w.in + i);
-      double sum = a.has(kSum) ? a.in(kSum).v[at] : 0;
+      double sum = 0;
       for (int64_t o = 0; o < w.out; ++o) {
         sum += a.in(kDy).v[static_cast<size_t>(r * w.out + o)] * a.in(kWeight).v[w.at(o, i)];
       }
       a.out(0).v[at] = sum;
     }
   }
+  add_accumulators(linear_grad_input_def, a);
 }
 }  // namespace grad_input
 
-// --- dW = dy^T x -----------------------------------------------------------------
+// --- dW = dy^T x ------------------------------------------------------------------------------
 
 namespace grad_weight {
 enum In : size_t { kX, kDy, kSum };
@@ -65,7 +67,7 @@ void reference(const RefArgs& a) {
   for (int64_t o = 0; o < w.out; ++o) {
     for (int64_t i = 0; i < w.in; ++i) {
       const size_t at = w.at(o, i);
-      double sum = a.has(kSum) ? a.in(kSum).v[at] : 0;
+      double sum = 0;
       for (int64_t r = 0; r < rows; ++r) {
         sum += a.in(kDy).v[static_cast<size_t>(r * w.out + o)] *
                a.in(kX).v[static_cast<size_t>(r * w.in + i)];
@@ -73,10 +75,11 @@ void reference(const RefArgs& a) {
       a.out(0).v[at] = sum;
     }
   }
+  add_accumulators(linear_grad_weight_def, a);
 }
 }  // namespace grad_weight
 
-// --- dbias = the sum of dy over rows ---------------------------------------------
+// --- dbias = the sum of dy over rows ---------------------------------------------------------
 
 namespace grad_bias {
 enum In : size_t { kDy, kSum };
@@ -94,8 +97,8 @@ Cost cost(const OpView& op, std::span<const Type>, Backend) {
 
 void reference(const RefArgs& a) {
   const auto out = static_cast<size_t>(a.in(kDy).shape().back());
-  if (a.has(kSum)) a.out(0).v = a.in(kSum).v;
   for (size_t i = 0; i < a.in(kDy).v.size(); ++i) a.out(0).v[i % out] += a.in(kDy).v[i];
+  add_accumulators(linear_grad_bias_def, a);
 }
 }  // namespace grad_bias
 

@@ -1,5 +1,4 @@
-// A weight is stored [out, in], or [in, out] where the op says so; this is the one place that
-// knows.
+// The two layouts of a weight: [out, in], or [in, out] where the op says so.
 #pragma once
 
 #include "base/units.h"
