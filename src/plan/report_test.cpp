@@ -81,7 +81,7 @@ TEST(RenderPlan, SaysWhatAndWhere) {
   const std::string text = render_plan(sample_account(), sample_facts(), false);
   for (const char* part : {"gpt2 · 124.44 M parameters · batch 8 x 1024 · 8,192 tokens per step",
                            "optimizer adamw", "deterministic true", "4,194,373,120", "gaps",
-                           "backward of layer 11", "h.11.mlp.act.grad", "arena / max-live 1.0000",
+                           "backward, layer 11", "h.11.mlp.act.grad", "arena / max-live 1.0000",
                            "1.0005", "16.00 bytes per parameter", "0..10 each", "no layer"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }

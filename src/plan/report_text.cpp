@@ -149,8 +149,8 @@ std::string facts_of_peak(const Account& account) {
   std::string out = "\n";
   if (!device.peak.program.empty()) {
     out += fact("peak",
-                fmt::format("{} of {}", name_of(device.peak.phase), layer_name(device.peak.layer)));
-    out += fact("", fmt::format("{} (op {} of {})", device.peak.op, device.peak.op_index,
+                fmt::format("{}, {}", name_of(device.peak.phase), layer_name(device.peak.layer)));
+    out += fact("", fmt::format("{} (op {} in {})", device.peak.op, device.peak.op_index,
                                 device.peak.program));
   }
   const double whole = placed.max_live_bytes == 0 ? 1
