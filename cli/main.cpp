@@ -19,7 +19,8 @@ struct Verb {
 };
 
 constexpr Verb kVerbs[] = {
-    {"plan", "does it fit, and where do the bytes go: no GPU, no weights, no data needed", plan_verb},
+    {"plan", "does it fit, and where do the bytes go: no GPU, no weights, no data needed",
+     plan_verb},
     {"train", "trains inside the plan, and saves a model that transformers opens", train_verb},
     {"models", "the built-in models", models_verb},
 };
@@ -31,13 +32,15 @@ void print_help() {
   for (const Verb& verb : kVerbs) fmt::print("  {:<8}{}\n", verb.name, verb.answers);
   fmt::print(
       "\nMODEL is a built-in name (snug models), a config.json, or a Hugging Face directory.\n"
-      "`snug VERB --help` lists a verb's options; every option is also a key of --config FILE.toml.\n\n"
+      "`snug VERB --help` lists a verb's options; every option is also a key of --config "
+      "FILE.toml.\n\n"
       "  snug plan gpt2 --batch 8\n"
       "  snug train snug-tiny --data . --steps 200 --out runs/tiny\n");
 }
 
 int run(std::vector<std::string> arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
+      arguments[0] == "help") {
     print_help();
     return static_cast<int>(arguments.empty() ? ExitCode::usage : ExitCode::ok);
   }
@@ -46,7 +49,8 @@ int run(std::vector<std::string> arguments) {
     if (arguments[0] == verb.name) return verb.run({arguments.begin() + 1, arguments.end()});
     names.emplace_back(verb.name);
   }
-  throw usage_error("there is no verb '{}'{}", arguments[0], did_you_mean(arguments[0], names)).hint("`snug help` lists the verbs");
+  throw usage_error("there is no verb '{}'{}", arguments[0], did_you_mean(arguments[0], names))
+      .hint("`snug help` lists the verbs");
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ int plan_verb(std::vector<std::string> arguments) {
   Options options;
   bool show_program = false;
   add_options(app, options, OptionUse::plan_and_train);
-  app.add_flag("--program", show_program, "print the placed program: every op and value, lifetimes and offsets");
+  app.add_flag("--program", show_program,
+               "print the placed program: every op and value, lifetimes and offsets");
   if (!parse(app, std::move(arguments))) return 0;
 
   const PlanReport report = plan(options, show_program);

@@ -1,4 +1,5 @@
-// snug train MODEL: prints the plan, then a line per step (and a progress bar on a terminal), then where the model went.
+// snug train MODEL: prints the plan, then a line per step (and a progress bar on a terminal), then
+// where the model went.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -17,7 +18,8 @@ namespace {
 
 std::atomic<bool> stop_requested{false};
 
-// The first Ctrl-C finishes the step and saves; the second ends the program at once, as everywhere else.
+// The first Ctrl-C finishes the step and saves; the second ends the program at once, as everywhere
+// else.
 extern "C" void on_interrupt(int signal_number) {
   stop_requested = true;
   std::signal(signal_number, SIG_DFL);
@@ -37,15 +39,23 @@ class View {
   void stepped(const StepReport& r) {
     clear_bar();
     if (json_) {
-      const nlohmann::json line{{"step", r.step},     {"loss", r.loss},
-                                {"grad_norm", r.grad_norm}, {"lr", r.lr},
-                                {"tokens", r.tokens}, {"tokens_per_s", r.tokens_per_s},
-                                {"planned_bytes", r.planned_bytes}, {"peak_bytes", r.peak_bytes},
+      const nlohmann::json line{{"step", r.step},
+                                {"loss", r.loss},
+                                {"grad_norm", r.grad_norm},
+                                {"lr", r.lr},
+                                {"tokens", r.tokens},
+                                {"tokens_per_s", r.tokens_per_s},
+                                {"planned_bytes", r.planned_bytes},
+                                {"peak_bytes", r.peak_bytes},
                                 {"skipped", r.skipped}};
       fmt::print("{}\n", line.dump());
     } else {
-      fmt::print("step {:>5}/{}  loss {:.4f}  norm {:<8.3g} lr {:.2e}  {:>7} tok/s  planned {}  measured {}{}\n", r.step, r.steps, r.loss, r.grad_norm, r.lr,
-                 format_count(r.tokens_per_s), format_exact(r.planned_bytes), format_exact(r.peak_bytes), r.skipped ? "  (skipped: the norm is not finite)" : "");
+      fmt::print(
+          "step {:>5}/{}  loss {:.4f}  norm {:<8.3g} lr {:.2e}  {:>7} tok/s  planned {}  measured "
+          "{}{}\n",
+          r.step, r.steps, r.loss, r.grad_norm, r.lr, format_count(r.tokens_per_s),
+          format_exact(r.planned_bytes), format_exact(r.peak_bytes),
+          r.skipped ? "  (skipped: the norm is not finite)" : "");
     }
     std::fflush(stdout);
     draw_bar(r);
@@ -74,7 +84,8 @@ class View {
     const auto filled = static_cast<int>(kWidth * r.step / r.steps);
     std::string bar;
     for (int i = 0; i < kWidth; ++i) bar += i < filled ? "█" : "░";
-    const double left = seconds_ / static_cast<double>(r.step) * static_cast<double>(r.steps - r.step);
+    const double left =
+        seconds_ / static_cast<double>(r.step) * static_cast<double>(r.steps - r.step);
     fmt::print(stderr, "{} {:>3}%  {} left", bar, 100 * r.step / r.steps, format_seconds(left));
     std::fflush(stderr);
     bar_drawn_ = true;
@@ -107,9 +118,12 @@ int train_verb(std::vector<std::string> arguments) {
   const TrainReport report = train(options, observer);
   view.clear_bar();
   if (report.steps > 0) {
-    log("{} after {} steps: loss {:.4f} -> {:.4f}", report.stopped_early ? "stopped as asked" : "done", report.steps, report.first_loss, report.last_loss);
+    log("{} after {} steps: loss {:.4f} -> {:.4f}",
+        report.stopped_early ? "stopped as asked" : "done", report.steps, report.first_loss,
+        report.last_loss);
   }
-  if (report.last_eval > 0) log("held-out loss {:.4f} -> {:.4f}", report.first_eval, report.last_eval);
+  if (report.last_eval > 0)
+    log("held-out loss {:.4f} -> {:.4f}", report.first_eval, report.last_eval);
   if (!report.out.empty()) log("model and configuration are in {}", report.out);
   return 0;
 }

@@ -1,4 +1,5 @@
-// The verbs of the command line, one file each. A verb gets the arguments after its name and returns the exit code.
+// The verbs of the command line, one file each. A verb gets the arguments after its name and
+// returns the exit code.
 #pragma once
 
 #include <span>

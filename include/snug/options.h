@@ -1,10 +1,11 @@
-// Everything a run can be told, in one table: the command line, the config file, the printed recipe and the saved
-// configuration are all made from it, so that they use the same words.
+// Everything a run can be told, in one table: the command line, the config file, the printed recipe
+// and the saved configuration are all made from it, so that they use the same words.
 //
 //   Options o;
 //   o.model = "qwen2.5-0.5b";
 //   o.batch = 32;
-//   each_option(o, [](std::string_view key, auto& value, std::string_view help, OptionUse) { ... });
+//   each_option(o, [](std::string_view key, auto& value, std::string_view help, OptionUse) { ...
+//   });
 #pragma once
 
 #include <cstdint>
@@ -65,7 +66,8 @@ void each_option(O& o, Visit&& visit) {
   visit("accum", o.accum, "micro-batches per step", both);
   visit("attention", o.attention, "auto | standard | flash (auto is flash)", both);
   visit("loss", o.loss, "whole | chunked[:TOKENS]: are the logits ever whole in memory", both);
-  visit("dropout", o.dropout, "probability for every dropout of the model (negative: as its configuration says)", both);
+  visit("dropout", o.dropout,
+        "probability for every dropout of the model (negative: as its configuration says)", both);
   visit("budget", o.budget, "refuse what needs more memory than this, e.g. 24GiB", both);
   visit("device", o.device, "cpu | null (null follows every byte and computes nothing)", both);
   visit("seed", o.seed, "of initial weights, shuffling and dropout", both);

@@ -40,7 +40,7 @@ struct StepReport {
   double seconds = 0;  // of this step
   int64_t planned_bytes = 0;
   int64_t peak_bytes = 0;  // measured
-  bool skipped = false;    // the gradient norm was not finite: parameters and optimizer are as before
+  bool skipped = false;  // the gradient norm was not finite: parameters and optimizer are as before
 };
 
 struct TrainObserver {

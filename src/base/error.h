@@ -1,7 +1,9 @@
-// The one error type. An error is thrown before step 0 wherever it can be; its sentence says what, where and with
-// which numbers, its hint says what to do, and its code becomes the process's exit code.
+// The one error type. An error is thrown before step 0 wherever it can be; its sentence says what,
+// where and with which numbers, its hint says what to do, and its code becomes the process's exit
+// code.
 //
-//   throw bad_input("{}: tensor {} ends at byte {} of {}", path, name, end, size).hint("download it again");
+//   throw bad_input("{}: tensor {} ends at byte {} of {}", path, name, end, size).hint("download it
+//   again");
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +25,7 @@ enum class ExitCode : int {
 
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode code, std::string what) : std::runtime_error(std::move(what)), code_(code) {}
+  Error(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
 
   ExitCode code() const { return code_; }
   const std::string& hint() const { return hint_; }

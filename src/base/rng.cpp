@@ -18,7 +18,8 @@ std::array<double, 2> normal_pair(Key key, uint64_t counter, uint64_t stream) {
 
 uint64_t permute(Key key, uint64_t i, uint64_t n) {
   if (n < 2) return 0;
-  // A four-round Feistel network on the next even power of two, walked until it lands inside [0, n).
+  // A four-round Feistel network on the next even power of two, walked until it lands inside [0,
+  // n).
   const auto half = static_cast<int>((std::bit_width(n - 1) + 1) / 2);
   const uint64_t mask = (uint64_t{1} << half) - 1;
   uint64_t x = i;

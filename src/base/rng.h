@@ -1,5 +1,6 @@
-// Counter-based random numbers: a pure function of a key and a counter, so that any element can be drawn alone, in any
-// order, on any device, and again during recompute. Philox 4x32-10 (Salmon et al., SC'11).
+// Counter-based random numbers: a pure function of a key and a counter, so that any element can be
+// drawn alone, in any order, on any device, and again during recompute. Philox 4x32-10 (Salmon et
+// al., SC'11).
 //
 //   Key key = random_key(seed, step, hash_name("layers.3.attn.dropout"));
 //   float u = unit_float(philox(key, element / 4, sample)[element % 4]);    // in [0, 1)
@@ -28,7 +29,9 @@ constexpr uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-constexpr Key random_key(uint64_t seed, uint64_t step, uint64_t name) { return mix(mix(mix(seed) ^ step) ^ name); }
+constexpr Key random_key(uint64_t seed, uint64_t step, uint64_t name) {
+  return mix(mix(mix(seed) ^ step) ^ name);
+}
 
 constexpr std::array<uint32_t, 4> philox(Key key, uint64_t counter, uint64_t stream = 0) {
   auto k0 = static_cast<uint32_t>(key);
@@ -55,7 +58,8 @@ constexpr float unit_float(uint32_t bits) { return static_cast<float>(bits >> 8)
 // Two independent standard normals from one counter (Box-Muller).
 std::array<double, 2> normal_pair(Key key, uint64_t counter, uint64_t stream = 0);
 
-// A bijection of [0, n): the shuffled position of index i. No table, so a terabyte of data shuffles in no memory.
+// A bijection of [0, n): the shuffled position of index i. No table, so a terabyte of data shuffles
+// in no memory.
 uint64_t permute(Key key, uint64_t i, uint64_t n);
 
 }  // namespace snug

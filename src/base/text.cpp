@@ -68,7 +68,8 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
 }
 
 std::string read_file(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) throw bad_input("{} is a directory, not a file", path.string());
+  if (std::filesystem::is_directory(path))
+    throw bad_input("{} is a directory, not a file", path.string());
   std::ifstream in(path, std::ios::binary);
   std::ostringstream content;
   if (in) content << in.rdbuf();

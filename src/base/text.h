@@ -19,7 +19,8 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
 // Throws bad_input when the file cannot be read.
 std::string read_file(const std::filesystem::path& path);
 
-// Writes beside the target, then renames: a reader sees the old file or the new one, never half of one.
+// Writes beside the target, then renames: a reader sees the old file or the new one, never half of
+// one.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace snug

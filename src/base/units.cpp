@@ -32,7 +32,8 @@ constexpr std::array<std::pair<std::string_view, double>, 14> kUnits{{
 
 int64_t parse_bytes(std::string_view text) {
   auto wrong = [&] {
-    return usage_error("'{}' is not an amount of memory", text).hint("write it like 24GiB, 80GB or 512MiB");
+    return usage_error("'{}' is not an amount of memory", text)
+        .hint("write it like 24GiB, 80GB or 512MiB");
   };
   double number = 0;
   const char* end = text.data() + text.size();

@@ -9,7 +9,8 @@
 
 namespace snug {
 
-// Accepts a number with B, KB, MB, GB, TB, KiB, MiB, GiB, TiB (or no unit: bytes). Throws a usage error otherwise.
+// Accepts a number with B, KB, MB, GB, TB, KiB, MiB, GiB, TiB (or no unit: bytes). Throws a usage
+// error otherwise.
 int64_t parse_bytes(std::string_view text);
 
 std::string format_bytes(int64_t bytes);     // "1.50 KiB", "24.00 GiB"

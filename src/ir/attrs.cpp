@@ -24,7 +24,8 @@ const AttrValue* Attrs::find(std::string_view key) const {
 }
 
 void Attrs::set(std::string key, AttrValue value) {
-  auto at = std::lower_bound(items_.begin(), items_.end(), key, [](const Item& a, const std::string& k) { return a.first < k; });
+  auto at = std::lower_bound(items_.begin(), items_.end(), key,
+                             [](const Item& a, const std::string& k) { return a.first < k; });
   if (at != items_.end() && at->first == key) {
     at->second = std::move(value);
   } else {

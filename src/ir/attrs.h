@@ -1,6 +1,7 @@
 // An op's attributes: few, named, typed; compared and printed in key order.
 //
-//   Attrs a{{"eps", 1e-5}, {"causal", true}, {"heads", 12}};   a.f("eps");   a.b("causal");   a.i("heads");
+//   Attrs a{{"eps", 1e-5}, {"causal", true}, {"heads", 12}};   a.f("eps");   a.b("causal");
+//   a.i("heads");
 #pragma once
 
 #include <concepts>
@@ -17,13 +18,13 @@ namespace snug {
 class AttrValue : public std::variant<bool, int64_t, double, std::string> {
  public:
   AttrValue() = default;
-  AttrValue(bool v) : variant(v) {}  // NOLINT: implicit on purpose, as all below
-  AttrValue(double v) : variant(v) {}  // NOLINT
+  AttrValue(bool v) : variant(v) {}                    // NOLINT: implicit on purpose, as all below
+  AttrValue(double v) : variant(v) {}                  // NOLINT
   AttrValue(std::string s) : variant(std::move(s)) {}  // NOLINT
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  AttrValue(T v) : variant(static_cast<int64_t>(v)) {}  // NOLINT: implicit on purpose
-  AttrValue(const char* s) : variant(std::string(s)) {}  // NOLINT: implicit on purpose
+  requires(!std::same_as<T, bool>) AttrValue(T v)
+      : variant(static_cast<int64_t>(v)) {}                // NOLINT: implicit on purpose
+  AttrValue(const char* s) : variant(std::string(s)) {}    // NOLINT: implicit on purpose
   AttrValue(float v) : variant(static_cast<double>(v)) {}  // NOLINT: implicit on purpose
 };
 
@@ -39,7 +40,8 @@ class Attrs {
   void set(std::string key, AttrValue value);
   bool has(std::string_view key) const { return find(key) != nullptr; }
 
-  // Each throws an internal error naming the key when it is absent or of another type; the second form has a default.
+  // Each throws an internal error naming the key when it is absent or of another type; the second
+  // form has a default.
   int64_t i(std::string_view key) const;
   double f(std::string_view key) const;
   bool b(std::string_view key) const;

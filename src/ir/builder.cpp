@@ -2,7 +2,8 @@
 
 namespace snug {
 
-ValueId add_shared(Module& module, std::string name, Type type, Category category, Scope scope, Param param, int32_t layer) {
+ValueId add_shared(Module& module, std::string name, Type type, Category category, Scope scope,
+                   Param param, int32_t layer) {
   Value value;
   value.name = std::move(name);
   value.type = type;
@@ -13,7 +14,8 @@ ValueId add_shared(Module& module, std::string name, Type type, Category categor
   return module.add(std::move(value));
 }
 
-Builder::Builder(Module& module, std::string_view program) : module_(module), program_(module.program_index(program)) {
+Builder::Builder(Module& module, std::string_view program)
+    : module_(module), program_(module.program_index(program)) {
   if (program_ < 0) {
     program_ = static_cast<int32_t>(module_.programs.size());
     module_.programs.push_back({std::string(program), {}});
@@ -32,10 +34,13 @@ std::string Builder::unique(std::string name, std::unordered_set<std::string>& t
   }
 }
 
-std::vector<ValueId> Builder::emit(const OpDef& def, std::string_view name, std::vector<ValueId> inputs, Attrs attrs) {
+std::vector<ValueId> Builder::emit(const OpDef& def, std::string_view name,
+                                   std::vector<ValueId> inputs, Attrs attrs) {
   const bool takes_rest = !def.inputs.empty() && def.inputs.back().variadic();
   if (!takes_rest) {
-    if (inputs.size() > def.inputs.size()) throw internal_error("{} '{}' takes {} inputs, not {}", def.kind, name, def.inputs.size(), inputs.size());
+    if (inputs.size() > def.inputs.size())
+      throw internal_error("{} '{}' takes {} inputs, not {}", def.kind, name, def.inputs.size(),
+                           inputs.size());
     inputs.resize(def.inputs.size());
   }
   Op op;
@@ -47,14 +52,17 @@ std::vector<ValueId> Builder::emit(const OpDef& def, std::string_view name, std:
   op.phase = phase_;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!op.inputs[i].valid() && !def.port_of_input(i).optional()) {
-      throw internal_error("{} '{}': input '{}' is missing", def.kind, op.name, def.port_of_input(i).name);
+      throw internal_error("{} '{}': input '{}' is missing", def.kind, op.name,
+                           def.port_of_input(i).name);
     }
   }
   const auto types = input_types(module_, op);
   const std::vector<Type> results = def.infer(OpView{def, op.name, op.layer, types, op.attrs});
   for (size_t i = 0; i < results.size(); ++i) {
     Value value;
-    value.name = unique(results.size() == 1 ? op.name : fmt::format("{}.{}", op.name, def.outputs.at(i).name), value_names_);
+    value.name = unique(
+        results.size() == 1 ? op.name : fmt::format("{}.{}", op.name, def.outputs.at(i).name),
+        value_names_);
     value.type = results[i];
     value.layer = layer_;
     value.program = program_;
@@ -74,10 +82,13 @@ std::vector<ValueId> Builder::emit(const OpDef& def, std::string_view name, std:
   return program().ops.back().outputs;
 }
 
-ValueId Builder::emit_into(const OpDef& def, std::string_view name, std::vector<ValueId> inputs, ValueId target, Attrs attrs) {
+ValueId Builder::emit_into(const OpDef& def, std::string_view name, std::vector<ValueId> inputs,
+                           ValueId target, Attrs attrs) {
   const ValueId out = emit(def, name, std::move(inputs), std::move(attrs)).at(0);
   if (module_[out].type != module_[target].type) {
-    throw internal_error("{} '{}' makes {} but is to write {} {}", def.kind, name, module_[out].type.text(), module_[target].name, module_[target].type.text());
+    throw internal_error("{} '{}' makes {} but is to write {} {}", def.kind, name,
+                         module_[out].type.text(), module_[target].name,
+                         module_[target].type.text());
   }
   module_[out].base = target;
   module_[out].category = module_[target].category;
@@ -98,7 +109,8 @@ ValueId Builder::view(ValueId base, std::string_view name, Shape shape, int64_t 
   return module_.add(std::move(value));
 }
 
-Builder::LayerScope::LayerScope(Builder& b, int32_t layer, std::string prefix) : builder_(b), layer_(b.layer_), prefix_(b.prefix_) {
+Builder::LayerScope::LayerScope(Builder& b, int32_t layer, std::string prefix)
+    : builder_(b), layer_(b.layer_), prefix_(b.prefix_) {
   b.layer_ = layer;
   b.prefix_ = b.full_name(prefix);
 }
@@ -108,11 +120,19 @@ Builder::LayerScope::~LayerScope() {
   builder_.prefix_ = prefix_;
 }
 
-GradContext::GradContext(Builder& builder, const Op& op, std::vector<ValueId> output_grads, std::vector<bool> wanted)
-    : builder_(builder), op_(op), output_grads_(std::move(output_grads)), wanted_(std::move(wanted)), input_grads_(op.inputs.size()), replacements_(op.outputs.size()) {}
+GradContext::GradContext(Builder& builder, const Op& op, std::vector<ValueId> output_grads,
+                         std::vector<bool> wanted)
+    : builder_(builder),
+      op_(op),
+      output_grads_(std::move(output_grads)),
+      wanted_(std::move(wanted)),
+      input_grads_(op.inputs.size()),
+      replacements_(op.outputs.size()) {}
 
-std::vector<ValueId> GradContext::emit(const OpDef& def, std::vector<ValueId> inputs, Attrs attrs, std::string_view suffix) {
-  return builder_.emit(def, op_.name + "." + std::string(suffix), std::move(inputs), std::move(attrs));
+std::vector<ValueId> GradContext::emit(const OpDef& def, std::vector<ValueId> inputs, Attrs attrs,
+                                       std::string_view suffix) {
+  return builder_.emit(def, op_.name + "." + std::string(suffix), std::move(inputs),
+                       std::move(attrs));
 }
 
 }  // namespace snug

@@ -1,10 +1,10 @@
 // Builds programs: checks every op by its `infer` as it is added, and names every value.
 //
 //   Module module{.name = "tiny"};
-//   ValueId tokens = add_shared(module, "tokens", {Dtype::i32, {8, 256}}, Category::inputs, Scope::step);
-//   Builder b(module, "eval");
-//   auto layer = b.layer(3, "h.3");                        // prefix and layer until `layer` goes out of scope
-//   ValueId y = b.emit(ops::gelu, "mlp.act", {x})[0];      // op and value are named "h.3.mlp.act"
+//   ValueId tokens = add_shared(module, "tokens", {Dtype::i32, {8, 256}}, Category::inputs,
+//   Scope::step); Builder b(module, "eval"); auto layer = b.layer(3, "h.3"); // prefix and layer
+//   until `layer` goes out of scope ValueId y = b.emit(ops::gelu, "mlp.act", {x})[0];      // op
+//   and value are named "h.3.mlp.act"
 #pragma once
 
 #include <string>
@@ -17,7 +17,8 @@
 
 namespace snug {
 
-ValueId add_shared(Module& module, std::string name, Type type, Category category, Scope scope, Param param = {}, int32_t layer = kNoLayer);
+ValueId add_shared(Module& module, std::string name, Type type, Category category, Scope scope,
+                   Param param = {}, int32_t layer = kNoLayer);
 
 class Builder {
  public:
@@ -30,9 +31,11 @@ class Builder {
   const Shape& shape(ValueId id) const { return module_[id].type.shape; }
 
   // Adds an op at the end; returns its outputs. Trailing optional inputs may be left out.
-  std::vector<ValueId> emit(const OpDef& def, std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {});
+  std::vector<ValueId> emit(const OpDef& def, std::string_view name, std::vector<ValueId> inputs,
+                            Attrs attrs = {});
   // Adds an op that writes its single output into `target`: the next version of a shared value.
-  ValueId emit_into(const OpDef& def, std::string_view name, std::vector<ValueId> inputs, ValueId target, Attrs attrs = {});
+  ValueId emit_into(const OpDef& def, std::string_view name, std::vector<ValueId> inputs,
+                    ValueId target, Attrs attrs = {});
   // A dense view: `shape` elements of `base` from element `offset` on.
   ValueId view(ValueId base, std::string_view name, Shape shape, int64_t offset);
   Op& last() { return program().ops.back(); }
@@ -40,7 +43,9 @@ class Builder {
   void set_phase(Phase phase) { phase_ = phase; }
   void set_layer(int32_t layer) { layer_ = layer; }
   int32_t layer_index() const { return layer_; }
-  std::string full_name(std::string_view name) const { return prefix_.empty() ? std::string(name) : prefix_ + "." + std::string(name); }
+  std::string full_name(std::string_view name) const {
+    return prefix_.empty() ? std::string(name) : prefix_ + "." + std::string(name);
+  }
 
   class LayerScope {
    public:
@@ -54,7 +59,9 @@ class Builder {
     int32_t layer_;
     std::string prefix_;
   };
-  [[nodiscard]] LayerScope layer(int32_t layer, std::string prefix) { return {*this, layer, std::move(prefix)}; }
+  [[nodiscard]] LayerScope layer(int32_t layer, std::string prefix) {
+    return {*this, layer, std::move(prefix)};
+  }
 
  private:
   std::string unique(std::string name, std::unordered_set<std::string>& taken);
@@ -68,15 +75,18 @@ class Builder {
   std::unordered_set<std::string> value_names_;
 };
 
-// What an op's `grad` works with: the forward op, the gradients of its outputs, and a builder to emit with. Ops it
-// emits are named after the forward op: "h.3.mlp.act.grad".
+// What an op's `grad` works with: the forward op, the gradients of its outputs, and a builder to
+// emit with. Ops it emits are named after the forward op: "h.3.mlp.act.grad".
 class GradContext {
  public:
-  GradContext(Builder& builder, const Op& op, std::vector<ValueId> output_grads, std::vector<bool> wanted);
+  GradContext(Builder& builder, const Op& op, std::vector<ValueId> output_grads,
+              std::vector<bool> wanted);
 
   ValueId in(size_t port) const { return port < op_.inputs.size() ? op_.inputs[port] : ValueId{}; }
   ValueId out(size_t port) const { return op_.outputs[port]; }
-  ValueId dout(size_t port) const { return output_grads_[port]; }  // none: nothing flows back into this output
+  ValueId dout(size_t port) const {
+    return output_grads_[port];
+  }  // none: nothing flows back into this output
   bool has(size_t port) const { return in(port).valid(); }
   bool wants(size_t port) const { return port < wanted_.size() && wanted_[port]; }
   const Attrs& attrs() const { return op_.attrs; }
@@ -84,9 +94,11 @@ class GradContext {
   const std::string& name() const { return op_.name; }
   Builder& builder() { return builder_; }
 
-  std::vector<ValueId> emit(const OpDef& def, std::vector<ValueId> inputs, Attrs attrs = {}, std::string_view suffix = "grad");
+  std::vector<ValueId> emit(const OpDef& def, std::vector<ValueId> inputs, Attrs attrs = {},
+                            std::string_view suffix = "grad");
   void set(size_t port, ValueId gradient) { input_grads_[port] = gradient; }
-  // The backward op computes this forward output anyway (a loss): the forward op is dropped where nothing else needs it.
+  // The backward op computes this forward output anyway (a loss): the forward op is dropped where
+  // nothing else needs it.
   void replaces(size_t port, ValueId value) { replacements_[port] = value; }
 
   const std::vector<ValueId>& input_grads() const { return input_grads_; }

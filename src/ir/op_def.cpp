@@ -23,7 +23,8 @@ int OpDef::input_port(std::string_view port) const { return find_port(inputs, po
 int OpDef::output_port(std::string_view port) const { return find_port(outputs, port, kind); }
 
 bool OpDef::must_alias(int output) const {
-  return std::any_of(alias.begin(), alias.end(), [&](const Alias& a) { return a.output == output && a.must; });
+  return std::any_of(alias.begin(), alias.end(),
+                     [&](const Alias& a) { return a.output == output && a.must; });
 }
 
 int OpDef::accumulator_of(int output) const {
@@ -65,7 +66,8 @@ Cost cost_of(const Module& module, const Op& op, Backend backend) {
   const auto inputs = input_types(module, op);
   const auto outputs = output_types(module, op);
   Cost cost;
-  if (op.def->cost != nullptr) cost = op.def->cost(OpView{*op.def, op.name, op.layer, inputs, op.attrs}, outputs, backend);
+  if (op.def->cost != nullptr)
+    cost = op.def->cost(OpView{*op.def, op.name, op.layer, inputs, op.attrs}, outputs, backend);
   if (cost.bytes_read == 0 && cost.bytes_written == 0) {
     for (const Type* t : inputs) cost.bytes_read += t != nullptr ? t->bytes() : 0;
     for (const Type& t : outputs) cost.bytes_written += t.bytes();

@@ -1,6 +1,8 @@
-// Everything known of an op kind, in one place. Passes, planner and runtime ask these facts and never an op's name.
+// Everything known of an op kind, in one place. Passes, planner and runtime ask these facts and
+// never an op's name.
 //
-// An OpDef is a table of plain functions; `ops/norm/rms_norm.cpp` is a complete example to read beside this.
+// An OpDef is a table of plain functions; `ops/norm/rms_norm.cpp` is a complete example to read
+// beside this.
 #pragma once
 
 #include <algorithm>
@@ -27,16 +29,24 @@ struct Port {
   std::string_view name;
   Kind kind = Kind::plain;
 
-  constexpr Port(const char* n, Kind k = Kind::plain) : name(n), kind(k) {}  // NOLINT: implicit, so that a list of names is a list of ports
+  constexpr Port(const char* n, Kind k = Kind::plain)
+      : name(n), kind(k) {}  // NOLINT: implicit, so that a list of names is a list of ports
   constexpr bool optional() const { return kind == Kind::optional; }
   constexpr bool variadic() const { return kind == Kind::variadic; }
   constexpr bool aux() const { return kind == Kind::aux; }
 };
-constexpr Port optional(const char* name) { return {name, Port::Kind::optional}; }  // an input that may be absent
-constexpr Port variadic(const char* name) { return {name, Port::Kind::variadic}; }  // the last input: takes the rest
-constexpr Port aux(const char* name) { return {name, Port::Kind::aux}; }  // an output kept for backward: no gradient flows into it
+constexpr Port optional(const char* name) {
+  return {name, Port::Kind::optional};
+}  // an input that may be absent
+constexpr Port variadic(const char* name) {
+  return {name, Port::Kind::variadic};
+}  // the last input: takes the rest
+constexpr Port aux(const char* name) {
+  return {name, Port::Kind::aux};
+}  // an output kept for backward: no gradient flows into it
 
-// --- infer and cost ---------------------------------------------------------------------------------------------------
+// --- infer and cost
+// ---------------------------------------------------------------------------------------------------
 
 // An op as its own functions see it: input types by port, attributes, and a way to refuse.
 struct OpView {
@@ -67,25 +77,31 @@ struct OpView {
 
 struct Cost {
   int64_t flops = 0;
-  int64_t bytes_read = 0;     // 0 in all three: the default, which reads every input and writes every output once
+  int64_t bytes_read =
+      0;  // 0 in all three: the default, which reads every input and writes every output once
   int64_t bytes_written = 0;
-  int64_t workspace = 0;      // scratch bytes. May depend on shapes, attributes and backend, never on the machine
+  int64_t workspace =
+      0;  // scratch bytes. May depend on shapes, attributes and backend, never on the machine
 };
 
-// --- kernels ----------------------------------------------------------------------------------------------------------
+// --- kernels
+// ----------------------------------------------------------------------------------------------------------
 
 struct Tensor {
   void* data = nullptr;  // nullptr: absent
   const Type* type = nullptr;
 
   template <typename T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
   const Shape& shape() const { return type->shape; }
   int64_t elements() const { return type->shape.elements(); }
 };
 
-// What a kernel gets: pointers, types, scratch and attributes. It allocates nothing, keeps nothing, and writes every
-// byte of its outputs and nothing else. An output may be the same pointer as an input only where `alias` grants it.
+// What a kernel gets: pointers, types, scratch and attributes. It allocates nothing, keeps nothing,
+// and writes every byte of its outputs and nothing else. An output may be the same pointer as an
+// input only where `alias` grants it.
 struct KernelArgs {
   std::span<const Tensor> inputs;
   std::span<const Tensor> outputs;
@@ -97,20 +113,26 @@ struct KernelArgs {
   const Tensor& in(size_t port) const { return inputs[port]; }
   const Tensor& out(size_t port) const { return outputs[port]; }
   template <typename T>
-  const T* in(size_t port) const { return has(port) ? inputs[port].as<const T>() : nullptr; }
+  const T* in(size_t port) const {
+    return has(port) ? inputs[port].as<const T>() : nullptr;
+  }
   template <typename T>
-  T* out(size_t port) const { return outputs[port].as<T>(); }
+  T* out(size_t port) const {
+    return outputs[port].as<T>();
+  }
 };
 using KernelFn = void (*)(const KernelArgs&);
 
-// One row of the kernel table. `dtype` is that of the op's first input (of the first output when it has none).
+// One row of the kernel table. `dtype` is that of the op's first input (of the first output when it
+// has none).
 struct Kernel {
   Backend backend;
   Dtype dtype;
   KernelFn run;
 };
 
-// --- the plain meaning of an op, in double ----------------------------------------------------------------------------
+// --- the plain meaning of an op, in double
+// ----------------------------------------------------------------------------
 
 struct RefTensor {
   Type type;
@@ -129,12 +151,14 @@ struct RefArgs {
 };
 using ReferenceFn = void (*)(const RefArgs&);
 
-// --- samples: what every check of the op runs on ------------------------------------------------------------------------
+// --- samples: what every check of the op runs on
+// ------------------------------------------------------------------------
 
 struct Fill {
   enum class Kind : uint8_t { normal, integers, constant, absent } kind = Kind::normal;
   double a = 1;  // normal: standard deviation; integers: below a; constant: a
-  // When set, computes the input from the earlier ones instead (statistics that must agree with the data).
+  // When set, computes the input from the earlier ones instead (statistics that must agree with the
+  // data).
   std::function<void(RefTensor& self, std::span<const RefTensor> earlier)> compute = nullptr;
 
   static Fill normal(double std = 1) { return {Kind::normal, std}; }
@@ -148,35 +172,40 @@ struct SampleInput {
   Fill fill = Fill::normal();
 };
 
-// One call of the op. Its gradient is checked through the ops that `grad` emits, so backward ops need no samples of
-// their own as long as some forward sample reaches them.
+// One call of the op. Its gradient is checked through the ops that `grad` emits, so backward ops
+// need no samples of their own as long as some forward sample reaches them.
 struct Sample {
   std::string name;
   std::vector<SampleInput> inputs;
   Attrs attrs = {};
 };
 
-// --- facts that passes ask ----------------------------------------------------------------------------------------------
+// --- facts that passes ask
+// ----------------------------------------------------------------------------------------------
 
-// An output that lies in an input's bytes. must: it is the next version of a persistent value (the optimizer's). May:
-// the kernel works in place, and the in-place pass grants it where the input has no later reader.
+// An output that lies in an input's bytes. must: it is the next version of a persistent value (the
+// optimizer's). May: the kernel works in place, and the in-place pass grants it where the input has
+// no later reader.
 struct Alias {
   int output = 0;
   int input = 0;
   bool must = false;
 };
 
-// The output adds to an optional input: out = accumulator + result. Gradients are summed this way, without an add op.
-// The kernel accepts the accumulator in place. An op with an accumulator is never cloned by recompute.
+// The output adds to an optional input: out = accumulator + result. Gradients are summed this way,
+// without an add op. The kernel accepts the accumulator in place. An op with an accumulator is
+// never cloned by recompute.
 struct Accumulate {
   int output = 0;
   int input = 0;
 };
 
-// An axis along which the op may run in tiles or be sharded: per port the dimension that is cut, or one of these.
+// An axis along which the op may run in tiles or be sharded: per port the dimension that is cut, or
+// one of these.
 struct Split {
-  static constexpr int kWhole = -1;    // the port is not cut
-  static constexpr int kPartial = -2;  // an output that holds a partial sum: tiles add up, shards need an all-reduce
+  static constexpr int kWhole = -1;  // the port is not cut
+  static constexpr int kPartial =
+      -2;  // an output that holds a partial sum: tiles add up, shards need an all-reduce
   std::string_view axis;
   std::vector<int> inputs;
   std::vector<int> outputs;
@@ -191,14 +220,16 @@ struct OpDef {
 
   // Input types -> output types: the only shape rule anywhere.
   std::vector<Type> (*infer)(const OpView&) = nullptr;
-  // Emits ordinary backward ops; what they use is what is kept. nullptr: nothing flows back through it.
+  // Emits ordinary backward ops; what they use is what is kept. nullptr: nothing flows back through
+  // it.
   void (*grad)(GradContext&) = nullptr;
   Cost (*cost)(const OpView&, std::span<const Type> outputs, Backend) = nullptr;
 
   std::vector<Alias> alias = {};
   std::vector<Accumulate> accumulate = {};
   std::vector<Split> splits = {};
-  bool random = false;          // draws from (seed, step, sample, element, attrs "key"): clones copy the key
+  bool random =
+      false;  // draws from (seed, step, sample, element, attrs "key"): clones copy the key
   bool crosses_spaces = false;  // copies between device, host and disk
   Comm comm = Comm::none;       // attrs: axis, seq, and for send/recv peer
 
@@ -206,11 +237,11 @@ struct OpDef {
   ReferenceFn reference = nullptr;
   std::vector<Sample> (*samples)() = nullptr;
 
-  int input_port(std::string_view port) const;   // throws an internal error when there is none
+  int input_port(std::string_view port) const;  // throws an internal error when there is none
   int output_port(std::string_view port) const;
   const Port& port_of_input(size_t i) const { return inputs[std::min(i, inputs.size() - 1)]; }
   bool must_alias(int output) const;
-  int accumulator_of(int output) const;  // the input port, or -1
+  int accumulator_of(int output) const;                 // the input port, or -1
   KernelFn kernel(Backend backend, Dtype dtype) const;  // nullptr when there is none
 };
 

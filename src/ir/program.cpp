@@ -10,18 +10,24 @@ namespace snug {
 
 std::string_view name_of(Level level) {
   switch (level) {
-    case Level::graph: return "graph";
-    case Level::step: return "step";
-    case Level::placed: return "placed";
+    case Level::graph:
+      return "graph";
+    case Level::step:
+      return "step";
+    case Level::placed:
+      return "placed";
   }
   return "?";
 }
 
 std::string_view name_of(Phase phase) {
   switch (phase) {
-    case Phase::forward: return "forward";
-    case Phase::backward: return "backward";
-    case Phase::update: return "update";
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::update:
+      return "update";
   }
   return "?";
 }
@@ -97,7 +103,8 @@ Program unroll(Module& module, const Program& body, int64_t n, std::string name)
 void sweep_values(Module& module) {
   std::vector<bool> used(module.values.size());
   auto use = [&](ValueId id) {
-    for (; id.valid() && !used[static_cast<size_t>(id.index)]; id = module[id].base) used[static_cast<size_t>(id.index)] = true;
+    for (; id.valid() && !used[static_cast<size_t>(id.index)]; id = module[id].base)
+      used[static_cast<size_t>(id.index)] = true;
   };
   auto each_id = [&](auto&& fn) {
     for (Program& program : module.programs) {

@@ -1,6 +1,6 @@
-// Programs. A Module holds the named programs of one rank over one table of values: shared values (parameters, state,
-// the batch, gradients) are seen by all of them at the same offsets, locals belong to one. A step runs the programs in
-// the order of Module::step.
+// Programs. A Module holds the named programs of one rank over one table of values: shared values
+// (parameters, state, the batch, gradients) are seen by all of them at the same offsets, locals
+// belong to one. A step runs the programs in the order of Module::step.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace snug {
 
 struct OpDef;
 
-// graph: values only. step: in-place granted, workspaces made, lanes and lifetimes known. placed: offsets known.
+// graph: values only. step: in-place granted, workspaces made, lanes and lifetimes known. placed:
+// offsets known.
 enum class Level : uint8_t { graph, step, placed };
 std::string_view name_of(Level level);
 
@@ -24,15 +25,15 @@ std::string_view name_of(Phase phase);
 
 struct Op {
   const OpDef* def = nullptr;
-  std::string name;              // stable: survives every pass; clones keep it in `clone_of`
-  std::vector<ValueId> inputs;   // by the OpDef's ports; an absent optional one is ValueId{}
+  std::string name;             // stable: survives every pass; clones keep it in `clone_of`
+  std::vector<ValueId> inputs;  // by the OpDef's ports; an absent optional one is ValueId{}
   std::vector<ValueId> outputs;
   Attrs attrs;
   int32_t layer = kNoLayer;
   Phase phase = Phase::forward;
   std::string lane = "compute";
-  ValueId predicate;               // i32 scalar: the op is skipped when it is 0
-  ValueId workspace;               // step level: scratch of the size that the OpDef's cost asked for
+  ValueId predicate;  // i32 scalar: the op is skipped when it is 0
+  ValueId workspace;  // step level: scratch of the size that the OpDef's cost asked for
   std::vector<std::string> after;  // names of earlier ops it waits for beyond its data
   std::string clone_of;            // recompute: the op that this one repeats
 };
@@ -62,19 +63,22 @@ struct Module {
 
   ValueId add(Value value);
   int32_t program_index(std::string_view name) const;  // -1 when there is none
-  Program& program(std::string_view name);             // throws an internal error when there is none
+  Program& program(std::string_view name);  // throws an internal error when there is none
   const Program& program(std::string_view name) const;
 
   ValueId find_shared(std::string_view name) const;  // none when there is none
   ValueId root(ValueId id) const;                    // the value that owns the bytes
 };
 
-// A copy of `body` as a new program of that name: locals become new values, shared values stay shared. `suffix` is added
-// to the names of values and ops. The caller appends the result to module.programs.
-Program clone(Module& module, const Program& body, std::string name, const std::string& suffix = "");
+// A copy of `body` as a new program of that name: locals become new values, shared values stay
+// shared. `suffix` is added to the names of values and ops. The caller appends the result to
+// module.programs.
+Program clone(Module& module, const Program& body, std::string name,
+              const std::string& suffix = "");
 
-// `n` instances of `body` one after another in a new program: every local v becomes v@0, v@1, ... and every op name
-// likewise; shared values stay shared. This is how a pipeline makes micro-batches overlap.
+// `n` instances of `body` one after another in a new program: every local v becomes v@0, v@1, ...
+// and every op name likewise; shared values stay shared. This is how a pipeline makes micro-batches
+// overlap.
 Program unroll(Module& module, const Program& body, int64_t n, std::string name);
 
 // Drops the values that nothing refers to. Ids change.

@@ -12,8 +12,14 @@ struct DtypeFacts {
   std::string_view name;
   int64_t size;
 };
-constexpr std::array<DtypeFacts, 8> kDtypes{
-    {{"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i8", 1}, {"u8", 1}, {"i32", 4}, {"i64", 8}}};
+constexpr std::array<DtypeFacts, 8> kDtypes{{{"f32", 4},
+                                             {"f64", 8},
+                                             {"bf16", 2},
+                                             {"f16", 2},
+                                             {"i8", 1},
+                                             {"u8", 1},
+                                             {"i32", 4},
+                                             {"i64", 8}}};
 
 }  // namespace
 
@@ -28,7 +34,8 @@ std::optional<Dtype> parse_dtype(std::string_view name) {
 }
 
 Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<int>(dims.size())) {
-  if (rank_ > kMaxRank) throw internal_error("a shape of {} axes; at most {} are supported", rank_, kMaxRank);
+  if (rank_ > kMaxRank)
+    throw internal_error("a shape of {} axes; at most {} are supported", rank_, kMaxRank);
   std::copy(dims.begin(), dims.end(), dims_.begin());
 }
 

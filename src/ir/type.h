@@ -29,14 +29,16 @@ class Shape {
   explicit Shape(std::span<const int64_t> dims);
 
   int rank() const { return rank_; }
-  int64_t operator[](int axis) const { return dims_[static_cast<size_t>(axis < 0 ? axis + rank_ : axis)]; }
+  int64_t operator[](int axis) const {
+    return dims_[static_cast<size_t>(axis < 0 ? axis + rank_ : axis)];
+  }
   int64_t back() const { return (*this)[-1]; }
   std::span<const int64_t> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
 
-  int64_t elements() const;                   // throws a usage error when it does not fit in 63 bits
-  int64_t rows() const;                       // elements of all axes but the last: x[..., C] read as [rows, C]
-  Shape with_back(int64_t last) const;        // same, with another last axis
-  std::string text() const;                   // "[8,1024,768]"
+  int64_t elements() const;  // throws a usage error when it does not fit in 63 bits
+  int64_t rows() const;      // elements of all axes but the last: x[..., C] read as [rows, C]
+  Shape with_back(int64_t last) const;  // same, with another last axis
+  std::string text() const;             // "[8,1024,768]"
 
   friend bool operator==(const Shape&, const Shape&) = default;
 

@@ -6,10 +6,12 @@ namespace snug {
 namespace {
 
 constexpr std::array<std::string_view, kCategories> kCategoryNames{
-    "params", "master", "grads", "optimizer", "activations", "recompute", "buffers", "workspace", "comm", "staging", "inputs"};
+    "params",  "master",    "grads", "optimizer", "activations", "recompute",
+    "buffers", "workspace", "comm",  "staging",   "inputs"};
 constexpr std::array<std::string_view, kSpaces> kSpaceNames{"device", "host", "disk"};
 constexpr std::array<std::string_view, 3> kScopeNames{"local", "step", "persistent"};
-constexpr std::array<std::string_view, 7> kRoleNames{"none", "matrix", "embedding", "head", "position", "norm", "bias"};
+constexpr std::array<std::string_view, 7> kRoleNames{"none",     "matrix", "embedding", "head",
+                                                     "position", "norm",   "bias"};
 
 template <typename E, size_t N>
 std::optional<E> find_name(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -25,7 +27,9 @@ std::string_view name_of(Category c) { return kCategoryNames[static_cast<size_t>
 std::string_view name_of(Space s) { return kSpaceNames[static_cast<size_t>(s)]; }
 std::string_view name_of(Scope s) { return kScopeNames[static_cast<size_t>(s)]; }
 std::string_view name_of(Role r) { return kRoleNames[static_cast<size_t>(r)]; }
-std::optional<Category> parse_category(std::string_view n) { return find_name<Category>(kCategoryNames, n); }
+std::optional<Category> parse_category(std::string_view n) {
+  return find_name<Category>(kCategoryNames, n);
+}
 std::optional<Space> parse_space(std::string_view n) { return find_name<Space>(kSpaceNames, n); }
 std::optional<Role> parse_role(std::string_view n) { return find_name<Role>(kRoleNames, n); }
 

@@ -1,4 +1,5 @@
-// A value: a typed array in a program, whose memory it is, how long it lives and where its bytes lie.
+// A value: a typed array in a program, whose memory it is, how long it lives and where its bytes
+// lie.
 #pragma once
 
 #include <compare>
@@ -22,7 +23,17 @@ struct ValueId {
 
 // Whose memory it is: the rows of every account of bytes.
 enum class Category : uint8_t {
-  params, master, grads, optimizer, activations, recompute, buffers, workspace, comm, staging, inputs
+  params,
+  master,
+  grads,
+  optimizer,
+  activations,
+  recompute,
+  buffers,
+  workspace,
+  comm,
+  staging,
+  inputs
 };
 constexpr int kCategories = 11;
 std::string_view name_of(Category category);
@@ -35,8 +46,9 @@ std::string_view name_of(Space space);
 std::optional<Space> parse_space(std::string_view name);
 constexpr int64_t alignment_of(Space space) { return space == Space::disk ? 4096 : 256; }
 
-// How long a value exists. local: inside one run of one program. step: carried between the programs of one step
-// (gradients, the loss, the batch). persistent: from step to step (parameters, optimizer state).
+// How long a value exists. local: inside one run of one program. step: carried between the programs
+// of one step (gradients, the loss, the batch). persistent: from step to step (parameters,
+// optimizer state).
 enum class Scope : uint8_t { local, step, persistent };
 std::string_view name_of(Scope scope);
 
@@ -50,7 +62,8 @@ struct Init {
   friend bool operator==(const Init&, const Init&) = default;
 };
 
-// A checkpoint tensor is a dense view of a parameter: packed QKV is three parts, a plain weight is one.
+// A checkpoint tensor is a dense view of a parameter: packed QKV is three parts, a plain weight is
+// one.
 struct CheckpointPart {
   std::string name;
   Shape shape;
@@ -62,13 +75,14 @@ struct CheckpointPart {
 struct Param {
   Role role = Role::none;
   Init init;
-  int64_t heads = 0;      // > 0: rows come in this many heads
+  int64_t heads = 0;  // > 0: rows come in this many heads
   bool trainable = true;
   std::vector<CheckpointPart> checkpoint;  // empty: not part of the saved model
   friend bool operator==(const Param&, const Param&) = default;
 };
 
-// First and last op (index in its program) during which the bytes must be kept. first == -1: from before the start.
+// First and last op (index in its program) during which the bytes must be kept. first == -1: from
+// before the start.
 struct Lifetime {
   int32_t first = -1;
   int32_t last = -1;
@@ -86,17 +100,20 @@ struct Value {
   Scope scope = Scope::local;
   int32_t program = -1;  // whose local it is; -1 when shared
   int32_t layer = kNoLayer;
-  Shape padded;  // the storage's shape where it is larger than the logical one; rank 0 means "the same"
+  Shape padded;  // the storage's shape where it is larger than the logical one; rank 0 means "the
+                 // same"
 
-  // A value with a base has no bytes of its own. If no op makes it, it is a view that reads base's bytes; if an op
-  // makes it, that op writes into base's bytes: in place, or as the next version of a shared value.
+  // A value with a base has no bytes of its own. If no op makes it, it is a view that reads base's
+  // bytes; if an op makes it, that op writes into base's bytes: in place, or as the next version of
+  // a shared value.
   ValueId base;
   int64_t view_offset = 0;  // elements from base's first
 
   std::shared_ptr<const Param> param;  // parameters and other initialised state
 
-  std::optional<Lifetime> live;   // step level and below; locals that own bytes
-  std::optional<int64_t> offset;  // placed level: bytes from the start of the space's arena; values that own bytes
+  std::optional<Lifetime> live;  // step level and below; locals that own bytes
+  std::optional<int64_t>
+      offset;  // placed level: bytes from the start of the space's arena; values that own bytes
 
   bool owns_bytes() const { return !base.valid(); }
   bool shared() const { return scope != Scope::local; }

@@ -11,12 +11,13 @@ void add_to_carried_values(const Module& module, Program& program) {
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       if (module[op.outputs[o]].owns_bytes()) continue;
       const ValueId target = module.root(op.outputs[o]);
-      if (module[target].scope != Scope::step || written[static_cast<size_t>(target.index)]) continue;
+      if (module[target].scope != Scope::step || written[static_cast<size_t>(target.index)])
+        continue;
       written[static_cast<size_t>(target.index)] = true;
       const int port = op.def->accumulator_of(static_cast<int>(o));
       if (port < 0) {
-        throw internal_error("{} '{}' cannot add to {}: its output '{}' has no accumulator", op.def->kind, op.name,
-                             module[target].name, op.def->outputs[o].name);
+        throw internal_error("{} '{}' cannot add to {}: its output '{}' has no accumulator",
+                             op.def->kind, op.name, module[target].name, op.def->outputs[o].name);
       }
       op.inputs[static_cast<size_t>(port)] = target;
     }

@@ -19,7 +19,8 @@ class Autodiff {
   void run(ValueId loss) {
     const size_t forward_ops = builder_.program().ops.size();
     mark_values_that_need_gradients(forward_ops);
-    const ValueId seed = add_shared(module_, shared_names::kLossGrad, module_[loss].type, Category::inputs, Scope::step);
+    const ValueId seed = add_shared(module_, shared_names::kLossGrad, module_[loss].type,
+                                    Category::inputs, Scope::step);
     gradients_[loss.index] = seed;
     for (size_t at = forward_ops; at-- > 0;) differentiate(at);
     for (const auto& [from, to] : replaced_) {
@@ -31,16 +32,19 @@ class Autodiff {
  private:
   bool trainable(ValueId id) const {
     const Value& v = module_[id];
-    return v.category == Category::params && v.param && v.param->trainable && is_float(v.type.dtype);
+    return v.category == Category::params && v.param && v.param->trainable &&
+           is_float(v.type.dtype);
   }
 
   void mark_values_that_need_gradients(size_t forward_ops) {
     needs_.resize(module_.values.size());
-    for (size_t i = 0; i < module_.values.size(); ++i) needs_[i] = trainable({static_cast<int32_t>(i)});
+    for (size_t i = 0; i < module_.values.size(); ++i)
+      needs_[i] = trainable({static_cast<int32_t>(i)});
     for (size_t at = 0; at < forward_ops; ++at) {
       const Op& op = builder_.program().ops[at];
       if (op.def->grad == nullptr) continue;
-      const bool any = std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId id) { return needs(id); });
+      const bool any =
+          std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId id) { return needs(id); });
       for (ValueId id : op.outputs) needs_[static_cast<size_t>(id.index)] = any;
     }
   }
@@ -51,7 +55,9 @@ class Autodiff {
     if (op.def->grad == nullptr) return;
     std::vector<ValueId> output_grads;
     for (ValueId id : op.outputs) output_grads.push_back(gradient_of(id));
-    if (std::none_of(output_grads.begin(), output_grads.end(), [](ValueId id) { return id.valid(); })) return;
+    if (std::none_of(output_grads.begin(), output_grads.end(),
+                     [](ValueId id) { return id.valid(); }))
+      return;
     std::vector<bool> wanted;
     for (ValueId id : op.inputs) wanted.push_back(needs(id));
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
@@ -68,7 +74,8 @@ class Autodiff {
       contribute(op.inputs[port], gradient, fresh, first_emitted);
     }
     for (size_t port = 0; port < op.outputs.size(); ++port) {
-      if (context.replacements()[port].valid()) replaced_.emplace_back(op.outputs[port], context.replacements()[port]);
+      if (context.replacements()[port].valid())
+        replaced_.emplace_back(op.outputs[port], context.replacements()[port]);
     }
   }
 
@@ -77,8 +84,8 @@ class Autodiff {
     return found == gradients_.end() ? ValueId{} : found->second;
   }
 
-  // Adds `gradient` to what is known of d loss / d input. fresh: made by this op for this input alone, so that its
-  // making may be changed.
+  // Adds `gradient` to what is known of d loss / d input. fresh: made by this op for this input
+  // alone, so that its making may be changed.
   void contribute(ValueId input, ValueId gradient, bool fresh, size_t first_emitted) {
     const ValueId before = gradient_of(input);
     Op* maker = fresh ? maker_of(gradient, first_emitted) : nullptr;
@@ -93,14 +100,16 @@ class Autodiff {
   Op* maker_of(ValueId id, size_t first_emitted) {
     auto& ops = builder_.program().ops;
     for (size_t at = first_emitted; at < ops.size(); ++at) {
-      if (std::find(ops[at].outputs.begin(), ops[at].outputs.end(), id) != ops[at].outputs.end()) return &ops[at];
+      if (std::find(ops[at].outputs.begin(), ops[at].outputs.end(), id) != ops[at].outputs.end())
+        return &ops[at];
     }
     return nullptr;
   }
 
   // Sums through the op's accumulator where it has one that is free: no add op, no second value.
   static bool add_in_maker(Op& maker, ValueId gradient, ValueId before) {
-    const auto output = std::find(maker.outputs.begin(), maker.outputs.end(), gradient) - maker.outputs.begin();
+    const auto output =
+        std::find(maker.outputs.begin(), maker.outputs.end(), gradient) - maker.outputs.begin();
     const int port = maker.def->accumulator_of(static_cast<int>(output));
     if (port < 0 || maker.inputs[static_cast<size_t>(port)].valid()) return false;
     maker.inputs[static_cast<size_t>(port)] = before;
@@ -112,7 +121,8 @@ class Autodiff {
     auto [at, added] = parameter_grads_.try_emplace(param.index);
     if (added) {
       const Value& p = module_[param];
-      at->second = add_shared(module_, "grad." + p.name, p.type, Category::grads, Scope::step, {}, p.layer);
+      at->second =
+          add_shared(module_, "grad." + p.name, p.type, Category::grads, Scope::step, {}, p.layer);
     }
     if (!own) gradient = ops::copy(builder_, module_[gradient].name + ".kept", gradient);
     Value& value = module_[gradient];
@@ -126,17 +136,21 @@ class Autodiff {
   std::vector<bool> needs_;
   std::unordered_map<int32_t, ValueId> gradients_;        // value -> its gradient so far
   std::unordered_map<int32_t, ValueId> parameter_grads_;  // parameter -> shared grad.NAME
-  std::vector<std::pair<ValueId, ValueId>> replaced_;     // forward output -> the same value, made by a backward op
+  std::vector<std::pair<ValueId, ValueId>>
+      replaced_;  // forward output -> the same value, made by a backward op
 };
 
 }  // namespace
 
-void autodiff(Module& module, std::string_view program, Forward forward) { Autodiff(module, program).run(forward.loss); }
+void autodiff(Module& module, std::string_view program, Forward forward) {
+  Autodiff(module, program).run(forward.loss);
+}
 
 void bind_loss(Module& module, std::string_view program, ValueId loss) {
   ValueId target = module.find_shared(shared_names::kLoss);
   if (!target.valid()) {
-    target = add_shared(module, shared_names::kLoss, module[loss].type, Category::buffers, Scope::step);
+    target =
+        add_shared(module, shared_names::kLoss, module[loss].type, Category::buffers, Scope::step);
   }
   if (module[loss].program != module.program_index(program)) {
     throw internal_error("the loss '{}' is not made by program '{}'", module[loss].name, program);

@@ -6,7 +6,8 @@ namespace snug {
 Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
   Module module{.name = std::move(name)};
 
-  // The pass that learns and the one that only looks share parameters and inputs; only the first drops out.
+  // The pass that learns and the one that only looks share parameters and inputs; only the first
+  // drops out.
   const Forward learning = forward(module, "micro_first", /*training=*/true);
   const Forward looking = forward(module, "eval", /*training=*/false);
   bind_loss(module, "eval", looking.loss);
@@ -14,16 +15,19 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
   // Backward first: every later pass wants to see what is kept for it.
   autodiff(module, "micro_first", learning);
 
-  // A loss whose backward op computes it anyway leaves its forward op without readers; drop it before it is copied.
+  // A loss whose backward op computes it anyway leaves its forward op without readers; drop it
+  // before it is copied.
   eliminate_dead(module);
 
-  // Micro-batches copy the finished pass, so that the copy differs in nothing but the accumulating writes.
+  // Micro-batches copy the finished pass, so that the copy differs in nothing but the accumulating
+  // writes.
   accumulate(module, recipe.accum);
 
   // The update reads gradients that all micro-batches have written.
   optimizer(module, recipe);
 
-  // In-place only after the last pass that adds readers: granting it is a statement about all of them.
+  // In-place only after the last pass that adds readers: granting it is a statement about all of
+  // them.
   in_place(module);
 
   // Lifetimes last: they are facts about the final order.

@@ -1,4 +1,5 @@
-// Removes ops whose results nobody reads. Writes to shared values and communication always count as read.
+// Removes ops whose results nobody reads. Writes to shared values and communication always count as
+// read.
 #include <algorithm>
 
 #include "ir/op_def.h"
@@ -14,9 +15,11 @@ void eliminate_dead(Module& module) {
   for (Program& program : module.programs) {
     std::vector<Op> kept;
     for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
-      const bool live = op->def->comm != Comm::none || std::any_of(op->outputs.begin(), op->outputs.end(), [&](ValueId id) {
-                          return read[static_cast<size_t>(id.index)] || module[module.root(id)].shared();
-                        });
+      const bool live =
+          op->def->comm != Comm::none ||
+          std::any_of(op->outputs.begin(), op->outputs.end(), [&](ValueId id) {
+            return read[static_cast<size_t>(id.index)] || module[module.root(id)].shared();
+          });
       if (!live) continue;
       for (ValueId id : op->inputs) mark(id);
       mark(op->predicate);

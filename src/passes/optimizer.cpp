@@ -1,5 +1,5 @@
-// The update: global norm and clipping over all gradients, then AdamW on each parameter. A norm that is not finite turns
-// the whole update off, and the optimizer's own step count with it.
+// The update: global norm and clipping over all gradients, then AdamW on each parameter. A norm
+// that is not finite turns the whole update off, and the optimizer's own step count with it.
 #include <unordered_map>
 
 #include "ir/builder.h"
@@ -21,7 +21,8 @@ void optimizer(Module& module, const Recipe& recipe) {
   std::unordered_map<std::string, ValueId> grad_of;
   for (size_t i = 0; i < module.values.size(); ++i) {
     const Value& value = module.values[i];
-    if (value.category == Category::grads && value.shared()) grad_of[value.name] = {static_cast<int32_t>(i)};
+    if (value.category == Category::grads && value.shared())
+      grad_of[value.name] = {static_cast<int32_t>(i)};
   }
   std::vector<Trained> trained;
   std::vector<ValueId> grads;
@@ -33,12 +34,17 @@ void optimizer(Module& module, const Recipe& recipe) {
     trained.push_back({{static_cast<int32_t>(i)}, grad->second});
     grads.push_back(grad->second);
   }
-  if (trained.empty()) throw usage_error("model '{}' has no trainable parameter that the loss depends on", module.name);
+  if (trained.empty())
+    throw usage_error("model '{}' has no trainable parameter that the loss depends on",
+                      module.name);
 
   const Type scalar{Dtype::f32, {}};
-  const ValueId lr = add_shared(module, shared_names::kLearningRate, scalar, Category::inputs, Scope::step);
-  const ValueId norm = add_shared(module, shared_names::kGradNorm, scalar, Category::buffers, Scope::step);
-  const ValueId updates = add_shared(module, shared_names::kUpdates, {Dtype::i64, {}}, Category::optimizer, Scope::persistent);
+  const ValueId lr =
+      add_shared(module, shared_names::kLearningRate, scalar, Category::inputs, Scope::step);
+  const ValueId norm =
+      add_shared(module, shared_names::kGradNorm, scalar, Category::buffers, Scope::step);
+  const ValueId updates = add_shared(module, shared_names::kUpdates, {Dtype::i64, {}},
+                                     Category::buffers, Scope::persistent);
 
   Builder b(module, "update");
   b.set_phase(Phase::update);
@@ -52,13 +58,23 @@ void optimizer(Module& module, const Recipe& recipe) {
     const Value p = module[t.param];
     b.set_layer(p.layer);
     auto state = [&](const char* which) {
-      return add_shared(module, fmt::format("{}.{}", p.name, which), {Dtype::f32, p.type.shape}, Category::optimizer, Scope::persistent, {}, p.layer);
+      return add_shared(module, fmt::format("{}.{}", p.name, which), {Dtype::f32, p.type.shape},
+                        Category::optimizer, Scope::persistent, {}, p.layer);
     };
     const ValueId m = state("m");
     const ValueId v = state("v");
     ops::adamw(b, "update." + p.name,
-               {.param = t.param, .grad = t.grad, .m = m, .v = v, .lr = lr, .step = step, .scale = clip.scale, .beta1 = recipe.beta1,
-                .beta2 = recipe.beta2, .eps = recipe.eps, .weight_decay = decays(p.param->role) ? recipe.weight_decay : 0},
+               {.param = t.param,
+                .grad = t.grad,
+                .m = m,
+                .v = v,
+                .lr = lr,
+                .step = step,
+                .scale = clip.scale,
+                .beta1 = recipe.beta1,
+                .beta2 = recipe.beta2,
+                .eps = recipe.eps,
+                .weight_decay = decays(p.param->role) ? recipe.weight_decay : 0},
                clip.finite);
   }
   module.step.push_back({1, {"update"}});

@@ -1,6 +1,8 @@
-// Passes: functions from program to program, one file each. `compile` is the whole story, top to bottom.
+// Passes: functions from program to program, one file each. `compile` is the whole story, top to
+// bottom.
 //
-//   Module module = compile("gpt2", model.forward(options), recipe);   // at level step; plan/place gives it offsets
+//   Module module = compile("gpt2", model.forward(options), recipe);   // at level step; plan/place
+//   gives it offsets
 #pragma once
 
 #include <string>
@@ -10,7 +12,8 @@
 
 namespace snug {
 
-// Names of the shared values that the passes add and the training loop feeds or reads. All are scalars.
+// Names of the shared values that the passes add and the training loop feeds or reads. All are
+// scalars.
 namespace shared_names {
 constexpr const char* kLossGrad = "dloss";      // f32, fed: 1 / the step's count of targets
 constexpr const char* kLoss = "loss_sum";       // f32, read: the sum over the step's targets
@@ -21,23 +24,26 @@ constexpr const char* kUpdates = "updates";     // i64, persistent: optimizer st
 
 Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
 
-// Appends the backward pass to `program`. Every trainable parameter p gets a gradient grad.p, carried through the step;
-// the loss goes to the shared value "loss_sum". graph -> graph.
+// Appends the backward pass to `program`. Every trainable parameter p gets a gradient grad.p,
+// carried through the step; the loss goes to the shared value "loss_sum". graph -> graph.
 void autodiff(Module& module, std::string_view program, Forward forward);
 
 // Binds a forward-only program's loss to the shared value "loss_sum". graph -> graph.
 void bind_loss(Module& module, std::string_view program, ValueId loss);
 
-// Micro-batches: micro_first overwrites gradients and loss, micro_next (a copy of it) adds to them. graph -> graph.
+// Micro-batches: micro_first overwrites gradients and loss, micro_next (a copy of it) adds to them.
+// graph -> graph.
 void accumulate(Module& module, int64_t micro_batches);
 
-// Adds the program `update`: global norm, clipping, AdamW on every trainable parameter. graph -> graph.
+// Adds the program `update`: global norm, clipping, AdamW on every trainable parameter. graph ->
+// graph.
 void optimizer(Module& module, const Recipe& recipe);
 
 // Removes ops whose results nobody reads. graph -> graph.
 void eliminate_dead(Module& module);
 
-// Lets an op write into an input's bytes where its OpDef grants it and nobody reads them afterwards. graph -> graph.
+// Lets an op write into an input's bytes where its OpDef grants it and nobody reads them
+// afterwards. graph -> graph.
 void in_place(Module& module);
 
 // Gives every op its scratch and every value its lifetime. graph -> step.

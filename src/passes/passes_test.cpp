@@ -1,4 +1,5 @@
-// Each pass on programs small enough to reason about; golden texts of whole compiles stand in tests/golden.
+// Each pass on programs small enough to reason about; golden texts of whole compiles stand in
+// tests/golden.
 #include "passes/passes.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +22,8 @@ using ::testing::Not;
 Forward tied_pair(Module& module, std::string_view program, bool) {
   auto shared = [&](const char* name, Type type, Category category, Scope scope) {
     const ValueId found = module.find_shared(name);
-    return found.valid() ? found : add_shared(module, name, type, category, scope, {.role = Role::matrix});
+    return found.valid() ? found
+                         : add_shared(module, name, type, category, scope, {.role = Role::matrix});
   };
   const ValueId x = shared("x", {Dtype::f32, {4, 6}}, Category::inputs, Scope::step);
   const ValueId targets = shared("targets", {Dtype::i32, {4}}, Category::inputs, Scope::step);
@@ -39,7 +41,8 @@ std::vector<std::string> kinds(const Program& program) {
 }
 
 const Op& find(const Program& program, std::string_view name) {
-  const auto at = std::find_if(program.ops.begin(), program.ops.end(), [&](const Op& op) { return op.name == name; });
+  const auto at = std::find_if(program.ops.begin(), program.ops.end(),
+                               [&](const Op& op) { return op.name == name; });
   if (at == program.ops.end()) throw internal_error("no op '{}'", name);
   return *at;
 }
@@ -66,7 +69,8 @@ TEST(Autodiff, DoesNotDifferentiateTowardsInputs) {
   Module module{.name = "tied"};
   autodiff(module, "micro_first", tied_pair(module, "micro_first", true));
   int products_towards_activations = 0;
-  for (const Op& op : module.program("micro_first").ops) products_towards_activations += op.def->kind == "linear_grad_input" ? 1 : 0;
+  for (const Op& op : module.program("micro_first").ops)
+    products_towards_activations += op.def->kind == "linear_grad_input" ? 1 : 0;
   EXPECT_EQ(products_towards_activations, 1) << "only the second product's input needs a gradient";
 }
 
@@ -78,7 +82,8 @@ TEST(Accumulate, TheRepeatedBodyDiffersOnlyInTheAccumulatingWrites) {
   const ValueId grad = module.find_shared("grad.w");
   EXPECT_EQ(find(next, "second.grad_weight").inputs.back(), grad);
   EXPECT_FALSE(find(first, "second.grad_weight").inputs.back().valid());
-  EXPECT_EQ(module.step, (std::vector<Repeat>{{1, {"micro_first"}}, {2, {"micro_next"}}, {1, {"update"}}}));
+  EXPECT_EQ(module.step,
+            (std::vector<Repeat>{{1, {"micro_first"}}, {2, {"micro_next"}}, {1, {"update"}}}));
 }
 
 TEST(Optimizer, RefusesAModelWithNothingToTrain) {
@@ -101,7 +106,8 @@ TEST(EliminateDead, KeepsWritesToSharedValuesAndDropsTheRest) {
   ops::gelu(b, "unused", forward.logits, true);
   const size_t before = module.values.size();
   eliminate_dead(module);
-  EXPECT_EQ(kinds(module.program("eval")), (std::vector<std::string>{"linear", "gelu", "linear", "cross_entropy"}));
+  EXPECT_EQ(kinds(module.program("eval")),
+            (std::vector<std::string>{"linear", "gelu", "linear", "cross_entropy"}));
   EXPECT_EQ(module.values.size(), before - 1);
 }
 

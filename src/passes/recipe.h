@@ -1,4 +1,5 @@
-// The choice of techniques and their settings that passes read: what the user asked for, or what the search chose.
+// The choice of techniques and their settings that passes read: what the user asked for, or what
+// the search chose.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,8 @@ Plan make_plan(std::string name, const ForwardBuilder& forward, const Recipe& re
   Plan plan;
   plan.module = compile(std::move(name), forward, recipe);
   place(plan.module);
-  verify(plan.module, recipe.backend);  // cheap beside the rest, and what it would find must never run
+  verify(plan.module,
+         recipe.backend);  // cheap beside the rest, and what it would find must never run
   plan.account = account_of(plan.module, recipe.backend);
   return plan;
 }

@@ -1,4 +1,5 @@
-// A plan: the placed module and the account of its bytes. The object that `snug plan` reports is the one that runs.
+// A plan: the placed module and the account of its bytes. The object that `snug plan` reports is
+// the one that runs.
 //
 //   Plan plan = make_plan("gpt2", model.forward(options), recipe);
 //   plan.module.arena_bytes[0];   plan.account.device().breakdown;

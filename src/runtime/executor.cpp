@@ -18,7 +18,8 @@ KernelFn kernel_for(const Module& module, const Op& op) {
 
 }  // namespace
 
-Executor::Executor(const Module& module, Device& device, ExecutorOptions options) : module_(module), options_(options) {
+Executor::Executor(const Module& module, Device& device, ExecutorOptions options)
+    : module_(module), options_(options) {
   if (module.level != Level::placed) throw internal_error("module '{}' is not placed", module.name);
   for (const Program& program : module.programs) {
     for (const Op& op : program.ops) kernel_for(module, op);  // refuse before the large allocation
@@ -26,7 +27,8 @@ Executor::Executor(const Module& module, Device& device, ExecutorOptions options
   arena_ = device.allocate(planned_bytes());
   int64_t floor = 0;
   for (const Value& value : module.values) {
-    if (value.shared() && value.owns_bytes()) floor = std::max(floor, *value.offset + value.storage_bytes());
+    if (value.shared() && value.owns_bytes())
+      floor = std::max(floor, *value.offset + value.storage_bytes());
   }
   transient_ = {arena_->data() + floor, static_cast<size_t>(planned_bytes() - floor)};
   for (size_t p = 0; p < module.programs.size(); ++p) programs_.push_back(resolve(p));
@@ -44,12 +46,14 @@ Executor::Compiled Executor::resolve(size_t index) const {
   }
   auto add_tensors = [&](const std::vector<ValueId>& ids) {
     const size_t first = out.tensors.size();
-    for (ValueId id : ids) out.tensors.push_back(id.valid() ? Tensor{address(id), &module_[id].type} : Tensor{});
+    for (ValueId id : ids)
+      out.tensors.push_back(id.valid() ? Tensor{address(id), &module_[id].type} : Tensor{});
     return first;
   };
   auto add_ranges = [&](const std::vector<ValueId>& ids) {
     const size_t first = out.ranges.size();
-    for (ValueId id : ids) out.ranges.push_back({address(id), static_cast<size_t>(module_[id].storage_bytes())});
+    for (ValueId id : ids)
+      out.ranges.push_back({address(id), static_cast<size_t>(module_[id].storage_bytes())});
     return first;
   };
   for (size_t at = 0; at < program.ops.size(); ++at) {
@@ -62,7 +66,8 @@ Executor::Compiled Executor::resolve(size_t index) const {
     call.outputs = op.outputs.size();
     if (op.workspace.valid()) call.workspace = bytes(op.workspace);
     call.attrs = &op.attrs;
-    call.predicate = op.predicate.valid() ? reinterpret_cast<const int32_t*>(address(op.predicate)) : nullptr;
+    call.predicate =
+        op.predicate.valid() ? reinterpret_cast<const int32_t*>(address(op.predicate)) : nullptr;
     call.first_born = add_ranges(born[at]);
     call.born = born[at].size();
     call.first_dead = add_ranges(dead[at]);
@@ -84,7 +89,8 @@ void Executor::run(std::string_view name) {
     }
     if (call.predicate == nullptr || *call.predicate != 0) {
       const std::span<const Tensor> tensors(program.tensors);
-      call.kernel({tensors.subspan(call.first_input, call.inputs), tensors.subspan(call.first_output, call.outputs), call.workspace, *call.attrs});
+      call.kernel({tensors.subspan(call.first_input, call.inputs),
+                   tensors.subspan(call.first_output, call.outputs), call.workspace, *call.attrs});
     }
     if (observe) observe(static_cast<size_t>(index), at);
     for (const auto& range : std::span(program.ranges).subspan(call.first_dead, call.dead)) {
@@ -114,16 +120,22 @@ ValueId Executor::shared(std::string_view name) const {
 
 std::byte* Executor::address(ValueId id) const {
   int64_t offset = 0;
-  for (; module_[id].base.valid(); id = module_[id].base) offset += module_[id].view_offset * size_of(module_[id].type.dtype);
+  for (; module_[id].base.valid(); id = module_[id].base)
+    offset += module_[id].view_offset * size_of(module_[id].type.dtype);
   if (module_[id].space != Space::device) {
-    throw usage_error("value '{}' lives in {} memory, which this executor does not have", module_[id].name, name_of(module_[id].space));
+    throw usage_error("value '{}' lives in {} memory, which this executor does not have",
+                      module_[id].name, name_of(module_[id].space));
   }
   return arena_->data() + *module_[id].offset + offset;
 }
 
-std::span<std::byte> Executor::bytes(ValueId id) const { return {address(id), static_cast<size_t>(module_[id].type.bytes())}; }
+std::span<std::byte> Executor::bytes(ValueId id) const {
+  return {address(id), static_cast<size_t>(module_[id].type.bytes())};
+}
 
-int64_t Executor::planned_bytes() const { return module_.arena_bytes[static_cast<size_t>(Space::device)]; }
+int64_t Executor::planned_bytes() const {
+  return module_.arena_bytes[static_cast<size_t>(Space::device)];
+}
 int64_t Executor::allocated_bytes() const { return arena_->bytes(); }
 int64_t Executor::measured_bytes() const { return arena_->high_water_mark(); }
 

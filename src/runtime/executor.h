@@ -1,4 +1,5 @@
-// Runs placed programs. All pointers are resolved once; from then on a run walks a list of kernels and allocates nothing.
+// Runs placed programs. All pointers are resolved once; from then on a run walks a list of kernels
+// and allocates nothing.
 //
 //   auto device = cpu_device();
 //   Executor executor(module, *device);
@@ -25,13 +26,15 @@ struct ExecutorOptions {
 
 class Executor {
  public:
-  // Allocates the arena of the device space: exactly the plan's number. Refuses, before that, an op without a kernel.
+  // Allocates the arena of the device space: exactly the plan's number. Refuses, before that, an op
+  // without a kernel.
   Executor(const Module& module, Device& device, ExecutorOptions options = {});
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
   void run(std::string_view program);
-  // One step: every program in the order of Module::step. `before` is called before each, to feed it.
+  // One step: every program in the order of Module::step. `before` is called before each, to feed
+  // it.
   void run_step(const std::function<void(std::string_view program)>& before);
 
   const Module& module() const { return module_; }
@@ -39,10 +42,13 @@ class Executor {
   std::span<std::byte> bytes(ValueId id) const;
   template <typename T>
   std::span<T> values(ValueId id) const {
-    return {reinterpret_cast<T*>(bytes(id).data()), static_cast<size_t>(module_[id].type.shape.elements())};
+    return {reinterpret_cast<T*>(bytes(id).data()),
+            static_cast<size_t>(module_[id].type.shape.elements())};
   }
   template <typename T>
-  T& scalar(ValueId id) const { return values<T>(id)[0]; }
+  T& scalar(ValueId id) const {
+    return values<T>(id)[0];
+  }
 
   int64_t planned_bytes() const;    // what the plan says
   int64_t allocated_bytes() const;  // what was asked of the device
@@ -58,7 +64,8 @@ class Executor {
     std::span<std::byte> workspace;
     const Attrs* attrs;
     const int32_t* predicate;
-    size_t first_born, born, first_dead, dead;  // ranges in ranges_: bytes whose lifetimes begin or end here
+    size_t first_born, born, first_dead,
+        dead;  // ranges in ranges_: bytes whose lifetimes begin or end here
   };
   struct Compiled {
     std::vector<Call> calls;

@@ -33,9 +33,12 @@ void initialise(Executor& executor, uint64_t seed) {
       std::memset(executor.bytes(id).data(), 0, static_cast<size_t>(value.storage_bytes()));
       continue;
     }
-    if (value.type.dtype != Dtype::f32) throw internal_error("value '{}' is {}: only f32 can be initialised", value.name, name_of(value.type.dtype));
+    if (value.type.dtype != Dtype::f32)
+      throw internal_error("value '{}' is {}: only f32 can be initialised", value.name,
+                           name_of(value.type.dtype));
     if (init.kind == Init::Kind::normal) {
-      fill_normal(executor.values<float>(id), init.value, random_key(seed, 0, hash_name(value.name)));
+      fill_normal(executor.values<float>(id), init.value,
+                  random_key(seed, 0, hash_name(value.name)));
     } else {
       std::ranges::fill(executor.values<float>(id), static_cast<float>(init.value));
     }

@@ -1,4 +1,5 @@
-// Gives every persistent value its first content, from its initialiser, the seed and its name alone.
+// Gives every persistent value its first content, from its initialiser, the seed and its name
+// alone.
 #pragma once
 
 #include <cstdint>

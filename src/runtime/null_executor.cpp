@@ -23,8 +23,8 @@ class Shadow {
     high_water[space] = std::max(high_water[space], end);
   }
 
-  // Every byte of `id` must have been written last by `id` itself or, when it is a view or a shared value, by a value of
-  // the same storage.
+  // Every byte of `id` must have been written last by `id` itself or, when it is a view or a shared
+  // value, by a value of the same storage.
   void read(const Program& program, const Op& op, ValueId id, bool made_here) const {
     const auto [space, first, end] = range_of(id);
     const auto& ranges = spaces_[space];
@@ -33,12 +33,15 @@ class Shadow {
     if (next != ranges.begin()) --next;
     while (at < end) {
       if (next == ranges.end() || next->first > at || next->second.end <= at) {
-        throw internal_error("program '{}', {} '{}' reads byte {} of '{}', which nobody wrote", program.name, op.def->kind, op.name, at - first, module_[id].name);
+        throw internal_error("program '{}', {} '{}' reads byte {} of '{}', which nobody wrote",
+                             program.name, op.def->kind, op.name, at - first, module_[id].name);
       }
       const ValueId writer = next->second.writer;
       const bool same = made_here ? writer == id : module_.root(writer) == module_.root(id);
       if (!same) {
-        throw internal_error("program '{}', {} '{}' reads '{}', whose byte {} was overwritten by '{}'", program.name, op.def->kind, op.name, module_[id].name, at - first, module_[writer].name);
+        throw internal_error(
+            "program '{}', {} '{}' reads '{}', whose byte {} was overwritten by '{}'", program.name,
+            op.def->kind, op.name, module_[id].name, at - first, module_[writer].name);
       }
       at = next->second.end;
       ++next;
@@ -60,8 +63,10 @@ class Shadow {
 
   Range range_of(ValueId id) const {
     int64_t offset = 0;
-    const int64_t bytes = module_[id].owns_bytes() ? module_[id].storage_bytes() : module_[id].type.bytes();
-    for (; module_[id].base.valid(); id = module_[id].base) offset += module_[id].view_offset * size_of(module_[id].type.dtype);
+    const int64_t bytes =
+        module_[id].owns_bytes() ? module_[id].storage_bytes() : module_[id].type.bytes();
+    for (; module_[id].base.valid(); id = module_[id].base)
+      offset += module_[id].view_offset * size_of(module_[id].type.dtype);
     offset += *module_[id].offset;
     return {static_cast<size_t>(module_[id].space), offset, offset + bytes};
   }
@@ -102,12 +107,15 @@ NullRun run_null(const Module& module) {
   if (module.level != Level::placed) throw internal_error("module '{}' is not placed", module.name);
   Shadow shadow(module);
   for (size_t i = 0; i < module.values.size(); ++i) {
-    if (module.values[i].shared() && module.values[i].owns_bytes()) shadow.write({static_cast<int32_t>(i)});
+    if (module.values[i].shared() && module.values[i].owns_bytes())
+      shadow.write({static_cast<int32_t>(i)});
   }
   NullRun run;
   for (const Repeat& region : module.step) {
-    for (int64_t i = 0; i < std::min<int64_t>(region.times, 2); ++i) {  // a third time sees what the second saw
-      for (const std::string& name : region.programs) run_program(module, module.program(name), shadow, run);
+    for (int64_t i = 0; i < std::min<int64_t>(region.times, 2);
+         ++i) {  // a third time sees what the second saw
+      for (const std::string& name : region.programs)
+        run_program(module, module.program(name), shadow, run);
     }
   }
   // Evaluation and the like run between steps, over the same bytes.

@@ -13,7 +13,8 @@ std::shared_ptr<const TokenStream> open_stream(const std::string& source, const 
 }
 
 void fill_tokens(const Dataset& data, const Executor& executor, int64_t first_sample) {
-  data.fill(first_sample, executor.values<int32_t>(executor.shared("tokens")), executor.values<int32_t>(executor.shared("targets")));
+  data.fill(first_sample, executor.values<int32_t>(executor.shared("tokens")),
+            executor.values<int32_t>(executor.shared("targets")));
 }
 
 }  // namespace
@@ -23,15 +24,19 @@ Samples Samples::for_training(const Resolved& run) {
   const Options& o = run.options;
   if (run.model.config().family == "mlp") {
     if (o.data != "synthetic") {
-      throw usage_error("model '{}' takes features, not tokens: it trains on --data synthetic only", o.model);
+      throw usage_error("model '{}' takes features, not tokens: it trains on --data synthetic only",
+                        o.model);
     }
-    out.features_ = std::make_shared<SyntheticFeatures>(run.model.config().C, static_cast<uint64_t>(o.seed));
+    out.features_ =
+        std::make_shared<SyntheticFeatures>(run.model.config().C, static_cast<uint64_t>(o.seed));
     return out;
   }
-  const WindowOptions windows{.T = run.build.seq, .shuffle = !o.no_shuffle, .seed = static_cast<uint64_t>(o.seed)};
+  const WindowOptions windows{
+      .T = run.build.seq, .shuffle = !o.no_shuffle, .seed = static_cast<uint64_t>(o.seed)};
   Dataset all(open_stream(o.data, run), windows);
   if (!o.eval_data.empty()) {
-    out.held_out_ = std::make_shared<Dataset>(open_stream(o.eval_data, run), WindowOptions{.T = run.build.seq, .shuffle = false});
+    out.held_out_ = std::make_shared<Dataset>(open_stream(o.eval_data, run),
+                                              WindowOptions{.T = run.build.seq, .shuffle = false});
     out.train_ = std::make_shared<Dataset>(std::move(all));
   } else if (o.holdout > 0) {
     Dataset::Split split = all.hold_out(o.holdout);
@@ -45,15 +50,19 @@ Samples Samples::for_training(const Resolved& run) {
 
 std::string Samples::text() const {
   if (features_) return "synthetic features";
-  return held_out_ ? fmt::format("{}; held out: {} windows", train_->text(), held_out_->windows()) : train_->text();
+  return held_out_ ? fmt::format("{}; held out: {} windows", train_->text(), held_out_->windows())
+                   : train_->text();
 }
 
 void Samples::fill(const Executor& executor, int64_t first_sample) const {
   if (train_) return fill_tokens(*train_, executor, first_sample);
-  features_->fill(first_sample, executor.values<float>(executor.shared("features")), executor.values<int32_t>(executor.shared("targets")));
+  features_->fill(first_sample, executor.values<float>(executor.shared("features")),
+                  executor.values<int32_t>(executor.shared("targets")));
 }
 
-void Samples::fill_held_out(const Executor& executor, int64_t first_sample) const { fill_tokens(*held_out_, executor, first_sample); }
+void Samples::fill_held_out(const Executor& executor, int64_t first_sample) const {
+  fill_tokens(*held_out_, executor, first_sample);
+}
 
 Feeder::Feeder(const Executor& executor, const Resolved& run, const Samples& samples)
     : executor_(executor),
@@ -78,7 +87,9 @@ void Feeder::before(std::string_view program, int64_t step) {
   set(seed_id_, seed_);
   set(step_id_, step);
   set(sample_id_, next_sample_);
-  set(loss_grad_id_, 1.0F / static_cast<float>(targets_per_step()));  // the step's whole count, known before its first backward
+  set(loss_grad_id_,
+      1.0F / static_cast<float>(
+                 targets_per_step()));  // the step's whole count, known before its first backward
   next_sample_ += batch_;
 }
 

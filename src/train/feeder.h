@@ -1,4 +1,5 @@
-// Feeds a run: the next micro-batch and the scalars that go with it, written straight into the arena.
+// Feeds a run: the next micro-batch and the scalars that go with it, written straight into the
+// arena.
 //
 //   Feeder feeder(executor, run);
 //   executor.run_step([&](std::string_view program) { feeder.before(program, step); });
@@ -14,8 +15,8 @@
 
 namespace snug {
 
-// Where samples come from: windows of tokens, or features for a model without tokens. Opened, and so refused, before
-// anything is planned or allocated.
+// Where samples come from: windows of tokens, or features for a model without tokens. Opened, and
+// so refused, before anything is planned or allocated.
 class Samples {
  public:
   static Samples for_training(const Resolved& run);

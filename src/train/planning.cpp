@@ -10,7 +10,9 @@
 namespace snug {
 namespace {
 
-int64_t arena_of(const Plan& plan) { return plan.module.arena_bytes[static_cast<size_t>(Space::device)]; }
+int64_t arena_of(const Plan& plan) {
+  return plan.module.arena_bytes[static_cast<size_t>(Space::device)];
+}
 
 int64_t arena_with(const Resolved& run, const std::function<void(BuildOptions&)>& change) {
   Resolved changed = run;
@@ -37,12 +39,16 @@ std::vector<Advice> advice_for(const Resolved& run) {
     advice.push_back({std::move(flag), arena_with(run, change), {}});
   };
   if (run.build.attention == ops::AttentionKind::standard) {
-    try_change("--attention flash", [](BuildOptions& b) { b.attention = ops::AttentionKind::flash; });
+    try_change("--attention flash",
+               [](BuildOptions& b) { b.attention = ops::AttentionKind::flash; });
   }
-  if (!run.build.chunked_loss) try_change("--loss chunked", [](BuildOptions& b) { b.chunked_loss = true; });
-  if (const int64_t batch = largest_that_fits(run, run.build.batch, &BuildOptions::batch); batch > 0) {
+  if (!run.build.chunked_loss)
+    try_change("--loss chunked", [](BuildOptions& b) { b.chunked_loss = true; });
+  if (const int64_t batch = largest_that_fits(run, run.build.batch, &BuildOptions::batch);
+      batch > 0) {
     try_change(fmt::format("--batch {}", batch), [&](BuildOptions& b) { b.batch = batch; });
-  } else if (const int64_t seq = largest_that_fits(run, run.build.seq, &BuildOptions::seq); seq > 0) {
+  } else if (const int64_t seq = largest_that_fits(run, run.build.seq, &BuildOptions::seq);
+             seq > 0) {
     try_change(fmt::format("--seq {}", seq), [&](BuildOptions& b) { b.seq = seq; });
   }
   return advice;
@@ -51,14 +57,21 @@ std::vector<Advice> advice_for(const Resolved& run) {
 nlohmann::ordered_json recipe_json(const Options& options) {
   nlohmann::ordered_json recipe;
   recipe["model"] = options.model;
-  each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse use) {
-    if (use == OptionUse::plan_and_train && key != "json") recipe[std::string(key)] = value;
-  });
+  each_option(options,
+              [&](std::string_view key, const auto& value, std::string_view, OptionUse use) {
+                if (use == OptionUse::plan_and_train && key != "json")
+                  recipe[std::string(key)] = value;
+              });
   return recipe;
 }
 
 PlanFacts facts_of(const Plan& plan, const Resolved& run) {
-  PlanFacts facts{.model = run.model.config().name, .batch = run.build.batch, .seq = run.build.seq, .accum = run.recipe.accum, .recipe = recipe_json(run.options), .budget_bytes = run.budget};
+  PlanFacts facts{.model = run.model.config().name,
+                  .batch = run.build.batch,
+                  .seq = run.build.seq,
+                  .accum = run.recipe.accum,
+                  .recipe = recipe_json(run.options),
+                  .budget_bytes = run.budget};
   if (!fits(plan.account, facts)) facts.advice = advice_for(run);
   return facts;
 }
@@ -81,11 +94,19 @@ void require_fit(const Plan& plan, const Resolved& run) {
   const Peak& peak = plan.account.device().peak;
   std::string changes;
   for (const Advice& a : advice_for(run)) {
-    if (a.peak_bytes <= *run.budget) changes += fmt::format("{}{} ({})", changes.empty() ? "" : ", or ", a.change, format_bytes(a.peak_bytes));
+    if (a.peak_bytes <= *run.budget)
+      changes += fmt::format("{}{} ({})", changes.empty() ? "" : ", or ", a.change,
+                             format_bytes(a.peak_bytes));
   }
-  throw does_not_fit("{} at --batch {} --seq {} needs {} ({} bytes) and the budget is {} ({} bytes); the peak is in program '{}' at '{}'", run.model.config().name, run.build.batch,
-                     run.build.seq, format_bytes(arena), format_exact(arena), format_bytes(*run.budget), format_exact(*run.budget), peak.program, peak.op)
-      .hint(changes.empty() ? "no smaller batch or sequence fits either: the model's own state is too large" : "it would fit with " + changes);
+  throw does_not_fit(
+      "{} at --batch {} --seq {} needs {} ({} bytes) and the budget is {} ({} bytes); the peak is "
+      "in program '{}' at '{}'",
+      run.model.config().name, run.build.batch, run.build.seq, format_bytes(arena),
+      format_exact(arena), format_bytes(*run.budget), format_exact(*run.budget), peak.program,
+      peak.op)
+      .hint(changes.empty()
+                ? "no smaller batch or sequence fits either: the model's own state is too large"
+                : "it would fit with " + changes);
 }
 
 PlanReport plan(const Options& options, bool with_program) {
@@ -101,7 +122,8 @@ std::vector<ModelLine> models() {
   for (const CatalogueEntry& entry : catalogue()) {
     const Model model = Model::load(entry.name);
     const ModelConfig& c = model.config();
-    lines.push_back({entry.name, c.family, entry.notes, model.parameters(), c.L, c.C, c.H, c.K, c.V});
+    lines.push_back(
+        {entry.name, c.family, entry.notes, model.parameters(), c.L, c.C, c.H, c.K, c.V});
   }
   return lines;
 }

@@ -21,11 +21,13 @@ void require_between(double low, double high, double value, std::string_view opt
 }
 
 // One of the words, or a usage error that lists them.
-void require_word(const std::string& word, std::string_view option, std::vector<std::string> words) {
+void require_word(const std::string& word, std::string_view option,
+                  std::vector<std::string> words) {
   for (const std::string& known : words) {
     if (word == known) return;
   }
-  throw usage_error("--{} '{}' is not one of {}{}", option, word, join(words, ", "), did_you_mean(word, words));
+  throw usage_error("--{} '{}' is not one of {}{}", option, word, join(words, ", "),
+                    did_you_mean(word, words));
 }
 
 void resolve_loss(const std::string& text, BuildOptions& build) {
@@ -34,7 +36,8 @@ void resolve_loss(const std::string& text, BuildOptions& build) {
   build.chunked_loss = parts[0] == "chunked";
   if (parts.size() == 1) return;
   int64_t chunk = 0;
-  const auto [end, failure] = std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), chunk);
+  const auto [end, failure] =
+      std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), chunk);
   const bool whole_text = failure == std::errc{} && end == parts[1].data() + parts[1].size();
   if (!build.chunked_loss || parts.size() > 2 || !whole_text || chunk < 1) {
     throw usage_error("--loss '{}' is not of the form whole, chunked or chunked:TOKENS", text);
@@ -55,7 +58,8 @@ BuildOptions build_options(Options& o, const Model& model) {
   build.batch = o.batch;
   build.seq = o.seq;
   if (o.attention == "auto") o.attention = "flash";
-  build.attention = o.attention == "flash" ? ops::AttentionKind::flash : ops::AttentionKind::standard;
+  build.attention =
+      o.attention == "flash" ? ops::AttentionKind::flash : ops::AttentionKind::standard;
   resolve_loss(o.loss, build);
   if (o.dropout >= 0) {
     require_between(0, 0.99, o.dropout, "dropout");
@@ -71,7 +75,12 @@ Recipe recipe_of(const Options& o) {
   require_between(0, 1, o.eps, "eps");
   require_between(0, 1e3, o.weight_decay, "weight-decay");
   require_between(0, 1e9, o.clip, "clip");
-  return {.accum = o.accum, .beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps, .weight_decay = o.weight_decay, .clip = o.clip};
+  return {.accum = o.accum,
+          .beta1 = o.beta1,
+          .beta2 = o.beta2,
+          .eps = o.eps,
+          .weight_decay = o.weight_decay,
+          .clip = o.clip};
 }
 
 LrSchedule schedule_of(const Options& o) {
@@ -81,7 +90,11 @@ LrSchedule schedule_of(const Options& o) {
   require_between(0, 1, o.min_lr, "min-lr");
   const auto names = lr_schedule_names();
   require_word(o.lr_schedule, "lr-schedule", {names.begin(), names.end()});
-  const LrSchedule schedule{.kind = *parse_lr_schedule(o.lr_schedule), .peak = o.lr, .min_ratio = o.min_lr, .warmup_steps = o.warmup, .total_steps = o.steps};
+  const LrSchedule schedule{.kind = *parse_lr_schedule(o.lr_schedule),
+                            .peak = o.lr,
+                            .min_ratio = o.min_lr,
+                            .warmup_steps = o.warmup,
+                            .total_steps = o.steps};
   check(schedule);
   return schedule;
 }
@@ -113,14 +126,17 @@ Resolved resolve(Options o) {
   const BuildOptions build = build_options(o, model);
   if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
   if (o.init == "load" && !model.has_weights()) {
-    throw usage_error("--init load, but '{}' holds no weights", o.model).hint("give a directory with model.safetensors, or --init scratch");
+    throw usage_error("--init load, but '{}' holds no weights", o.model)
+        .hint("give a directory with model.safetensors, or --init scratch");
   }
   const Recipe recipe = recipe_of(o);
   const LrSchedule schedule = schedule_of(o);
   return {std::move(o), std::move(model), build, recipe, budget, schedule};
 }
 
-Plan make_plan(const Resolved& run) { return make_plan(run.model.config().name, run.model.forward(run.build), run.recipe); }
+Plan make_plan(const Resolved& run) {
+  return make_plan(run.model.config().name, run.model.forward(run.build), run.recipe);
+}
 
 std::string to_toml(const Options& options) {
   std::string out = fmt::format("model = {}\n", toml_value(options.model));

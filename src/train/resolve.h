@@ -1,4 +1,5 @@
-// From what the user wrote to what passes and models read: every option checked, every default made explicit.
+// From what the user wrote to what passes and models read: every option checked, every default made
+// explicit.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
-// The training loop: check everything, plan, refuse what does not fit, allocate once, then step, evaluate and save.
+// The training loop: check everything, plan, refuse what does not fit, allocate once, then step,
+// evaluate and save.
 #include <omp.h>
 
 #include <chrono>
@@ -23,7 +24,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 void say(const TrainObserver& observer, const std::string& line) {
   if (observer.said) observer.said(line);
@@ -41,17 +44,26 @@ void require_writable(const std::filesystem::path& directory) {
       return;
     }
   }
-  throw usage_error("--out {} is not a directory that can be written{}", directory.string(), failure ? ": " + failure.message() : "");
+  throw usage_error("--out {} is not a directory that can be written{}", directory.string(),
+                    failure ? ": " + failure.message() : "");
 }
 
 class Training {
  public:
-  Training(const Resolved& run, const TrainObserver& observer, const Samples& samples, const Module& module)
-      : run_(run), observer_(observer), samples_(samples), device_(cpu_device()), executor_(module, *device_), feeder_(executor_, run, samples) {
+  Training(const Resolved& run, const TrainObserver& observer, const Samples& samples,
+           const Module& module)
+      : run_(run),
+        observer_(observer),
+        samples_(samples),
+        device_(cpu_device()),
+        executor_(module, *device_),
+        feeder_(executor_, run, samples) {
     initialise(executor_, static_cast<uint64_t>(run.options.seed));
     if (run.options.init == "load") {
-      load_model(module, [&](ValueId id) { return executor_.bytes(id); }, CheckpointReader(run.model.source_dir()),
-                 [&](std::string_view tensor) { return run_.model.spellings(tensor); });
+      load_model(
+          module, [&](ValueId id) { return executor_.bytes(id); },
+          CheckpointReader(run.model.source_dir()),
+          [&](std::string_view tensor) { return run_.model.spellings(tensor); });
       say(observer, fmt::format("weights from {}", run.model.source_dir().string()));
     }
   }
@@ -67,12 +79,15 @@ class Training {
       if (observer_.stepped) observer_.stepped(r);
       if (!std::isfinite(r.loss)) {
         save();  // the update was skipped: these are the parameters from before the step
-        throw device_error("the loss is {} at step {}; the parameters are as they were before it{}", r.loss, r.step, report_.out.empty() ? "" : " and saved in " + report_.out)
+        throw device_error("the loss is {} at step {}; the parameters are as they were before it{}",
+                           r.loss, r.step,
+                           report_.out.empty() ? "" : " and saved in " + report_.out)
             .hint("try a smaller --lr or a longer --warmup");
       }
       report_.stopped_early = observer_.stop != nullptr && *observer_.stop;
       const bool last = step + 1 == steps || report_.stopped_early;
-      if (last || (run_.options.eval_every > 0 && (step + 1) % run_.options.eval_every == 0)) evaluate(step + 1);
+      if (last || (run_.options.eval_every > 0 && (step + 1) % run_.options.eval_every == 0))
+        evaluate(step + 1);
     }
     save();
     return report_;
@@ -120,7 +135,9 @@ class Training {
     if (run_.options.out.empty()) return;
     const std::filesystem::path directory = run_.options.out;
     save_model(executor_.module(), [&](ValueId id) { return executor_.bytes(id); },
-               {.directory = directory, .config_json = run_.model.config_json(), .tokenizer_from = run_.model.source_dir()});
+               {.directory = directory,
+                .config_json = run_.model.config_json(),
+                .tokenizer_from = run_.model.source_dir()});
     write_file_atomically(directory / "run.toml", to_toml(run_.options));
     report_.out = directory.string();
   }
@@ -139,7 +156,8 @@ class Training {
 TrainReport train(const Options& options, const TrainObserver& observer) {
   const Resolved run = resolve(options);
   if (run.options.threads > 0) omp_set_num_threads(static_cast<int>(run.options.threads));
-  if (const std::string note = run.model.sequence_note(run.build.seq); !note.empty()) say(observer, note);
+  if (const std::string note = run.model.sequence_note(run.build.seq); !note.empty())
+    say(observer, note);
   const Samples samples = Samples::for_training(run);
   if (!run.options.out.empty()) require_writable(run.options.out);
 
@@ -150,7 +168,8 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
 
   if (run.options.device == "null") {
     const NullRun followed = run_null(plan.module);
-    say(observer, fmt::format("null device: followed {} ops over {} bytes; nothing was computed", format_exact(followed.ops), format_exact(followed.high_water[0])));
+    say(observer, fmt::format("null device: followed {} ops over {} bytes; nothing was computed",
+                              format_exact(followed.ops), format_exact(followed.high_water[0])));
     return {};
   }
   return Training(run, observer, samples, plan.module).loop();

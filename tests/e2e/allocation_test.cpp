@@ -1,4 +1,5 @@
-// Nothing is allocated on the executor's path from step 1 on: every operator new of the process is counted.
+// Nothing is allocated on the executor's path from step 1 on: every operator new of the process is
+// counted.
 #include <gtest/gtest.h>
 
 #include <atomic>

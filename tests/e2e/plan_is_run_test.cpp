@@ -1,5 +1,6 @@
-// Plan = run: planned arena, allocated arena and the measured high-water mark are the same number; overwriting every dead
-// value with NaN changes nothing; the process grows by the arena and by nothing else.
+// Plan = run: planned arena, allocated arena and the measured high-water mark are the same number;
+// overwriting every dead value with NaN changes nothing; the process grows by the arena and by
+// nothing else.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,14 +25,27 @@ std::vector<Configuration> configurations() {
   constexpr auto standard = ops::AttentionKind::standard;
   constexpr auto flash = ops::AttentionKind::flash;
   return {
-      {"gpt2_standard_whole", dir + "gpt2", {.batch = 3, .seq = 16, .attention = standard, .chunked_loss = false}},
-      {"gpt2_flash_dropout", dir + "gpt2", {.batch = 2, .seq = 29, .attention = flash, .loss_chunk = 16, .dropout = 0.1}},
-      {"gpt2_standard_dropout", dir + "gpt2", {.batch = 2, .seq = 29, .attention = standard, .loss_chunk = 16, .dropout = 0.1}},
+      {"gpt2_standard_whole",
+       dir + "gpt2",
+       {.batch = 3, .seq = 16, .attention = standard, .chunked_loss = false}},
+      {"gpt2_flash_dropout",
+       dir + "gpt2",
+       {.batch = 2, .seq = 29, .attention = flash, .loss_chunk = 16, .dropout = 0.1}},
+      {"gpt2_standard_dropout",
+       dir + "gpt2",
+       {.batch = 2, .seq = 29, .attention = standard, .loss_chunk = 16, .dropout = 0.1}},
       {"llama_standard", dir + "llama", {.batch = 1, .seq = 31, .attention = standard}},
       {"llama_flash", dir + "llama", {.batch = 4, .seq = 17, .attention = flash}},
-      {"llama_accumulating", dir + "llama", {.batch = 2, .seq = 24, .attention = flash}, {.accum = 3}},
-      {"qwen2_flash_whole", dir + "qwen2", {.batch = 3, .seq = 20, .attention = flash, .chunked_loss = false}},
-      {"qwen2_standard", dir + "qwen2", {.batch = 5, .seq = 9, .attention = standard, .loss_chunk = 7}},
+      {"llama_accumulating",
+       dir + "llama",
+       {.batch = 2, .seq = 24, .attention = flash},
+       {.accum = 3}},
+      {"qwen2_flash_whole",
+       dir + "qwen2",
+       {.batch = 3, .seq = 20, .attention = flash, .chunked_loss = false}},
+      {"qwen2_standard",
+       dir + "qwen2",
+       {.batch = 5, .seq = 9, .attention = standard, .loss_chunk = 7}},
       {"mistral_flash", dir + "mistral", {.batch = 2, .seq = 33, .attention = flash}, {.clip = 0}},
       {"bert_standard", dir + "bert", {.batch = 2, .seq = 19, .attention = standard}},
       {"mlp", "mlp:48x3", {.batch = 6, .seq = 1}},
@@ -41,10 +55,12 @@ std::vector<Configuration> configurations() {
 
 void PrintTo(const Configuration& c, std::ostream* out) { *out << c.name; }
 
-// Which value ends where the arena ends: the one whose kernel left bytes unwritten when the mark is too low.
+// Which value ends where the arena ends: the one whose kernel left bytes unwritten when the mark is
+// too low.
 std::string top_value(const Module& module) {
   for (const Value& value : module.values) {
-    if (value.offset && *value.offset + value.storage_bytes() == module.arena_bytes[0]) return value.name + " " + value.type.text();
+    if (value.offset && *value.offset + value.storage_bytes() == module.arena_bytes[0])
+      return value.name + " " + value.type.text();
   }
   return "none";
 }
@@ -57,7 +73,8 @@ TEST_P(PlanIsRun, PlannedAllocatedAndMeasuredBytesAreOneNumber) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isfinite(run.step()));
   const int64_t planned = run.executor().planned_bytes();
   EXPECT_EQ(run.executor().allocated_bytes(), planned);
-  EXPECT_EQ(run.executor().measured_bytes(), planned) << "the highest value is " << top_value(run.module());
+  EXPECT_EQ(run.executor().measured_bytes(), planned)
+      << "the highest value is " << top_value(run.module());
   EXPECT_EQ(run_null(run.module()).high_water[0], planned);
 }
 
@@ -83,7 +100,8 @@ TEST_P(PlanIsRun, EvaluationLeavesTrainingAlone) {
   EXPECT_EQ(evaluating.executor().measured_bytes(), evaluating.executor().planned_bytes());
 }
 
-INSTANTIATE_TEST_SUITE_P(Configurations, PlanIsRun, testing::ValuesIn(configurations()), [](const auto& p) { return std::string(p.param.name); });
+INSTANTIATE_TEST_SUITE_P(Configurations, PlanIsRun, testing::ValuesIn(configurations()),
+                         [](const auto& p) { return std::string(p.param.name); });
 
 TEST(Memory, TheProcessGrowsByTheArena) {
   SmallRun("snug-tiny", {.batch = 1, .seq = 64}).step();  // libraries warmed up
@@ -92,7 +110,8 @@ TEST(Memory, TheProcessGrowsByTheArena) {
   SmallRun run("snug-tiny", build);
   run.step();
   const int64_t grown = resident_anonymous_bytes() - before;
-  EXPECT_NEAR(static_cast<double>(grown), static_cast<double>(run.executor().planned_bytes()), 64.0 * 1024 * 1024)
+  EXPECT_NEAR(static_cast<double>(grown), static_cast<double>(run.executor().planned_bytes()),
+              64.0 * 1024 * 1024)
       << "the arena is " << format_bytes(run.executor().planned_bytes());
   EXPECT_GT(run.executor().planned_bytes(), 256 << 20) << "too small to tell";
 }

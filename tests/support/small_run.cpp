@@ -8,8 +8,11 @@ namespace snug {
 
 std::string tests_dir() { return SNUG_TESTS_DIR; }
 
-SmallRun::SmallRun(const std::string& model, const BuildOptions& build, Recipe recipe, ExecutorOptions options)
-    : model_(Model::load(model)), plan_(make_plan("small", model_.forward(build), recipe)), recipe_(recipe) {
+SmallRun::SmallRun(const std::string& model, const BuildOptions& build, Recipe recipe,
+                   ExecutorOptions options)
+    : model_(Model::load(model)),
+      plan_(make_plan("small", model_.forward(build), recipe)),
+      recipe_(recipe) {
   executor_ = std::make_unique<Executor>(plan_.module, *device_, options);
   initialise(*executor_, /*seed=*/5);
   targets_ = module()[executor_->shared("targets")].type.shape.elements();
@@ -20,7 +23,8 @@ void SmallRun::feed(int64_t micro_batch) {
   const Key key = random_key(11, static_cast<uint64_t>(micro_batch), hash_name("tokens"));
   auto fill = [&](std::string_view name, uint64_t stream) {
     const auto out = executor_->values<int32_t>(executor_->shared(name));
-    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<int32_t>(philox(key, i, stream)[0] % V);
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = static_cast<int32_t>(philox(key, i, stream)[0] % V);
   };
   if (module().find_shared("tokens").valid()) fill("tokens", 0);
   if (const ValueId features = module().find_shared("features"); features.valid()) {
@@ -29,16 +33,19 @@ void SmallRun::feed(int64_t micro_batch) {
   }
   fill("targets", 1);
   if (const ValueId sample = module().find_shared("sample"); sample.valid()) {
-    executor_->scalar<int64_t>(sample) = micro_batch * module()[executor_->shared("targets")].type.shape[0];
+    executor_->scalar<int64_t>(sample) =
+        micro_batch * module()[executor_->shared("targets")].type.shape[0];
     executor_->scalar<int64_t>(executor_->shared("seed")) = 3;
     executor_->scalar<int64_t>(executor_->shared("step")) = micro_batch / recipe_.accum;
   }
-  executor_->scalar<float>(executor_->shared(shared_names::kLossGrad)) = 1.0F / static_cast<float>(targets_ * recipe_.accum);
+  executor_->scalar<float>(executor_->shared(shared_names::kLossGrad)) =
+      1.0F / static_cast<float>(targets_ * recipe_.accum);
   executor_->scalar<float>(executor_->shared(shared_names::kLearningRate)) = lr;
 }
 
 float SmallRun::mean_loss(int64_t micro_batches) const {
-  return executor_->scalar<float>(executor_->shared(shared_names::kLoss)) / static_cast<float>(targets_ * micro_batches);
+  return executor_->scalar<float>(executor_->shared(shared_names::kLoss)) /
+         static_cast<float>(targets_ * micro_batches);
 }
 
 float SmallRun::step() {

@@ -16,11 +16,12 @@ namespace snug {
 
 class SmallRun {
  public:
-  SmallRun(const std::string& model, const BuildOptions& build, Recipe recipe = {}, ExecutorOptions options = {});
+  SmallRun(const std::string& model, const BuildOptions& build, Recipe recipe = {},
+           ExecutorOptions options = {});
 
-  float step();                       // the step's mean loss
-  float evaluate();                   // mean loss of the current batch, through the program `eval`
-  void feed(int64_t micro_batch);     // tokens and targets of that number, from a fixed seed
+  float step();                    // the step's mean loss
+  float evaluate();                // mean loss of the current batch, through the program `eval`
+  void feed(int64_t micro_batch);  // tokens and targets of that number, from a fixed seed
   Executor& executor() { return *executor_; }
   const Plan& plan() const { return plan_; }
   const Module& module() const { return plan_.module; }

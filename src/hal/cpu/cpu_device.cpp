@@ -25,22 +25,27 @@ namespace {
 constexpr int kPattern = 0xFB;
 constexpr int64_t kAlignment = 256;
 
-// [ ... | arena, aligned | slack < 256 bytes | guard page ]: the arena ends as close before the guard page as its
-// alignment permits; slack and arena are filled with the pattern, which also faults every page in.
+// [ ... | arena, aligned | slack < 256 bytes | guard page ]: the arena ends as close before the
+// guard page as its alignment permits; slack and arena are filled with the pattern, which also
+// faults every page in.
 class GuardedMemory final : public Memory {
  public:
   explicit GuardedMemory(int64_t bytes) : bytes_(bytes) {
     const int64_t page = sysconf(_SC_PAGESIZE);
     usable_ = round_up(std::max<int64_t>(bytes, 1), page);
     mapped_ = usable_ + page;
-    void* at = mmap(nullptr, static_cast<size_t>(mapped_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* at = mmap(nullptr, static_cast<size_t>(mapped_), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
-      throw does_not_fit("the system refuses an arena of {} ({} bytes): {}", format_bytes(bytes), format_exact(bytes), std::strerror(errno));
+      throw does_not_fit("the system refuses an arena of {} ({} bytes): {}", format_bytes(bytes),
+                         format_exact(bytes), std::strerror(errno));
     }
     start_ = static_cast<std::byte*>(at);
-    if (mprotect(start_ + usable_, static_cast<size_t>(page), PROT_NONE) != 0) throw internal_error("mprotect: {}", std::strerror(errno));
+    if (mprotect(start_ + usable_, static_cast<size_t>(page), PROT_NONE) != 0)
+      throw internal_error("mprotect: {}", std::strerror(errno));
 #ifdef MADV_HUGEPAGE
-    madvise(start_, static_cast<size_t>(usable_), MADV_HUGEPAGE);  // advice: may fail, nothing depends on it
+    madvise(start_, static_cast<size_t>(usable_),
+            MADV_HUGEPAGE);  // advice: may fail, nothing depends on it
 #endif
     data_ = start_ + (usable_ - bytes) / kAlignment * kAlignment;
     std::memset(start_, kPattern, static_cast<size_t>(usable_));
@@ -57,7 +62,9 @@ class GuardedMemory final : public Memory {
 
   int64_t high_water_mark() const override {
     for (const std::byte* slack = data_ + bytes_; slack != start_ + usable_; ++slack) {
-      if (*slack != std::byte{kPattern}) throw internal_error("byte {} behind the arena's end was overwritten", slack - data_ - bytes_);
+      if (*slack != std::byte{kPattern})
+        throw internal_error("byte {} behind the arena's end was overwritten",
+                             slack - data_ - bytes_);
     }
     return scan();
   }
@@ -82,12 +89,21 @@ class CpuDevice final : public Device {
   std::unique_ptr<Memory> allocate(int64_t bytes) override {
     const int64_t available = available_memory_bytes();
     if (bytes > available) {
-      throw does_not_fit("an arena of {} ({} bytes) does not fit: this machine has {} of memory available", format_bytes(bytes), format_exact(bytes), format_bytes(available)).hint("a smaller --batch or --seq, or a smaller model; `snug plan` shows where the bytes go");
+      throw does_not_fit(
+          "an arena of {} ({} bytes) does not fit: this machine has {} of memory available",
+          format_bytes(bytes), format_exact(bytes), format_bytes(available))
+          .hint(
+              "a smaller --batch or --seq, or a smaller model; `snug plan` shows where the bytes "
+              "go");
     }
     return std::make_unique<GuardedMemory>(bytes);
   }
-  void upload(std::byte* to, std::span<const std::byte> from) override { std::memcpy(to, from.data(), from.size()); }
-  void download(std::span<std::byte> to, const std::byte* from) override { std::memcpy(to.data(), from, to.size()); }
+  void upload(std::byte* to, std::span<const std::byte> from) override {
+    std::memcpy(to, from.data(), from.size());
+  }
+  void download(std::span<std::byte> to, const std::byte* from) override {
+    std::memcpy(to.data(), from, to.size());
+  }
 };
 
 // A line "Name:   123 kB" of a /proc file, in bytes; 0 when there is none.
@@ -106,7 +122,11 @@ int64_t resident_anonymous_bytes() { return proc_bytes("/proc/self/status", "Rss
 int64_t total_memory_bytes() { return proc_bytes("/proc/meminfo", "MemTotal"); }
 int64_t available_memory_bytes() { return proc_bytes("/proc/meminfo", "MemAvailable"); }
 
-void forbid_access(const std::byte* data, int64_t bytes) { ASAN_POISON_MEMORY_REGION(data, static_cast<size_t>(bytes)); }
-void allow_access(const std::byte* data, int64_t bytes) { ASAN_UNPOISON_MEMORY_REGION(data, static_cast<size_t>(bytes)); }
+void forbid_access(const std::byte* data, int64_t bytes) {
+  ASAN_POISON_MEMORY_REGION(data, static_cast<size_t>(bytes));
+}
+void allow_access(const std::byte* data, int64_t bytes) {
+  ASAN_UNPOISON_MEMORY_REGION(data, static_cast<size_t>(bytes));
+}
 
 }  // namespace snug

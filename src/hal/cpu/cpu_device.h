@@ -16,7 +16,8 @@ int64_t resident_anonymous_bytes();
 int64_t total_memory_bytes();
 int64_t available_memory_bytes();
 
-// In sanitizer builds, makes touching [data, data + bytes) an error, or legal again. Does nothing otherwise.
+// In sanitizer builds, makes touching [data, data + bytes) an error, or legal again. Does nothing
+// otherwise.
 void forbid_access(const std::byte* data, int64_t bytes);
 void allow_access(const std::byte* data, int64_t bytes);
 

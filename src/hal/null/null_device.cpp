@@ -17,7 +17,9 @@ class NullMemory final : public Memory {
 class NullDevice final : public Device {
  public:
   std::string_view name() const override { return "null"; }
-  std::unique_ptr<Memory> allocate(int64_t bytes) override { return std::make_unique<NullMemory>(bytes); }
+  std::unique_ptr<Memory> allocate(int64_t bytes) override {
+    return std::make_unique<NullMemory>(bytes);
+  }
   void upload(std::byte*, std::span<const std::byte>) override {}
   void download(std::span<std::byte>, const std::byte*) override {}
 };
