@@ -37,7 +37,8 @@ TEST_F(CommTest, AllReduceMovesEveryBlockTwice) {
   const ValueId y = all_reduce(b_, "reduce", x_, {.axis = "tp", .ranks = 2});
   EXPECT_EQ(b_.type(y), b_.type(x_));
   EXPECT_EQ(cost().bytes_read, 96);
-  EXPECT_EQ(b_.type(broadcast(b_, "broadcast", x_, {.axis = "dp", .ranks = 2})), b_.type(x_));
+  const ValueId z = broadcast(b_, "broadcast", x_, {.axis = "dp", .ranks = 2});
+  EXPECT_EQ(b_.type(z), b_.type(x_));
 }
 
 TEST_F(CommTest, AMessageCarriesItsTypeAtBothEnds) {
