@@ -81,6 +81,12 @@ void settle_heads(const HfFields& f, HfConfig& c, std::string_view heads_key, bo
   }
 }
 
+// What torch does with padding_idx: a negative one counts from the end of the vocabulary.
+std::optional<int64_t> read_padding(const HfFields& f, const HfConfig& c,
+                                    std::optional<int64_t> otherwise) {
+  return f.nullable_index("pad_token_id", otherwise, c.vocab_size);
+}
+
 // --- rotary positions
 // -----------------------------------------------------------------------------
 
@@ -231,6 +237,7 @@ void read_rotary(const HfFields& f, HfConfig& c) {
   const bool llama = c.model_type == "llama";
   const RotaryDefaults d = defaults_of(c.model_type);
   c.vocab_size = f.size("vocab_size", d.vocab, kMaxVocab);
+  c.padding_token = read_padding(f, c, std::nullopt);
   c.hidden_size = f.size("hidden_size", 4096, kMaxWidth);
   c.intermediate_size = f.size("intermediate_size", d.inner, kMaxInner);
   c.num_hidden_layers = f.size("num_hidden_layers", 32, kMaxLayers);
@@ -262,6 +269,7 @@ void read_bert(const HfFields& f, HfConfig& c) {
         .hint("supported: absolute");
   }
   c.vocab_size = f.size("vocab_size", 30522, kMaxVocab);
+  c.padding_token = read_padding(f, c, 0);
   c.hidden_size = f.size("hidden_size", 768, kMaxWidth);
   c.intermediate_size = f.size("intermediate_size", 3072, kMaxInner);
   c.num_hidden_layers = f.size("num_hidden_layers", 12, kMaxLayers);

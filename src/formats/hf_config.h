@@ -6,7 +6,7 @@
 //
 // Defaults are those of the family's configuration class in transformers, because files omit them.
 // A field that would change the computation and is not supported is refused by name; one that would
-// not (token ids, use_cache) is kept.
+// not (bos_token_id, use_cache) is kept.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,9 @@ struct HfConfig {
   int64_t head_dim = 0;
   int64_t max_position_embeddings = 0;
   int64_t type_vocab_size = 0;  // bert
+  // pad_token_id, where the family gives it to its embedding as padding_idx (not gpt2): in
+  // [0, vocab_size).
+  std::optional<int64_t> padding_token;
 
   HfActivation activation = HfActivation::silu;
   std::string hidden_act;  // the file's spelling of it

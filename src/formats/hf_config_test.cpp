@@ -82,6 +82,25 @@ TEST(HfConfig, BertDefaults) {
   EXPECT_EQ(c.residual_dropout, 0.1);
 }
 
+TEST(HfConfig, PaddingIsWhatTheFamilyGivesItsEmbedding) {
+  auto padding = [](std::string_view family, std::string_view id) {
+    return parse(fmt::format(R"({{"model_type": "{}", "vocab_size": 10, "pad_token_id": {}}})",
+                             family, id))
+        .padding_token;
+  };
+  EXPECT_EQ(parse(R"({"model_type": "bert"})").padding_token, 0);
+  EXPECT_EQ(padding("bert", "null"), std::nullopt);
+  for (const char* family : {"llama", "qwen2", "mistral"}) {
+    EXPECT_EQ(parse(fmt::format(R"({{"model_type": "{}"}})", family)).padding_token, std::nullopt);
+    EXPECT_EQ(padding(family, "null"), std::nullopt);
+    EXPECT_EQ(padding(family, "9"), 9);
+    EXPECT_EQ(padding(family, "-1"), 9) << "torch counts from the end";
+    EXPECT_EQ(padding(family, "-10"), 0);
+  }
+  EXPECT_EQ(padding("gpt2", "3"), std::nullopt);
+  EXPECT_EQ(padding("gpt2", "50257"), std::nullopt) << "gpt2's embedding never sees it";
+}
+
 TEST(HfConfig, BothSpellingsOfRopeMeanTheSame) {
   const HfConfig v4 =
       parse(R"({"model_type": "llama", "rope_theta": 500000.0, "torch_dtype": "bfloat16",
@@ -150,6 +169,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"({"model_type": "llama", "num_attention_heads": 16384, "num_key_value_heads": 1,
                     "hidden_size": 16384, "head_dim": 4096})",
                 "columns that Snug takes"},
+        Refused{R"({"model_type": "llama", "vocab_size": 10, "pad_token_id": 10})",
+                "pad_token_id is 10, which is not one of the 10 rows"},
+        Refused{R"({"model_type": "bert", "vocab_size": 10, "pad_token_id": -11})",
+                "pad_token_id is -11"},
+        Refused{R"({"model_type": "llama", "pad_token_id": 18446744073709551615})",
+                "pad_token_id is 18446744073709551615"},
+        Refused{R"({"model_type": "llama", "pad_token_id": 1.5})",
+                "pad_token_id is a number (1.5), not a whole number"},
         Refused{R"({"model_type": "gpt2", "n_head": 7})",
                 "n_head is 7 and does not divide the width of 768"},
         Refused{R"({"model_type": "llama", "num_key_value_heads": 5})",
@@ -269,7 +296,7 @@ TEST(HfConfig, WritesWhatItReads) {
           R"({"model_type": "llama", "rope_parameters": {"rope_type": "linear", "factor": 3.0}})",
           R"({"model_type": "qwen2", "tie_word_embeddings": true, "use_sliding_window": true,
                "sliding_window": 100})",
-          R"({"model_type": "mistral"})",
+          R"({"model_type": "mistral", "pad_token_id": -1})",
           R"({"model_type": "bert", "hidden_size": 96, "type_vocab_size": 3})",
       }) {
     const HfConfig before = parse(text);
@@ -286,6 +313,7 @@ TEST(HfConfig, WritesWhatItReads) {
     EXPECT_EQ(after.residual_dropout, before.residual_dropout);
     EXPECT_EQ(after.type_vocab_size, before.type_vocab_size);
     EXPECT_EQ(after.sliding_window, before.sliding_window);
+    EXPECT_EQ(after.padding_token, before.padding_token);
     EXPECT_EQ(to_json(after), to_json(before));
   }
 }

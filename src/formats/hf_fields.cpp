@@ -78,6 +78,23 @@ int64_t HfFields::size(std::string_view key, int64_t otherwise, int64_t limit) c
   return *n;
 }
 
+std::optional<int64_t> HfFields::nullable_index(std::string_view key,
+                                                std::optional<int64_t> otherwise,
+                                                int64_t rows) const {
+  if (!present(key)) return otherwise;
+  const HfJson* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number_integer()) throw wrong_type(key, "a whole number");
+  const bool beyond = value->is_number_unsigned()
+                          ? value->get<uint64_t>() >= static_cast<uint64_t>(rows)
+                          : value->get<int64_t>() < -rows;
+  if (beyond) {
+    throw refusal(key, "is {}, which is not one of the {} rows", value->dump(), format_exact(rows));
+  }
+  const auto index = value->get<int64_t>();
+  return index < 0 ? index + rows : index;
+}
+
 double HfFields::number(std::string_view key, double otherwise) const {
   const HfJson* value = find(key);
   if (value == nullptr) return otherwise;

@@ -39,6 +39,10 @@ class HfFields {
   std::optional<int64_t> nullable_size(std::string_view key, std::optional<int64_t> otherwise,
                                        int64_t limit) const;
 
+  // A row of a table of `rows`, negative ones counted from its end; null and absent as above.
+  std::optional<int64_t> nullable_index(std::string_view key, std::optional<int64_t> otherwise,
+                                        int64_t rows) const;
+
   // For the rest null and absent are the same.
   double number(std::string_view key, double otherwise) const;
   double non_negative(std::string_view key, double otherwise) const;

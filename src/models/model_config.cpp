@@ -12,6 +12,7 @@ ModelConfig common_config(const HfConfig& hf) {
   c.D = hf.head_dim;
   c.F = hf.intermediate_size;
   c.V = hf.vocab_size;
+  c.padding = hf.padding_token.value_or(-1);
   c.max_positions = hf.max_position_embeddings;
   c.norm_eps = hf.norm_eps;
   c.tied = hf.tie_word_embeddings;

@@ -33,13 +33,14 @@ struct ModelConfig {
   std::string name;
   std::string family;
 
-  int64_t L = 0;  // layers
-  int64_t C = 0;  // width
-  int64_t H = 0;  // attention heads
-  int64_t K = 0;  // key and value heads
-  int64_t D = 0;  // size of a head
-  int64_t F = 0;  // inner width of the MLP
-  int64_t V = 0;  // vocabulary
+  int64_t L = 0;         // layers
+  int64_t C = 0;         // width
+  int64_t H = 0;         // attention heads
+  int64_t K = 0;         // key and value heads
+  int64_t D = 0;         // size of a head
+  int64_t F = 0;         // inner width of the MLP
+  int64_t V = 0;         // vocabulary
+  int64_t padding = -1;  // >= 0: the token whose embedding the lookup does not train
   int64_t max_positions = 0;
   int64_t types = 0;  // > 0: token-type embeddings
 

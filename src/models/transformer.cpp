@@ -39,7 +39,7 @@ class Transformer {
     const TensorNames& n = c_.names;
     table_ =
         e_.param("embed.weight", {c_.V, c_.C}, Role::embedding, normal(), n.embedding + ".weight");
-    ops::Embedding p{.tokens = tokens, .table = table_};
+    ops::Embedding p{.tokens = tokens, .table = table_, .padding = c_.padding};
     if (c_.positions == Positions::learned) {
       p.positions = e_.param("positions.weight", {c_.max_positions, c_.C}, Role::position, normal(),
                              n.positions + ".weight");

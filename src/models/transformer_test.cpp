@@ -145,6 +145,19 @@ TEST(Transformer, BertNormsAfterEachResidualAndHasItsOwnHead) {
   EXPECT_EQ(b.op("layer.0.mlp.norm").inputs[0], b.op("layer.0.attn.norm").outputs[1]);
 }
 
+TEST(Transformer, TheEmbeddingDoesNotTrainThePaddingTokenWhereTransformersDoesNot) {
+  auto padding = [](std::string config, const std::string& more) {
+    config.insert(1, more);
+    return Built(config.c_str(), {.seq = 8}, true).op("embed").attrs.i("padding", -1);
+  };
+  EXPECT_EQ(padding(kBert, ""), 0);
+  EXPECT_EQ(padding(kBert, R"("pad_token_id": null, )"), -1);
+  EXPECT_EQ(padding(kLlama, ""), -1);
+  EXPECT_EQ(padding(kLlama, R"("pad_token_id": 5, )"), 5);
+  EXPECT_EQ(padding(kLlama, R"("pad_token_id": -1, )"), 36);
+  EXPECT_EQ(padding(kGpt2, R"("pad_token_id": 5, )"), -1);
+}
+
 TEST(Transformer, ProgramsOfOneModuleShareParametersAndInputs) {
   Module module{.name = "tiny"};
   const ForwardBuilder forward =

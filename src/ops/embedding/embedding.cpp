@@ -1,6 +1,7 @@
 #include "ops/embedding/embedding.h"
 
 #include "ops/embedding/embedding_cpu.h"
+#include "ops/embedding/padding.h"
 
 namespace snug::ops {
 namespace {
@@ -24,6 +25,7 @@ std::vector<Type> infer(const OpView& op) {
   op.require(tokens.dtype == Dtype::i32 && tokens.shape.rank() == 2, "tokens {} are not i32[B,T]",
              tokens.text());
   op.require(op.shape(kTable).rank() == 2, "table {} is not [V,C]", op.in(kTable).text());
+  require_padding(op, op.shape(kTable)[0]);
   require_rows(op, kPositions, tokens.shape[1], "the sequence length");
   require_rows(op, kTypes, 1, "type 0");
   return {{op.in(kTable).dtype, {tokens.shape[0], tokens.shape[1], op.shape(kTable).back()}}};
@@ -33,7 +35,9 @@ void grad(GradContext& g) {
   const ValueId dy = g.dout(0);
   auto rows = [&](size_t port) { return Attrs{{"rows", g.type(g.in(port)).shape[0]}}; };
   if (g.wants(kTable)) {
-    g.set(kTable, g.emit(embedding_grad_def, {dy, g.in(kTokens)}, rows(kTable))[0]);
+    Attrs attrs = rows(kTable);
+    set_padding(attrs, padding_of(g.attrs()));
+    g.set(kTable, g.emit(embedding_grad_def, {dy, g.in(kTokens)}, std::move(attrs))[0]);
   }
   if (g.wants(kPositions)) {
     g.set(kPositions,
@@ -104,7 +108,10 @@ const OpDef embedding_def{
 };
 
 ValueId embedding(Builder& b, std::string_view name, const Embedding& p) {
-  return b.emit(embedding_def, name, {p.table, p.tokens, p.positions, p.types})[0];
+  Attrs attrs;
+  set_padding(attrs, p.padding);
+  return b.emit(embedding_def, name, {p.table, p.tokens, p.positions, p.types},
+                std::move(attrs))[0];
 }
 
 }  // namespace snug::ops

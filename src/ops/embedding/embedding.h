@@ -10,6 +10,10 @@ namespace snug::ops {
 
 // Float ports come first: the first input's dtype chooses the kernel. The backward ops take the
 // number of rows of what they make as attribute `rows`.
+//
+// Attribute `padding`, where present: the lookup reads that token's row but gives it no gradient
+// (torch's padding_idx). That is not the derivative of the forward, and samples, which are held to
+// finite differences, leave it out: embedding_test.cpp checks it by numbers.
 extern const OpDef embedding_def;                 // (table, tokens, [positions], [types]) -> y
 extern const OpDef embedding_grad_def;            // (dy, tokens, [dtable_sum]) -> dtable
 extern const OpDef embedding_grad_positions_def;  // (dy, [dpositions_sum]) -> dpositions
@@ -20,6 +24,7 @@ struct Embedding {
   ValueId table;           // [V, C]
   ValueId positions = {};  // [P, C], P >= T: row t is added
   ValueId types = {};      // [N, C]: row 0 is added
+  int64_t padding = -1;    // >= 0: the token whose row of the table the lookup does not train
 };
 ValueId embedding(Builder& b, std::string_view name, const Embedding& p);  // [B, T, C]
 

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include "ops/column_sum.h"
+#include "ops/embedding/padding.h"
 #include "ops/for_blocks.h"
 
 namespace snug::ops {
@@ -47,7 +48,8 @@ void embedding_grad_cpu(const KernelArgs& a) {
   const int64_t C = a.in(0).shape().back();
   const float* dy = a.in<float>(0);          // [B, T, C]
   const int32_t* tokens = a.in<int32_t>(1);  // [B, T]
-  float* dtable = a.out<float>(0);           // [V, C], may be dtable_sum
+  const int64_t padding = padding_of(a.attrs);
+  float* dtable = a.out<float>(0);  // [V, C], may be dtable_sum
   start_from(a.in<float>(2), dtable, a.out(0).elements());
 #pragma omp parallel
   {
@@ -55,7 +57,9 @@ void embedding_grad_cpu(const KernelArgs& a) {
     const int64_t share = round_up(ceil_div(C, omp_get_num_threads()), kCacheLine);
     const int64_t begin = std::min(C, share * omp_get_thread_num());
     const int64_t end = std::min(C, begin + share);
-    for (int64_t r = 0; r < rows; ++r) add_row(dy + r * C, dtable + tokens[r] * C, begin, end);
+    for (int64_t r = 0; r < rows; ++r) {
+      if (tokens[r] != padding) add_row(dy + r * C, dtable + tokens[r] * C, begin, end);
+    }
   }
 }
 

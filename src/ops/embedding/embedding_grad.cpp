@@ -1,6 +1,7 @@
 #include "ops/column_sum.h"
 #include "ops/embedding/embedding.h"
 #include "ops/embedding/embedding_cpu.h"
+#include "ops/embedding/padding.h"
 #include "ops/infer.h"
 #include "ops/reference.h"
 
@@ -21,6 +22,7 @@ std::vector<Type> infer_table(const OpView& op) {
   const std::vector<Type> result = infer(op);
   op.require(op.in(kTokens) == Type{Dtype::i32, {op.shape(kDy)[0], op.shape(kDy)[1]}},
              "tokens {} do not match dy {}", op.in(kTokens).text(), op.in(kDy).text());
+  require_padding(op, op.attrs.i("rows"));
   return result;
 }
 
@@ -33,18 +35,24 @@ Cost cost_types(const OpView& op, std::span<const Type>, Backend) {
           .workspace = column_sum_scratch(op.shape(kDy).back()) * size_of(Dtype::f32)};
 }
 
-// Adds row r of dy to the row that `row_of` names.
+// Adds row r of dy to the row that `row_of` names; kNoRow: to none.
+constexpr auto kNoRow = static_cast<size_t>(-1);
 template <typename RowOf>
 void scatter(const OpDef& def, const RefArgs& a, RowOf&& row_of) {
   const auto C = static_cast<size_t>(a.in(kDy).shape().back());
   for (size_t i = 0; i < a.in(kDy).v.size(); ++i) {
-    a.out(0).v[row_of(i / C) * C + i % C] += a.in(kDy).v[i];
+    const size_t row = row_of(i / C);
+    if (row != kNoRow) a.out(0).v[row * C + i % C] += a.in(kDy).v[i];
   }
   add_accumulators(def, a);
 }
 
 void reference_table(const RefArgs& a) {
-  scatter(embedding_grad_def, a, [&](size_t r) { return static_cast<size_t>(a.in(kTokens).v[r]); });
+  const auto padding = static_cast<double>(padding_of(a.attrs));
+  scatter(embedding_grad_def, a, [&](size_t r) {
+    const double token = a.in(kTokens).v[r];
+    return token == padding ? kNoRow : static_cast<size_t>(token);
+  });
 }
 void reference_positions(const RefArgs& a) {
   const auto T = static_cast<size_t>(a.in(kDy).shape()[1]);

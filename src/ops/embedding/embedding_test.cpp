@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "ops/testing/op_check.h"
 #include "ops/testing/refusal.h"
+#include "ops/testing/run_op.h"
 
 namespace snug::ops {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 class EmbeddingTest : public testing::Test {
@@ -44,6 +48,46 @@ TEST_F(EmbeddingTest, RefusesTablesThatDoNotMatch) {
       HasSubstr("types has 0 rows, but type 0 needs 1"));
   EXPECT_THAT(refusal({input("i", {Dtype::i64, {2, 16}}), table_}), HasSubstr("are not i32[B,T]"));
   EXPECT_THAT(refusal({tokens_, input("v", {Dtype::f32, {8}})}), HasSubstr("is not [V,C]"));
+}
+
+// Three tokens are the padding, in one of them what the sum held must stay.
+TEST(Embedding, ThePaddingTokenGetsNoGradientFromTheLookup) {
+  const RefTensor dy{{Dtype::f32, {2, 3, 1}}, {1, 2, 4, 8, 16, 32}};
+  const RefTensor tokens{{Dtype::i32, {2, 3}}, {2, 0, 1, 0, 2, 0}};
+  const RefTensor sum{{Dtype::f32, {3, 1}}, {100, 200, 300}};
+  auto grad = [&](const RefTensor& start, const Attrs& attrs) {
+    const RefTensor kernel = run_op(embedding_grad_def, {dy, tokens, start}, attrs)[0];
+    RefTensor reference{kernel.type, std::vector<double>(kernel.v.size())};
+    const std::array<const RefTensor*, 3> in{&dy, &tokens, start.v.empty() ? nullptr : &start};
+    const std::array<RefTensor*, 1> out{&reference};
+    embedding_grad_def.reference(RefArgs{in, out, attrs});
+    EXPECT_EQ(kernel.v, reference.v);
+    return kernel.v;
+  };
+  EXPECT_THAT(grad(absent(), {{"rows", 3}}), ElementsAre(42, 4, 17));
+  EXPECT_THAT(grad(absent(), {{"rows", 3}, {"padding", 0}}), ElementsAre(0, 4, 17));
+  EXPECT_THAT(grad(sum, {{"rows", 3}, {"padding", 0}}), ElementsAre(100, 204, 317));
+  EXPECT_THAT(grad(sum, {{"rows", 3}, {"padding", 2}}), ElementsAre(142, 204, 300));
+}
+
+TEST_F(EmbeddingTest, HandsThePaddingTokenToTheGradientOfTheTable) {
+  for (const int64_t padding : {-1, 0, 99}) {
+    const ValueId y = embedding(b_, fmt::format("embed{}", padding),
+                                {.tokens = tokens_, .table = table_, .padding = padding});
+    EXPECT_EQ(b_.last().attrs.has("padding"), padding >= 0);
+    GradContext g(b_, b_.last(), {y}, {true, false, false, false});
+    embedding_def.grad(g);
+    EXPECT_EQ(b_.last().def, &embedding_grad_def);
+    EXPECT_EQ(b_.last().attrs.i("padding", -1), padding);
+    EXPECT_EQ(b_.last().attrs.has("padding"), padding >= 0);
+  }
+}
+
+TEST_F(EmbeddingTest, RefusesAPaddingTokenOutsideTheTable) {
+  EXPECT_THAT(refusal({.tokens = tokens_, .table = table_, .padding = 100}),
+              HasSubstr("padding token 100 is not one of the 100 rows"));
+  EXPECT_THAT(refusal({.tokens = tokens_, .table = table_, .padding = -2}),
+              HasSubstr("padding token -2"));
 }
 
 TEST_F(EmbeddingTest, EmitsOnlyTheGradientsThatAreWanted) {
