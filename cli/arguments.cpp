@@ -3,51 +3,98 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <type_traits>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config_file.h"
 
 namespace snug::cli {
 namespace {
 
+[[noreturn]] void refuse_unknown(const CLI::App& app, const std::string& word) {
+  const std::string flag = word.substr(0, word.find('='));
+  if (!flag.starts_with("-")) {
+    throw usage_error("{} does not know what to do with '{}'", app.get_name(), word)
+        .hint(help_hint(app));
+  }
+  std::vector<std::string> names = option_names(app);
+  for (std::string& name : names) name.insert(0, "--");
+  throw usage_error("{} has no option '{}'{}", app.get_name(), flag, did_you_mean(flag, names))
+      .hint(help_hint(app));
+}
+
+// Refuses, before CLI11 converts it, a text that is not a number through and through.
+template <typename T>
+std::string check_number(const std::string& option, const std::string& text) {
+  T number{};
+  const char* end = text.data() + text.size();
+  const auto [stopped, failure] = std::from_chars(text.data(), end, number);
+  if (failure == std::errc::result_out_of_range)
+    throw usage_error("{} {} is beyond what a number can hold", option, text);
+  if (failure != std::errc{} || stopped != end) {
+    throw usage_error("{} '{}' is not a {}", option, text,
+                      std::is_integral_v<T> ? "whole number" : "number");
+  }
+  return "";
+}
+
+template <typename T>
+CLI::Option* add_option(CLI::App& app, const std::string& name, T& member, std::string help) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return app.add_flag(name, member, std::move(help));
+  } else {
+    CLI::Option* option = app.add_option(name, member, std::move(help));
+    option->capture_default_str()->take_last();
+    if constexpr (std::is_arithmetic_v<T>)
+      option->check([name](const std::string& text) { return check_number<T>(name, text); });
+    return option;
+  }
+}
+
+// CLI11's complaint in our words; only what a person can run into has words of its own.
+[[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
+  std::string what = error.what();
+  if (dynamic_cast<const CLI::FileError*>(&error) != nullptr) {
+    throw bad_input("--config {} is not a file that can be read",
+                    app.get_config_ptr()->as<std::string>());
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    throw usage_error("{} needs a MODEL", app.get_name())
+        .hint("a built-in name (`snug models` lists them), a config.json, or a model's directory");
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)  // "--batch: 1 required ..."
+    throw usage_error("{} needs a value", what.substr(0, what.find(':'))).hint(help_hint(app));
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  throw usage_error("{}: {}", app.get_name(), trim(what)).hint(help_hint(app));
+}
+
+}  // namespace
+
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
   }
   return names;
 }
 
-[[noreturn]] void refuse_unknown(const CLI::App& app, const std::string& word) {
-  const auto names = option_names(app);
-  const std::string flag = word.substr(0, word.find('='));
-  if (flag.starts_with("-")) {
-    throw usage_error("{} has no option '{}'{}", app.get_name(), flag, did_you_mean(flag, names))
-        .hint(fmt::format("`{} --help` lists them", app.get_name()));
-  }
-  throw usage_error("{} does not know what to do with '{}'", app.get_name(), word)
-      .hint("it takes one MODEL and options");
+std::string help_hint(const CLI::App& app) {
+  return fmt::format("`{} --help` lists the options", app.get_name());
 }
-
-}  // namespace
 
 void add_options(CLI::App& app, Options& options, OptionUse use) {
   app.add_option("model,--model", options.model,
                  "a built-in name, a config.json, or a Hugging Face directory")
       ->required();
-  each_option(options,
-              [&](std::string_view key, auto& member, std::string_view help, OptionUse belongs) {
-                if (belongs == OptionUse::train && use != OptionUse::train) return;
-                const std::string name = fmt::format("--{}", key);
-                if constexpr (std::is_same_v<std::decay_t<decltype(member)>, bool>) {
-                  app.add_flag(name, member, std::string(help));
-                } else {
-                  app.add_option(name, member, std::string(help))->capture_default_str();
-                }
-              });
+  each_option(
+      options, [&](std::string_view key, auto& member, std::string_view help, OptionUse belongs) {
+        CLI::Option* option = add_option(app, fmt::format("--{}", key), member, std::string(help));
+        if (belongs == OptionUse::train && use != OptionUse::train) option->group("");
+      });
   app.set_config("--config", "", "a file of `option = value` lines; the command line wins");
-  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.config_formatter(std::make_shared<ConfigFile>(app));
 }
 
 bool parse(CLI::App& app, std::vector<std::string> arguments) {
@@ -58,13 +105,8 @@ bool parse(CLI::App& app, std::vector<std::string> arguments) {
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", app.help());
     return false;
-  } catch (const CLI::FileError& error) {
-    throw bad_input("the config file cannot be read: {}", error.what());
   } catch (const CLI::ParseError& error) {
-    std::string what = error.what();
-    std::replace(what.begin(), what.end(), '\n', ' ');
-    throw usage_error("{}: {}", app.get_name(), trim(what))
-        .hint(fmt::format("`{} --help` lists the options", app.get_name()));
+    refuse(app, error);
   }
   for (const std::string& word : app.remaining()) refuse_unknown(app, word);
   return true;

@@ -10,11 +10,18 @@
 
 namespace snug::cli {
 
-// Adds MODEL and every option of `use` (train has all of plan's).
+// Adds MODEL and every option. Those that only train uses are accepted by plan too, unlisted: the
+// line that trains, or its run.toml, can be planned first.
 void add_options(CLI::App& app, Options& options, OptionUse use);
 
 // Parses; prints help and returns false when that was asked for; throws a usage error for anything
 // wrong.
 bool parse(CLI::App& app, std::vector<std::string> arguments);
+
+// The options' names, without dashes.
+std::vector<std::string> option_names(const CLI::App& app);
+
+// "`snug plan --help` lists the options"
+std::string help_hint(const CLI::App& app);
 
 }  // namespace snug::cli

@@ -118,9 +118,9 @@ int train_verb(std::vector<std::string> arguments) {
   const TrainReport report = train(options, observer);
   view.clear_bar();
   if (report.steps > 0) {
-    log("{} after {} steps: loss {:.4f} -> {:.4f}",
-        report.stopped_early ? "stopped as asked" : "done", report.steps, report.first_loss,
-        report.last_loss);
+    log("{} after {} step{}: loss {:.4f} -> {:.4f}",
+        report.stopped_early ? "stopped as asked" : "done", report.steps,
+        report.steps == 1 ? "" : "s", report.first_loss, report.last_loss);
   }
   if (report.last_eval > 0)
     log("held-out loss {:.4f} -> {:.4f}", report.first_eval, report.last_eval);

@@ -70,6 +70,11 @@ std::string text_of(const nlohmann::ordered_json& option) {
   return option.is_string() ? option.get<std::string>() : option.dump();
 }
 
+// What the first line has said already.
+bool in_title(std::string_view option) {
+  return option == "model" || option == "batch" || option == "seq" || option == "accum";
+}
+
 std::string header(const Account& account, const PlanFacts& facts, const Paint& paint) {
   std::string tokens = fmt::format("{} tokens per step", format_exact(facts.tokens_per_step()));
   if (facts.accum > 1) tokens += fmt::format(" in {} micro-batches", facts.accum);
@@ -82,7 +87,9 @@ std::string header(const Account& account, const PlanFacts& facts, const Paint& 
   }
   out += fmt::format(" · batch {} x {} · {}\n", facts.batch, facts.seq, tokens);
   std::vector<std::string> words;
-  for (const auto& [key, value] : facts.recipe.items()) words.push_back(key + " " + text_of(value));
+  for (const auto& [key, value] : facts.recipe.items()) {
+    if (!value.is_null() && !in_title(key)) words.push_back(key + " " + text_of(value));
+  }
   return words.empty() ? out : out + paint.quiet(flow(words));
 }
 

@@ -20,14 +20,17 @@ int64_t arena_with(const Resolved& run, const std::function<void(BuildOptions&)>
   return arena_of(make_plan(changed));
 }
 
-// The largest value in [1, from) of one size that fits; 0 when none does.
-int64_t largest_that_fits(const Resolved& run, int64_t from, int64_t BuildOptions::*size) {
-  int64_t low = 0;
-  int64_t high = from;  // does not fit
+// The largest value below the present one of one size that fits; 0 when not even 1 does.
+int64_t largest_that_fits(const Resolved& run, int64_t BuildOptions::*size) {
+  const auto fits = [&](int64_t n) {
+    return arena_with(run, [&](BuildOptions& b) { b.*size = n; }) <= *run.budget;
+  };
+  int64_t high = run.build.*size;  // does not fit
+  if (high <= 1 || !fits(1)) return 0;
+  int64_t low = 1;
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
-    const bool fits = arena_with(run, [&](BuildOptions& b) { b.*size = middle; }) <= *run.budget;
-    (fits ? low : high) = middle;
+    (fits(middle) ? low : high) = middle;
   }
   return low;
 }
@@ -44,16 +47,23 @@ std::vector<Advice> advice_for(const Resolved& run) {
   }
   if (!run.build.chunked_loss)
     try_change("--loss chunked", [](BuildOptions& b) { b.chunked_loss = true; });
-  if (const int64_t batch = largest_that_fits(run, run.build.batch, &BuildOptions::batch);
-      batch > 0) {
+  if (const int64_t batch = largest_that_fits(run, &BuildOptions::batch); batch > 0) {
     try_change(fmt::format("--batch {}", batch), [&](BuildOptions& b) { b.batch = batch; });
-  } else if (const int64_t seq = largest_that_fits(run, run.build.seq, &BuildOptions::seq);
-             seq > 0) {
-    try_change(fmt::format("--seq {}", seq), [&](BuildOptions& b) { b.seq = seq; });
+    return advice;
+  }
+  Resolved one = run;
+  one.build.batch = 1;
+  if (const int64_t seq = largest_that_fits(one, &BuildOptions::seq); seq > 0) {
+    try_change(fmt::format("--batch 1 --seq {}", seq), [&](BuildOptions& b) {
+      b.batch = 1;
+      b.seq = seq;
+    });
   }
   return advice;
 }
 
+// Every option of a plan with the value it resolved to. Null: no budget, or the several dropout
+// rates of the model's own configuration.
 nlohmann::ordered_json recipe_json(const Options& options) {
   nlohmann::ordered_json recipe;
   recipe["model"] = options.model;
@@ -62,6 +72,8 @@ nlohmann::ordered_json recipe_json(const Options& options) {
                 if (use == OptionUse::plan_and_train && key != "json")
                   recipe[std::string(key)] = value;
               });
+  if (options.budget.empty()) recipe["budget"] = nullptr;
+  if (options.dropout < 0) recipe["dropout"] = nullptr;
   return recipe;
 }
 

@@ -45,6 +45,17 @@ void resolve_loss(const std::string& text, BuildOptions& build) {
   build.loss_chunk = chunk;
 }
 
+// A rate that the model uses throughout is made explicit; several rates stay the model's.
+void resolve_dropout(Options& o, const ModelConfig& c, BuildOptions& build) {
+  if (!(o.dropout < 0)) {
+    require_between(0, 0.99, o.dropout, "dropout");
+    build.dropout = o.dropout;
+  } else if (c.embedding_dropout == c.attention_dropout &&
+             c.attention_dropout == c.residual_dropout) {
+    o.dropout = c.residual_dropout;
+  }
+}
+
 BuildOptions build_options(Options& o, const Model& model) {
   require_at_least(1, o.batch, "batch");
   require_at_least(0, o.seq, "seq");
@@ -61,11 +72,16 @@ BuildOptions build_options(Options& o, const Model& model) {
   build.attention =
       o.attention == "flash" ? ops::AttentionKind::flash : ops::AttentionKind::standard;
   resolve_loss(o.loss, build);
-  if (o.dropout >= 0) {
-    require_between(0, 0.99, o.dropout, "dropout");
-    build.dropout = o.dropout;
-  }
+  resolve_dropout(o, model.config(), build);
   return build;
+}
+
+int64_t bytes_of_budget(const std::string& text) {
+  try {
+    return parse_bytes(text);
+  } catch (const Error& error) {
+    throw usage_error("--budget {}", error.what()).hint(error.hint());
+  }
 }
 
 Recipe recipe_of(const Options& o) {
@@ -122,7 +138,7 @@ Resolved resolve(Options o) {
   require_at_least(1, o.eval_batches, "eval-batches");
   require_at_least(0, o.threads, "threads");
   std::optional<int64_t> budget;
-  if (!o.budget.empty()) budget = parse_bytes(o.budget);
+  if (!o.budget.empty()) budget = bytes_of_budget(o.budget);
   const BuildOptions build = build_options(o, model);
   if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
   if (o.init == "load" && !model.has_weights()) {

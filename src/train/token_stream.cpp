@@ -23,27 +23,30 @@ namespace fs = std::filesystem;
 class TextStream : public TokenStream {
  public:
   explicit TextStream(MappedFile file)
-      : files_(1), mapped_(std::move(file)), bytes_(mapped_->bytes()) {}
-  TextStream(std::string content, int64_t files)
-      : files_(files), content_(std::move(content)), bytes_(std::as_bytes(std::span(content_))) {}
+      : path_(file.path()), files_(1), mapped_(std::move(file)), bytes_(mapped_->bytes()) {}
+  TextStream(fs::path directory, std::string content, int64_t files)
+      : path_(std::move(directory)),
+        files_(files),
+        content_(std::move(content)),
+        bytes_(std::as_bytes(std::span(content_))) {}
   TextStream(const TextStream&) = delete;
   TextStream& operator=(const TextStream&) = delete;
 
   // A model of fewer than 256 tokens may still suit a text of few letters.
-  void check_vocabulary(const fs::path& path, int64_t V) const {
+  void check_vocabulary(int64_t V) const {
     if (V > std::numeric_limits<uint8_t>::max()) return;
     const auto at = std::find_if(bytes_.begin(), bytes_.end(),
                                  [&](std::byte b) { return std::to_integer<int64_t>(b) >= V; });
     if (at == bytes_.end()) return;
-    throw bad_input("{}: token {} at position {} is beyond the vocabulary of {}", path.string(),
+    throw bad_input("{}: token {} at position {} is beyond the vocabulary of {}", path_.string(),
                     std::to_integer<int>(*at), at - bytes_.begin(), V)
         .hint("text is read one byte per token: the model needs a vocabulary of 256 or more");
   }
 
   int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
   std::string text() const override {
-    return fmt::format("{} file{}, {} bytes of text, one token per byte", format_exact(files_),
-                       files_ == 1 ? "" : "s", format_exact(size()));
+    return fmt::format("{} ({} file{}, {} bytes of text, one token per byte)", path_.string(),
+                       format_exact(files_), files_ == 1 ? "" : "s", format_exact(size()));
   }
   void copy(int64_t begin, std::span<int32_t> out) const override {
     const auto from = bytes_.subspan(static_cast<size_t>(begin), out.size());
@@ -52,6 +55,7 @@ class TextStream : public TokenStream {
   }
 
  private:
+  fs::path path_;
   int64_t files_;
   std::optional<MappedFile> mapped_;
   std::string content_;
@@ -90,7 +94,7 @@ std::unique_ptr<TextStream> open_text_directory(const fs::path& directory) {
     content += bytes;
   }
   if (files == 0) throw bad_input("{} holds no files of text", directory.string());
-  return std::make_unique<TextStream>(std::move(content), files);
+  return std::make_unique<TextStream>(directory, std::move(content), files);
 }
 
 // --- token files --------------------------------------------------------------------------------
@@ -98,7 +102,8 @@ std::unique_ptr<TextStream> open_text_directory(const fs::path& directory) {
 // Token files one after another.
 class TokenFiles : public TokenStream {
  public:
-  explicit TokenFiles(std::vector<TokenFile> files) : files_(std::move(files)) {
+  TokenFiles(fs::path path, std::vector<TokenFile> files)
+      : path_(std::move(path)), files_(std::move(files)) {
     for (const TokenFile& file : files_) {
       ends_.push_back(checked_add(size(), file.size(), "the number of tokens"));
     }
@@ -106,8 +111,9 @@ class TokenFiles : public TokenStream {
 
   int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
   std::string text() const override {
-    return fmt::format("{} {} file{}, {} tokens", format_exact(static_cast<int64_t>(files_.size())),
-                       files_[0].format(), files_.size() == 1 ? "" : "s", format_exact(size()));
+    return fmt::format("{} ({} {} file{}, {} tokens)", path_.string(),
+                       format_exact(static_cast<int64_t>(files_.size())), files_[0].format(),
+                       files_.size() == 1 ? "" : "s", format_exact(size()));
   }
   void copy(int64_t begin, std::span<int32_t> out) const override {
     auto at =
@@ -122,6 +128,7 @@ class TokenFiles : public TokenStream {
   }
 
  private:
+  fs::path path_;  // as given: the one file, or the directory of them all
   std::vector<TokenFile> files_;
   std::vector<int64_t> ends_;  // of each file, in tokens of the stream
 };
@@ -155,10 +162,11 @@ std::vector<fs::path> token_files_in(const fs::path& directory) {
   return files;
 }
 
-std::unique_ptr<TokenStream> open_token_files(const std::vector<fs::path>& paths, int64_t V) {
+std::unique_ptr<TokenStream> open_token_files(const fs::path& given,
+                                              const std::vector<fs::path>& paths, int64_t V) {
   std::vector<TokenFile> files;
   for (const fs::path& path : paths) files.push_back(open_checked(path, V));
-  return std::make_unique<TokenFiles>(std::move(files));
+  return std::make_unique<TokenFiles>(given, std::move(files));
 }
 
 // --- synthetic ----------------------------------------------------------------------------------
@@ -192,12 +200,12 @@ std::unique_ptr<TokenStream> open_tokens(const fs::path& path, int64_t V) {
   std::vector<fs::path> token_files;
   if (is_directory) token_files = token_files_in(path);
   if (!is_directory && is_token_file(path)) token_files = {path};
-  if (!token_files.empty()) return open_token_files(token_files, V);
+  if (!token_files.empty()) return open_token_files(path, token_files, V);
 
   auto text =
       is_directory ? open_text_directory(path) : std::make_unique<TextStream>(MappedFile(path));
   if (text->size() == 0) throw bad_input("{} is empty", path.string());
-  text->check_vocabulary(path, V);
+  text->check_vocabulary(V);
   return text;
 }
 

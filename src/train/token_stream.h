@@ -1,7 +1,7 @@
 // Where tokens come from: one flat stream, read by position, whatever lies behind it.
 //
 //   auto stream = open_tokens("data/", /*V=*/256);
-//   stream->text();               // "41 files, 310,224 bytes of text, one token per byte"
+//   stream->text();               // "data/ (41 files, 310,224 bytes of text, one token per byte)"
 //   stream->copy(1000, row);      // tokens 1000 and on; allocates nothing
 //
 // Every source checks its tokens against the vocabulary when it is opened, so reading cannot fail.

@@ -31,7 +31,8 @@ TEST(TokenStream, ATextFileIsItsBytes) {
   write_bytes(dir / "a.txt", "hi \xff");
   const auto stream = open_tokens(dir / "a.txt", 256);
   EXPECT_EQ(read(*stream, 1, 3), (std::vector<int32_t>{'i', ' ', 255}));
-  EXPECT_EQ(stream->text(), "1 file, 4 bytes of text, one token per byte");
+  EXPECT_EQ(stream->text(),
+            (dir / "a.txt").string() + " (1 file, 4 bytes of text, one token per byte)");
 }
 
 TEST(TokenStream, ADirectoryIsItsTextInTheOrderOfPaths) {
@@ -45,7 +46,8 @@ TEST(TokenStream, ADirectoryIsItsTextInTheOrderOfPaths) {
   std::filesystem::create_symlink("nowhere", dir / "dangling");
   const auto stream = open_tokens(dir.path(), 256);
   EXPECT_EQ(as_text(*stream), std::string("first\0second", 12));
-  EXPECT_EQ(stream->text(), "2 files, 12 bytes of text, one token per byte");
+  EXPECT_EQ(stream->text(),
+            dir.path().string() + " (2 files, 12 bytes of text, one token per byte)");
 }
 
 TEST(TokenStream, TokenFilesOfADirectoryFollowEachOther) {
@@ -58,7 +60,7 @@ TEST(TokenStream, TokenFilesOfADirectoryFollowEachOther) {
   EXPECT_EQ(read(*stream, 0, 6), (std::vector<int32_t>{1, 2, 5, 6, 7, 8}));
   EXPECT_EQ(read(*stream, 1, 3), (std::vector<int32_t>{2, 5, 6}));
   EXPECT_EQ(read(*stream, 5, 1), (std::vector<int32_t>{8}));
-  EXPECT_EQ(stream->text(), "3 nanogpt files, 6 tokens");
+  EXPECT_EQ(stream->text(), dir.path().string() + " (3 nanogpt files, 6 tokens)");
 }
 
 TEST(TokenStream, LeavesValidationFilesAlone) {

@@ -1,11 +1,13 @@
 // The training loop: check everything, plan, refuse what does not fit, allocate once, then step,
 // evaluate and save.
 #include <omp.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -32,20 +34,18 @@ void say(const TrainObserver& observer, const std::string& line) {
   if (observer.said) observer.said(line);
 }
 
-// Refuses now what would fail after hours: a directory that cannot be made or written.
+// Refuses now what would fail after hours: a directory that cannot be made or written. Asks the
+// nearest directory that exists and leaves no trace.
 void require_writable(const std::filesystem::path& directory) {
-  std::error_code failure;
-  std::filesystem::create_directories(directory, failure);
-  const std::filesystem::path probe = directory / ".snug-write-test";
-  if (!failure) {
-    std::ofstream(probe) << "x";
-    if (std::filesystem::exists(probe)) {
-      std::filesystem::remove(probe);
-      return;
-    }
+  std::error_code ignored;
+  std::filesystem::path at = std::filesystem::absolute(directory, ignored);
+  while (!std::filesystem::exists(at, ignored) && at.has_relative_path()) at = at.parent_path();
+  if (!std::filesystem::is_directory(at, ignored))
+    throw usage_error("--out {}: {} is not a directory", directory.string(), at.string());
+  if (::access(at.c_str(), W_OK | X_OK) != 0) {
+    throw usage_error("--out {}: cannot write in {}: {}", directory.string(), at.string(),
+                      std::strerror(errno));
   }
-  throw usage_error("--out {} is not a directory that can be written{}", directory.string(),
-                    failure ? ": " + failure.message() : "");
 }
 
 class Training {
