@@ -1,0 +1,139 @@
+// The documents say what the program does: their commands run, the output they quote is what comes,
+// their options are the program's, and their links lead somewhere.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+
+#include "base/text.h"
+#include "docs/markdown.h"
+#include "formats/testing.h"
+#include "snug/options.h"
+
+namespace snug {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = fs::path(SNUG_TEST_DIR).parent_path().parent_path();
+
+// A directory that looks like the project's own to a command written for it, and may be written to.
+class Workplace {
+ public:
+  Workplace() {
+    fs::create_directory(dir_ / "build");
+    fs::create_symlink(SNUG_BINARY, dir_ / "build/snug");
+    fs::create_directory_symlink(kRoot / "tests", dir_ / "tests");
+    fs::copy(kRoot / "docs", dir_ / "docs", fs::copy_options::recursive);
+    for (const char* name : {"README.md", "CONTRIBUTING.md"})
+      fs::copy_file(kRoot / name, dir_ / name);
+  }
+
+  struct Result {
+    int exit_code = -1;
+    std::string output;
+  };
+  Result run(const std::string& command) const {
+    const std::string line =
+        fmt::format("cd '{}' && {{ {}\n}} 2>&1", dir_.path().string(), command);
+    FILE* pipe = popen(line.c_str(), "r");
+    if (pipe == nullptr) throw internal_error("cannot run {}", command);
+    Result result;
+    char buffer[4096];
+    while (const size_t n = fread(buffer, 1, sizeof buffer, pipe)) result.output.append(buffer, n);
+    const int status = pclose(pipe);
+    result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return result;
+  }
+
+ private:
+  testing::TempDir dir_;
+};
+
+bool is_command(const std::string& line) { return line.starts_with("build/snug"); }
+bool is_run(const std::string& line) { return line.find("# not run") == line.npos; }
+// "# exits 3": what a command that shows a refusal is expected to do.
+int expected_exit(const std::string& line) {
+  const size_t at = line.find("# exits ");
+  return at == line.npos ? 0 : std::stoi(line.substr(at + 8));
+}
+
+// A quoted output may leave lines out, but invents none.
+void expect_quoted(const Fence& fence, const std::string& output) {
+  const std::vector<std::string> real = split(output, '\n');
+  for (const std::string& line : fence.lines) {
+    const bool left_out = line == "..." || line.empty();
+    EXPECT_TRUE(left_out || std::ranges::find(real, line) != real.end()) << line;
+  }
+}
+
+class Document : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Document, ItsCommandsRunAndPrintWhatItQuotes) {
+  const Workplace here;
+  std::string last_output;
+  for (const Fence& fence : fences_of(read_file(kRoot / GetParam()))) {
+    if (fence.language == "output") expect_quoted(fence, last_output);
+    if (fence.language != "sh") continue;
+    for (const std::string& line : fence.lines) {
+      if (!is_command(line) || !is_run(line)) continue;
+      const Workplace::Result result = here.run(line);
+      EXPECT_EQ(result.exit_code, expected_exit(line)) << line << "\n" << result.output;
+      last_output = result.output;
+    }
+  }
+}
+
+TEST_P(Document, ItsLinksLeadSomewhere) {
+  const fs::path path = kRoot / GetParam();
+  for (const std::string& target : relative_links_of(read_file(path)))
+    EXPECT_TRUE(fs::exists(path.parent_path() / target)) << target;
+}
+
+std::vector<std::string> document_names() {
+  std::vector<std::string> names;
+  for (const fs::path& path : documents(kRoot)) names.push_back(path.string());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Document, ::testing::ValuesIn(document_names()),
+                         [](const auto& name) {
+                           std::string word = name.param;
+                           std::replace_if(
+                               word.begin(), word.end(), [](char c) { return !std::isalnum(c); },
+                               '_');
+                           return word;
+                         });
+
+std::string default_text(const std::string& value) { return value; }
+std::string default_text(bool value) { return value ? "on" : "off"; }
+std::string default_text(int64_t value) { return fmt::format("{}", value); }
+std::string default_text(double value) { return fmt::format("{}", value); }
+
+TEST(CommandLine, TheDocumentListsTheProgramsOptionsAndNoOthers) {
+  std::vector<Row> expected;
+  const Options defaults;
+  each_option(defaults,
+              [&](std::string_view key, const auto& value, std::string_view help, OptionUse use) {
+                expected.push_back({fmt::format("`--{}`", key),
+                                    use == OptionUse::train ? "train" : "plan, train",
+                                    default_text(value), std::string(help)});
+              });
+  EXPECT_EQ(rows_of(read_file(kRoot / "docs/command-line.md"), "`--"), expected);
+}
+
+TEST(Markdown, FindsFencesRowsAndLinks) {
+  const std::string text =
+      "see [a](b.md#part), [c](https://x.y) and `[d](e)`\n| `--x` | one \\| two |\n"
+      "```sh\n[f](g)\n| `--y` |\n```\n";
+  EXPECT_EQ(relative_links_of(text), std::vector<std::string>{"b.md"});
+  EXPECT_EQ(rows_of(text, "`--"), (std::vector<Row>{{"`--x`", "one | two"}}));
+  ASSERT_EQ(fences_of(text).size(), 1U);
+  EXPECT_EQ(fences_of(text)[0].language, "sh");
+  EXPECT_EQ(fences_of(text)[0].lines.size(), 2U);
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,29 @@
+// Just enough Markdown to hold the documents to the program: fenced blocks, table rows and links.
+//
+//   for (const Fence& fence : fences_of(read_file("README.md"))) fence.language == "sh";
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace snug {
+
+struct Fence {
+  std::string language;
+  std::vector<std::string> lines;
+};
+std::vector<Fence> fences_of(std::string_view markdown);
+
+// Table rows whose first cell begins with `start`, cell by cell; \| is a bar inside a cell.
+using Row = std::vector<std::string>;
+std::vector<Row> rows_of(std::string_view markdown, std::string_view start);
+
+// Targets of [text](target) outside fences and `code`, without "#part" and without addresses.
+std::vector<std::string> relative_links_of(std::string_view markdown);
+
+// Every document of the project, by path from its root, sorted.
+std::vector<std::filesystem::path> documents(const std::filesystem::path& root);
+
+}  // namespace snug
