@@ -16,20 +16,36 @@ KernelFn kernel_for(const Module& module, const Op& op) {
   throw usage_error("{} '{}' has no {} kernel for the CPU", op.def->kind, op.name, name_of(dtype));
 }
 
-}  // namespace
-
-Executor::Executor(const Module& module, Device& device, ExecutorOptions options)
-    : module_(module), options_(options) {
+// All that this executor cannot do, said before the large allocation.
+void require_runnable(const Module& module) {
   if (module.level != Level::placed) throw internal_error("module '{}' is not placed", module.name);
   for (const Program& program : module.programs) {
-    for (const Op& op : program.ops) kernel_for(module, op);  // refuse before the large allocation
+    for (const Op& op : program.ops) kernel_for(module, op);
   }
-  arena_ = device.allocate(planned_bytes());
+  for (const Value& value : module.values) {
+    if (value.space == Space::device) continue;
+    throw usage_error("value '{}' lives in {} memory, which this executor does not have",
+                      value.name, name_of(value.space));
+  }
+}
+
+// Where the shared values end.
+int64_t transient_floor(const Module& module) {
   int64_t floor = 0;
   for (const Value& value : module.values) {
     if (value.shared() && value.owns_bytes())
       floor = std::max(floor, *value.offset + value.storage_bytes());
   }
+  return floor;
+}
+
+}  // namespace
+
+Executor::Executor(const Module& module, Device& device, ExecutorOptions options)
+    : module_(module), options_(options) {
+  require_runnable(module);
+  arena_ = device.allocate(planned_bytes());
+  const int64_t floor = transient_floor(module);
   transient_ = {arena_->data() + floor, static_cast<size_t>(planned_bytes() - floor)};
   for (size_t p = 0; p < module.programs.size(); ++p) programs_.push_back(resolve(p));
 }
@@ -122,10 +138,6 @@ std::byte* Executor::address(ValueId id) const {
   int64_t offset = 0;
   for (; module_[id].base.valid(); id = module_[id].base)
     offset += module_[id].view_offset * size_of(module_[id].type.dtype);
-  if (module_[id].space != Space::device) {
-    throw usage_error("value '{}' lives in {} memory, which this executor does not have",
-                      module_[id].name, name_of(module_[id].space));
-  }
   return arena_->data() + *module_[id].offset + offset;
 }
 

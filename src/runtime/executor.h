@@ -27,7 +27,7 @@ struct ExecutorOptions {
 class Executor {
  public:
   // Allocates the arena of the device space: exactly the plan's number. Refuses, before that, an op
-  // without a kernel.
+  // without a kernel and a value in another space. `module` outlives this.
   Executor(const Module& module, Device& device, ExecutorOptions options = {});
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

@@ -1,5 +1,5 @@
-// Gives every persistent value its first content, from its initialiser, the seed and its name
-// alone.
+// Gives every shared value its first content: a persistent one from its initialiser, the seed and
+// its name alone, the others zeros.
 #pragma once
 
 #include <cstdint>

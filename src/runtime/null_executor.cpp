@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "ir/op_def.h"
+#include "ir/order.h"
 
 namespace snug {
 namespace {
 
-// Who wrote which bytes last, per space: a map from offset to (end, writer) of disjoint ranges.
+// Who wrote which bytes last, per space: disjoint ranges by their first byte.
 class Shadow {
  public:
   explicit Shadow(const Module& module) : module_(module) {}
@@ -23,29 +25,25 @@ class Shadow {
     high_water[space] = std::max(high_water[space], end);
   }
 
-  // Every byte of `id` must have been written last by `id` itself or, when it is a view or a shared
-  // value, by a value of the same storage.
-  void read(const Program& program, const Op& op, ValueId id, bool made_here) const {
+  struct Fault {
+    int64_t byte;
+    ValueId writer;  // none: nobody wrote it
+  };
+  // The first byte of `id` that was not written last by `writer`, or, without one, by any value of
+  // the same storage.
+  std::optional<Fault> fault(ValueId id, ValueId writer = {}) const {
     const auto [space, first, end] = range_of(id);
     const auto& ranges = spaces_[space];
-    int64_t at = first;
     auto next = ranges.upper_bound(first);
     if (next != ranges.begin()) --next;
-    while (at < end) {
-      if (next == ranges.end() || next->first > at || next->second.end <= at) {
-        throw internal_error("program '{}', {} '{}' reads byte {} of '{}', which nobody wrote",
-                             program.name, op.def->kind, op.name, at - first, module_[id].name);
-      }
-      const ValueId writer = next->second.writer;
-      const bool same = made_here ? writer == id : module_.root(writer) == module_.root(id);
-      if (!same) {
-        throw internal_error(
-            "program '{}', {} '{}' reads '{}', whose byte {} was overwritten by '{}'", program.name,
-            op.def->kind, op.name, module_[id].name, at - first, module_[writer].name);
-      }
-      at = next->second.end;
-      ++next;
+    for (int64_t at = first; at < end; at = (next++)->second.end) {
+      if (next == ranges.end() || next->first > at || next->second.end <= at)
+        return Fault{at - first, {}};
+      const ValueId last = next->second.writer;
+      if (writer.valid() ? last != writer : module_.root(last) != module_.root(id))
+        return Fault{at - first, last};
     }
+    return std::nullopt;
   }
 
   std::array<int64_t, kSpaces> high_water{};
@@ -84,21 +82,67 @@ class Shadow {
   std::array<Ranges, kSpaces> spaces_;
 };
 
-void run_program(const Module& module, const Program& program, Shadow& shadow, NullRun& run) {
-  std::vector<bool> made(module.values.size());
-  for (const Op& op : program.ops) {
-    auto read = [&](ValueId id) {
-      if (id.valid()) shadow.read(program, op, id, made[static_cast<size_t>(id.index)]);
-    };
-    for (ValueId id : op.inputs) read(id);
-    read(op.predicate);
-    if (op.workspace.valid()) shadow.write(op.workspace);
-    for (ValueId id : op.outputs) {
-      shadow.write(id);
-      made[static_cast<size_t>(id.index)] = true;
+class ProgramRun {
+ public:
+  ProgramRun(const Module& module, const Program& program, Shadow& shadow)
+      : module_(module), program_(program), shadow_(shadow), made_(module.values.size()) {}
+
+  void run() {
+    for (const Op& op : program_.ops) {
+      for_each_access(op, [&](ValueId id, bool writes) {
+        if (!writes) read(op, id);
+      });
+      for_each_access(op, [&](ValueId id, bool writes) {
+        if (writes) write(id);
+      });
+      for_each_access(op, [&](ValueId id, bool) { require_unharmed(op, id); });
     }
-    ++run.ops;
   }
+
+ private:
+  void write(ValueId id) {
+    shadow_.write(id);
+    made_[static_cast<size_t>(id.index)] = true;
+  }
+
+  // The value that an op of this program made and that `id` is, or is a view of; none for what
+  // comes from outside.
+  ValueId maker_of(ValueId id) const {
+    while (id.valid() && !made_[static_cast<size_t>(id.index)]) id = module_[id].base;
+    return id;
+  }
+
+  void read(const Op& op, ValueId id) const {
+    const auto fault = shadow_.fault(id, maker_of(id));
+    if (!fault) return;
+    if (!fault->writer.valid()) {
+      throw internal_error("program '{}', {} '{}' reads byte {} of '{}', which nobody wrote",
+                           program_.name, op.def->kind, op.name, fault->byte, module_[id].name);
+    }
+    throw internal_error("program '{}', {} '{}' reads '{}', whose byte {} was overwritten by '{}'",
+                         program_.name, op.def->kind, op.name, module_[id].name, fault->byte,
+                         module_[fault->writer].name);
+  }
+
+  // A kernel reads its inputs while it writes: only a granted output may lie in their bytes.
+  void require_unharmed(const Op& op, ValueId id) const {
+    if (const auto fault = shadow_.fault(id)) {
+      throw internal_error("program '{}', {} '{}' uses '{}' and '{}', which share byte {}",
+                           program_.name, op.def->kind, op.name, module_[id].name,
+                           module_[fault->writer].name, fault->byte);
+    }
+  }
+
+  const Module& module_;
+  const Program& program_;
+  Shadow& shadow_;
+  std::vector<bool> made_;
+};
+
+bool in_step(const Module& module, const Program& program) {
+  return std::ranges::any_of(module.step, [&](const Repeat& region) {
+    return std::ranges::find(region.programs, program.name) != region.programs.end();
+  });
 }
 
 }  // namespace
@@ -106,25 +150,36 @@ void run_program(const Module& module, const Program& program, Shadow& shadow, N
 NullRun run_null(const Module& module) {
   if (module.level != Level::placed) throw internal_error("module '{}' is not placed", module.name);
   Shadow shadow(module);
-  for (size_t i = 0; i < module.values.size(); ++i) {
-    if (module.values[i].shared() && module.values[i].owns_bytes())
-      shadow.write({static_cast<int32_t>(i)});
-  }
+  auto each_shared = [&](auto&& visit) {
+    for (size_t i = 0; i < module.values.size(); ++i) {
+      if (module.values[i].shared() && module.values[i].owns_bytes())
+        visit(ValueId{static_cast<int32_t>(i)});
+    }
+  };
   NullRun run;
+  auto run_program = [&](const Program& program) {
+    ProgramRun(module, program, shadow).run();
+    run.ops += static_cast<int64_t>(program.ops.size());
+  };
+  each_shared([&](ValueId id) { shadow.write(id); });
   for (const Repeat& region : module.step) {
-    for (int64_t i = 0; i < std::min<int64_t>(region.times, 2);
-         ++i) {  // a third time sees what the second saw
-      for (const std::string& name : region.programs)
-        run_program(module, module.program(name), shadow, run);
+    const int64_t times = std::min<int64_t>(region.times, 2);  // a third sees what the second saw
+    for (int64_t i = 0; i < times; ++i) {
+      for (const std::string& name : region.programs) run_program(module.program(name));
     }
   }
   // Evaluation and the like run between steps, over the same bytes.
   for (const Program& program : module.programs) {
-    const bool in_step = std::any_of(module.step.begin(), module.step.end(), [&](const Repeat& r) {
-      return std::find(r.programs.begin(), r.programs.end(), program.name) != r.programs.end();
-    });
-    if (!in_step) run_program(module, program, shadow, run);
+    if (!in_step(module, program)) run_program(program);
   }
+  // The next step may read what this one did not.
+  each_shared([&](ValueId id) {
+    if (const auto fault = shadow.fault(id)) {
+      throw internal_error(
+          "byte {} of '{}' is carried from program to program, but '{}' lies there", fault->byte,
+          module[id].name, module[fault->writer].name);
+    }
+  });
   run.high_water = shadow.high_water;
   return run;
 }

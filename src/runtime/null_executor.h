@@ -1,15 +1,15 @@
 // Runs placed programs without a device: no kernel is called, but every read and write of bytes is
 // followed. It fails when an op reads bytes that nobody wrote or that another value has overwritten
-// since, which is what a wrong lifetime, a wrong placement or a wrong in-place grant would look
-// like.
+// since, when it writes over what it reads, and when a shared value is overwritten: what a wrong
+// lifetime, a wrong placement or a wrong in-place grant would look like.
 //
-//   NullRun run = run_null(module);      // one whole step; throws an internal error naming op,
-//   value and intruder run.high_water[0] == module.arena_bytes[0]
+//   NullRun run = run_null(module);  // one whole step, then the programs outside it; throws an
+//                                    // internal error naming op, value and intruder
+//   run.high_water[0] == module.arena_bytes[0]
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <span>
 
 #include "ir/program.h"
 

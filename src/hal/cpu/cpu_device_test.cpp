@@ -1,0 +1,94 @@
+#include "hal/cpu/cpu_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+
+namespace snug {
+namespace {
+
+using testing::HasSubstr;
+
+std::unique_ptr<Memory> allocate(int64_t bytes) { return cpu_device()->allocate(bytes); }
+
+// The sentence of the error that `body` throws with `code`.
+template <typename Body>
+std::string refusal(ExitCode code, const Body& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code);
+    return e.what();
+  }
+  return "nothing was refused";
+}
+
+TEST(GuardedMemory, MeasuresTheHighestByteWritten) {
+  const auto memory = allocate(10'000);
+  EXPECT_EQ(memory->bytes(), 10'000);
+  EXPECT_EQ(memory->high_water_mark(), 0);
+  for (const int64_t end : {1, 4097, 9'999, 10'000}) {
+    memory->data()[end - 1] = std::byte{0};
+    EXPECT_EQ(memory->high_water_mark(), end);
+  }
+  memory->data()[5] = std::byte{1};
+  EXPECT_EQ(memory->high_water_mark(), 10'000) << "writing lower down does not lower it";
+}
+
+TEST(GuardedMemory, IsAlignedWhateverItsSize) {
+  for (const int64_t bytes : {0, 1, 255, 256, 257, 4095, 4096, 4097, 1'000'003}) {
+    const auto memory = allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % 256, 0U) << bytes;
+    EXPECT_EQ(memory->high_water_mark(), 0) << bytes;
+    std::memset(memory->data(), 0, static_cast<size_t>(bytes));
+    EXPECT_EQ(memory->high_water_mark(), bytes);
+  }
+}
+
+TEST(GuardedMemory, SaysWhichByteBehindTheEndWasOverwritten) {
+  const auto memory = allocate(1000);  // 24 bytes of slack before the guard page
+  memory->data()[1000 + 23] = std::byte{0};
+  EXPECT_THAT(refusal(ExitCode::internal, [&] { memory->high_water_mark(); }),
+              HasSubstr("byte 23 behind the arena's end was overwritten"));
+}
+
+TEST(GuardedMemoryDeathTest, FaultsBehindTheSlack) {
+  const auto memory = allocate(1000);
+  volatile std::byte* data = memory->data();
+  EXPECT_DEATH(data[1024] = std::byte{0}, "");
+}
+
+TEST(GuardedMemory, HasEveryPageInPlaceBeforeItIsHandedOut) {
+  constexpr int64_t kBytes = 64 << 20;
+  const int64_t before = resident_anonymous_bytes();
+  const auto memory = allocate(kBytes);
+  EXPECT_GE(resident_anonymous_bytes() - before, kBytes - (4 << 20));
+}
+
+TEST(CpuDevice, RefusesWhatTheMachineDoesNotHave) {
+  const int64_t too_much = std::numeric_limits<int64_t>::max() / 4;
+  EXPECT_THAT(refusal(ExitCode::does_not_fit, [&] { allocate(too_much); }),
+              HasSubstr("this machine has"));
+}
+
+TEST(CpuDevice, CopiesBothWays) {
+  const auto device = cpu_device();
+  const auto memory = device->allocate(16);
+  const std::array sent{std::byte{1}, std::byte{2}, std::byte{3}};
+  std::array<std::byte, 3> back{};
+  device->upload(memory->data() + 4, sent);
+  device->download(back, memory->data() + 4);
+  EXPECT_EQ(back, sent);
+}
+
+TEST(CpuDevice, KnowsItsMemory) {
+  EXPECT_GT(available_memory_bytes(), 0);
+  EXPECT_GE(total_memory_bytes(), available_memory_bytes());
+}
+
+}  // namespace
+}  // namespace snug

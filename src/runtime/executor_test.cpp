@@ -1,0 +1,176 @@
+#include "runtime/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "hal/cpu/cpu_device.h"
+#include "runtime/testing/toy_programs.h"
+
+namespace snug {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_ops::Fixture;
+
+// Counts what is asked of it.
+class CountingDevice final : public Device {
+ public:
+  std::string_view name() const override { return "counting"; }
+  std::unique_ptr<Memory> allocate(int64_t bytes) override {
+    asked.push_back(bytes);
+    return cpu_->allocate(bytes);
+  }
+  void upload(std::byte* to, std::span<const std::byte> from) override { cpu_->upload(to, from); }
+  void download(std::span<std::byte> to, const std::byte* from) override {
+    cpu_->download(to, from);
+  }
+  std::vector<int64_t> asked;
+
+ private:
+  std::unique_ptr<Device> cpu_ = cpu_device();
+};
+
+// x -> reverse -> scale 2 -> y
+struct Reversed : Fixture {
+  ValueId middle = b.emit(testing_ops::reverse, "middle", {x})[0];
+  Reversed() {
+    finish(middle, 2);
+    placed();
+  }
+};
+
+void count_up(std::span<float> out) { std::iota(out.begin(), out.end(), 0.0F); }
+
+TEST(Executor, RunsAProgramInsideOneAllocation) {
+  Reversed f;
+  CountingDevice device;
+  Executor executor(f.module, device);
+  EXPECT_THAT(device.asked, ElementsAre(f.module.arena_bytes[0]));
+  EXPECT_EQ(executor.planned_bytes(), f.module.arena_bytes[0]);
+  EXPECT_EQ(executor.allocated_bytes(), f.module.arena_bytes[0]);
+
+  count_up(executor.values<float>(f.x));
+  executor.run("p");
+  EXPECT_EQ(executor.values<float>(f.y)[0], 126);
+  EXPECT_EQ(executor.values<float>(f.y)[63], 0);
+  EXPECT_EQ(executor.measured_bytes(), executor.planned_bytes());
+  EXPECT_EQ(device.asked.size(), 1U);
+}
+
+TEST(Executor, RefusesWhatItCannotRunBeforeItAllocates) {
+  CountingDevice device;
+  auto refusal = [&](const Module& module) -> std::string {
+    try {
+      Executor executor(module, device);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "nothing was refused";
+  };
+  Fixture without;
+  without.finish(without.b.emit(testing_ops::no_kernel, "strange", {without.x})[0]);
+  EXPECT_THAT(refusal(without.placed()), HasSubstr("no_kernel 'strange' has no f32 kernel"));
+
+  Reversed elsewhere;
+  elsewhere.module[elsewhere.middle].space = Space::host;
+  EXPECT_THAT(refusal(elsewhere.module), HasSubstr("value 'middle' lives in host memory"));
+
+  Reversed early;
+  early.module.level = Level::step;
+  EXPECT_THAT(refusal(early.module), HasSubstr("is not placed"));
+  EXPECT_THAT(device.asked, testing::IsEmpty());
+}
+
+TEST(Executor, SaysWhichProgramOrValueIsMissing) {
+  Reversed f;
+  const auto device = cpu_device();
+  Executor executor(f.module, *device);
+  EXPECT_THROW(executor.run("q"), Error);
+  EXPECT_THROW(executor.shared("z"), Error);
+}
+
+TEST(Executor, APredicateOfZeroSkipsTheOp) {
+  Fixture f;
+  const ValueId go = add_shared(f.module, "go", {Dtype::i32, {}}, Category::inputs, Scope::step);
+  const ValueId state =
+      add_shared(f.module, "state", testing_ops::kVector, Category::buffers, Scope::persistent);
+  f.b.emit(testing_ops::add_to, "add", {state, f.x});
+  f.b.last().predicate = go;
+  f.placed();
+  const auto device = cpu_device();
+  Executor executor(f.module, *device);
+  std::ranges::fill(executor.values<float>(f.x), 1.0F);
+  std::ranges::fill(executor.values<float>(state), 5.0F);
+  for (const auto& [predicate, sum] : {std::pair{0, 5.0F}, {1, 6.0F}, {0, 6.0F}, {7, 7.0F}}) {
+    executor.scalar<int32_t>(go) = predicate;
+    executor.run("p");
+    EXPECT_THAT(executor.values<float>(state), Each(sum)) << predicate;
+  }
+}
+
+TEST(Executor, ViewsAddressTheirPartOfTheBytes) {
+  Fixture f;
+  const ValueId back = f.b.emit(testing_ops::reverse, "back", {f.x})[0];
+  const ValueId part = f.b.view(back, "part", {32}, 16);
+  const ValueId inner = f.b.view(part, "inner", {8}, 4);
+  const ValueId out =
+      add_shared(f.module, "out", {Dtype::f32, {8}}, Category::activations, Scope::step);
+  f.b.emit_into(testing_ops::scale, "take", {inner}, out, {{"by", 1.0}});
+  f.placed();
+  const auto device = cpu_device();
+  Executor executor(f.module, *device);
+  count_up(executor.values<float>(f.x));
+  executor.run("p");
+  EXPECT_EQ(executor.bytes(inner).data() - executor.bytes(back).data(), (16 + 4) * 4);
+  EXPECT_EQ(executor.bytes(inner).size(), 32U);
+  EXPECT_THAT(executor.values<float>(out), ElementsAre(43, 42, 41, 40, 39, 38, 37, 36));
+}
+
+TEST(Executor, CallsTheObserverAfterEveryOp) {
+  Reversed f;
+  const auto device = cpu_device();
+  Executor executor(f.module, *device);
+  count_up(executor.values<float>(f.x));
+  std::vector<std::pair<size_t, size_t>> seen;
+  executor.observe = [&](size_t program, size_t op) {
+    seen.emplace_back(program, op);
+    EXPECT_EQ(executor.values<float>(f.middle)[0], 63) << "made, and still alive";
+  };
+  executor.run("p");
+  EXPECT_THAT(seen, ElementsAre(std::pair(0, 0), std::pair(0, 1)));
+}
+
+TEST(Executor, PoisonOverwritesEachValueWhenItsLifetimeEnds) {
+  Reversed f;
+  const auto device = cpu_device();
+  for (const bool poison : {false, true}) {
+    Executor executor(f.module, *device, {.poison_dead = poison});
+    count_up(executor.values<float>(f.x));
+    executor.run("p");
+    EXPECT_EQ(executor.values<float>(f.y)[0], 126) << "the results are the same";
+    EXPECT_EQ(std::isnan(executor.values<float>(f.middle)[0]), poison);
+    EXPECT_EQ(executor.values<float>(f.x)[1], 1) << "what is shared stays";
+  }
+}
+
+TEST(Executor, AStepRunsItsProgramsInOrderAndFeedsEach) {
+  Reversed f;
+  f.module.step = {{2, {"p"}}};
+  const auto device = cpu_device();
+  Executor executor(f.module, *device);
+  std::vector<std::string> fed;
+  executor.run_step([&](std::string_view program) {
+    fed.emplace_back(program);
+    std::ranges::fill(executor.values<float>(f.x), static_cast<float>(fed.size()));
+  });
+  EXPECT_THAT(fed, ElementsAre("p", "p"));
+  EXPECT_THAT(executor.values<float>(f.y), Each(4));
+}
+
+}  // namespace
+}  // namespace snug
