@@ -15,8 +15,8 @@ void add_to_carried_values(const Module& module, Program& program) {
         continue;
       written[static_cast<size_t>(target.index)] = true;
       const int port = op.def->accumulator_of(static_cast<int>(o));
-      if (port < 0) {
-        throw internal_error("{} '{}' cannot add to {}: its output '{}' has no accumulator",
+      if (port < 0 || op.inputs[static_cast<size_t>(port)].valid()) {
+        throw internal_error("{} '{}' cannot add to {}: its output '{}' has no free accumulator",
                              op.def->kind, op.name, module[target].name, op.def->outputs[o].name);
       }
       op.inputs[static_cast<size_t>(port)] = target;

@@ -43,10 +43,17 @@ class Autodiff {
     for (size_t at = 0; at < forward_ops; ++at) {
       const Op& op = builder_.program().ops[at];
       if (op.def->grad == nullptr) continue;
+      for (ValueId id : op.inputs) refuse_view_that_needs_a_gradient(op, id);
       const bool any =
           std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId id) { return needs(id); });
       for (ValueId id : op.outputs) needs_[static_cast<size_t>(id.index)] = any;
     }
+  }
+  // A view has no maker to differentiate: its gradient would be lost without a word.
+  void refuse_view_that_needs_a_gradient(const Op& op, ValueId id) const {
+    if (!id.valid() || needs(id) || !needs(module_.root(id))) return;
+    throw internal_error("{} '{}' reads '{}', a view of '{}': gradients do not flow through views",
+                         op.def->kind, op.name, module_[id].name, module_[module_.root(id)].name);
   }
   bool needs(ValueId id) const { return id.valid() && needs_[static_cast<size_t>(id.index)]; }
 

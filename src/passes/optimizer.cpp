@@ -28,9 +28,9 @@ void optimizer(Module& module, const Recipe& recipe) {
   std::vector<ValueId> grads;
   for (size_t i = 0, n = module.values.size(); i < n; ++i) {
     const Value& value = module.values[i];
-    if (value.category != Category::params || !value.shared() || !value.param->trainable) continue;
+    if (value.category != Category::params || !value.shared()) continue;
     const auto grad = grad_of.find("grad." + value.name);
-    if (grad == grad_of.end()) continue;  // nothing flows back into it
+    if (grad == grad_of.end()) continue;  // frozen, or nothing flows back into it
     trained.push_back({{static_cast<int32_t>(i)}, grad->second});
     grads.push_back(grad->second);
   }

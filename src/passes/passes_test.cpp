@@ -74,6 +74,47 @@ TEST(Autodiff, DoesNotDifferentiateTowardsInputs) {
   EXPECT_EQ(products_towards_activations, 1) << "only the second product's input needs a gradient";
 }
 
+TEST(Autodiff, RefusesToLoseTheGradientOfAView) {
+  Module module{.name = "view"};
+  const ValueId w = add_shared(module, "w", {Dtype::f32, {8, 6}}, Category::params,
+                               Scope::persistent, {.role = Role::matrix});
+  const ValueId x = add_shared(module, "x", {Dtype::f32, {4, 6}}, Category::inputs, Scope::step);
+  const ValueId targets =
+      add_shared(module, "targets", {Dtype::i32, {4}}, Category::inputs, Scope::step);
+  Builder b(module, "p");
+  const ValueId half = b.view(w, "half", {4, 6}, 24);
+  const ValueId logits = ops::linear(b, "product", {.x = x, .weight = half});
+  const ValueId loss = ops::cross_entropy(b, "loss", {.logits = logits, .targets = targets});
+  try {
+    autodiff(module, "p", {loss, logits});
+    FAIL() << "nothing was refused";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("reads 'half', a view of 'w'"));
+  }
+}
+
+TEST(Optimizer, LeavesFrozenParametersAlone) {
+  Module module{.name = "frozen"};
+  auto weight = [&](const char* name, bool trainable) {
+    return add_shared(module, name, {Dtype::f32, {6, 6}}, Category::params, Scope::persistent,
+                      {.role = Role::matrix, .trainable = trainable});
+  };
+  const ValueId x = add_shared(module, "x", {Dtype::f32, {4, 6}}, Category::inputs, Scope::step);
+  const ValueId targets =
+      add_shared(module, "targets", {Dtype::i32, {4}}, Category::inputs, Scope::step);
+  const ValueId frozen = weight("frozen", false), trained = weight("trained", true);
+  Builder b(module, "micro_first");
+  const ValueId hidden = ops::linear(b, "first", {.x = x, .weight = trained});
+  const ValueId logits = ops::linear(b, "second", {.x = hidden, .weight = frozen});
+  autodiff(module, "micro_first",
+           {ops::cross_entropy(b, "loss", {.logits = logits, .targets = targets}), logits});
+  optimizer(module, {});
+  EXPECT_TRUE(module.find_shared("grad.trained").valid());
+  EXPECT_TRUE(module.find_shared("trained.m").valid());
+  EXPECT_FALSE(module.find_shared("grad.frozen").valid());
+  EXPECT_FALSE(module.find_shared("frozen.m").valid());
+}
+
 TEST(Accumulate, TheRepeatedBodyDiffersOnlyInTheAccumulatingWrites) {
   const Module module = compile("tied", tied_pair, {.accum = 3});
   const Program& first = module.program("micro_first");
