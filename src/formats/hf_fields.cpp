@@ -1,6 +1,7 @@
 #include "formats/hf_fields.h"
 
 #include "base/units.h"
+#include "formats/json_error.h"
 
 namespace snug {
 namespace {
@@ -27,10 +28,7 @@ HfJson parse_json_object(std::string_view text, std::string_view where) {
   try {
     json = HfJson::parse(text, shallow);
   } catch (const HfJson::exception& e) {
-    std::string_view what =
-        e.what();  // "[json.exception.parse_error.101] parse error at line 3, ..."
-    if (const size_t end = what.find("] "); end != what.npos) what.remove_prefix(end + 2);
-    throw bad_input("{} is not valid JSON: {}", where, what)
+    throw bad_input("{} is not valid JSON: {}", where, plain_words(e))
         .hint("the file is damaged or cut short; download or write it again");
   }
   if (!json.is_object())

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "formats/json_error.h"
 
 namespace snug {
 namespace {
@@ -87,7 +88,8 @@ json parse_header(const MappedFile& file) {
     if (!header.is_object()) throw bad_input("{}: the header is not a JSON object", path);
     return header;
   } catch (const json::exception& error) {
-    throw bad_input("{}: the header is not valid JSON: {}", path, error.what());
+    throw bad_input("{}: the header is not valid JSON: {}", path, plain_words(error))
+        .hint("the file is damaged; download it again");
   }
 }
 

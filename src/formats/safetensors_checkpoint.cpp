@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "formats/json_error.h"
 
 namespace snug {
 namespace {
@@ -35,7 +36,7 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index) {
   try {
     parsed = json::parse(read_file(index));
   } catch (const json::exception& error) {
-    throw bad_input("{} is not valid JSON: {}", index.string(), error.what());
+    throw bad_input("{} is not valid JSON: {}", index.string(), plain_words(error));
   }
   if (!parsed.is_object() || !parsed.contains("weight_map") || !parsed["weight_map"].is_object()) {
     throw bad_input("{} has no weight_map of tensor names to files", index.string());

@@ -51,6 +51,10 @@ void save_model(const Module& module, const BytesOf& bytes_of, const SaveOptions
 // Names under which a file may hold a tensor, the usual one first.
 using Spellings = std::function<std::vector<std::string>(std::string_view tensor)>;
 
+// Throws bad_input, as load_model would, when tensors are missing or have other shapes.
+void check_weights(const Module& module, const CheckpointReader& weights,
+                   const Spellings& spellings = {});
+
 // Fills every value that has a checkpoint part, converting between float types (to nearest, ties to
 // even). Throws bad_input before anything is filled when tensors are missing or have other shapes.
 // Tensors that the model has no use for are logged.

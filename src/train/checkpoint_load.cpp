@@ -114,6 +114,11 @@ void transfer(const Transfer& t, std::span<std::byte> to) {
 
 }  // namespace
 
+void check_weights(const Module& module, const CheckpointReader& weights,
+                   const Spellings& spellings) {
+  match(module, weights, spellings);
+}
+
 void load_model(const Module& module, const WritableBytesOf& bytes_of,
                 const CheckpointReader& weights, const Spellings& spellings) {
   const std::vector<Transfer> transfers = match(module, weights, spellings);

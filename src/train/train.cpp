@@ -1,7 +1,7 @@
 // The training loop: check everything, plan, refuse what does not fit, allocate once, then step,
 // evaluate and save.
 #include <omp.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 #include <cerrno>
 #include <chrono>
@@ -34,24 +34,30 @@ void say(const TrainObserver& observer, const std::string& line) {
   if (observer.said) observer.said(line);
 }
 
-// Refuses now what would fail after hours: a directory that cannot be made or written. Asks the
-// nearest directory that exists and leaves no trace.
+// Refuses now what would fail after hours: a directory that cannot be made or written. Tries it in
+// the nearest directory that exists, and leaves no trace.
 void require_writable(const std::filesystem::path& directory) {
   std::error_code ignored;
   std::filesystem::path at = std::filesystem::absolute(directory, ignored);
   while (!std::filesystem::exists(at, ignored) && at.has_relative_path()) at = at.parent_path();
   if (!std::filesystem::is_directory(at, ignored))
     throw usage_error("--out {}: {} is not a directory", directory.string(), at.string());
-  if (::access(at.c_str(), W_OK | X_OK) != 0) {
+  std::string probe = (at / ".snug-XXXXXX").string();
+  if (::mkdtemp(probe.data()) == nullptr) {
     throw usage_error("--out {}: cannot write in {}: {}", directory.string(), at.string(),
                       std::strerror(errno));
   }
+  std::filesystem::remove(probe, ignored);
+}
+
+Spellings spellings_of(const Resolved& run) {
+  return [&run](std::string_view tensor) { return run.model.spellings(tensor); };
 }
 
 class Training {
  public:
   Training(const Resolved& run, const TrainObserver& observer, const Samples& samples,
-           const Module& module)
+           const Module& module, const CheckpointReader* weights)
       : run_(run),
         observer_(observer),
         samples_(samples),
@@ -59,12 +65,10 @@ class Training {
         executor_(module, *device_),
         feeder_(executor_, run, samples) {
     initialise(executor_, static_cast<uint64_t>(run.options.seed));
-    if (run.options.init == "load") {
+    if (weights) {
       load_model(
-          module, [&](ValueId id) { return executor_.bytes(id); },
-          CheckpointReader(run.model.source_dir()),
-          [&](std::string_view tensor) { return run_.model.spellings(tensor); });
-      say(observer, fmt::format("weights from {}", run.model.source_dir().string()));
+          module, [&](ValueId id) { return executor_.bytes(id); }, *weights, spellings_of(run));
+      say(observer, fmt::format("weights from {}", weights->path().string()));
     }
   }
 
@@ -163,6 +167,11 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
 
   const Plan plan = make_plan(run);
   require_fit(plan, run);
+  std::unique_ptr<CheckpointReader> weights;
+  if (run.options.init == "load") {
+    weights = std::make_unique<CheckpointReader>(run.model.source_dir());
+    check_weights(plan.module, *weights, spellings_of(run));
+  }
   if (observer.planned) observer.planned(report_of(plan, run, false));
   say(observer, fmt::format("data: {}", samples.text()));
 
@@ -172,7 +181,7 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
                               format_exact(followed.ops), format_exact(followed.high_water[0])));
     return {};
   }
-  return Training(run, observer, samples, plan.module).loop();
+  return Training(run, observer, samples, plan.module, weights.get()).loop();
 }
 
 }  // namespace snug

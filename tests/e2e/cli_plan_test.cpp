@@ -1,0 +1,106 @@
+// What plan and models print: the fields that others rely on, sums that add up, and the same bytes
+// every time.
+#include "cli_fixture.h"
+#include "ir/text.h"
+#include "models/catalogue.h"
+#include "ops/registry.h"
+
+namespace snug {
+namespace {
+
+using CliPlan = Cli;
+
+TEST_F(CliPlan, JsonHasTheFieldsThatOthersRelyOn) {
+  const Ended run = snug("plan tiny --seq 16 --json --budget 1GiB");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  const auto plan = nlohmann::json::parse(run.out);
+  for (const char* field :
+       {"fits", "arena_bytes", "max_live_bytes", "budget_bytes", "breakdown", "host_bytes",
+        "disk_bytes", "params", "step_ms", "tokens_per_s", "recipe", "advice"})
+    EXPECT_TRUE(plan.contains(field)) << field;
+  EXPECT_EQ(plan["fits"], true);
+  EXPECT_EQ(plan["budget_bytes"], 1 << 30);
+  EXPECT_EQ(plan["params"], 21'624);
+  EXPECT_TRUE(plan["advice"].empty());
+}
+
+TEST_F(CliPlan, TheBreakdownAddsUp) {
+  for (const std::string options : {"", " --attention standard", " --loss whole", " --accum 3"}) {
+    const auto plan = nlohmann::json::parse(snug("plan tiny --json" + options).out);
+    int64_t sum = 0;
+    for (const auto& [category, bytes] : plan["breakdown"].items()) sum += bytes.get<int64_t>();
+    EXPECT_EQ(sum, plan["arena_bytes"]) << options;
+    EXPECT_TRUE(plan["breakdown"].contains("gaps"));
+  }
+}
+
+TEST_F(CliPlan, TheRecipeIsResolved) {
+  const auto recipe = nlohmann::json::parse(snug("plan tiny --json").out)["recipe"];
+  EXPECT_EQ(recipe["model"], "tiny");
+  EXPECT_EQ(recipe["seq"], 64) << "as many as the model can take";
+  EXPECT_EQ(recipe["attention"], "flash");
+  EXPECT_EQ(recipe["dropout"], 0) << "the model's own";
+  EXPECT_TRUE(recipe["budget"].is_null());
+}
+
+TEST_F(CliPlan, TheTableSaysOnlyWhatIsSet) {
+  const std::string table = snug("plan tiny").out;
+  EXPECT_THAT(table, ::testing::HasSubstr("attention flash · loss chunked · dropout 0.0 · device"));
+  EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("model tiny")));
+  EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("budget")));
+  EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("\x1b"))) << "colour is for terminals";
+}
+
+TEST_F(CliPlan, WhatDoesNotFitComesWithAdviceThatHolds) {
+  const Ended run = snug("plan tiny --seq 16 --attention standard --budget 500KB --json");
+  EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit));
+  const auto plan = nlohmann::json::parse(run.out);
+  EXPECT_EQ(plan["fits"], false);
+  ASSERT_FALSE(plan["advice"].empty());
+  for (const auto& advice : plan["advice"]) {
+    const std::string change = advice["change"];
+    const auto changed =
+        nlohmann::json::parse(snug("plan tiny --seq 16 --attention standard --json " + change).out);
+    EXPECT_EQ(changed["arena_bytes"], advice["peak_bytes"]) << change;
+  }
+  EXPECT_LE(plan["advice"].back()["peak_bytes"], 500'000);
+}
+
+TEST_F(CliPlan, TheProgramReadsBack) {
+  const Ended run = snug("plan tiny --seq 16 --accum 2 --program");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const Module module = parse(run.out, ops::registry());
+  EXPECT_EQ(print(module), run.out);
+  const auto plan = nlohmann::json::parse(snug("plan tiny --seq 16 --accum 2 --json").out);
+  EXPECT_EQ(module.arena_bytes[0], plan["arena_bytes"]);
+}
+
+TEST_F(CliPlan, TwiceGivesTheSameBytes) {
+  EXPECT_EQ(snug("plan gpt2 --json").out, snug("plan gpt2 --json").out);
+  EXPECT_EQ(snug("plan tiny --program").out, snug("plan tiny --program").out);
+}
+
+TEST_F(CliPlan, TakesWhatTrainTakes) {
+  write("run.toml", "model = \"tiny\"\nlr = 1e-3\nsteps = 7\nseq = 16\n");
+  EXPECT_EQ(snug("plan --config run.toml").out, snug("plan tiny --seq 16").out);
+  EXPECT_EQ(snug("plan tiny --lr 1e-3 --seq 16").out, snug("plan tiny --seq 16").out);
+}
+
+TEST_F(CliPlan, ModelsListsThemAll) {
+  const Ended run = snug("models");
+  EXPECT_EQ(run.code, 0);
+  for (const std::string& name : catalogue_names())
+    EXPECT_THAT(run.out, ::testing::ContainsRegex("(^|\n)" + name + " ")) << name;
+  EXPECT_THAT(run.out, ::testing::HasSubstr("mlp:WxL"));
+}
+
+TEST_F(CliPlan, HelpNamesEveryOption) {
+  const Ended run = snug("plan --help");
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.out, ::testing::HasSubstr("--budget"));
+  EXPECT_THAT(snug("train --help").out, ::testing::HasSubstr("--lr-schedule"));
+}
+
+}  // namespace
+}  // namespace snug

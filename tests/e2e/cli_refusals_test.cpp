@@ -1,0 +1,166 @@
+// Bad input at the command line: one clear sentence, the right exit code, nothing half-written.
+#include "cli_fixture.h"
+
+namespace snug {
+namespace {
+
+constexpr auto kUsage = ExitCode::usage;
+constexpr auto kBadInput = ExitCode::bad_input;
+
+class CliRefusals : public Cli {
+ protected:
+  void write_config(const std::string& key, const nlohmann::json& value) {
+    nlohmann::json config = tiny_config();
+    config[key] = value;
+    write("bad/config.json", config.dump());
+  }
+  void expect_bad_field(const std::string& key, const nlohmann::json& value,
+                        const std::string& part) {
+    write_config(key, value);
+    expect_refused("plan bad", kBadInput, part);
+  }
+};
+
+TEST_F(CliRefusals, Verbs) {
+  expect_refused("trian tiny", kUsage, "there is no verb 'trian' - did you mean 'train'?");
+  expect_refused("--verbose", kUsage, "there is no verb '--verbose'");
+}
+
+TEST_F(CliRefusals, NoVerbShowsTheHelp) {
+  const Ended run = run_snug({});
+  EXPECT_EQ(run.code, static_cast<int>(kUsage));
+  EXPECT_THAT(run.out, ::testing::HasSubstr("usage: snug VERB MODEL"));
+}
+
+TEST_F(CliRefusals, Models) {
+  expect_refused("train", kUsage, "snug train needs a MODEL");
+  expect_refused("plan gtp2", kUsage, "there is no model 'gtp2' - did you mean 'gpt2'?");
+  expect_refused("plan no/where", kBadInput, "cannot read no/where");
+  expect_refused("plan mlp:0x3", kUsage, "'mlp:0x3' is not an MLP");
+  expect_refused("plan tiny other", kUsage, "does not know what to do with 'other'");
+  expect_refused("models other", kUsage, "does not know what to do with 'other'");
+}
+
+TEST_F(CliRefusals, MissingOrDamagedConfigJson) {
+  std::filesystem::create_directory(dir_ / "bad");
+  expect_refused("plan bad", kBadInput, "bad has no config.json");
+  expect_refused("plan bad/config.json", kBadInput, "cannot read bad/config.json");
+  write("bad/config.json", "");
+  expect_refused("plan bad", kBadInput, "bad/config.json is not valid JSON");
+  write("bad/config.json", R"({"model_type": "llama", "hidd)");
+  expect_refused("train bad", kBadInput, "bad/config.json is not valid JSON");
+  write("bad/config.json", R"(["llama"])");
+  expect_refused("plan bad", kBadInput, "instead of a JSON object");
+}
+
+TEST_F(CliRefusals, FieldsOfConfigJson) {
+  expect_bad_field("model_type", "bloom", "bloom");
+  expect_bad_field("hidden_size", "24", "hidden_size is a string (\"24\"), not a whole number");
+  expect_bad_field("hidden_size", 24.5, "hidden_size is a number (24.5), not a whole number");
+  expect_bad_field("tie_word_embeddings", 1, "tie_word_embeddings is a number (1)");
+  expect_bad_field("num_hidden_layers", 0, "num_hidden_layers is 0 and must be at least 1");
+  expect_bad_field("vocab_size", -3, "vocab_size is -3 and must be at least 1");
+  expect_bad_field("hidden_size", int64_t{1} << 50, "hidden_size is 1125899906842624, more than");
+  expect_bad_field("num_hidden_layers", uint64_t{1} << 63,
+                   "num_hidden_layers is 92233720368547758");
+  expect_bad_field("num_attention_heads", 5,
+                   "num_attention_heads is 5 and does not divide the width of 24");
+  expect_bad_field("num_key_value_heads", 3,
+                   "num_key_value_heads is 3 and does not divide the 4 attention heads");
+  expect_bad_field("rope_scaling", {{"rope_type", "unheard"}}, "unheard");
+}
+
+TEST_F(CliRefusals, Flags) {
+  expect_refused("plan tiny --bacth 4", kUsage, "no option '--bacth' - did you mean '--batch'?");
+  expect_refused("train tiny --zzzzzzzz", kUsage, "snug train has no option '--zzzzzzzz'");
+  expect_refused("plan tiny --batch", kUsage, "--batch needs a value");
+  expect_refused("train tiny --json=maybe", kUsage, "--json");
+}
+
+TEST_F(CliRefusals, Values) {
+  expect_refused("plan tiny --batch 0", kUsage, "--batch is 0; it must be at least 1");
+  expect_refused("plan tiny --batch four", kUsage, "--batch 'four' is not a whole number");
+  expect_refused("plan tiny --batch 4x", kUsage, "--batch '4x' is not a whole number");
+  expect_refused("plan tiny --batch 9223372036854775808", kUsage, "--batch 9223372036854775808");
+  expect_refused("plan tiny --batch 9223372036854775807", kUsage, "absurdly large");
+  expect_refused("plan tiny --seq -1", kUsage, "--seq is -1; it must be at least 0");
+  expect_refused("plan tiny --accum 0", kUsage, "--accum is 0; it must be at least 1");
+  expect_refused("plan tiny --dropout nan", kUsage, "--dropout is nan");
+  expect_refused("plan tiny --budget 12XB", kUsage, "--budget '12XB' is not an amount of memory");
+  expect_refused("plan tiny --loss chunked:0", kUsage, "--loss 'chunked:0' is not of the form");
+  expect_refused("plan tiny --loss hole", kUsage, "did you mean 'whole'?");
+  expect_refused("plan tiny --attention foo", kUsage, "--attention 'foo' is not one of auto,");
+  expect_refused("train tiny --steps -1", kUsage, "--steps is -1; it must be at least 1");
+  expect_refused("train tiny --lr nan", kUsage, "--lr is nan; it must be between 0 and 1000");
+  expect_refused("train tiny --lr fast", kUsage, "--lr 'fast' is not a number");
+  expect_refused("train tiny --init laod", kUsage, "did you mean 'load'?");
+  expect_refused("train tiny --lr-schedule cosinus", kUsage, "did you mean 'cosine'?");
+  expect_refused("train tiny --device cuda:9", kUsage, "--device 'cuda:9' is not one of");
+  expect_refused("train tiny --init load", kUsage, "--init load, but 'tiny' holds no weights");
+}
+
+TEST_F(CliRefusals, ConfigFiles) {
+  expect_refused("plan tiny --config none.toml", kBadInput, "--config none.toml is not a file");
+  expect_refused("plan tiny --config tiny", kBadInput, "--config tiny is not a file");
+  write("a.toml", "# a comment\n\nbacth = 4\n");
+  expect_refused("plan tiny --config a.toml", kUsage,
+                 "a.toml: line 3: snug plan has no option 'bacth' - did you mean 'batch'?");
+  write("a.toml", "batch = \"four\"\n");
+  expect_refused("plan tiny --config a.toml", kUsage, "--batch 'four' is not a whole number");
+  write("a.toml", "batch = 0  # none\n");
+  expect_refused("plan tiny --config a.toml", kUsage, "--batch is 0; it must be at least 1");
+  for (const std::string line : {"batch", "batch =", "[run]", "data = \"open", "Batch = 4", "= 4",
+                                 "data = \"a\" b", "\x7f\x45LF = 3"}) {
+    write("a.toml", "seq = 16\n" + line + "\n");
+    expect_refused("plan tiny --config a.toml", kUsage, "a.toml: line 2 is not of the form");
+  }
+  std::string garbage;
+  for (int i = 0; i < 4096; ++i) garbage += static_cast<char>(i * 7919 >> 3);
+  write("a.toml", garbage);
+  expect_refused("plan tiny --config a.toml", kUsage, "is not of the form option = value");
+}
+
+TEST_F(CliRefusals, Data) {
+  write("empty.txt", "");
+  expect_refused("train tiny --data empty.txt", kBadInput, "empty.txt is empty");
+  write("short.txt", "seventeen letters");
+  expect_refused("train tiny --seq 17 --data short.txt", kBadInput,
+                 "17 tokens are fewer than the 18");
+  expect_refused("train tiny --data none.txt", kBadInput, "cannot read none.txt");
+  expect_refused("train tiny --data text.txt --eval-data none.txt", kBadInput, "none.txt");
+  std::filesystem::create_directory(dir_ / "nothing");
+  expect_refused("train tiny --data nothing", kBadInput, "nothing holds no files of text");
+  write("far.bin", std::string(200, '\1') + std::string("\x00\x01", 2));
+  expect_refused("train tiny --seq 16 --data far.bin", kBadInput,
+                 "far.bin: token 257 at position 0 is beyond the vocabulary of 256");
+  write("odd.bin", "abc");
+  expect_refused("train tiny --data odd.bin", kBadInput, "odd.bin holds 3 bytes");
+  expect_refused("train mlp:8x2 --data text.txt", kUsage, "trains on --data synthetic only");
+}
+
+TEST_F(CliRefusals, OutputThatCannotBeWritten) {
+  const std::string train = "train tiny --seq 16 --steps 1 --data text.txt --out ";
+  expect_refused(train + "text.txt", kUsage, "text.txt is not a directory");
+  expect_refused(train + "text.txt/deep/below", kUsage, "--out text.txt/deep/below");
+  expect_refused(train + "/proc/nowhere", kUsage, "--out /proc/nowhere");
+}
+
+TEST_F(CliRefusals, AModelThatDoesNotFit) {
+  const std::string train = "train tiny --seq 16 --data text.txt --out o --budget ";
+  expect_refused(train + "500KB", ExitCode::does_not_fit,
+                 "needs 790.75 KiB (809,728 bytes) and the budget is 488.28 KiB (500,000 bytes)");
+  EXPECT_THAT(snug(train + "500KB").err, ::testing::HasSubstr("it would fit with --batch 2 ("));
+  EXPECT_THAT(snug(train + "390KB").err, ::testing::HasSubstr("--batch 1 --seq "));
+  EXPECT_THAT(snug(train + "100KB").err, ::testing::HasSubstr("the model's own state"));
+  EXPECT_EQ(snug(train + "500KB --batch 2 --steps 1").code, 0) << "the advice holds";
+}
+
+TEST_F(CliRefusals, WhatNoMachineHolds) {
+  const Ended run = snug("train tiny --batch 1000000000 --out o");
+  EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit));
+  EXPECT_THAT(run.err, ::testing::HasSubstr("snug: an arena of 152.27 TiB"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "o"));
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,31 @@
+// Runs a program as a person would: in a directory, with its output caught, and never for ever.
+//
+//   Ended plan = run_snug({"plan", "gpt2", "--json"}, {.directory = dir.path()});
+//   EXPECT_EQ(plan.code, 0) << plan.err;
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace snug {
+
+struct RunOptions {
+  std::filesystem::path directory = ".";
+  std::chrono::seconds limit{60};  // then it is killed
+  std::string interrupt_after;     // when this has appeared on stdout, Ctrl-C is sent once
+  bool terminal = false;           // stdout and stderr are one terminal: all text is in `out`
+};
+
+struct Ended {
+  int code = -1;  // exit code; -1: a signal ended it, or the limit was reached
+  std::string out, err;
+};
+
+Ended run_command(const std::vector<std::string>& command, const RunOptions& options = {});
+
+// The binary of this build.
+Ended run_snug(std::vector<std::string> arguments, const RunOptions& options = {});
+
+}  // namespace snug
