@@ -23,6 +23,7 @@ struct Options {
   int64_t accum = 1;
   std::string attention = "auto";
   std::string loss = "chunked";
+  std::string recompute = "none";
   double dropout = -1;  // < 0: as the model's configuration says
   std::string budget;
   std::string device = "cpu";
@@ -66,6 +67,10 @@ void each_option(O& o, Visit&& visit) {
   visit("accum", o.accum, "micro-batches per step", both);
   visit("attention", o.attention, "auto | standard | flash (auto is flash)", both);
   visit("loss", o.loss, "whole | chunked[:TOKENS]: are the logits ever whole in memory", both);
+  visit("recompute", o.recompute,
+        "none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7: what backward makes "
+        "again",
+        both);
   visit("dropout", o.dropout,
         "probability for every dropout of the model (negative: as its configuration says)", both);
   visit("budget", o.budget, "refuse what needs more memory than this, e.g. 24GiB", both);

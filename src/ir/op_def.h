@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,18 +36,13 @@ struct Port {
   constexpr bool variadic() const { return kind == Kind::variadic; }
   constexpr bool aux() const { return kind == Kind::aux; }
 };
-constexpr Port optional(const char* name) {
-  return {name, Port::Kind::optional};
-}  // an input that may be absent
-constexpr Port variadic(const char* name) {
-  return {name, Port::Kind::variadic};
-}  // the last input: takes the rest
-constexpr Port aux(const char* name) {
-  return {name, Port::Kind::aux};
-}  // an output kept for backward: no gradient flows into it
+// An input that may be absent; the last input, which takes the rest; an output that is kept for
+// backward, into which no gradient flows.
+constexpr Port optional(const char* name) { return {name, Port::Kind::optional}; }
+constexpr Port variadic(const char* name) { return {name, Port::Kind::variadic}; }
+constexpr Port aux(const char* name) { return {name, Port::Kind::aux}; }
 
-// --- infer and cost
-// ---------------------------------------------------------------------------------------------------
+// --- infer and cost -----------------------------------------------------------------------------
 
 // An op as its own functions see it: input types by port, attributes, and a way to refuse.
 struct OpView {
@@ -84,8 +80,7 @@ struct Cost {
       0;  // scratch bytes. May depend on shapes, attributes and backend, never on the machine
 };
 
-// --- kernels
-// ----------------------------------------------------------------------------------------------------------
+// --- kernels ------------------------------------------------------------------------------------
 
 struct Tensor {
   void* data = nullptr;  // nullptr: absent
@@ -131,8 +126,7 @@ struct Kernel {
   KernelFn run;
 };
 
-// --- the plain meaning of an op, in double
-// ----------------------------------------------------------------------------
+// --- the plain meaning of an op, in double ------------------------------------------------------
 
 struct RefTensor {
   Type type;
@@ -151,8 +145,7 @@ struct RefArgs {
 };
 using ReferenceFn = void (*)(const RefArgs&);
 
-// --- samples: what every check of the op runs on
-// ------------------------------------------------------------------------
+// --- samples: what every check of the op runs on ------------------------------------------------
 
 struct Fill {
   enum class Kind : uint8_t { normal, integers, constant, absent } kind = Kind::normal;
@@ -180,8 +173,7 @@ struct Sample {
   Attrs attrs = {};
 };
 
-// --- facts that passes ask
-// ----------------------------------------------------------------------------------------------
+// --- facts that passes ask ----------------------------------------------------------------------
 
 // An output that lies in an input's bytes. must: it is the next version of a persistent value (the
 // optimizer's). May: the kernel works in place, and the in-place pass grants it where the input has
@@ -211,6 +203,16 @@ struct Split {
   std::vector<int> outputs;
 };
 
+// Makes an op's other outputs again from one of them: `def` takes that output first, then the op's
+// inputs `inputs`, the op's attributes, and makes the outputs `outputs`, with the same bits. A
+// residual norm keeps its sum this way instead of both addends.
+struct Rederive {
+  int from = 0;
+  const OpDef* def = nullptr;
+  std::vector<int> inputs;
+  std::vector<int> outputs;
+};
+
 enum class Comm : uint8_t { none, collective, send, recv };
 
 struct OpDef {
@@ -230,6 +232,8 @@ struct OpDef {
   std::vector<Split> splits = {};
   bool random =
       false;  // draws from (seed, step, sample, element, attrs "key"): clones copy the key
+  std::optional<Rederive> rederive = {};
+  bool selective = false;       // makes far more bytes than it reads: the first to be recomputed
   bool crosses_spaces = false;  // copies between device, host and disk
   Comm comm = Comm::none;       // attrs: axis, seq, and for send/recv peer
 

@@ -19,6 +19,11 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
   // before it is copied.
   eliminate_dead(module);
 
+  // What is kept for backward is decided once, before the pass is copied. Forward ops whose results
+  // only backward wanted are repeated there now, and dead here.
+  recompute(module, "micro_first", values_to_keep(module, "micro_first", recipe.recompute));
+  eliminate_dead(module);
+
   // Micro-batches copy the finished pass, so that the copy differs in nothing but the accumulating
   // writes.
   accumulate(module, recipe.accum);

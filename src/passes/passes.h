@@ -31,6 +31,10 @@ void autodiff(Module& module, std::string_view program, Forward forward);
 // Binds a forward-only program's loss to the shared value "loss_sum". graph -> graph.
 void bind_loss(Module& module, std::string_view program, ValueId loss);
 
+// Re-derives the forward values that are not kept (by value id) just before their first use in
+// backward. Results stay the same bit for bit. graph -> graph.
+void recompute(Module& module, std::string_view program, const std::vector<bool>& keep);
+
 // Micro-batches: micro_first overwrites gradients and loss, micro_next (a copy of it) adds to them.
 // graph -> graph.
 void accumulate(Module& module, int64_t micro_batches);

@@ -5,11 +5,13 @@
 #include <cstdint>
 
 #include "ir/op_def.h"
+#include "passes/recompute_policy.h"
 
 namespace snug {
 
 struct Recipe {
   int64_t accum = 1;  // micro-batches per step
+  RecomputePolicy recompute;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;

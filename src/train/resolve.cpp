@@ -92,6 +92,7 @@ Recipe recipe_of(const Options& o) {
   require_between(0, 1e3, o.weight_decay, "weight-decay");
   require_between(0, 1e9, o.clip, "clip");
   return {.accum = o.accum,
+          .recompute = parse_recompute(o.recompute),
           .beta1 = o.beta1,
           .beta2 = o.beta2,
           .eps = o.eps,

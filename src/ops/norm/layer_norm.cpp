@@ -105,6 +105,7 @@ const OpDef residual_layer_norm_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 1}, {.output = 0, .input = 0}},
     .splits = {{"rows", {0, 0, Split::kWhole, Split::kWhole}, {0, 0, 0, 0}}},
+    .rederive = Rederive{.from = 0, .def = &layer_norm_def, .inputs = {2, 3}, .outputs = {1, 2, 3}},
     .kernels = {{Backend::cpu, Dtype::f32, residual_layer_norm_cpu}},
     .reference = reference<true>,
     .samples = samples<true>,
