@@ -118,7 +118,7 @@ class Stepper {
     return out;
   }
 
-  int64_t tokens() const { return feeder_.targets_per_step(); }
+  int64_t tokens() const { return feeder_.tokens_per_step(); }
   const Executor& executor() const { return executor_; }
 
  private:

@@ -16,6 +16,7 @@ int plan_verb(std::vector<std::string> arguments) {
   app.add_flag("--program", show_program,
                "print the placed program: every op and value, lifetimes and offsets");
   if (!parse(app, std::move(arguments))) return 0;
+  if (options.json && show_program) throw usage_error("--json and --program ask for two answers");
 
   const PlanReport report = plan(options, show_program);
   if (options.json) {

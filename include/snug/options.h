@@ -47,6 +47,7 @@ struct Options {
   int64_t eval_every = 0;
   int64_t eval_batches = 8;
   bool no_shuffle = false;
+  int64_t mask_token = -1;
   int64_t steps = 100;
   std::string init = "auto";
   std::string out;
@@ -92,6 +93,9 @@ void each_option(O& o, Visit&& visit) {
   visit("eval-every", o.eval_every, "steps between evaluations (0: at the end only)", train);
   visit("eval-batches", o.eval_batches, "micro-batches per evaluation", train);
   visit("no-shuffle", o.no_shuffle, "take the sequences in the order of the data", train);
+  visit("mask-token", o.mask_token,
+        "encoders: the token that hides what is to be guessed (-1: the last of the vocabulary)",
+        train);
   visit("steps", o.steps, "optimizer steps", train);
   visit("init", o.init, "auto | scratch | load (auto loads when MODEL holds weights)", train);
   visit("out", o.out, "directory for the trained model and the run's configuration", train);

@@ -12,9 +12,18 @@ std::shared_ptr<const TokenStream> open_stream(const std::string& source, const 
   return open_tokens(source, V);
 }
 
-void fill_tokens(const Dataset& data, const Executor& executor, int64_t first_sample) {
-  data.fill(first_sample, executor.values<int32_t>(executor.shared("tokens")),
-            executor.values<int32_t>(executor.shared("targets")));
+int64_t elements_of(const Executor& executor, std::string_view input) {
+  return executor.module()[executor.shared(input)].type.shape.elements();
+}
+
+// The token that hides others: as asked, or the last of the vocabulary.
+int32_t mask_token(const Resolved& run) {
+  const int64_t V = run.model.config().V;
+  const int64_t asked = run.options.mask_token;
+  if (asked >= V) {
+    throw usage_error("--mask-token {} is not below the vocabulary of {}", asked, V);
+  }
+  return static_cast<int32_t>(asked < 0 ? V - 1 : asked);
 }
 
 }  // namespace
@@ -23,13 +32,19 @@ Samples Samples::for_training(const Resolved& run) {
   Samples out;
   const Options& o = run.options;
   if (run.model.config().family == "mlp") {
-    if (o.data != "synthetic") {
-      throw usage_error("model '{}' takes features, not tokens: it trains on --data synthetic only",
-                        o.model);
+    if (o.data != "synthetic" || !o.eval_data.empty() || o.holdout > 0) {
+      throw usage_error(
+          "model '{}' takes features, not tokens: it trains on --data synthetic only, and nothing "
+          "can be held out",
+          o.model);
     }
     out.features_ =
         std::make_shared<SyntheticFeatures>(run.model.config().C, static_cast<uint64_t>(o.seed));
     return out;
+  }
+  if (!run.model.config().causal) {
+    const Key key = random_key(static_cast<uint64_t>(o.seed), 0, hash_name("masking"));
+    out.masking_ = Masking{.mask = mask_token(run), .key = key};
   }
   const WindowOptions windows{
       .T = run.build.seq, .shuffle = !o.no_shuffle, .seed = static_cast<uint64_t>(o.seed)};
@@ -50,8 +65,18 @@ Samples Samples::for_training(const Resolved& run) {
 
 std::string Samples::text() const {
   if (features_) return "synthetic features";
-  return held_out_ ? fmt::format("{}; held out: {} windows", train_->text(), held_out_->windows())
-                   : train_->text();
+  std::string text = train_->text();
+  if (held_out_) text += fmt::format("; held out: {} windows", held_out_->windows());
+  if (masking_) text += fmt::format("; 15% of the tokens hidden by token {}", masking_->mask);
+  return text;
+}
+
+void Samples::fill_tokens(const Dataset& data, const Executor& executor,
+                          int64_t first_sample) const {
+  const auto tokens = executor.values<int32_t>(executor.shared("tokens"));
+  const auto targets = executor.values<int32_t>(executor.shared("targets"));
+  data.fill(first_sample, tokens, targets);
+  if (masking_) masking_->apply(first_sample, data.T(), tokens, targets);
 }
 
 void Samples::fill(const Executor& executor, int64_t first_sample) const {
@@ -64,13 +89,19 @@ void Samples::fill_held_out(const Executor& executor, int64_t first_sample) cons
   fill_tokens(*held_out_, executor, first_sample);
 }
 
+int64_t Samples::targets(const Executor& executor) const {
+  const int64_t all = elements_of(executor, "targets");
+  return masking_ ? all / train_->T() * Masking::per_row(train_->T()) : all;
+}
+
 Feeder::Feeder(const Executor& executor, const Resolved& run, const Samples& samples)
     : executor_(executor),
       samples_(samples),
       schedule_(run.schedule),
       batch_(run.build.batch),
       accum_(run.recipe.accum),
-      targets_(executor.module()[executor.shared("targets")].type.shape.elements()),
+      targets_(samples.targets(executor)),
+      tokens_(elements_of(executor, "targets")),
       seed_(run.options.seed),
       seed_id_(executor.module().find_shared("seed")),
       step_id_(executor.module().find_shared("step")),
@@ -87,9 +118,8 @@ void Feeder::before(std::string_view program, int64_t step) {
   set(seed_id_, seed_);
   set(step_id_, step);
   set(sample_id_, next_sample_);
-  set(loss_grad_id_,
-      1.0F / static_cast<float>(
-                 targets_per_step()));  // the step's whole count, known before its first backward
+  // A loss is a sum; this makes it a mean over the whole step, known before its first backward.
+  set(loss_grad_id_, 1.0F / static_cast<float>(targets_per_step()));
   next_sample_ += batch_;
 }
 

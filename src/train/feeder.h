@@ -11,6 +11,7 @@
 
 #include "runtime/executor.h"
 #include "train/data.h"
+#include "train/masking.h"
 #include "train/resolve.h"
 
 namespace snug {
@@ -25,10 +26,15 @@ class Samples {
   bool has_held_out() const { return held_out_ != nullptr; }
   void fill(const Executor& executor, int64_t first_sample) const;
   void fill_held_out(const Executor& executor, int64_t first_sample) const;
+  // Targets that count in one micro-batch.
+  int64_t targets(const Executor& executor) const;
 
  private:
+  void fill_tokens(const Dataset& data, const Executor& executor, int64_t first_sample) const;
+
   std::shared_ptr<const Dataset> train_, held_out_;
   std::shared_ptr<const SyntheticFeatures> features_;
+  std::optional<Masking> masking_;  // the model sees the whole sequence
 };
 
 class Feeder {
@@ -40,6 +46,7 @@ class Feeder {
 
   int64_t targets_per_step() const { return targets_ * accum_; }
   int64_t targets_per_micro_batch() const { return targets_; }
+  int64_t tokens_per_step() const { return tokens_ * accum_; }
 
  private:
   template <typename T>
@@ -50,7 +57,7 @@ class Feeder {
   const Executor& executor_;
   const Samples& samples_;
   LrSchedule schedule_;
-  int64_t batch_, accum_, targets_;
+  int64_t batch_, accum_, targets_, tokens_;
   int64_t seed_;
   int64_t next_sample_ = 0;
   ValueId seed_id_, step_id_, sample_id_, lr_id_, loss_grad_id_;

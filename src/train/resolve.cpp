@@ -1,7 +1,6 @@
 #include "train/resolve.h"
 
 #include <charconv>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -137,7 +136,8 @@ Resolved resolve(Options o) {
   require_between(0, 0.9, o.holdout, "holdout");
   require_at_least(0, o.eval_every, "eval-every");
   require_at_least(1, o.eval_batches, "eval-batches");
-  require_at_least(0, o.threads, "threads");
+  require_between(0, 4096, static_cast<double>(o.threads), "threads");
+  require_at_least(-1, o.mask_token, "mask-token");
   std::optional<int64_t> budget;
   if (!o.budget.empty()) budget = bytes_of_budget(o.budget);
   const BuildOptions build = build_options(o, model);

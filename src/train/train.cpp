@@ -108,8 +108,8 @@ class Training {
     r.loss = scalar(shared_names::kLoss) / static_cast<double>(feeder_.targets_per_step());
     r.grad_norm = scalar(shared_names::kGradNorm);
     r.lr = learning_rate(run_.schedule, step);
-    r.tokens = (step + 1) * feeder_.targets_per_step();
-    r.tokens_per_s = static_cast<double>(feeder_.targets_per_step()) / seconds;
+    r.tokens = (step + 1) * feeder_.tokens_per_step();
+    r.tokens_per_s = static_cast<double>(feeder_.tokens_per_step()) / seconds;
     r.seconds = seconds;
     r.planned_bytes = executor_.planned_bytes();
     r.peak_bytes = executor_.measured_bytes();
