@@ -9,7 +9,8 @@
 namespace snug::ops {
 namespace {
 
-// Byte offsets in the scratch: losses [n] f64, logits [n, V] f32, column sums where a bias wants its gradient.
+// Byte offsets in the scratch: losses [n] f64, logits [n, V] f32, column sums where a bias wants
+// its gradient.
 struct Layout {
   int64_t logits, column_sums, end;
 };
