@@ -188,15 +188,15 @@ std::vector<Segment> segments_of(const RecomputePolicy& policy, int32_t layers) 
   return policy.list;
 }
 
-std::vector<bool> values_to_keep(const Module& module, std::string_view name,
+std::vector<bool> values_to_keep(const Module& module, std::string_view program,
                                  const RecomputePolicy& policy) {
-  const Program& program = module.program(name);
+  const Program& ops = module.program(program);
   std::vector<bool> keep(module.values.size(), true);
   if (policy.kind == RecomputePolicy::Kind::attention) {
-    drop_large_outputs(program, keep);
+    drop_large_outputs(ops, keep);
   } else {
-    const auto segments = segments_of(policy, layers_in(program));
-    SegmentDropper(module, program, segments, keep).run();
+    const auto segments = segments_of(policy, layers_in(ops));
+    SegmentDropper(module, ops, segments, keep).run();
   }
   return keep;
 }

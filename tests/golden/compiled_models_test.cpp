@@ -16,7 +16,8 @@ namespace snug {
 namespace {
 
 Module compiled(const std::string& model, const BuildOptions& options, const Recipe& recipe) {
-  return make_plan(model, Model::load(model).forward(options), recipe).module;
+  const Model loaded = Model::load(model);
+  return make_plan(loaded.config().name, loaded.forward(options), recipe).module;
 }
 
 struct CompiledModel : testing::TestWithParam<const char*> {};

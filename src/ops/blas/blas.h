@@ -19,6 +19,6 @@ struct Gemm {
 
 // Uses all threads when called from one, and one thread inside a parallel region. Allocates nothing
 // after the first call.
-void gemm(const Gemm& g);
+void gemm(const Gemm& product);
 
 }  // namespace snug::ops
