@@ -14,16 +14,18 @@ int64_t arena_of(const Plan& plan) {
   return plan.module.arena_bytes[static_cast<size_t>(Space::device)];
 }
 
-int64_t arena_with(const Resolved& run, const std::function<void(BuildOptions&)>& change) {
+using Change = std::function<void(Resolved&)>;
+
+int64_t arena_with(const Resolved& run, const Change& change) {
   Resolved changed = run;
-  change(changed.build);
+  change(changed);
   return arena_of(make_plan(changed));
 }
 
 // The largest value below the present one of one size that fits; 0 when not even 1 does.
 int64_t largest_that_fits(const Resolved& run, int64_t BuildOptions::*size) {
   const auto fits = [&](int64_t n) {
-    return arena_with(run, [&](BuildOptions& b) { b.*size = n; }) <= *run.budget;
+    return arena_with(run, [&](Resolved& r) { r.build.*size = n; }) <= *run.budget;
   };
   int64_t high = run.build.*size;  // does not fit
   if (high <= 1 || !fits(1)) return 0;
@@ -38,25 +40,32 @@ int64_t largest_that_fits(const Resolved& run, int64_t BuildOptions::*size) {
 // Real plans, each with one thing changed; those that keep the numbers come first.
 std::vector<Advice> advice_for(const Resolved& run) {
   std::vector<Advice> advice;
-  auto try_change = [&](std::string flag, const std::function<void(BuildOptions&)>& change) {
+  auto try_change = [&](std::string flag, const Change& change) {
     advice.push_back({std::move(flag), arena_with(run, change), {}});
   };
+  if (run.recipe.recompute.kind == RecomputePolicy::Kind::none) {
+    for (const char* policy : {"sqrt", "full"}) {
+      try_change(fmt::format("--recompute {}", policy),
+                 [&](Resolved& r) { r.recipe.recompute = parse_recompute(policy); });
+    }
+  }
   if (run.build.attention == ops::AttentionKind::standard) {
     try_change("--attention flash",
-               [](BuildOptions& b) { b.attention = ops::AttentionKind::flash; });
+               [](Resolved& r) { r.build.attention = ops::AttentionKind::flash; });
   }
-  if (!run.build.chunked_loss)
-    try_change("--loss chunked", [](BuildOptions& b) { b.chunked_loss = true; });
+  if (!run.build.chunked_loss) {
+    try_change("--loss chunked", [](Resolved& r) { r.build.chunked_loss = true; });
+  }
   if (const int64_t batch = largest_that_fits(run, &BuildOptions::batch); batch > 0) {
-    try_change(fmt::format("--batch {}", batch), [&](BuildOptions& b) { b.batch = batch; });
+    try_change(fmt::format("--batch {}", batch), [&](Resolved& r) { r.build.batch = batch; });
     return advice;
   }
   Resolved one = run;
   one.build.batch = 1;
   if (const int64_t seq = largest_that_fits(one, &BuildOptions::seq); seq > 0) {
-    try_change(fmt::format("--batch 1 --seq {}", seq), [&](BuildOptions& b) {
-      b.batch = 1;
-      b.seq = seq;
+    try_change(fmt::format("--batch 1 --seq {}", seq), [&](Resolved& r) {
+      r.build.batch = 1;
+      r.build.seq = seq;
     });
   }
   return advice;
