@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 #include "base/error.h"
@@ -66,6 +67,9 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "snug: the system has no memory left for the program itself\n");
     return static_cast<int>(snug::ExitCode::does_not_fit);
+  } catch (const std::filesystem::filesystem_error& error) {
+    fmt::print(stderr, "snug: {}: {}\n", error.path1().string(), error.code().message());
+    return static_cast<int>(snug::ExitCode::bad_input);
   } catch (const std::exception& error) {
     fmt::print(stderr, "snug: internal error: {}\n", error.what());
     return static_cast<int>(snug::ExitCode::internal);

@@ -18,6 +18,8 @@ function(snug_compile_options target)
   endif()
   if(SNUG_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+    # g++ 12 takes the sanitizers' own checks for uses of uninitialised values (std::regex, std::function).
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
     target_link_options(${target} PRIVATE -fsanitize=address,undefined)
   endif()
 endfunction()

@@ -90,7 +90,12 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
       throw bad_input("cannot write {}: {}", path.string(), std::strerror(reason));
     }
   }
-  std::filesystem::rename(part, path);
+  std::error_code failure;
+  std::filesystem::rename(part, path, failure);
+  if (!failure) return;
+  std::error_code ignored;
+  std::filesystem::remove(part, ignored);
+  throw bad_input("cannot write {}: {}", path.string(), failure.message());
 }
 
 }  // namespace snug

@@ -30,7 +30,7 @@ std::vector<Segment> parse_list(std::string_view text, std::string_view whole) {
         first < 0 || last < first) {
       throw usage_error("--recompute '{}': '{}' is not a layer or a range of layers", whole, part);
     }
-    for (int32_t layer = first; layer <= last; ++layer) out.push_back({layer, layer});
+    out.push_back({first, last});
   }
   return out;
 }
@@ -179,13 +179,15 @@ std::vector<Segment> segments_of(const RecomputePolicy& policy, int32_t layers) 
     case Kind::list:
       break;
   }
-  for (const Segment& s : policy.list) {
-    if (s.last >= layers) {
-      throw usage_error("--recompute list names layer {}, but the model has layers 0 to {}", s.last,
-                        layers - 1);
+  std::vector<Segment> out;
+  for (const Segment& range : policy.list) {
+    if (range.last >= layers) {
+      throw usage_error("--recompute list names layer {}, but the model has layers 0 to {}",
+                        range.last, layers - 1);
     }
+    for (int32_t layer = range.first; layer <= range.last; ++layer) out.push_back({layer, layer});
   }
-  return policy.list;
+  return out;
 }
 
 std::vector<bool> values_to_keep(const Module& module, std::string_view program,

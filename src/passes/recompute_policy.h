@@ -24,7 +24,7 @@ struct RecomputePolicy {
   enum class Kind : uint8_t { none, full, every, sqrt, ratio, attention, list } kind = Kind::none;
   int64_t every = 1;          // every:N
   double ratio = 1;           // ratio:R
-  std::vector<Segment> list;  // list:0,3,5-7, one layer each
+  std::vector<Segment> list;  // list:0,3,5-7: ranges of layers, each layer a segment of its own
 };
 
 // none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7. Throws a usage error.

@@ -45,6 +45,7 @@ TEST(RecomputePolicy, RefusesWhatMakesNoSense) {
   EXPECT_THAT(refusal("ratio:1.5"), HasSubstr("between 0 and 1"));
   EXPECT_THAT(refusal("ratio:nan"), HasSubstr("between 0 and 1"));
   EXPECT_THAT(refusal("list:2-x"), HasSubstr("'2-x' is not a layer"));
+  EXPECT_THAT(refusal("list:0-2147483647"), HasSubstr("names layer 2147483647"));
   EXPECT_THAT(refusal("list:"), HasSubstr("not a layer"));
   EXPECT_THAT(refusal("list:1,4"), HasSubstr("names layer 4, but the model has layers 0 to 3"));
 }

@@ -60,12 +60,12 @@ class Executor {
  private:
   struct Call {
     KernelFn kernel;
-    size_t first_input, inputs, first_output, outputs;  // ranges in tensors_
+    size_t first_input, inputs, first_output, outputs;  // ranges in tensors
     std::span<std::byte> workspace;
     const Attrs* attrs;
     const int32_t* predicate;
     size_t first_born, born, first_dead,
-        dead;  // ranges in ranges_: bytes whose lifetimes begin or end here
+        dead;  // ranges in ranges: bytes whose lifetimes begin or end here
   };
   struct Compiled {
     std::vector<Call> calls;

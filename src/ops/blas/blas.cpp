@@ -37,35 +37,62 @@ void sgemm(const Gemm& g) {
               narrow(g.ldc));
 }
 
-// Rows [m0, m0 + m) and columns [n0, n0 + n) of the product. Each element is summed over k in the
-// same order whatever the cut, so bits do not depend on the number of threads.
-Gemm tile(const Gemm& g, int64_t m0, int64_t m, int64_t n0, int64_t n) {
+// Rows [rows.begin, rows.end) and columns [columns.begin, columns.end) of the product.
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+};
+
+Gemm tile(const Gemm& g, Range rows, Range columns) {
   Gemm t = g;
-  t.m = m;
-  t.n = n;
-  t.a += g.transpose_a ? m0 : m0 * g.lda;
-  t.b += g.transpose_b ? n0 * g.ldb : n0;
-  t.c += m0 * g.ldc + n0;
+  t.m = rows.size();
+  t.n = columns.size();
+  t.a += g.transpose_a ? rows.begin : rows.begin * g.lda;
+  t.b += g.transpose_b ? columns.begin * g.ldb : columns.begin;
+  t.c += rows.begin * g.ldc + columns.begin;
   return t;
 }
 
-// How many rows and columns of tiles: as many as threads, with the least to pack per thread.
+// Part i of n of [0, size), in whole vectors but for the last.
+Range part(int64_t size, int64_t n, int64_t i) {
+  constexpr int64_t kVector = 16;
+  const int64_t vectors = ceil_div(size, kVector);
+  return {std::min(size, vectors * i / n * kVector),
+          std::min(size, vectors * (i + 1) / n * kVector)};
+}
+
+int64_t smallest_part(int64_t size, int64_t n) {
+  int64_t smallest = size;
+  for (int64_t i = 0; i < n; ++i) smallest = std::min(smallest, part(size, n, i).size());
+  return smallest;
+}
+
+// OpenBLAS multiplies small matrices with other kernels, which sum in another order. A product of
+// at least this many multiply-adds, and every tile of it, goes through the large ones, so that bits
+// do not depend on the cut and so not on the number of threads.
+constexpr int64_t kLarge = 1 << 20;
+
+// How many rows and columns of tiles: at most as many as threads, the tiles large, the most threads
+// busy, and then the least to pack for each.
 struct Grid {
   int64_t rows = 1, columns = 1;
 };
 
 Grid grid_for(const Gemm& g, int64_t threads) {
-  Grid best{.rows = 1, .columns = threads};
+  Grid best;
   auto packed = [&](const Grid& d) { return ceil_div(g.m, d.rows) + ceil_div(g.n, d.columns); };
-  for (int64_t rows = 2; rows <= threads; ++rows) {
-    const Grid candidate{.rows = rows, .columns = threads / rows};
-    if (threads % rows == 0 && packed(candidate) < packed(best)) best = candidate;
+  for (int64_t rows = 1; rows <= threads; ++rows) {
+    const int64_t height = smallest_part(g.m, rows);
+    for (int64_t columns = threads / rows; columns >= 1; --columns) {
+      if (height * smallest_part(g.n, columns) * g.k < kLarge) continue;
+      const Grid candidate{.rows = rows, .columns = columns};
+      const int64_t gain = rows * columns - best.rows * best.columns;
+      if (gain > 0 || (gain == 0 && packed(candidate) < packed(best))) best = candidate;
+      break;  // fewer columns only leave threads idle
+    }
   }
   return best;
 }
-
-constexpr int64_t kUnroll = 16;           // tiles are whole vectors, but for the last
-constexpr int64_t kWorthATeam = 1 << 20;  // multiply-adds below which one thread is as fast
 
 }  // namespace
 
@@ -75,18 +102,13 @@ void gemm(const Gemm& product) {
   if (g.ldb == 0) g.ldb = g.transpose_b ? g.k : g.n;
   if (g.ldc == 0) g.ldc = g.n;
   const int64_t threads = omp_in_parallel() != 0 ? 1 : omp_get_max_threads();
-  if (threads == 1 || g.m * g.n * g.k < kWorthATeam) return sgemm(g);
+  if (threads == 1 || g.m * g.n * g.k < 2 * kLarge) return sgemm(g);
 
   const Grid grid = grid_for(g, threads);
-  const int64_t height = round_up(ceil_div(g.m, grid.rows), kUnroll);
-  const int64_t width = round_up(ceil_div(g.n, grid.columns), kUnroll);
 #pragma omp parallel for collapse(2) schedule(static)
   for (int64_t row = 0; row < grid.rows; ++row) {
     for (int64_t column = 0; column < grid.columns; ++column) {
-      const int64_t m0 = row * height;
-      const int64_t n0 = column * width;
-      if (m0 >= g.m || n0 >= g.n) continue;
-      sgemm(tile(g, m0, std::min(height, g.m - m0), n0, std::min(width, g.n - n0)));
+      sgemm(tile(g, part(g.m, grid.rows, row), part(g.n, grid.columns, column)));
     }
   }
 }
