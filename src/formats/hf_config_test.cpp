@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -332,7 +333,8 @@ TEST(HfConfig, WritesForTransformersAndKeepsUnknownKeys) {
 }
 
 TEST(HfConfig, LoadsAFileOrItsDirectory) {
-  const auto dir = std::filesystem::path(testing::TempDir()) / "hf_config_test";
+  const auto dir =
+      std::filesystem::path(testing::TempDir()) / fmt::format("hf_config_test.{}", getpid());
   std::filesystem::create_directories(dir);
   std::filesystem::remove(dir / "config.json");
   EXPECT_THAT(refusal([&] { load_hf_config(dir); }), HasSubstr("has no config.json"));

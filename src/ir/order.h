@@ -1,5 +1,6 @@
 // In which order a program's ops run when its lanes run side by side. This is the one statement of
-// it: lifetimes, the verifier and every executor ask here, so what is proven is what runs.
+// it: lifetimes ask here, and through them placement and the verifier. Executors of today run all
+// lanes in list order, which is one of the orders that it allows.
 //
 // List order is issue order, and one lane runs its ops in that order. Across lanes an op waits for
 // whoever last wrote the bytes it reads, for whoever last wrote or read the bytes it writes, and

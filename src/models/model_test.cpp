@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <set>
 
@@ -108,7 +109,7 @@ TEST(Model, BadOptionsAreRefused) {
 class ModelDirectory : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = fs::path(testing::TempDir()) / "model_test" / "my-model";
+    dir_ = fs::path(testing::TempDir()) / fmt::format("model_test.{}", getpid()) / "my-model";
     fs::remove_all(dir_);
     fs::create_directories(dir_);
     write_file_atomically(dir_ / "config.json",
