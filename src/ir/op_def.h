@@ -118,8 +118,8 @@ struct KernelArgs {
 };
 using KernelFn = void (*)(const KernelArgs&);
 
-// One row of the kernel table. `dtype` is that of the op's first input (of the first output when it
-// has none).
+// One row of the kernel table. `dtype` is that of the op's first input that is present (of the first
+// output when it has none).
 struct Kernel {
   Backend backend;
   Dtype dtype;
@@ -233,6 +233,9 @@ struct OpDef {
   bool random =
       false;  // draws from (seed, step, sample, element, attrs "key"): clones copy the key
   std::optional<Rederive> rederive = {};
+  // Inputs that must come back from lossy storage unchanged: what a norm divides by, softmax's
+  // statistics. `compress` leaves the values that such a port reads alone.
+  std::vector<int> exact = {};
   bool selective = false;       // makes far more bytes than it reads: the first to be recomputed
   bool crosses_spaces = false;  // copies between device, host and disk
   Comm comm = Comm::none;       // attrs: axis, seq, and for send/recv peer

@@ -67,7 +67,9 @@ std::string param_facts(const Value& value) {
       break;
   }
   if (p.role != Role::none) append(out, fmt::format("role {}", name_of(p.role)));
+  if (p.in_out) append(out, "in_out");
   if (p.heads != 0) append(out, fmt::format("heads {}", p.heads));
+  if (p.value_heads != 0) append(out, fmt::format("value_heads {}", p.value_heads));
   if (!p.trainable) append(out, "frozen");
   std::string parts;
   for (const CheckpointPart& part : p.checkpoint) {

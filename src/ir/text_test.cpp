@@ -24,6 +24,7 @@ Module everything() {
                                {.role = Role::matrix,
                                 .init = {Init::Kind::normal, 0.02},
                                 .heads = 4,
+                                .value_heads = 1,
                                 .checkpoint = {{"q", {32}, 0}, {"k", {32}, 32}}},
                                2);
   add_shared(m, "scale", {Dtype::f32, {}}, Category::buffers, Scope::persistent,
@@ -130,7 +131,7 @@ TEST(Text, ReadsLikeThis) {
 arena device 1,234,432 bytes
 
 shared
-  %w       f32[64]  params     persistent  @65,536  padded [128]  L2  init normal(0.02)  role matrix  heads 4  saved "q" [32] +0, "k" [32] +32
+  %w       f32[64]  params     persistent  @65,536  padded [128]  L2  init normal(0.02)  role matrix  heads 4  value_heads 1  saved "q" [32] +0, "k" [32] +32
   %scale   f32[]    buffers    persistent  @65,536  init constant(1.0)  frozen
   %x       f32[64]  inputs     step        @65,536
   %host    f32[64]  optimizer  persistent  @65,536  host  init zeros

@@ -75,7 +75,9 @@ struct CheckpointPart {
 struct Param {
   Role role = Role::none;
   Init init;
-  int64_t heads = 0;  // > 0: rows come in this many heads
+  bool in_out = false;      // a matrix stored [in, out]: its columns are its outputs, else its rows
+  int64_t heads = 0;        // > 0: outputs come in this many heads
+  int64_t value_heads = 0;  // the last so many of them are attention's values
   bool trainable = true;
   std::vector<CheckpointPart> checkpoint;  // empty: not part of the saved model
   friend bool operator==(const Param&, const Param&) = default;

@@ -100,8 +100,12 @@ bool ValueReader::param_fact(Value& value, std::string_view word) {
     param.init = init();
   } else if (word == "role") {
     param.role = enumerator<Role>(scan_, "a role", kRoles);
+  } else if (word == "in_out") {
+    param.in_out = true;
   } else if (word == "heads") {
     param.heads = scan_.integer("a number of heads");
+  } else if (word == "value_heads") {
+    param.value_heads = scan_.integer("a number of heads");
   } else if (word == "frozen") {
     param.trainable = false;
   } else if (word == "saved") {

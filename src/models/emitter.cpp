@@ -64,8 +64,12 @@ ValueId Emitter::param(std::string_view name, Shape shape, Role role, Init init,
 ValueId Emitter::linear(std::string_view name, ValueId x, const LinearLayer& layer) {
   const int64_t in = builder_.shape(x).back();
   Param weight{.role = Role::matrix, .init = {Init::Kind::normal, layer.init_std}};
-  Param bias{.role = Role::bias, .heads = layer.heads};
-  if (!layer.in_out) weight.heads = layer.heads;
+  Param bias{.role = Role::bias};
+  for (Param* param : {&weight, &bias}) {
+    param->heads = layer.heads;
+    param->value_heads = layer.value_heads;
+  }
+  weight.in_out = layer.in_out;
   int64_t out = 0;
   for (const auto& part : layer.parts) {
     const Shape shape = layer.in_out ? Shape{in, part.out} : Shape{part.out, in};

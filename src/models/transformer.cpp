@@ -104,6 +104,7 @@ class Transformer {
     const int64_t H = c_.H, K = c_.K, D = c_.D;
     LinearLayer packed = layer(i, c_.names.qkv, {H * D, K * D, K * D}, c_.qkv_bias);
     packed.heads = H + 2 * K;
+    packed.value_heads = K;
     ValueId qkv = e_.linear("attn.qkv", x, packed);
     if (c_.positions == Positions::rope) {
       qkv = ops::rope(e_.builder(), "attn.rope",

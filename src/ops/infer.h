@@ -12,4 +12,14 @@ inline void require_sum(const OpView& op, size_t port, const Type& result) {
              op.in(port).text(), result.text());
 }
 
+// What a parameter's gradient is kept in: as the attribute "grad_dtype" says (autodiff sets it), or
+// in the type of the parameter.
+inline Dtype grad_dtype(const OpView& op, Dtype of_param) {
+  if (!op.attrs.has("grad_dtype")) return of_param;
+  const auto dtype = parse_dtype(op.attrs.s("grad_dtype"));
+  op.require(dtype && is_float(*dtype), "a gradient cannot be kept in '{}'",
+             op.attrs.s("grad_dtype"));
+  return *dtype;
+}
+
 }  // namespace snug::ops

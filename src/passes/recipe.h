@@ -9,14 +9,42 @@
 
 namespace snug {
 
+enum class OptimizerKind : uint8_t { adamw, adamw8bit, adam_mini, lion, sgd };
+enum class CompressKind : uint8_t { none, int8 };
+
+// Multiplies the loss so that small gradients survive in fp16. A step that overflows is skipped; a
+// dynamic scale then shrinks, and grows again after `interval` clean steps.
+struct LossScale {
+  double start = 1;  // 1 and not dynamic: no scaling
+  bool dynamic = false;
+  int64_t interval = 1000;
+  double growth = 2;
+  double backoff = 0.5;
+  double floor = 1;
+
+  bool on() const { return dynamic || start != 1; }
+};
+
 struct Recipe {
   int64_t accum = 1;  // micro-batches per step
   RecomputePolicy recompute;
+  CompressKind compress = CompressKind::none;
+
+  Dtype precision = Dtype::f32;  // of weights and activations
+  bool master = true;            // 16-bit weights have an fp32 copy that the optimizer works on
+  Dtype grad_dtype = Dtype::f32;
+  LossScale loss_scale;
+
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  Dtype state_dtype = Dtype::f32;  // f32 or bf16
+  bool update_in_backward = false;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
+  double momentum = 0.9;      // sgd
   double weight_decay = 0.1;  // on matrices and embeddings; never on norms and biases
   double clip = 1.0;          // the largest global gradient norm; 0: no clipping
+
   Backend backend = Backend::cpu;
 };
 

@@ -129,7 +129,8 @@ RefValues start_values(const Case& c) {
   return values;
 }
 
-void run_reference(const Case& c, RefValues& values, size_t ops) {
+// `round`: results as kernels store them. Without it the arithmetic stays exact, for differences.
+void run_reference(const Case& c, RefValues& values, size_t ops, bool round = false) {
   for (size_t at = 0; at < ops; ++at) {
     const Op& op = c.program().ops[at];
     ASSERT_NE(op.def->reference, nullptr) << op.def->kind << " has no reference";
@@ -144,6 +145,9 @@ void run_reference(const Case& c, RefValues& values, size_t ops) {
     }
     for (RefTensor& r : results) out.push_back(&r);
     op.def->reference(RefArgs{in, out, op.attrs});
+    for (RefTensor& r : results) {
+      for (double& v : r.v) v = round ? rounded(v, r.type.dtype) : v;
+    }
     for (size_t i = 0; i < results.size(); ++i)
       values[static_cast<size_t>(op.outputs[i].index)] = std::move(results[i]);
   }
@@ -368,6 +372,29 @@ void check_gradients(const Case& c, const RefValues& base) {
   }
 }
 
+void check_rounded(const Case& c) {
+  RefValues values = start_values(c);
+  ASSERT_NO_FATAL_FAILURE(run_reference(c, values, c.program().ops.size(), /*round=*/true));
+  check_kernels(c, values);
+  check_accumulators(c, values);
+}
+
+// What autodiff does to backward ops where gradients are kept in f32. False: no op heeds it.
+bool keep_parameter_gradients_in_f32(Case& c) {
+  bool changed = false;
+  for (Op& op : c.module.programs.at(0).ops) {
+    if (op.phase != Phase::backward) continue;
+    op.attrs.set("grad_dtype", "f32");
+    const auto inputs = input_types(c.module, op);
+    const auto types = op.def->infer(OpView{*op.def, op.name, op.layer, inputs, op.attrs});
+    for (size_t o = 0; o < types.size(); ++o) {
+      changed = changed || c.module[op.outputs[o]].type != types[o];
+      c.module[op.outputs[o]].type = types[o];
+    }
+  }
+  return changed;
+}
+
 }  // namespace
 
 void check_op(const OpDef& def) {
@@ -380,8 +407,21 @@ void check_op(const OpDef& def) {
     RefValues values = start_values(c);
     ASSERT_NO_FATAL_FAILURE(run_reference(c, values, c.program().ops.size()));
     if (def.grad != nullptr) check_gradients(c, values);
-    check_kernels(c, values);
-    check_accumulators(c, values);
+    check_rounded(c);
+  }
+}
+
+void check_op_in_halves(const OpDef& def) {
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
+    for (Sample sample : def.samples()) {
+      SCOPED_TRACE(fmt::format("{} sample '{}' in {}", def.kind, sample.name, name_of(dtype)));
+      for (SampleInput& input : sample.inputs) {
+        if (input.type.dtype == Dtype::f32 && input.type.shape.rank() > 0) input.type.dtype = dtype;
+      }
+      Case c = build_case(def, sample);
+      check_rounded(c);
+      if (keep_parameter_gradients_in_f32(c)) check_rounded(c);
+    }
   }
 }
 

@@ -17,6 +17,10 @@ namespace snug {
 
 void check_op(const OpDef& def);
 
+// The same with every float array of the samples in bf16, then in f16 (scalars stay as they are),
+// and once more with the gradients of parameters in f32.
+void check_op_in_halves(const OpDef& def);
+
 // The kinds that check_op(def) runs: the op itself and the backward ops that its samples reach.
 std::set<std::string> kinds_reached(const OpDef& def);
 
