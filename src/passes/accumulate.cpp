@@ -26,13 +26,19 @@ void add_to_carried_values(const Module& module, Program& program) {
 
 }  // namespace
 
-void accumulate(Module& module, int64_t micro_batches) {
+void accumulate(Module& module, const Recipe& recipe) {
   module.step.push_back({1, {"micro_first"}});
-  if (micro_batches <= 1) return;
-  Program next = clone(module, module.program("micro_first"), "micro_next");
-  add_to_carried_values(module, next);
-  module.programs.push_back(std::move(next));
-  module.step.push_back({micro_batches - 1, {"micro_next"}});
+  const auto add_region = [&](int64_t times, const char* name) {
+    if (times < 1) return;
+    Program program = clone(module, module.program("micro_first"), name);
+    add_to_carried_values(module, program);
+    module.programs.push_back(std::move(program));
+    module.step.push_back({times, {name}});
+  };
+  const int64_t rest = recipe.accum - 1;
+  const bool last_differs = recipe.update_in_backward && rest > 0;
+  add_region(last_differs ? rest - 1 : rest, "micro_next");
+  add_region(last_differs ? 1 : 0, "micro_last");
 }
 
 }  // namespace snug

@@ -4,24 +4,25 @@
 
 #include "ir/builder.h"
 #include "ops/basic/add.h"
+#include "ops/basic/cast.h"
 #include "ops/basic/copy.h"
 #include "passes/passes.h"
+#include "passes/retype.h"
 
 namespace snug {
 namespace {
 
 class Autodiff {
  public:
-  Autodiff(Module& module, std::string_view program) : module_(module), builder_(module, program) {
+  Autodiff(Module& module, std::string_view program, const Recipe& recipe)
+      : module_(module), builder_(module, program), recipe_(recipe) {
     builder_.set_phase(Phase::backward);
   }
 
   void run(ValueId loss) {
     const size_t forward_ops = builder_.program().ops.size();
     mark_values_that_need_gradients(forward_ops);
-    const ValueId seed = add_shared(module_, shared_names::kLossGrad, module_[loss].type,
-                                    Category::inputs, Scope::step);
-    gradients_[loss.index] = seed;
+    gradients_[loss.index] = loss_gradient(module_[loss].type);
     for (size_t at = forward_ops; at-- > 0;) differentiate(at);
     for (const auto& [from, to] : replaced_) {
       if (from == loss) loss = to;
@@ -30,6 +31,17 @@ class Autodiff {
   }
 
  private:
+  // What flows back from the loss: 1 / count, times the loss scale where there is one.
+  ValueId loss_gradient(const Type& type) {
+    const ValueId fed =
+        add_shared(module_, shared_names::kLossGrad, type, Category::inputs, Scope::step);
+    if (!recipe_.loss_scale.on()) return fed;
+    const ValueId scale =
+        add_shared(module_, shared_names::kLossScale, type, Category::buffers, Scope::persistent,
+                   {.init = {Init::Kind::constant, recipe_.loss_scale.start}, .trainable = false});
+    throw internal_error("no loss scale yet {}", scale.index);
+  }
+
   bool trainable(ValueId id) const {
     const Value& v = module_[id];
     return v.category == Category::params && v.param && v.param->trainable &&
@@ -96,6 +108,14 @@ class Autodiff {
   void contribute(ValueId input, ValueId gradient, bool fresh, size_t first_emitted) {
     const ValueId before = gradient_of(input);
     Op* maker = fresh ? maker_of(gradient, first_emitted) : nullptr;
+    if (trainable(input) && module_[gradient].type.dtype != recipe_.grad_dtype) {
+      if (maker != nullptr) make_in_grad_dtype(*maker);
+      if (module_[gradient].type.dtype != recipe_.grad_dtype) {
+        gradient =
+            ops::cast(builder_, module_[gradient].name + ".cast", gradient, recipe_.grad_dtype);
+        maker = &builder_.last();
+      }
+    }
     if (before.valid() && !(maker != nullptr && add_in_maker(*maker, gradient, before))) {
       gradient = ops::add(builder_, module_[gradient].name + ".sum", before, gradient);
       maker = &builder_.last();
@@ -113,6 +133,13 @@ class Autodiff {
     return nullptr;
   }
 
+  // Gradients of parameters may be kept in another type than the parameters: the op that makes one
+  // rounds once, from fp32.
+  void make_in_grad_dtype(Op& maker) {
+    maker.attrs.set("grad_dtype", std::string(name_of(recipe_.grad_dtype)));
+    retype_outputs(module_, maker);
+  }
+
   // Sums through the op's accumulator where it has one that is free: no add op, no second value.
   static bool add_in_maker(Op& maker, ValueId gradient, ValueId before) {
     const auto output =
@@ -128,8 +155,8 @@ class Autodiff {
     auto [at, added] = parameter_grads_.try_emplace(param.index);
     if (added) {
       const Value& p = module_[param];
-      at->second =
-          add_shared(module_, "grad." + p.name, p.type, Category::grads, Scope::step, {}, p.layer);
+      at->second = add_shared(module_, "grad." + p.name, {recipe_.grad_dtype, p.type.shape},
+                              Category::grads, Scope::step, {}, p.layer);
     }
     if (!own) gradient = ops::copy(builder_, module_[gradient].name + ".kept", gradient);
     Value& value = module_[gradient];
@@ -140,6 +167,7 @@ class Autodiff {
 
   Module& module_;
   Builder builder_;
+  const Recipe& recipe_;
   std::vector<bool> needs_;
   std::unordered_map<int32_t, ValueId> gradients_;        // value -> its gradient so far
   std::unordered_map<int32_t, ValueId> parameter_grads_;  // parameter -> shared grad.NAME
@@ -149,8 +177,8 @@ class Autodiff {
 
 }  // namespace
 
-void autodiff(Module& module, std::string_view program, Forward forward) {
-  Autodiff(module, program).run(forward.loss);
+void autodiff(Module& module, std::string_view program, Forward forward, const Recipe& recipe) {
+  Autodiff(module, program, recipe).run(forward.loss);
 }
 
 void bind_loss(Module& module, std::string_view program, ValueId loss) {

@@ -10,10 +10,13 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
   // drops out.
   const Forward learning = forward(module, "micro_first", /*training=*/true);
   const Forward looking = forward(module, "eval", /*training=*/false);
+
+  // Before backward exists: what flows back then has the right type from the start.
+  precision(module, recipe.precision);
   bind_loss(module, "eval", looking.loss);
 
   // Backward first: every later pass wants to see what is kept for it.
-  autodiff(module, "micro_first", learning);
+  autodiff(module, "micro_first", learning, recipe);
 
   // A loss whose backward op computes it anyway leaves its forward op without readers; drop it
   // before it is copied.
@@ -26,7 +29,7 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
 
   // Micro-batches copy the finished pass, so that the copy differs in nothing but the accumulating
   // writes.
-  accumulate(module, recipe.accum);
+  accumulate(module, recipe);
 
   // The update reads gradients that all micro-batches have written.
   optimizer(module, recipe);

@@ -15,18 +15,23 @@ namespace snug {
 // Names of the shared values that the passes add and the training loop feeds or reads. All are
 // scalars.
 namespace shared_names {
-constexpr const char* kLossGrad = "dloss";      // f32, fed: 1 / the step's count of targets
-constexpr const char* kLoss = "loss_sum";       // f32, read: the sum over the step's targets
-constexpr const char* kLearningRate = "lr";     // f32, fed
-constexpr const char* kGradNorm = "grad_norm";  // f32, read
-constexpr const char* kUpdates = "updates";     // i64, persistent: optimizer steps taken
+constexpr const char* kLossGrad = "dloss";        // f32, fed: 1 / the step's count of targets
+constexpr const char* kLossScale = "loss_scale";  // f32, persistent: what dloss is multiplied by
+constexpr const char* kLoss = "loss_sum";         // f32, read: the sum over the step's targets
+constexpr const char* kLearningRate = "lr";       // f32, fed
+constexpr const char* kGradNorm = "grad_norm";    // f32, read
+constexpr const char* kUpdates = "updates";       // i64, persistent: optimizer steps taken
 }  // namespace shared_names
 
 Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
 
+// Sets the type that the model computes in: parameters, activations and what flows back. Statistics
+// and losses stay fp32. graph -> graph.
+void precision(Module& module, Dtype dtype);
+
 // Appends the backward pass to `program`. Every trainable parameter p gets a gradient grad.p,
 // carried through the step; the loss goes to the shared value "loss_sum". graph -> graph.
-void autodiff(Module& module, std::string_view program, Forward forward);
+void autodiff(Module& module, std::string_view program, Forward forward, const Recipe& recipe = {});
 
 // Binds a forward-only program's loss to the shared value "loss_sum". graph -> graph.
 void bind_loss(Module& module, std::string_view program, ValueId loss);
@@ -36,8 +41,8 @@ void bind_loss(Module& module, std::string_view program, ValueId loss);
 void recompute(Module& module, std::string_view program, const std::vector<bool>& keep);
 
 // Micro-batches: micro_first overwrites gradients and loss, micro_next (a copy of it) adds to them.
-// graph -> graph.
-void accumulate(Module& module, int64_t micro_batches);
+// Where backward updates, the last micro-batch is a program of its own, micro_last. graph -> graph.
+void accumulate(Module& module, const Recipe& recipe);
 
 // Adds the program `update`: global norm, clipping, AdamW on every trainable parameter. graph ->
 // graph.
