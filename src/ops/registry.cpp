@@ -10,6 +10,7 @@
 #include "ops/basic/copy.h"
 #include "ops/basic/fill.h"
 #include "ops/comm/comm.h"
+#include "ops/compress/int8.h"
 #include "ops/embedding/embedding.h"
 #include "ops/linear/linear.h"
 #include "ops/loss/cross_entropy.h"
@@ -42,6 +43,8 @@ Registry registry() {
       &linear_cross_entropy_def, &linear_cross_entropy_grad_def, &linear_bias_cross_entropy_grad_def,
       // optimizer
       &adamw_def, &sum_squares_def, &clip_def, &advance_def,
+      // compress
+      &quantize_int8_def, &dequantize_int8_def,
       // comm
       &all_gather_def, &reduce_scatter_def, &all_reduce_def, &broadcast_def, &send_def, &recv_def,
   };
