@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "ops/float_kernels.h"
 #include "ops/norm/norm_cpu.h"
 #include "ops/norm/norm_parts.h"
 #include "ops/reference.h"
@@ -91,7 +92,8 @@ const OpDef layer_norm_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0, Split::kWhole, Split::kWhole}, {0, 0, 0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, layer_norm_cpu}},
+    .exact = {0},
+    .kernels = float_kernels(layer_norm_cpu),
     .reference = reference<false>,
     .samples = samples<false>,
 };
@@ -106,7 +108,8 @@ const OpDef residual_layer_norm_def{
     .alias = {{.output = 0, .input = 1}, {.output = 0, .input = 0}},
     .splits = {{"rows", {0, 0, Split::kWhole, Split::kWhole}, {0, 0, 0, 0}}},
     .rederive = Rederive{.from = 0, .def = &layer_norm_def, .inputs = {2, 3}, .outputs = {1, 2, 3}},
-    .kernels = {{Backend::cpu, Dtype::f32, residual_layer_norm_cpu}},
+    .exact = {0, 1},
+    .kernels = float_kernels(residual_layer_norm_cpu),
     .reference = reference<true>,
     .samples = samples<true>,
 };
@@ -125,7 +128,8 @@ const OpDef layer_norm_grad_def{
     .splits = {{"rows",
                 {0, Split::kWhole, 0, 0, 0, 0, Split::kWhole, Split::kWhole},
                 {0, Split::kPartial, Split::kPartial}}},
-    .kernels = {{Backend::cpu, Dtype::f32, layer_norm_grad_cpu}},
+    .exact = {kX, kMean, kRstd},
+    .kernels = float_kernels(layer_norm_grad_cpu),
     .reference = reference_grad,
 };
 

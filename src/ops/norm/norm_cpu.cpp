@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "ops/float_kernels.h"
 #include "ops/norm/norm_parts.h"
 
 namespace snug::ops {
@@ -22,39 +23,39 @@ float row_sum(int64_t C, Term term) {
   return sum;
 }
 
-// Row r of what is normalised: x, or h = x + delta, which is written on the way and may lie in
-// either.
-template <bool kResidual>
-const float* normed_row(const KernelArgs& a, int64_t r, int64_t C) {
+// Row r of what is normalised: x, or h = x + delta, which is written on the way, may lie in either,
+// and is read back as it was stored: the plain norm of h gives the same bits.
+template <typename T, bool kResidual>
+const T* normed_row(const KernelArgs& a, int64_t r, int64_t C) {
   using P = NormPorts<kResidual>;
-  const float* x = a.in<float>(P::x) + r * C;
+  const T* x = a.in<T>(P::x) + r * C;
   if constexpr (kResidual) {
-    const float* delta = a.in<float>(P::delta) + r * C;
-    float* h = a.out<float>(P::h) + r * C;
+    const T* delta = a.in<T>(P::delta) + r * C;
+    T* h = a.out<T>(P::h) + r * C;
 #pragma omp simd
-    for (int64_t c = 0; c < C; ++c) h[c] = x[c] + delta[c];
+    for (int64_t c = 0; c < C; ++c) store(h[c], x[c] + delta[c]);
     return h;
   }
   return x;
 }
 
 // kCentered: layer_norm, which subtracts the row's mean and adds a bias; rms_norm takes it as 0.
-template <bool kCentered, bool kResidual>
+template <typename T, bool kCentered, bool kResidual>
 void norm(const KernelArgs& a) {
   using P = NormPorts<kResidual>;
   const int64_t C = a.in(P::x).shape().back();
   const int64_t rows = a.in(P::x).shape().rows();
-  const float* weight = a.in<float>(P::weight);                          // [C]
-  const float* bias = kCentered ? a.in<float>(P::weight + 1) : nullptr;  // [C]
-  float* y = a.out<float>(P::y);                                         // [rows, C], may be x
-  float* mean = kCentered ? a.out<float>(P::y + 1) : nullptr;            // [rows]
-  float* rstd = a.out<float>(P::y + (kCentered ? 2 : 1));                // [rows]
+  const T* weight = a.in<T>(P::weight);                          // [C]
+  const T* bias = kCentered ? a.in<T>(P::weight + 1) : nullptr;  // [C]
+  T* y = a.out<T>(P::y);                                         // [rows, C], may be x
+  float* mean = kCentered ? a.out<float>(P::y + 1) : nullptr;    // [rows]
+  float* rstd = a.out<float>(P::y + (kCentered ? 2 : 1));        // [rows]
   const auto eps = static_cast<float>(a.attrs.f("eps"));
   const float per_C = 1 / static_cast<float>(C);
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < rows; ++r) {
-    const float* x = normed_row<kResidual>(a, r, C);
-    float* yr = y + r * C;
+    const T* x = normed_row<T, kResidual>(a, r, C);
+    T* yr = y + r * C;
     float m = 0;
     if constexpr (kCentered) mean[r] = m = row_sum(C, [x](int64_t c) { return x[c]; }) * per_C;
     const float variance =
@@ -63,7 +64,7 @@ void norm(const KernelArgs& a) {
 #pragma omp simd
     for (int64_t c = 0; c < C; ++c) {
       const float scaled = (x[c] - m) * s * weight[c];
-      yr[c] = kCentered ? scaled + bias[c] : scaled;
+      store(yr[c], kCentered ? scaled + bias[c] : scaled);
     }
   }
 }
@@ -80,15 +81,15 @@ struct GradPorts {
 
 // One row, with n = (x - mean) * rstd: adds dy * n to dweight and dy to dbias, and makes
 // dx = rstd * (dy * weight - mean(dy * weight) - n * mean(dy * weight * n)) + dx_sum.
-template <bool kCentered>
+template <typename T, bool kCentered>
 void norm_grad_row(const KernelArgs& a, int64_t r, int64_t C, float* dweight, float* dbias) {
   using P = GradPorts<kCentered>;
-  const float* x = a.in<float>(P::x) + r * C;
-  const float* weight = a.in<float>(P::weight);
-  const float* dy = a.in<float>(P::dy) + r * C;
+  const T* x = a.in<T>(P::x) + r * C;
+  const T* weight = a.in<T>(P::weight);
+  const T* dy = a.in<T>(P::dy) + r * C;
   const float m = kCentered ? a.in<float>(P::mean)[r] : 0;
   const float s = a.in<float>(P::rstd)[r];
-  float* dx = a.out<float>(0) + r * C;  // may be dy or dx_sum
+  T* dx = a.out<T>(0) + r * C;  // may be dy or dx_sum
   float dot = 0;
   float sum = 0;
 #pragma omp simd reduction(+ : dot, sum)
@@ -107,27 +108,34 @@ void norm_grad_row(const KernelArgs& a, int64_t r, int64_t C, float* dweight, fl
     return s * (dy[c] * weight[c] - mean_sum - (x[c] - m) * s * mean_dot);
   };
   if (a.has(P::dx_sum)) {
-    const float* dx_sum = a.in<float>(P::dx_sum) + r * C;
+    const T* dx_sum = a.in<T>(P::dx_sum) + r * C;
 #pragma omp simd
-    for (int64_t c = 0; c < C; ++c) dx[c] = dx_sum[c] + dx_at(c);
+    for (int64_t c = 0; c < C; ++c) store(dx[c], dx_sum[c] + dx_at(c));
   } else {
 #pragma omp simd
-    for (int64_t c = 0; c < C; ++c) dx[c] = dx_at(c);
+    for (int64_t c = 0; c < C; ++c) store(dx[c], dx_at(c));
   }
 }
 
-// out[c] = start[c] + partial[0, c] + partial[1, c] + ...; start may be absent, or be out.
-void sum_blocks(const float* partial, int64_t blocks, int64_t stride, int64_t C, const float* start,
-                float* out) {
+// Output `port`, a parameter's gradient in its own type: start[c] + partial[0, c] + partial[1, c] +
+// ..., where start, in the same type, may be absent or be the output.
+void sum_blocks(const KernelArgs& a, size_t port, size_t start_port, const float* partial,
+                int64_t blocks, int64_t stride) {
+  visit_float(a.out(port).type->dtype, [&](auto zero) {
+    using G = decltype(zero);
+    const G* start = a.in<G>(start_port);
+    G* out = a.out<G>(port);
+    const int64_t C = a.out(port).elements();
 #pragma omp parallel for simd schedule(static)
-  for (int64_t c = 0; c < C; ++c) {
-    float sum = start != nullptr ? start[c] : 0;
-    for (int64_t b = 0; b < blocks; ++b) sum += partial[b * stride + c];
-    out[c] = sum;
-  }
+    for (int64_t c = 0; c < C; ++c) {
+      float sum = start != nullptr ? float(start[c]) : 0;
+      for (int64_t b = 0; b < blocks; ++b) sum += partial[b * stride + c];
+      store(out[c], sum);
+    }
+  });
 }
 
-template <bool kCentered>
+template <typename T, bool kCentered>
 void norm_grad(const KernelArgs& a) {
   using P = GradPorts<kCentered>;
   const int64_t C = a.in(P::x).shape().back();
@@ -140,13 +148,24 @@ void norm_grad(const KernelArgs& a) {
     float* sums = partial + b * stride;
     std::fill_n(sums, stride, 0.0F);
     for (int64_t r = b * rows / blocks; r < (b + 1) * rows / blocks; ++r) {
-      norm_grad_row<kCentered>(a, r, C, sums, sums + C);
+      norm_grad_row<T, kCentered>(a, r, C, sums, sums + C);
     }
   }
-  sum_blocks(partial, blocks, stride, C, a.in<float>(P::dweight_sum), a.out<float>(1));
-  if constexpr (kCentered) {
-    sum_blocks(partial + C, blocks, stride, C, a.in<float>(P::dbias_sum), a.out<float>(2));
-  }
+  sum_blocks(a, 1, P::dweight_sum, partial, blocks, stride);
+  if constexpr (kCentered) sum_blocks(a, 2, P::dbias_sum, partial + C, blocks, stride);
+}
+
+// --- in the type of x ----------------------------------------------------------------------------
+
+template <bool kCentered, bool kResidual>
+void norm(const KernelArgs& a) {
+  visit_float(a.in(0).type->dtype,
+              [&](auto zero) { norm<decltype(zero), kCentered, kResidual>(a); });
+}
+
+template <bool kCentered>
+void norm_grad(const KernelArgs& a) {
+  visit_float(a.in(0).type->dtype, [&](auto zero) { norm_grad<decltype(zero), kCentered>(a); });
 }
 
 }  // namespace

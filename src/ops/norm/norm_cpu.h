@@ -1,4 +1,5 @@
-// CPU kernels of the norms, fp32. One template serves rms_norm and layer_norm, plain and residual.
+// CPU kernels of the norms, for every float type. One template serves rms_norm and layer_norm,
+// plain and residual.
 #pragma once
 
 #include "ir/op_def.h"

@@ -1,5 +1,7 @@
 #include "ops/norm/norm_parts.h"
 
+#include "ops/infer.h"
+
 namespace snug::ops {
 namespace {
 
@@ -13,6 +15,8 @@ Type row_vector(const OpView& op) {
   return {op.in(0).dtype, {op.shape(0).back()}};
 }
 
+Type statistic(const OpView& op) { return {Dtype::f32, {op.shape(0).rows()}}; }
+
 }  // namespace
 
 std::vector<Type> infer_norm(const OpView& op) {
@@ -22,19 +26,21 @@ std::vector<Type> infer_norm(const OpView& op) {
   }
   std::vector<Type> types;
   for (const Port& port : op.def.outputs) {
-    types.push_back(port.aux() ? Type{Dtype::f32, {op.shape(0).rows()}} : op.in(0));
+    types.push_back(port.aux() ? statistic(op) : op.in(0));
   }
   return types;
 }
 
 std::vector<Type> infer_norm_grad(const OpView& op) {
-  std::vector<Type> types(op.def.outputs.size(), row_vector(op));
+  const Type param = row_vector(op);
+  require_like(op, 1, param);
+  std::vector<Type> types(op.def.outputs.size(), {grad_dtype(op, param.dtype), param.shape});
   types[0] = op.in(0);
-  require_like(op, 1, types[1]);
-  require_like(op, static_cast<size_t>(op.def.input_port("dy")), types[0]);
+  const auto dy = static_cast<size_t>(op.def.input_port("dy"));
+  for (size_t i = 2; i < dy; ++i) require_like(op, i, statistic(op));
+  require_like(op, dy, types[0]);
   for (const Accumulate& a : op.def.accumulate) {
-    const auto port = static_cast<size_t>(a.input);
-    if (op.has(port)) require_like(op, port, types[static_cast<size_t>(a.output)]);
+    require_sum(op, static_cast<size_t>(a.input), types[static_cast<size_t>(a.output)]);
   }
   return types;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/builder.h"
+#include "ir/visit_dtype.h"
 
 namespace snug::ops {
 
@@ -45,13 +46,22 @@ Sample norm_sample(const char* name, const Shape& x, size_t params, double eps) 
   return {name, std::move(inputs), {{"eps", eps}}};
 }
 
+// A sum as the norm reads it back from two bytes. f32 keeps its digits: finite differences need
+// them.
+inline double as_stored(double v, Dtype dtype) {
+  if (size_of(dtype) > 2) return v;
+  return visit_dtype(
+      dtype, [v](auto zero) { return static_cast<double>(static_cast<decltype(zero)>(v)); });
+}
+
 // h = x + delta, or x itself: what a reference normalises.
 template <bool kResidual>
 std::vector<double> reference_normed(const RefArgs& a) {
   using P = NormPorts<kResidual>;
   std::vector<double> h = a.in(P::x).v;
   if constexpr (kResidual) {
-    for (size_t i = 0; i < h.size(); ++i) h[i] += a.in(P::delta).v[i];
+    const Dtype dtype = a.out(P::h).type.dtype;
+    for (size_t i = 0; i < h.size(); ++i) h[i] = as_stored(h[i] + a.in(P::delta).v[i], dtype);
     a.out(P::h).v = h;
   }
   return h;

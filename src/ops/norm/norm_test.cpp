@@ -19,9 +19,54 @@ TEST(RmsNorm, ResidualChecks) { check_op(residual_rms_norm_def); }
 TEST(LayerNorm, Checks) { check_op(layer_norm_def); }
 TEST(LayerNorm, ResidualChecks) { check_op(residual_layer_norm_def); }
 
+TEST(Norm, ChecksInHalves) {
+  for (const OpDef* def :
+       {&rms_norm_def, &residual_rms_norm_def, &layer_norm_def, &residual_layer_norm_def}) {
+    check_op_in_halves(*def);
+  }
+}
+
+RefTensor normal(const Type& type, uint64_t seed) {
+  RefTensor t{type, std::vector<double>(static_cast<size_t>(type.shape.elements()))};
+  for (size_t i = 0; i < t.v.size(); ++i) t.v[i] = normal_pair(seed, i)[0];
+  return t;
+}
+
+// What recompute relies on when it keeps the sum alone.
+TEST(Norm, OfTheSumAsStoredHasTheBitsOfTheResidualForm) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
+    const Type stream{dtype, {9, 77}};
+    const RefTensor w = normal({dtype, {77}}, 5);
+    const Attrs attrs{{"eps", 1e-5}};
+    const auto both =
+        run_op(residual_layer_norm_def, {normal(stream, 3), normal(stream, 4), w, w}, attrs);
+    const auto again = run_op(layer_norm_def, {both[0], w, w}, attrs);
+    for (size_t i = 0; i < again.size(); ++i) EXPECT_EQ(again[i].v, both[i + 1].v) << i;
+  }
+}
+
+// The sum over 600 rows, in bf16, is the sum in f32 rounded once; so is one with an accumulator.
+TEST(Norm, ParameterGradientsAreRoundedOnce) {
+  const Type type{Dtype::bf16, {600, 24}};
+  const RefTensor x = normal(type, 3), dy = normal(type, 4), w = normal({Dtype::bf16, {24}}, 5);
+  const RefTensor rstd = run_op(rms_norm_def, {x, w}, {{"eps", 1e-6}})[1];
+  const RefTensor sum = normal({Dtype::bf16, {24}}, 6);
+  const auto dweight = [&](const char* dtype, Dtype sum_dtype) {
+    const RefTensor start = run_op_detail::load(sum.type, run_op_detail::store(sum).data());
+    return run_op(rms_norm_grad_def,
+                  {x, w, rstd, dy, absent(), {{sum_dtype, sum.shape()}, start.v}},
+                  {{"grad_dtype", dtype}})[1];
+  };
+  const RefTensor wide = dweight("f32", Dtype::f32);
+  EXPECT_EQ(wide.type.dtype, Dtype::f32);
+  std::vector<double> rounded;
+  for (double v : wide.v) rounded.push_back(Bf16(static_cast<float>(v)));
+  EXPECT_EQ(dweight("bf16", Dtype::bf16).v, rounded);
+  EXPECT_NE(wide.v, rounded);
+}
+
 TEST(Norm, SameBitsOnAnyNumberOfThreads) {
-  RefTensor x{{Dtype::f32, {131, 77}}, std::vector<double>(131 * 77)};
-  for (size_t i = 0; i < x.v.size(); ++i) x.v[i] = normal_pair(3, i)[0];
+  const RefTensor x = normal({Dtype::f32, {131, 77}}, 3);
   const RefTensor w{{Dtype::f32, {77}}, std::vector<double>(77, 0.5)};
   const auto bits = [&] {
     const auto out = run_op(layer_norm_def, {x, w, w}, {{"eps", 1e-5}});
@@ -86,6 +131,26 @@ TEST_F(NormFacts, RefusesWrongShapes) {
       HasSubstr("delta f32[32]"));
   EXPECT_THAT(refusal_of([&] { rms_norm(b, "d", {.x = input("scalar", {}), .weight = weight}); }),
               HasSubstr("no axis to normalise"));
+}
+
+TEST_F(NormFacts, RefusesWrongTypes) {
+  const auto vector = [&](const char* name, Type type) {
+    return add_shared(module, name, type, Category::inputs, Scope::step);
+  };
+  const ValueId half = vector("half", {Dtype::bf16, {8}});
+  const ValueId rstd = vector("rstd", {Dtype::f32, {4}});
+  EXPECT_THAT(refusal_of([&] { rms_norm(b, "a", {.x = x, .weight = half}); }),
+              HasSubstr("weight bf16[8] does not match x f32[4,8]"));
+  const auto backward = [&](ValueId statistic, ValueId sum, const char* dtype) {
+    return refusal_of([&] {
+      b.emit(rms_norm_grad_def, "g", {x, weight, statistic, dy, none, sum},
+             {{"grad_dtype", dtype}});
+    });
+  };
+  EXPECT_EQ(backward(rstd, half, "bf16"), "");
+  EXPECT_THAT(backward(rstd, half, "f32"), HasSubstr("dweight_sum bf16[8] differs from"));
+  EXPECT_THAT(backward(rstd, none, "i32"), HasSubstr("cannot be kept in 'i32'"));
+  EXPECT_THAT(backward(half, none, "f32"), HasSubstr("rstd bf16[8] does not match"));
 }
 
 TEST_F(NormFacts, ScratchDependsOnShapesOnly) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "ops/float_kernels.h"
 #include "ops/norm/norm_cpu.h"
 #include "ops/norm/norm_parts.h"
 #include "ops/reference.h"
@@ -80,7 +81,8 @@ const OpDef rms_norm_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0, Split::kWhole}, {0, 0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, rms_norm_cpu}},
+    .exact = {0},
+    .kernels = float_kernels(rms_norm_cpu),
     .reference = reference<false>,
     .samples = samples<false>,
 };
@@ -95,7 +97,8 @@ const OpDef residual_rms_norm_def{
     .alias = {{.output = 0, .input = 1}, {.output = 0, .input = 0}},
     .splits = {{"rows", {0, 0, Split::kWhole}, {0, 0, 0}}},
     .rederive = Rederive{.from = 0, .def = &rms_norm_def, .inputs = {2}, .outputs = {1, 2}},
-    .kernels = {{Backend::cpu, Dtype::f32, residual_rms_norm_cpu}},
+    .exact = {0, 1},
+    .kernels = float_kernels(residual_rms_norm_cpu),
     .reference = reference<true>,
     .samples = samples<true>,
 };
@@ -109,7 +112,8 @@ const OpDef rms_norm_grad_def{
     .alias = {{.output = 0, .input = kDy}},
     .accumulate = {{.output = 0, .input = kDxSum}, {.output = 1, .input = kDweightSum}},
     .splits = {{"rows", {0, Split::kWhole, 0, 0, 0, Split::kWhole}, {0, Split::kPartial}}},
-    .kernels = {{Backend::cpu, Dtype::f32, rms_norm_grad_cpu}},
+    .exact = {kX, kRstd},
+    .kernels = float_kernels(rms_norm_grad_cpu),
     .reference = reference_grad,
 };
 

@@ -129,22 +129,27 @@ RefValues start_values(const Case& c) {
   return values;
 }
 
+std::vector<RefTensor> reference_results(const Case& c, const Op& op, const RefValues& values) {
+  std::vector<const RefTensor*> in;
+  std::vector<RefTensor> results;
+  std::vector<RefTensor*> out;
+  for (ValueId id : op.inputs)
+    in.push_back(id.valid() ? &values[static_cast<size_t>(id.index)] : nullptr);
+  for (ValueId id : op.outputs) {
+    const Type& type = c.module[id].type;
+    results.push_back({type, std::vector<double>(static_cast<size_t>(type.shape.elements()))});
+  }
+  for (RefTensor& r : results) out.push_back(&r);
+  op.def->reference(RefArgs{in, out, op.attrs});
+  return results;
+}
+
 // `round`: results as kernels store them. Without it the arithmetic stays exact, for differences.
 void run_reference(const Case& c, RefValues& values, size_t ops, bool round = false) {
   for (size_t at = 0; at < ops; ++at) {
     const Op& op = c.program().ops[at];
     ASSERT_NE(op.def->reference, nullptr) << op.def->kind << " has no reference";
-    std::vector<const RefTensor*> in;
-    std::vector<RefTensor> results;
-    std::vector<RefTensor*> out;
-    for (ValueId id : op.inputs)
-      in.push_back(id.valid() ? &values[static_cast<size_t>(id.index)] : nullptr);
-    for (ValueId id : op.outputs) {
-      const Type& type = c.module[id].type;
-      results.push_back({type, std::vector<double>(static_cast<size_t>(type.shape.elements()))});
-    }
-    for (RefTensor& r : results) out.push_back(&r);
-    op.def->reference(RefArgs{in, out, op.attrs});
+    std::vector<RefTensor> results = reference_results(c, op, values);
     for (RefTensor& r : results) {
       for (double& v : r.v) v = round ? rounded(v, r.type.dtype) : v;
     }
@@ -312,8 +317,7 @@ void check_accumulators(Case c, const RefValues& want) {
     for (const Accumulate& a : c.program().ops[at].def->accumulate) {
       Op op = c.program().ops[at];
       if (op.inputs[static_cast<size_t>(a.input)].valid()) continue;
-      const ValueId target = op.outputs[static_cast<size_t>(a.output)];
-      const Type type = c.module[target].type;
+      const Type type = c.module[op.outputs[static_cast<size_t>(a.output)]].type;
       const RefTensor before = make_input({type, Fill::normal()}, "accumulator", {});
       op.inputs[static_cast<size_t>(a.input)] =
           add_shared(c.module, "accumulator", type, Category::inputs, Scope::step);
@@ -330,8 +334,10 @@ void check_accumulators(Case c, const RefValues& want) {
       const std::string what =
           fmt::format("{}.{} with an accumulator", op.def->kind, op.def->outputs[o].name);
       EXPECT_TRUE(fresh.outputs[o] == in_place.outputs[o]) << what << " differs in place";
-      std::vector<double> sum = want[static_cast<size_t>(target.index)].v;
-      for (size_t i = 0; i < sum.size(); ++i) sum[i] += before.v[i];
+      RefValues with_sum = want;
+      with_sum.resize(c.module.values.size());
+      with_sum.back() = before;
+      const std::vector<double> sum = reference_results(c, op, with_sum)[o].v;  // rounded nowhere
       expect_close(load(type, fresh.outputs[o]), sum, tolerance(Backend::cpu, type.dtype), what);
     }
   }
