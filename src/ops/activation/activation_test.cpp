@@ -39,6 +39,9 @@ struct Draw {
 TEST(Gelu, Checks) { check_op(gelu_def); }
 TEST(Swiglu, Checks) { check_op(swiglu_def); }
 TEST(Dropout, Checks) { check_op(dropout_def); }
+TEST(Gelu, ChecksInHalves) { check_op_in_halves(gelu_def); }
+TEST(Swiglu, ChecksInHalves) { check_op_in_halves(swiglu_def); }
+TEST(Dropout, ChecksInHalves) { check_op_in_halves(dropout_def); }
 
 TEST(Swiglu, RefusesAnOddWidth) {
   Module m;

@@ -1,6 +1,7 @@
 #include "ops/activation/dropout.h"
 
 #include "ops/activation/activation_cpu.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {
@@ -67,7 +68,7 @@ const OpDef dropout_def{
     .cost = cost,
     .alias = {{.output = 0, .input = kX}},
     .random = true,
-    .kernels = {{Backend::cpu, Dtype::f32, dropout_cpu}},
+    .kernels = float_kernels(dropout_cpu),
     .reference = reference,
     .samples = samples,
 };

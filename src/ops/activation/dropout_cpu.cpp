@@ -2,6 +2,7 @@
 
 #include "base/units.h"
 #include "ops/activation/activation_cpu.h"
+#include "ops/float_kernels.h"
 #include "ops/random.h"
 
 namespace snug::ops {
@@ -32,7 +33,8 @@ struct Mask {
 };
 
 // Elements [begin, end) of one sample; begin is a multiple of 4.
-void apply(Mask mask, uint64_t sample, const float* x, float* y, int64_t begin, int64_t end) {
+template <typename T>
+void apply(Mask mask, uint64_t sample, const T* x, T* y, int64_t begin, int64_t end) {
   uint32_t bits[kTile];
   for (int64_t at = begin; at < end; at += kTile) {
     draw(mask.key, static_cast<uint64_t>(at / 4), sample, bits);
@@ -40,21 +42,20 @@ void apply(Mask mask, uint64_t sample, const float* x, float* y, int64_t begin, 
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       const float scaled = x[at + i] * mask.scale;
-      y[at + i] = bits[i] >= mask.threshold ? scaled : 0.0F;
+      store(y[at + i], bits[i] >= mask.threshold ? scaled : 0.0F);
     }
   }
 }
 
-}  // namespace
-
-void dropout_cpu(const KernelArgs& a) {
+template <typename T>
+void dropout(const KernelArgs& a) {
   auto scalar = [&](size_t port) { return *a.in(port).as<const int64_t>(); };
   const double p = a.attrs.f("p");
   const Mask mask{op_key(scalar(1), scalar(2), a.attrs), drop_threshold(p),
                   static_cast<float>(1 / (1 - p))};
   const auto first_sample = static_cast<uint64_t>(scalar(3));
-  const float* x = a.in<float>(0);  // [B, ...]
-  float* y = a.out<float>(0);       // may be x
+  const T* x = a.in<T>(0);  // [B, ...]
+  T* y = a.out<T>(0);       // may be x
   const int64_t B = a.in(0).shape()[0];
   const int64_t per_sample = a.in(0).elements() / std::max<int64_t>(B, 1);
   constexpr int64_t kBlock = 4096;
@@ -66,6 +67,12 @@ void dropout_cpu(const KernelArgs& a) {
             block * kBlock, std::min(per_sample, (block + 1) * kBlock));
     }
   }
+}
+
+}  // namespace
+
+void dropout_cpu(const KernelArgs& a) {
+  visit_float(a.in(0).type->dtype, [&](auto zero) { dropout<decltype(zero)>(a); });
 }
 
 }  // namespace snug::ops

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "ops/activation/activation_cpu.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {
@@ -71,7 +72,7 @@ const OpDef gelu_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0}, {0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, gelu_cpu}},
+    .kernels = float_kernels(gelu_cpu),
     .reference = reference,
     .samples = samples,
 };
@@ -84,7 +85,7 @@ const OpDef gelu_grad_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}, {.output = 0, .input = 1}},
     .splits = {{"rows", {0, 0}, {0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, gelu_grad_cpu}},
+    .kernels = float_kernels(gelu_grad_cpu),
     .reference = reference_grad,
 };
 

@@ -1,5 +1,6 @@
 #include "base/vec_math.h"
 #include "ops/activation/activation_cpu.h"
+#include "ops/float_kernels.h"
 #include "ops/for_blocks.h"
 
 namespace snug::ops {
@@ -25,26 +26,26 @@ struct ExactForm {
   }
 };
 
-template <typename Form>
+template <typename T, typename Form>
 void forward(const KernelArgs& a) {
-  const float* x = a.in<float>(0);
-  float* y = a.out<float>(0);  // may be x
+  const T* x = a.in<T>(0);
+  T* y = a.out<T>(0);  // may be x
   for_blocks(a.out(0).elements(), [=](int64_t begin, int64_t end) {
 #pragma omp simd
-    for (int64_t i = begin; i < end; ++i) y[i] = x[i] * Form::gate(x[i]).value;
+    for (int64_t i = begin; i < end; ++i) store(y[i], x[i] * Form::gate(x[i]).value);
   });
 }
 
-template <typename Form>
+template <typename T, typename Form>
 void backward(const KernelArgs& a) {
-  const float* x = a.in<float>(0);
-  const float* dy = a.in<float>(1);
-  float* dx = a.out<float>(0);  // may be x or dy
+  const T* x = a.in<T>(0);
+  const T* dy = a.in<T>(1);
+  T* dx = a.out<T>(0);  // may be x or dy
   for_blocks(a.out(0).elements(), [=](int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
       const Gate p = Form::gate(x[i]);
-      dx[i] = dy[i] * (p.value + x[i] * p.slope);
+      store(dx[i], dy[i] * (p.value + x[i] * p.slope));
     }
   });
 }
@@ -52,10 +53,16 @@ void backward(const KernelArgs& a) {
 }  // namespace
 
 void gelu_cpu(const KernelArgs& a) {
-  a.attrs.b("tanh") ? forward<TanhForm>(a) : forward<ExactForm>(a);
+  visit_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    a.attrs.b("tanh") ? forward<T, TanhForm>(a) : forward<T, ExactForm>(a);
+  });
 }
 void gelu_grad_cpu(const KernelArgs& a) {
-  a.attrs.b("tanh") ? backward<TanhForm>(a) : backward<ExactForm>(a);
+  visit_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    a.attrs.b("tanh") ? backward<T, TanhForm>(a) : backward<T, ExactForm>(a);
+  });
 }
 
 }  // namespace snug::ops

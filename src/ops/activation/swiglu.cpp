@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/activation/activation_cpu.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {
@@ -48,8 +49,8 @@ std::vector<Sample> samples() {
 
 std::vector<Type> infer_grad(const OpView& op) {
   const Shape& x = op.shape(0);
-  op.require(op.shape(1) == x.with_back(x.back() / 2), "dy {} does not match gate_up {}",
-             op.in(1).text(), op.in(0).text());
+  op.require(op.in(1) == Type{op.in(0).dtype, x.with_back(x.back() / 2)},
+             "dy {} does not match gate_up {}", op.in(1).text(), op.in(0).text());
   return {op.in(0)};
 }
 
@@ -72,7 +73,7 @@ const OpDef swiglu_def{
     .grad = grad,
     .cost = cost,
     .splits = {{"rows", {0}, {0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, swiglu_cpu}},
+    .kernels = float_kernels(swiglu_cpu),
     .reference = reference,
     .samples = samples,
 };
@@ -85,7 +86,7 @@ const OpDef swiglu_grad_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0, 0}, {0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, swiglu_grad_cpu}},
+    .kernels = float_kernels(swiglu_grad_cpu),
     .reference = reference_grad,
 };
 

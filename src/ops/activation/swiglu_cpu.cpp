@@ -1,46 +1,59 @@
 #include "base/vec_math.h"
 #include "ops/activation/activation_cpu.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
+namespace {
 
-void swiglu_cpu(const KernelArgs& a) {
+template <typename T>
+void forward(const KernelArgs& a) {
   const int64_t rows = a.out(0).shape().rows();
   const int64_t F = a.out(0).shape().back();
-  const float* gate_up = a.in<float>(0);  // [rows, 2F]
-  float* y = a.out<float>(0);             // [rows, F]
+  const T* gate_up = a.in<T>(0);  // [rows, 2F]
+  T* y = a.out<T>(0);             // [rows, F]
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < rows; ++r) {
-    const float* gate = gate_up + r * 2 * F;
-    const float* up = gate + F;
-    float* yr = y + r * F;
+    const T* gate = gate_up + r * 2 * F;
+    const T* up = gate + F;
+    T* yr = y + r * F;
 #pragma omp simd
-    for (int64_t c = 0; c < F; ++c) yr[c] = gate[c] * fast_sigmoid(gate[c]) * up[c];
+    for (int64_t c = 0; c < F; ++c) store(yr[c], gate[c] * fast_sigmoid(gate[c]) * up[c]);
   }
 }
 
-void swiglu_grad_cpu(const KernelArgs& a) {
+template <typename T>
+void backward(const KernelArgs& a) {
   const int64_t rows = a.in(1).shape().rows();
   const int64_t F = a.in(1).shape().back();
-  const float* gate_up = a.in<float>(0);  // [rows, 2F]
-  const float* dy = a.in<float>(1);       // [rows, F]
-  float* dgate_up = a.out<float>(0);      // [rows, 2F], may be gate_up
+  const T* gate_up = a.in<T>(0);  // [rows, 2F]
+  const T* dy = a.in<T>(1);       // [rows, F]
+  T* dgate_up = a.out<T>(0);      // [rows, 2F], may be gate_up
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < rows; ++r) {
-    const float* gate = gate_up + r * 2 * F;
-    const float* up = gate + F;
-    const float* dyr = dy + r * F;
-    float* dgate = dgate_up + r * 2 * F;
-    float* dup = dgate + F;
+    const T* gate = gate_up + r * 2 * F;
+    const T* up = gate + F;
+    const T* dyr = dy + r * F;
+    T* dgate = dgate_up + r * 2 * F;
+    T* dup = dgate + F;
 #pragma omp simd
     for (int64_t c = 0; c < F; ++c) {
       const float g = gate[c];
       const float u = up[c];
       const float d = dyr[c];
       const float s = fast_sigmoid(g);
-      dgate[c] = d * u * s * (1 + g * (1 - s));
-      dup[c] = d * g * s;
+      store(dgate[c], d * u * s * (1 + g * (1 - s)));
+      store(dup[c], d * g * s);
     }
   }
+}
+
+}  // namespace
+
+void swiglu_cpu(const KernelArgs& a) {
+  visit_float(a.in(0).type->dtype, [&](auto zero) { forward<decltype(zero)>(a); });
+}
+void swiglu_grad_cpu(const KernelArgs& a) {
+  visit_float(a.in(0).type->dtype, [&](auto zero) { backward<decltype(zero)>(a); });
 }
 
 }  // namespace snug::ops
