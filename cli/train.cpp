@@ -39,23 +39,24 @@ class View {
   void stepped(const StepReport& r) {
     clear_bar();
     if (json_) {
-      const nlohmann::json line{{"step", r.step},
-                                {"loss", r.loss},
-                                {"grad_norm", r.grad_norm},
-                                {"lr", r.lr},
-                                {"tokens", r.tokens},
-                                {"tokens_per_s", r.tokens_per_s},
-                                {"planned_bytes", r.planned_bytes},
-                                {"peak_bytes", r.peak_bytes},
-                                {"skipped", r.skipped}};
+      const nlohmann::json line{
+          {"step", r.step},
+          {"loss", r.loss},
+          {"grad_norm", r.grad_norm},
+          {"lr", r.lr},
+          {"tokens", r.tokens},
+          {"tokens_per_s", r.tokens_per_s},
+          {"planned_bytes", r.planned_bytes},
+          {"peak_bytes", r.peak_bytes},
+          {"loss_scale", r.loss_scale > 0 ? nlohmann::json(r.loss_scale) : nlohmann::json(nullptr)},
+          {"skipped", r.skipped}};
       fmt::print("{}\n", line.dump());
     } else {
       fmt::print(
           "step {:>5}/{}  loss {:.4f}  norm {:<8.3g} lr {:.2e}  {:>7} tok/s  planned {}  measured "
           "{}{}\n",
           r.step, r.steps, r.loss, r.grad_norm, r.lr, format_count(r.tokens_per_s),
-          format_exact(r.planned_bytes), format_exact(r.peak_bytes),
-          r.skipped ? "  (skipped: the norm is not finite)" : "");
+          format_exact(r.planned_bytes), format_exact(r.peak_bytes), skip_note(r));
     }
     std::fflush(stdout);
     draw_bar(r);
@@ -77,6 +78,12 @@ class View {
   }
 
  private:
+  static std::string skip_note(const StepReport& r) {
+    if (!r.skipped) return "";
+    if (r.loss_scale == 0) return "  (skipped: the norm is not finite)";
+    return fmt::format("  (skipped: the norm is not finite; loss scale now {})", r.loss_scale);
+  }
+
   void draw_bar(const StepReport& r) {
     seconds_ += r.seconds;
     if (!terminal_ || r.step == r.steps) return;

@@ -21,19 +21,32 @@ struct Options {
   int64_t batch = 8;
   int64_t seq = 0;  // 0: 1024, or what the model can take
   int64_t accum = 1;
+  int64_t global_batch = 0;  // 0: batch x accum
   std::string attention = "auto";
   std::string loss = "chunked";
-  std::string recompute = "none";
+  std::string recompute = "auto";
+  std::string compress = "none";
+  std::string precision = "fp32";
+  std::string master = "fp32";
+  std::string grad_dtype = "auto";
+  std::string loss_scale = "auto";
+  int64_t loss_scale_interval = 1000;
   double dropout = -1;  // < 0: as the model's configuration says
   std::string budget;
   std::string device = "cpu";
   int64_t seed = 1;
 
   // Optimizer and schedule.
+  std::string optimizer = "adamw";
+  std::string state_dtype = "fp32";
+  bool update_in_backward = false;
   double lr = 3e-4;
+  std::string lr_scale = "none";
+  int64_t base_batch = 0;
   double beta1 = 0.9;
-  double beta2 = 0.95;
+  double beta2 = -1;  // < 0: as the optimizer's authors say
   double eps = 1e-8;
+  double momentum = 0.9;
   double weight_decay = 0.1;
   double clip = 1.0;
   int64_t warmup = 0;
@@ -66,24 +79,49 @@ void each_option(O& o, Visit&& visit) {
   visit("batch", o.batch, "sequences per micro-batch", both);
   visit("seq", o.seq, "tokens per sequence (0: 1024, or what the model can take)", both);
   visit("accum", o.accum, "micro-batches per step", both);
-  visit("attention", o.attention, "auto | standard | flash (auto is flash)", both);
+  visit("global-batch", o.global_batch,
+        "sequences per step in place of --accum; the last micro-batch may be short (0: batch x "
+        "accum)",
+        both);
+  visit("precision", o.precision, "fp32 | bf16 | fp16: type of weights and activations", both);
+  visit("master", o.master,
+        "fp32 | none: an fp32 copy of 16-bit weights, or stochastic rounding without one", both);
+  visit("grad-dtype", o.grad_dtype,
+        "auto | fp32 | bf16 | fp16 (auto: as --precision, fp32 when micro-batches add up)", both);
+  visit("loss-scale", o.loss_scale,
+        "auto | none | dynamic[:START] | NUMBER (auto: dynamic:65536 for fp16)", both);
+  visit("loss-scale-interval", o.loss_scale_interval,
+        "clean steps after which a dynamic loss scale doubles", both);
+  visit("attention", o.attention, "auto | standard | chunked[:QUERIES] | flash (auto is flash)",
+        both);
   visit("loss", o.loss, "whole | chunked[:TOKENS]: are the logits ever whole in memory", both);
   visit("recompute", o.recompute,
-        "none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7: what backward makes "
-        "again",
+        "auto | none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7 | auto:BYTES: "
+        "what backward makes again (auto: as little as --budget allows)",
         both);
+  visit("compress", o.compress,
+        "none | int8: how activations are stored between forward and backward", both);
   visit("dropout", o.dropout,
         "probability for every dropout of the model (negative: as its configuration says)", both);
-  visit("budget", o.budget, "refuse what needs more memory than this, e.g. 24GiB", both);
+  visit("budget", o.budget, "memory to stay inside, e.g. 24GiB: recompute is chosen to fit", both);
   visit("device", o.device, "cpu | null (null follows every byte and computes nothing)", both);
   visit("seed", o.seed, "of initial weights, shuffling and dropout", both);
   visit("json", o.json, "results as JSON on stdout", both);
-  visit("beta1", o.beta1, "AdamW: decay of the first moment", both);
-  visit("beta2", o.beta2, "AdamW: decay of the second moment", both);
-  visit("eps", o.eps, "AdamW: epsilon", both);
+  visit("optimizer", o.optimizer, "adamw | adamw8bit | adam-mini | lion | sgd", both);
+  visit("state-dtype", o.state_dtype,
+        "fp32 | bf16: type of the optimizer's moments (bf16 with stochastic rounding)", both);
+  visit("update-in-backward", o.update_in_backward,
+        "update each parameter as soon as its gradient is complete, and free the gradient", both);
+  visit("beta1", o.beta1, "decay of the first moment", both);
+  visit("beta2", o.beta2, "decay of the second moment (negative: 0.95, for lion 0.99)", both);
+  visit("eps", o.eps, "adamw, adamw8bit, adam-mini: epsilon", both);
+  visit("momentum", o.momentum, "sgd: momentum (0: none, and no state)", both);
   visit("weight-decay", o.weight_decay, "decoupled; not on norms and biases", both);
   visit("clip", o.clip, "largest global gradient norm (0: no clipping)", both);
   visit("lr", o.lr, "peak learning rate", train);
+  visit("lr-scale", o.lr_scale,
+        "none | linear | sqrt: how --lr grows with sequences per step beyond --base-batch", train);
+  visit("base-batch", o.base_batch, "sequences per step that --lr was chosen for", train);
   visit("warmup", o.warmup, "optimizer steps of linear warm-up", train);
   visit("lr-schedule", o.lr_schedule, "constant | cosine | linear | wsd", train);
   visit("min-lr", o.min_lr, "where the schedule ends, as a part of --lr", train);

@@ -40,6 +40,7 @@ struct StepReport {
   double seconds = 0;  // of this step
   int64_t planned_bytes = 0;
   int64_t peak_bytes = 0;  // measured
+  double loss_scale = 0;   // after the step; 0: there is none
   bool skipped = false;  // the gradient norm was not finite: parameters and optimizer are as before
 };
 

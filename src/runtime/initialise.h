@@ -10,4 +10,8 @@ namespace snug {
 
 void initialise(Executor& executor, uint64_t seed);
 
+// What persists beside its source, made from it: to be called after initial or loaded values are in
+// place. Runs the program `load` where the module has one.
+void derive(Executor& executor);
+
 }  // namespace snug

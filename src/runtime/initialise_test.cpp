@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/half.h"
 #include "hal/cpu/cpu_device.h"
 #include "runtime/testing/toy_programs.h"
 
@@ -70,15 +71,27 @@ TEST(Initialise, DependsOnSeedAndNameAlone) {
   EXPECT_NE(contents(2, two).at("a"), first.at("a"));
 }
 
-TEST(Initialise, RefusesNumbersOfAnotherType) {
-  Module module{.name = "toy"};
-  add_shared(module, "half", {Dtype::bf16, {4}}, Category::params, Scope::persistent,
-             {.init = kNormal});
-  schedule(module, Backend::cpu);
-  place(module);
-  const auto device = cpu_device();
-  Executor executor(module, *device);
-  EXPECT_THROW(initialise(executor, 1), Error);
+TEST(Initialise, DrawsTheSameNumbersInHalfAndRefusesIntegers) {
+  const auto run = [](Dtype dtype, auto look) {
+    Module module{.name = "toy"};
+    add_shared(module, "w", {dtype, {5}}, Category::params, Scope::persistent, {.init = kNormal});
+    schedule(module, Backend::cpu);
+    place(module);
+    const auto device = cpu_device();
+    Executor executor(module, *device);
+    initialise(executor, 1);
+    return look(executor);
+  };
+  const auto exact = run(Dtype::f32, [](const Executor& e) {
+    const auto v = e.values<float>(e.shared("w"));
+    return std::vector<float>(v.begin(), v.end());
+  });
+  const auto rounded = run(Dtype::bf16, [](const Executor& e) {
+    const auto v = e.values<Bf16>(e.shared("w"));
+    return std::vector<float>(v.begin(), v.end());
+  });
+  for (size_t i = 0; i < exact.size(); ++i) EXPECT_EQ(rounded[i], float(Bf16(exact[i])));
+  EXPECT_THROW(run(Dtype::i32, [](const Executor&) { return 0; }), Error);
 }
 
 }  // namespace

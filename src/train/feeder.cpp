@@ -1,5 +1,7 @@
 #include "train/feeder.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "passes/passes.h"
 
@@ -79,10 +81,16 @@ void Samples::fill_tokens(const Dataset& data, const Executor& executor,
   if (masking_) masking_->apply(first_sample, data.T(), tokens, targets);
 }
 
-void Samples::fill(const Executor& executor, int64_t first_sample) const {
-  if (train_) return fill_tokens(*train_, executor, first_sample);
-  features_->fill(first_sample, executor.values<float>(executor.shared("features")),
-                  executor.values<int32_t>(executor.shared("targets")));
+void Samples::fill(const Executor& executor, int64_t first_sample, int64_t rows) const {
+  const ValueId id = executor.shared("targets");
+  const auto targets = executor.values<int32_t>(id);
+  if (train_) {
+    fill_tokens(*train_, executor, first_sample);
+  } else {
+    features_->fill(first_sample, executor.values<float>(executor.shared("features")), targets);
+  }
+  const auto per_row = targets.size() / static_cast<size_t>(executor.module()[id].type.shape[0]);
+  std::ranges::fill(targets.subspan(static_cast<size_t>(rows) * per_row), -1);
 }
 
 void Samples::fill_held_out(const Executor& executor, int64_t first_sample) const {
@@ -99,9 +107,9 @@ Feeder::Feeder(const Executor& executor, const Resolved& run, const Samples& sam
       samples_(samples),
       schedule_(run.schedule),
       batch_(run.build.batch),
-      accum_(run.recipe.accum),
-      targets_(samples.targets(executor)),
-      tokens_(elements_of(executor, "targets")),
+      sequences_(run.options.global_batch),
+      targets_(samples.targets(executor) / batch_),
+      tokens_(elements_of(executor, "targets") / batch_),
       seed_(run.options.seed),
       seed_id_(executor.module().find_shared("seed")),
       step_id_(executor.module().find_shared("step")),
@@ -110,17 +118,18 @@ Feeder::Feeder(const Executor& executor, const Resolved& run, const Samples& sam
       loss_grad_id_(executor.shared(shared_names::kLossGrad)) {}
 
 void Feeder::before(std::string_view program, int64_t step) {
-  if (program == "update") {
-    set(lr_id_, static_cast<float>(learning_rate(schedule_, step)));
-    return;
-  }
-  samples_.fill(executor_, next_sample_);
+  set(lr_id_, static_cast<float>(learning_rate(schedule_, step)));
+  if (program == "update") return;
+  if (left_ == 0) left_ = sequences_;
+  const int64_t rows = std::min(batch_, left_);
+  samples_.fill(executor_, next_sample_, rows);
   set(seed_id_, seed_);
   set(step_id_, step);
   set(sample_id_, next_sample_);
   // A loss is a sum; this makes it a mean over the whole step, known before its first backward.
   set(loss_grad_id_, 1.0F / static_cast<float>(targets_per_step()));
-  next_sample_ += batch_;
+  next_sample_ += rows;
+  left_ -= rows;
 }
 
 }  // namespace snug

@@ -24,7 +24,8 @@ class Samples {
 
   std::string text() const;
   bool has_held_out() const { return held_out_ != nullptr; }
-  void fill(const Executor& executor, int64_t first_sample) const;
+  // Of the micro-batch's rows the first `rows` are samples; the targets of the others do not count.
+  void fill(const Executor& executor, int64_t first_sample, int64_t rows) const;
   void fill_held_out(const Executor& executor, int64_t first_sample) const;
   // Targets that count in one micro-batch.
   int64_t targets(const Executor& executor) const;
@@ -41,12 +42,15 @@ class Feeder {
  public:
   Feeder(const Executor& executor, const Resolved& run, const Samples& samples);
 
-  // To be called before each program of step `step` (from 0).
+  // To be called before each program of step `step` (from 0). The last micro-batch of a step may be
+  // short.
   void before(std::string_view program, int64_t step);
+  // Makes the last step's samples the next ones again.
+  void rewind() { next_sample_ -= sequences_; }
 
-  int64_t targets_per_step() const { return targets_ * accum_; }
-  int64_t targets_per_micro_batch() const { return targets_; }
-  int64_t tokens_per_step() const { return tokens_ * accum_; }
+  int64_t targets_per_step() const { return targets_ * sequences_; }
+  int64_t targets_per_micro_batch() const { return targets_ * batch_; }
+  int64_t tokens_per_step() const { return tokens_ * sequences_; }
 
  private:
   template <typename T>
@@ -57,9 +61,12 @@ class Feeder {
   const Executor& executor_;
   const Samples& samples_;
   LrSchedule schedule_;
-  int64_t batch_, accum_, targets_, tokens_;
+  int64_t batch_;             // sequences per micro-batch
+  int64_t sequences_;         // per step
+  int64_t targets_, tokens_;  // per sequence
   int64_t seed_;
   int64_t next_sample_ = 0;
+  int64_t left_ = 0;  // sequences of the present step that are not fed yet
   ValueId seed_id_, step_id_, sample_id_, lr_id_, loss_grad_id_;
 };
 

@@ -1,47 +1,37 @@
 #include "train/resolve.h"
 
-#include <charconv>
-
 #include "base/error.h"
-#include "base/text.h"
 #include "base/units.h"
+#include "train/option_checks.h"
 
 namespace snug {
 namespace {
 
-void require_at_least(int64_t least, int64_t value, std::string_view option) {
-  if (value < least) throw usage_error("--{} is {}; it must be at least {}", option, value, least);
-}
-
-void require_between(double low, double high, double value, std::string_view option) {
-  if (!(value >= low && value <= high)) {
-    throw usage_error("--{} is {}; it must be between {} and {}", option, value, low, high);
-  }
-}
-
-// One of the words, or a usage error that lists them.
-void require_word(const std::string& word, std::string_view option,
-                  std::vector<std::string> words) {
-  for (const std::string& known : words) {
-    if (word == known) return;
-  }
-  throw usage_error("--{} '{}' is not one of {}{}", option, word, join(words, ", "),
-                    did_you_mean(word, words));
+// "word" or "word:N" with N >= 1. False: another word.
+bool read_chunked(const std::string& text, const std::string& word, int64_t& chunk) {
+  if (text == word) return true;
+  if (!text.starts_with(word + ":")) return false;
+  const std::string_view number = std::string_view(text).substr(word.size() + 1);
+  if (!read_number(number, chunk) || chunk < 1)
+    throw usage_error("'{}' in '{}' is not a number of tokens", number, text);
+  return true;
 }
 
 void resolve_loss(const std::string& text, BuildOptions& build) {
-  const auto parts = split(text, ':');
-  require_word(parts[0], "loss", {"whole", "chunked"});
-  build.chunked_loss = parts[0] == "chunked";
-  if (parts.size() == 1) return;
-  int64_t chunk = 0;
-  const auto [end, failure] =
-      std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), chunk);
-  const bool whole_text = failure == std::errc{} && end == parts[1].data() + parts[1].size();
-  if (!build.chunked_loss || parts.size() > 2 || !whole_text || chunk < 1) {
-    throw usage_error("--loss '{}' is not of the form whole, chunked or chunked:TOKENS", text);
+  build.chunked_loss = read_chunked(text, "chunked", build.loss_chunk);
+  if (!build.chunked_loss) require_word(text, "loss", {"whole", "chunked", "chunked:TOKENS"});
+}
+
+void resolve_attention(std::string& text, BuildOptions& build) {
+  using Kind = ops::AttentionKind;
+  if (text == "auto") text = "flash";
+  int64_t attention_chunk = 0;
+  if (read_chunked(text, "chunked", attention_chunk)) {
+    build.attention = Kind::flash;
+  } else {
+    require_word(text, "attention", {"auto", "standard", "chunked", "chunked:QUERIES", "flash"});
+    build.attention = text == "flash" ? Kind::flash : Kind::standard;
   }
-  build.loss_chunk = chunk;
 }
 
 // A rate that the model uses throughout is made explicit; several rates stay the model's.
@@ -58,7 +48,6 @@ void resolve_dropout(Options& o, const ModelConfig& c, BuildOptions& build) {
 BuildOptions build_options(Options& o, const Model& model) {
   require_at_least(1, o.batch, "batch");
   require_at_least(0, o.seq, "seq");
-  require_word(o.attention, "attention", {"auto", "standard", "flash"});
   BuildOptions build;
   if (model.config().family == "mlp") {
     o.seq = 1;
@@ -67,9 +56,7 @@ BuildOptions build_options(Options& o, const Model& model) {
   }
   build.batch = o.batch;
   build.seq = o.seq;
-  if (o.attention == "auto") o.attention = "flash";
-  build.attention =
-      o.attention == "flash" ? ops::AttentionKind::flash : ops::AttentionKind::standard;
+  resolve_attention(o.attention, build);
   resolve_loss(o.loss, build);
   resolve_dropout(o, model.config(), build);
   return build;
@@ -83,22 +70,6 @@ int64_t bytes_of_budget(const std::string& text) {
   }
 }
 
-Recipe recipe_of(const Options& o) {
-  require_at_least(1, o.accum, "accum");
-  require_between(0, 0.999999, o.beta1, "beta1");
-  require_between(0, 0.999999, o.beta2, "beta2");
-  require_between(0, 1, o.eps, "eps");
-  require_between(0, 1e3, o.weight_decay, "weight-decay");
-  require_between(0, 1e9, o.clip, "clip");
-  return {.accum = o.accum,
-          .recompute = parse_recompute(o.recompute),
-          .beta1 = o.beta1,
-          .beta2 = o.beta2,
-          .eps = o.eps,
-          .weight_decay = o.weight_decay,
-          .clip = o.clip};
-}
-
 LrSchedule schedule_of(const Options& o) {
   require_at_least(1, o.steps, "steps");
   require_at_least(0, o.warmup, "warmup");
@@ -107,7 +78,7 @@ LrSchedule schedule_of(const Options& o) {
   const auto names = lr_schedule_names();
   require_word(o.lr_schedule, "lr-schedule", {names.begin(), names.end()});
   const LrSchedule schedule{.kind = *parse_lr_schedule(o.lr_schedule),
-                            .peak = o.lr,
+                            .peak = o.lr * learning_rate_factor(o),
                             .min_ratio = o.min_lr,
                             .warmup_steps = o.warmup,
                             .total_steps = o.steps};
@@ -146,7 +117,7 @@ Resolved resolve(Options o) {
     throw usage_error("--init load, but '{}' holds no weights", o.model)
         .hint("give a directory with model.safetensors, or --init scratch");
   }
-  const Recipe recipe = recipe_of(o);
+  const Recipe recipe = resolve_recipe(o);
   const LrSchedule schedule = schedule_of(o);
   return {std::move(o), std::move(model), build, recipe, budget, schedule};
 }

@@ -24,6 +24,11 @@ struct Resolved {
 // Throws a usage error that names the option.
 Resolved resolve(Options options);
 
+// The techniques alone. Makes their defaults explicit in `options`.
+Recipe resolve_recipe(Options& options);
+// What --lr is multiplied by for the sequences of a step.
+double learning_rate_factor(const Options& options);
+
 Plan make_plan(const Resolved& run);
 
 // The configuration as a file that --config reads back.

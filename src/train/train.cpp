@@ -19,10 +19,13 @@
 #include "snug/snug.h"
 #include "train/checkpoint.h"
 #include "train/feeder.h"
+#include "train/nan_search.h"
 #include "train/planning.h"
 
 namespace snug {
 namespace {
+
+constexpr int64_t kMaxSkipped = 20;
 
 using Clock = std::chrono::steady_clock;
 
@@ -70,6 +73,7 @@ class Training {
           module, [&](ValueId id) { return executor_.bytes(id); }, *weights, spellings_of(run));
       say(observer, fmt::format("weights from {}", weights->path().string()));
     }
+    derive(executor_);
   }
 
   TrainReport loop() {
@@ -81,13 +85,8 @@ class Training {
       report_.last_loss = r.loss;
       report_.steps = step + 1;
       if (observer_.stepped) observer_.stepped(r);
-      if (!std::isfinite(r.loss)) {
-        save();  // the update was skipped: these are the parameters from before the step
-        throw device_error("the loss is {} at step {}; the parameters are as they were before it{}",
-                           r.loss, r.step,
-                           report_.out.empty() ? "" : " and saved in " + report_.out)
-            .hint("try a smaller --lr or a longer --warmup");
-      }
+      if (!std::isfinite(r.loss)) stop_at_non_finite_loss(r);
+      stop_when_nothing_is_learned(r);
       report_.stopped_early = observer_.stop != nullptr && *observer_.stop;
       const bool last = step + 1 == steps || report_.stopped_early;
       if (last || (run_.options.eval_every > 0 && (step + 1) % run_.options.eval_every == 0))
@@ -114,7 +113,43 @@ class Training {
     r.planned_bytes = executor_.planned_bytes();
     r.peak_bytes = executor_.measured_bytes();
     r.skipped = !std::isfinite(r.grad_norm);
+    if (run_.recipe.loss_scale.on()) r.loss_scale = scalar(shared_names::kLossScale);
     return r;
+  }
+
+  // The update was skipped: these are the parameters from before the step.
+  [[noreturn]] void stop_at_non_finite_loss(const StepReport& r) {
+    say(observer_, fmt::format("the loss is {} at step {}: running the step again with checks",
+                               r.loss, r.step));
+    feeder_.rewind();
+    const auto site = find_non_finite(executor_, [&] {
+      executor_.run_step([&](std::string_view program) { feeder_.before(program, r.step - 1); });
+    });
+    save();
+    throw device_error(
+        "the loss is {} at step {}; it first appears in {}; the parameters are as "
+        "they were before the step{}",
+        r.loss, r.step, site ? site->text() : "no op when the step runs again",
+        report_.out.empty() ? "" : " and saved in " + report_.out)
+        .hint(run_.recipe.precision == Dtype::f16
+                  ? "fp16 ends at 65504: try --precision bf16, or a smaller --lr"
+                  : "try a smaller --lr or a longer --warmup");
+  }
+
+  // A dynamic loss scale needs some skipped steps to find its place; without one, or at its floor,
+  // nothing would ever change.
+  void stop_when_nothing_is_learned(const StepReport& r) {
+    const LossScale& scale = run_.recipe.loss_scale;
+    const bool can_shrink = scale.dynamic && r.loss_scale > scale.floor;
+    skipped_ = r.skipped && !can_shrink ? skipped_ + 1 : 0;
+    if (skipped_ < kMaxSkipped) return;
+    save();
+    throw device_error(
+        "the gradient norm is {} for {} steps in a row, until step {}: no update was "
+        "made in them{}",
+        r.grad_norm, skipped_, r.step,
+        report_.out.empty() ? "" : "; the parameters are saved in " + report_.out)
+        .hint("try --precision bf16 or fp32, or a smaller --lr from the start");
   }
 
   double scalar(const char* name) const { return executor_.scalar<float>(executor_.shared(name)); }
@@ -153,6 +188,7 @@ class Training {
   Executor executor_;
   Feeder feeder_;
   TrainReport report_;
+  int64_t skipped_ = 0;  // steps in a row that nothing could be learned from
 };
 
 }  // namespace

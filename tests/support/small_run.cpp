@@ -15,6 +15,7 @@ SmallRun::SmallRun(const std::string& model, const BuildOptions& build, Recipe r
       recipe_(recipe) {
   executor_ = std::make_unique<Executor>(plan_.module, *device_, options);
   initialise(*executor_, /*seed=*/5);
+  derive(*executor_);
   targets_ = module()[executor_->shared("targets")].type.shape.elements();
 }
 

@@ -1,0 +1,69 @@
+#include "train/nan_search.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/visit_dtype.h"
+
+namespace snug {
+namespace {
+
+bool holds_non_finite(const Executor& executor, ValueId id) {
+  const Dtype dtype = executor.module()[id].type.dtype;
+  if (!is_float(dtype)) return false;
+  return visit_dtype(dtype, [&](auto zero) {
+    const auto values = executor.values<decltype(zero)>(id);
+    return std::any_of(values.begin(), values.end(),
+                       [](auto v) { return !std::isfinite(static_cast<double>(v)); });
+  });
+}
+
+// The first of `ids` that does; none when all are finite.
+ValueId first_non_finite(const Executor& executor, const std::vector<ValueId>& ids) {
+  const auto at = std::find_if(ids.begin(), ids.end(), [&](ValueId id) {
+    return id.valid() && holds_non_finite(executor, id);
+  });
+  return at == ids.end() ? ValueId{} : *at;
+}
+
+}  // namespace
+
+std::string NonFinite::text() const {
+  const std::string where =
+      layer == kNoLayer ? "outside the layers" : fmt::format("layer {}", layer);
+  std::string text = fmt::format("{}, {} '{}' in {}", where, kind, op, program);
+  if (!source.empty())
+    text += fmt::format(", whose input '{}' is not finite to begin with", source);
+  return text;
+}
+
+std::optional<NonFinite> find_non_finite(Executor& executor, const std::function<void()>& replay) {
+  const Module& module = executor.module();
+  std::optional<NonFinite> found;
+  executor.observe = [&](size_t program, size_t at) {
+    if (found) return;
+    const Op& op = module.programs[program].ops[at];
+    const ValueId bad = first_non_finite(executor, op.outputs);
+    if (!bad.valid()) return;
+    // An input whose bytes an output took over no longer shows what it was.
+    std::vector<ValueId> inputs;
+    for (ValueId id : op.inputs) {
+      if (id.valid() && std::ranges::none_of(op.outputs, [&](ValueId out) {
+            return module.root(out) == module.root(id);
+          }))
+        inputs.push_back(id);
+    }
+    const ValueId source = first_non_finite(executor, inputs);
+    found = NonFinite{.layer = op.layer,
+                      .program = module.programs[program].name,
+                      .op = op.name,
+                      .kind = std::string(op.def->kind),
+                      .value = module[bad].name,
+                      .source = source.valid() ? module[source].name : ""};
+  };
+  replay();
+  executor.observe = nullptr;
+  return found;
+}
+
+}  // namespace snug

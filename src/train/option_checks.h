@@ -1,0 +1,41 @@
+// What every option's check is made of. Each throws a usage error that names the option.
+#pragma once
+
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace snug {
+
+inline void require_at_least(int64_t least, int64_t value, std::string_view option) {
+  if (value < least) throw usage_error("--{} is {}; it must be at least {}", option, value, least);
+}
+
+inline void require_between(double low, double high, double value, std::string_view option) {
+  if (!(value >= low && value <= high)) {
+    throw usage_error("--{} is {}; it must be between {} and {}", option, value, low, high);
+  }
+}
+
+// One of the words, or a usage error that lists them.
+inline void require_word(const std::string& word, std::string_view option,
+                         const std::vector<std::string>& words) {
+  for (const std::string& known : words) {
+    if (word == known) return;
+  }
+  throw usage_error("--{} '{}' is not one of {}{}", option, word, join(words, ", "),
+                    did_you_mean(word, words));
+}
+
+// The whole text as a number. False: it is something else.
+template <typename T>
+bool read_number(std::string_view text, T& out) {
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return failure == std::errc{} && end == text.data() + text.size();
+}
+
+}  // namespace snug
