@@ -9,6 +9,8 @@
 #include "ops/basic/cast.h"
 #include "ops/basic/copy.h"
 #include "ops/basic/fill.h"
+#include "ops/basic/is_finite.h"
+#include "ops/basic/multiply.h"
 #include "ops/comm/comm.h"
 #include "ops/compress/int8.h"
 #include "ops/embedding/embedding.h"
@@ -26,7 +28,7 @@ namespace snug::ops {
 Registry registry() {
   static const OpDef* const all[] = {
       // basic
-      &add_def, &cast_def, &copy_def, &fill_def,
+      &add_def, &multiply_def, &is_finite_def, &cast_def, &copy_def, &fill_def,
       // embedding
       &embedding_def, &embedding_grad_def, &embedding_grad_positions_def, &embedding_grad_types_def,
       // linear

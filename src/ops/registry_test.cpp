@@ -55,6 +55,7 @@ TEST(Registry, FactsNamePortsThatExist) {
       EXPECT_TRUE(def->inputs[static_cast<size_t>(a.input)].optional()) << def->kind;
       EXPECT_TRUE(in_range(a.output, def->outputs.size())) << def->kind;
     }
+    for (int port : def->exact) EXPECT_TRUE(in_range(port, def->inputs.size())) << def->kind;
     for (const Split& s : def->splits) {
       EXPECT_EQ(s.inputs.size(), def->inputs.size()) << def->kind << " split " << s.axis;
       EXPECT_EQ(s.outputs.size(), def->outputs.size()) << def->kind << " split " << s.axis;

@@ -6,6 +6,7 @@
 #include "ops/attention/packed_heads.h"
 #include "ops/attention/rope_cpu.h"
 #include "ops/attention/rope_frequency.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {
@@ -101,7 +102,7 @@ const OpDef rope_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"batch", {0}, {0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, rope_cpu}},
+    .kernels = float_kernels(rope_cpu),
     .reference = reference,
     .samples = samples,
 };

@@ -5,28 +5,29 @@
 
 #include "ops/attention/packed_heads.h"
 #include "ops/attention/rope_frequency.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {
 
 // Turns one head by the angles of one position. y may be x.
-void turn(const float* x, const float* cos, const float* sin, int64_t half, float* y) {
+template <typename T>
+void turn(const T* x, const float* cos, const float* sin, int64_t half, T* y) {
 #pragma omp simd
   for (int64_t i = 0; i < half; ++i) {
     const float low = x[i];
     const float high = x[i + half];
-    y[i] = low * cos[i] - high * sin[i];
-    y[i + half] = high * cos[i] + low * sin[i];
+    store(y[i], low * cos[i] - high * sin[i]);
+    store(y[i + half], high * cos[i] + low * sin[i]);
   }
 }
 
-}  // namespace
-
-void rope_cpu(const KernelArgs& a) {
+template <typename T>
+void rope(const KernelArgs& a) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
   const int64_t half = p.D / 2;
-  const float* qkv = a.in<float>(0);                         // [B, T, (H+2K)*D]
-  float* y = a.out<float>(0);                                // the same, may be qkv
+  const T* qkv = a.in<T>(0);                                 // [B, T, (H+2K)*D]
+  T* y = a.out<T>(0);                                        // the same, may be qkv
   auto* cos = reinterpret_cast<float*>(a.workspace.data());  // [T, D/2]
   float* sin = cos + p.T * half;                             // [T, D/2]
   const double direction = a.attrs.b("inverse", false) ? -1 : 1;
@@ -44,8 +45,8 @@ void rope_cpu(const KernelArgs& a) {
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < p.B * p.T; ++row) {
       const int64_t angles = row % p.T * half;
-      const float* x = qkv + row * p.width();
-      float* out = y + row * p.width();
+      const T* x = qkv + row * p.width();
+      T* out = y + row * p.width();
       for (int64_t h = 0; h < p.H + p.K; ++h) {
         turn(x + h * p.D, cos + angles, sin + angles, half, out + h * p.D);
       }
@@ -53,6 +54,12 @@ void rope_cpu(const KernelArgs& a) {
       if (out != x) std::copy(x + v, x + p.width(), out + v);
     }
   }
+}
+
+}  // namespace
+
+void rope_cpu(const KernelArgs& a) {
+  visit_float(a.in(0).type->dtype, [&](auto zero) { rope<decltype(zero)>(a); });
 }
 
 }  // namespace snug::ops

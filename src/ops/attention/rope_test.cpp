@@ -10,6 +10,7 @@ namespace snug::ops {
 namespace {
 
 TEST(Rope, Checks) { check_op(rope_def); }
+TEST(Rope, ChecksInHalves) { check_op_in_halves(rope_def); }
 
 // Llama 3.2 1B's settings; the numbers are those of transformers' ROPE_INIT_FUNCTIONS["llama3"] (in
 // float).

@@ -5,8 +5,11 @@
 #include "ops/basic/cast.h"
 #include "ops/basic/copy.h"
 #include "ops/basic/fill.h"
+#include "ops/basic/is_finite.h"
+#include "ops/basic/multiply.h"
 #include "ops/testing/op_check.h"
 #include "ops/testing/refusal.h"
+#include "ops/testing/run_op.h"
 
 namespace snug::ops {
 namespace {
@@ -23,6 +26,12 @@ TEST(Add, Checks) { check_op(add_def); }
 TEST(Copy, Checks) { check_op(copy_def); }
 TEST(Fill, Checks) { check_op(fill_def); }
 TEST(Cast, Checks) { check_op(cast_def); }
+TEST(Multiply, Checks) { check_op(multiply_def); }
+TEST(IsFinite, Checks) { check_op(is_finite_def); }
+
+TEST(Basic, ChecksInHalves) {
+  for (const OpDef* def : {&add_def, &copy_def, &cast_def, &multiply_def}) check_op_in_halves(*def);
+}
 
 TEST(Add, RefusesDifferentTypes) {
   Module m;
@@ -31,6 +40,41 @@ TEST(Add, RefusesDifferentTypes) {
   const ValueId y = input(m, "y", {Dtype::f32, {3, 2}});
   EXPECT_THAT(refusal_of([&] { add(b, "sum", x, y); }),
               HasSubstr("add 'sum': a f32[2,3] and b f32[3,2] differ"));
+}
+
+TEST(Add, OfHalvesIsMadeInF32AndRoundedOnce) {
+  const RefTensor a{{Dtype::bf16, {2}}, {1, 256}}, b{{Dtype::bf16, {2}}, {0x1p-8, 1.5}};
+  EXPECT_THAT(run_op(add_def, {a, b})[0].v, testing::ElementsAre(1, 258));  // ties go to even
+}
+
+TEST(Multiply, DifferentiatesOnlyWhatIsWanted) {
+  Module m;
+  Builder b(m, "p");
+  const ValueId x = input(m, "x", {Dtype::f32, {}});
+  const ValueId scale = input(m, "scale", {Dtype::f32, {}});
+  const ValueId y = multiply(b, "scaled", x, scale);
+  GradContext g(b, b.last(), {y}, {true, false});
+  multiply_def.grad(g);
+  EXPECT_THAT(b.program().ops, testing::SizeIs(2));
+  EXPECT_EQ(b.last().inputs, (std::vector{y, scale}));
+  EXPECT_FALSE(g.input_grads()[1].valid());
+  EXPECT_THAT(refusal_of([&] {
+                multiply(b, "m", x, input(m, "v", {Dtype::f32, {2}}));
+              }),
+              HasSubstr("multiply 'm': a f32[] and b f32[2] differ"));
+}
+
+TEST(IsFinite, RefusesAnythingButAnF32Scalar) {
+  Module m;
+  Builder b(m, "p");
+  EXPECT_THAT(refusal_of([&] {
+                is_finite(b, "ok", input(m, "x", {Dtype::f32, {2}}));
+              }),
+              HasSubstr("is_finite 'ok': x f32[2] is not f32[]"));
+  EXPECT_THAT(refusal_of([&] {
+                is_finite(b, "ok", input(m, "h", {Dtype::f16, {}}));
+              }),
+              HasSubstr("x f16[] is not f32[]"));
 }
 
 TEST(Copy, GoesToTheSpaceAndItsGradientComesBack) {

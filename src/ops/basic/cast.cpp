@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ir/visit_dtype.h"
+#include "ops/float_kernels.h"
 #include "ops/for_blocks.h"
 
 namespace snug::ops {
@@ -50,11 +51,13 @@ std::vector<Sample> samples() {
 
 // Between integers and 16-bit floats the way leads over float.
 template <typename To, typename From>
-To convert(From x) {
-  if constexpr (std::is_arithmetic_v<From> && std::is_arithmetic_v<To>) {
-    return static_cast<To>(x);
+void convert(From x, To& y) {
+  if constexpr (!std::is_arithmetic_v<To>) {
+    store(y, static_cast<float>(x));
+  } else if constexpr (!std::is_arithmetic_v<From>) {
+    y = static_cast<To>(static_cast<float>(x));
   } else {
-    return static_cast<To>(static_cast<float>(x));
+    y = static_cast<To>(x);
   }
 }
 
@@ -67,7 +70,7 @@ void cast_cpu(const KernelArgs& a) {
     To* y = a.out<To>(0);
     for_blocks(n, [=](int64_t begin, int64_t end) {
 #pragma omp simd
-      for (int64_t i = begin; i < end; ++i) y[i] = convert<To>(x[i]);
+      for (int64_t i = begin; i < end; ++i) convert(x[i], y[i]);
     });
   });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/half.h"
 #include "ops/for_blocks.h"
 #include "ops/type_attrs.h"
 
@@ -24,8 +25,9 @@ std::vector<Sample> samples() {
   auto sample = [](const char* name, const Type& type, double value) {
     return Sample{name, {}, attrs_of(type, value)};
   };
-  return {sample("scalar", {Dtype::f32, {}}, 0.5), sample("zeros", {Dtype::f32, {3, 9001}}, 0),
-          sample("i32", {Dtype::i32, {3, 5}}, -100), sample("i64", {Dtype::i64, {7}}, 1e10)};
+  return {sample("scalar", {Dtype::f32, {}}, 0.5),     sample("zeros", {Dtype::f32, {3, 9001}}, 0),
+          sample("bf16", {Dtype::bf16, {2, 9}}, -1.7), sample("f16", {Dtype::f16, {2, 9}}, 3e-5),
+          sample("i32", {Dtype::i32, {3, 5}}, -100),   sample("i64", {Dtype::i64, {7}}, 1e10)};
 }
 
 template <typename T>
@@ -44,6 +46,8 @@ const OpDef fill_def{
     .outputs = {"y"},
     .infer = infer,
     .kernels = {{Backend::cpu, Dtype::f32, fill_cpu<float>},
+                {Backend::cpu, Dtype::bf16, fill_cpu<Bf16>},
+                {Backend::cpu, Dtype::f16, fill_cpu<F16>},
                 {Backend::cpu, Dtype::i32, fill_cpu<int32_t>},
                 {Backend::cpu, Dtype::i64, fill_cpu<int64_t>}},
     .reference = reference,
