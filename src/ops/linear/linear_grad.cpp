@@ -1,6 +1,8 @@
 #include "ops/linear/linear.h"
 
+#include "ops/blas/typed_gemm.h"
 #include "ops/column_sum.h"
+#include "ops/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/linear/linear_cpu.h"
 #include "ops/linear/weight_layout.h"
@@ -16,15 +18,18 @@ enum In : size_t { kDy, kWeight, kSum };
 
 std::vector<Type> infer(const OpView& op) {
   const WeightLayout w = WeightLayout::of(op.shape(kWeight), op.attrs);
-  op.require(op.shape(kDy).back() == w.out, "dy {} and weight {} do not multiply",
-             op.in(kDy).text(), op.in(kWeight).text());
+  op.require(op.shape(kDy).back() == w.out && op.in(kDy).dtype == op.in(kWeight).dtype,
+             "dy {} and weight {} do not multiply", op.in(kDy).text(), op.in(kWeight).text());
   const Type dx{op.in(kDy).dtype, op.shape(kDy).with_back(w.in)};
   require_sum(op, kSum, dx);
   return {dx};
 }
 
-Cost cost(const OpView& op, std::span<const Type>, Backend) {
-  return {.flops = product_flops(op.shape(kDy), op.shape(kWeight))};
+Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
+  const Dtype dy = op.in(kDy).dtype, weight = op.in(kWeight).dtype, dx = outputs[0].dtype;
+  return {.flops = product_flops(op.shape(kDy), op.shape(kWeight)),
+          .workspace = gemm_scratch(op.shape(kDy).rows(), outputs[0].shape.back(),
+                                    op.shape(kDy).back(), {dy, weight, dx})};
 }
 
 void reference(const RefArgs& a) {
@@ -51,14 +56,20 @@ enum In : size_t { kX, kDy, kSum };
 std::vector<Type> infer(const OpView& op) {
   op.require(op.shape(kX).with_back(1) == op.shape(kDy).with_back(1),
              "x {} and dy {} have different rows", op.in(kX).text(), op.in(kDy).text());
+  op.require(op.in(kX).dtype == op.in(kDy).dtype, "x {} and dy {} are of different types",
+             op.in(kX).text(), op.in(kDy).text());
   const WeightLayout w{op.shape(kDy).back(), op.shape(kX).back(), op.attrs.b(kWeightInOut, false)};
-  const Type dweight{op.in(kX).dtype, w.shape()};
+  const Type dweight{grad_dtype(op, op.in(kX).dtype), w.shape()};
   require_sum(op, kSum, dweight);
   return {dweight};
 }
 
 Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
-  return {.flops = product_flops(op.shape(kX), outputs[0].shape)};
+  const Type& dweight = outputs[0];
+  const Dtype x = op.in(kX).dtype;  // and dy's
+  return {.flops = product_flops(op.shape(kX), dweight.shape),
+          .workspace = gemm_scratch(dweight.shape[0], dweight.shape[1], op.shape(kX).rows(),
+                                    {x, x, dweight.dtype})};
 }
 
 void reference(const RefArgs& a) {
@@ -85,7 +96,7 @@ namespace grad_bias {
 enum In : size_t { kDy, kSum };
 
 std::vector<Type> infer(const OpView& op) {
-  const Type dbias{op.in(kDy).dtype, {op.shape(kDy).back()}};
+  const Type dbias{grad_dtype(op, op.in(kDy).dtype), {op.shape(kDy).back()}};
   require_sum(op, kSum, dbias);
   return {dbias};
 }
@@ -112,7 +123,7 @@ const OpDef linear_grad_input_def{
     .cost = grad_input::cost,
     .accumulate = {{.output = 0, .input = grad_input::kSum}},
     .splits = {{"rows", {0, Split::kWhole, 0}, {0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, linear_grad_input_cpu}},
+    .kernels = float_kernels(linear_grad_input_cpu),
     .reference = grad_input::reference,
 };
 
@@ -124,7 +135,7 @@ const OpDef linear_grad_weight_def{
     .cost = grad_weight::cost,
     .accumulate = {{.output = 0, .input = grad_weight::kSum}},
     .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial}}},
-    .kernels = {{Backend::cpu, Dtype::f32, linear_grad_weight_cpu}},
+    .kernels = float_kernels(linear_grad_weight_cpu),
     .reference = grad_weight::reference,
 };
 
@@ -136,7 +147,7 @@ const OpDef linear_grad_bias_def{
     .cost = grad_bias::cost,
     .accumulate = {{.output = 0, .input = grad_bias::kSum}},
     .splits = {{"rows", {0, Split::kWhole}, {Split::kPartial}}},
-    .kernels = {{Backend::cpu, Dtype::f32, linear_grad_bias_cpu}},
+    .kernels = float_kernels(linear_grad_bias_cpu),
     .reference = grad_bias::reference,
 };
 

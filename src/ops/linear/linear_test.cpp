@@ -16,8 +16,8 @@ using testing::HasSubstr;
 
 class LinearTest : public testing::Test {
  protected:
-  ValueId input(std::string name, Shape shape) {
-    return add_shared(module_, std::move(name), {Dtype::f32, shape}, Category::inputs, Scope::step);
+  ValueId input(std::string name, Shape shape, Dtype dtype = Dtype::f32) {
+    return add_shared(module_, std::move(name), {dtype, shape}, Category::inputs, Scope::step);
   }
   std::vector<std::string> kinds() {
     std::vector<std::string> kinds;
@@ -31,6 +31,7 @@ class LinearTest : public testing::Test {
 }  // namespace
 
 TEST(Linear, Checks) { check_op(linear_def); }
+TEST(Linear, ChecksInHalves) { check_op_in_halves(linear_def); }
 
 TEST(Linear, BitsDoNotDependOnThreads) {
   auto numbers = [](const char* name, Shape shape) {
@@ -74,6 +75,53 @@ TEST_F(LinearTest, RefusesABiasOrResidualOfAnotherShape) {
               HasSubstr("bias f32[6] does not fit the result f32[8,4]"));
   EXPECT_THAT(refusal_of([&] { linear(b_, "z", {.x = x, .weight = w, .residual = x}); }),
               HasSubstr("residual f32[8,6] differs from the result f32[8,4]"));
+}
+
+TEST_F(LinearTest, RefusesMixedTypes) {
+  const ValueId x = input("x", {8, 6}, Dtype::bf16);
+  const ValueId w = input("w", {4, 6}, Dtype::bf16);
+  const ValueId dy = input("dy", {8, 4});
+  EXPECT_THAT(refusal_of([&] {
+                linear(b_, "y", {.x = x, .weight = input("v", {4, 6})});
+              }),
+              HasSubstr("x bf16[8,6] and weight f32[4,6] do not multiply"));
+  EXPECT_THAT(refusal_of([&] { linear(b_, "y", {.x = x, .weight = w, .residual = dy}); }),
+              HasSubstr("residual f32[8,4] differs from the result bf16[8,4]"));
+  EXPECT_THAT(refusal_of([&] {
+                b_.emit(linear_grad_input_def, "dx", {dy, w});
+              }),
+              HasSubstr("dy f32[8,4] and weight bf16[4,6] do not multiply"));
+  EXPECT_THAT(refusal_of([&] {
+                b_.emit(linear_grad_weight_def, "dw", {x, dy});
+              }),
+              HasSubstr("x bf16[8,6] and dy f32[8,4] are of different types"));
+}
+
+// The gradient of a parameter is kept as told, and what it adds to is of the same type.
+TEST_F(LinearTest, GradientsOfParametersFollowTheirOwnType) {
+  const ValueId x = input("x", {8, 6}, Dtype::bf16);
+  const ValueId dy = input("dy", {8, 4}, Dtype::bf16);
+  const Attrs f32{{"grad_dtype", "f32"}};
+  auto type_of = [&](const OpDef& def, std::vector<ValueId> inputs, const Attrs& attrs) {
+    return module_[b_.emit(def, "d", std::move(inputs), attrs)[0]].type.text();
+  };
+  EXPECT_EQ(type_of(linear_grad_weight_def, {x, dy}, {}), "bf16[4,6]");
+  EXPECT_EQ(type_of(linear_grad_weight_def, {x, dy}, f32), "f32[4,6]");
+  EXPECT_EQ(type_of(linear_grad_bias_def, {dy}, f32), "f32[4]");
+  EXPECT_THAT(refusal_of([&] {
+                b_.emit(linear_grad_weight_def, "dw", {x, dy, input("s", {4, 6})}, {});
+              }),
+              HasSubstr("dweight_sum f32[4,6] differs from the result bf16[4,6]"));
+}
+
+TEST_F(LinearTest, OnlyTwoByteProductsNeedScratch) {
+  auto scratch = [&](Dtype dtype, Shape x, Shape weight) {
+    linear(b_, "y", {.x = input("x", x, dtype), .weight = input("w", weight, dtype)});
+    return cost_of(module_, b_.last(), Backend::cpu).workspace;
+  };
+  EXPECT_EQ(scratch(Dtype::f32, {64, 32}, {16, 32}), 0);
+  EXPECT_EQ(scratch(Dtype::bf16, {64, 32}, {16, 32}), 4 * (64 * 32 + 32 * 16 + 64 * 16));
+  EXPECT_EQ(scratch(Dtype::f16, {9000, 5000}, {7000, 5000}), 12 << 20);  // of any large product
 }
 
 TEST_F(LinearTest, EmitsOnlyTheGradientsThatAreWanted) {
