@@ -27,6 +27,9 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
   recompute(module, "micro_first", values_to_keep(module, "micro_first", recipe.recompute));
   eliminate_dead(module);
 
+  // Only what recompute left to be kept is worth squeezing; repeats read what is restored.
+  if (recipe.compress != CompressKind::none) compress(module, "micro_first");
+
   // Micro-batches copy the finished pass, so that the copy differs in nothing but the accumulating
   // writes.
   accumulate(module, recipe);

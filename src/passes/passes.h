@@ -40,6 +40,10 @@ void bind_loss(Module& module, std::string_view program, ValueId loss);
 // backward. Results stay the same bit for bit. graph -> graph.
 void recompute(Module& module, std::string_view program, const std::vector<bool>& keep);
 
+// Stores what forward keeps for backward as int8 in between, where no reader needs it exactly. The
+// loss of a step stays the same; gradients change by what int8 rounds off. graph -> graph.
+void compress(Module& module, std::string_view program);
+
 // Micro-batches: micro_first overwrites gradients and loss, micro_next (a copy of it) adds to them.
 // Where backward updates, the last micro-batch is a program of its own, micro_last. graph -> graph.
 void accumulate(Module& module, const Recipe& recipe);

@@ -12,16 +12,13 @@ namespace {
 
 enum Port : size_t { kPayload, kScales };
 
-bool computes_in(Dtype dtype) { return is_float(dtype) && dtype != Dtype::f64; }
-
 Type scales_of(const Shape& payload) {
   return {Dtype::f32, {ceil_div(payload.elements(), kInt8Block)}};
 }
 
 std::vector<Type> infer_quantize(const OpView& op) {
-  op.require(computes_in(op.in(0).dtype),
-             "x {} cannot be compressed: only f32, bf16 and f16 have values between their int8 "
-             "levels; leave it as it is",
+  op.require(takes_int8(op.in(0).dtype),
+             "x {} cannot be compressed to int8, only f32, bf16 and f16 can; leave it as it is",
              op.in(0).text());
   return {{Dtype::i8, op.shape(0)}, scales_of(op.shape(0))};
 }
@@ -33,7 +30,7 @@ std::vector<Type> infer_dequantize(const OpView& op) {
              op.in(kScales).text(), op.in(kPayload).text(), kInt8Block,
              scales_of(op.shape(kPayload)).text());
   const auto to = parse_dtype(op.attrs.s("to"));
-  op.require(to && computes_in(*to), "'{}' is not f32, bf16 or f16", op.attrs.s("to"));
+  op.require(to && takes_int8(*to), "'{}' is not f32, bf16 or f16", op.attrs.s("to"));
   return {{*to, op.shape(kPayload)}};
 }
 

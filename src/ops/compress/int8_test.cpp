@@ -105,7 +105,7 @@ TEST(Int8, RefusesWhatItCannotTake) {
   };
   const ValueId tokens = input("tokens", {Dtype::i32, {2, 8}});
   EXPECT_THAT(refusal_of([&] { quantize_int8(b, "q", tokens); }),
-              HasSubstr("quantize_int8 'q': x i32[2,8] cannot be compressed"));
+              HasSubstr("quantize_int8 'q': x i32[2,8] cannot be compressed to int8"));
   const ValueId wide = input("wide", {Dtype::f64, {2, 8}});
   EXPECT_THAT(refusal_of([&] { quantize_int8(b, "q", wide); }),
               HasSubstr("only f32, bf16 and f16"));
