@@ -2,6 +2,7 @@
 
 #include "ops/embedding/embedding_cpu.h"
 #include "ops/embedding/padding.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {
@@ -102,7 +103,7 @@ const OpDef embedding_def{
     .grad = grad,
     .cost = cost,
     .splits = {{"rows", {Split::kWhole, 0, Split::kWhole, Split::kWhole}, {0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, embedding_cpu}},
+    .kernels = float_kernels(embedding_cpu),
     .reference = reference,
     .samples = samples,
 };

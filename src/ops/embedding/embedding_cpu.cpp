@@ -1,90 +1,150 @@
 #include "ops/embedding/embedding_cpu.h"
 
-#include <omp.h>
+#include <functional>
 
 #include "ops/column_sum.h"
 #include "ops/embedding/padding.h"
+#include "ops/float_kernels.h"
 #include "ops/for_blocks.h"
 
 namespace snug::ops {
 namespace {
 
-// The sum that the output starts from, or zeros.
-void start_from(const float* sum, float* out, int64_t n) {
-  if (sum != nullptr) return copy_elements(sum, out, n);
-  for_blocks(n, [=](int64_t begin, int64_t end) { std::fill(out + begin, out + end, 0.0F); });
+template <typename T>
+void look_up(const KernelArgs& a) {
+  const int64_t length = a.in(1).shape().back();
+  const int64_t rows = a.in(1).elements();
+  const int64_t C = a.in(0).shape().back();
+  const T* table = a.in<T>(0);               // [V, C]
+  const int32_t* tokens = a.in<int32_t>(1);  // [B, T]
+  const T* positions = a.in<T>(2);           // [P, C] or absent
+  const T* types = a.in<T>(3);               // [N, C] or absent
+  T* y = a.out<T>(0);                        // [B, T, C]
+#pragma omp parallel for schedule(static)
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* row = table + tokens[r] * C;
+    const T* position = positions != nullptr ? positions + (r % length) * C : nullptr;
+    T* yr = y + r * C;
+#pragma omp simd
+    for (int64_t c = 0; c < C; ++c) {
+      float sum = row[c];
+      if (position != nullptr) sum += position[c];
+      if (types != nullptr) sum += types[c];
+      store(yr[c], sum);
+    }
+  }
 }
 
-void add_row(const float* from, float* to, int64_t begin, int64_t end) {
+// --- backward ------------------------------------------------------------------------------------
+
+// The output starts as the sum that it is added to, or as zeros: the same bits in every type.
+void start_from(const KernelArgs& a, size_t sum_port) {
+  auto* out = a.out<std::byte>(0);
+  const int64_t bytes = a.out(0).type->bytes();
+  if (a.has(sum_port)) return copy_elements(a.in<std::byte>(sum_port), out, bytes);
+  for_blocks(bytes, [out](int64_t begin, int64_t end) {
+    std::fill(out + begin, out + end, std::byte{0});
+  });
+}
+
+constexpr int64_t kNoRow = -1;
+
+// For every i below n: adds to row row_of(i) of the output (kNoRow: to none) the rows of dy that
+// for_rows(row, add) names, in its order. A row is summed in fp32, a tile of columns at a time, and
+// rounded once; the tiles also spread a row of many addends over the threads.
+template <typename RowOf, typename ForRows>
+void gather_rows(const KernelArgs& a, int64_t n, const RowOf& row_of, const ForRows& for_rows) {
+  constexpr int64_t kTile = 256;
+  const int64_t C = a.out(0).shape().back();
+  const auto add_to_rows = [&](const auto* dy, auto* out) {
+#pragma omp parallel for collapse(2) schedule(dynamic, 64)
+    for (int64_t first = 0; first < C; first += kTile) {
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t row = row_of(i);
+        if (row == kNoRow) continue;
+        float sum[kTile];
+        const int64_t width = std::min(kTile, C - first);
+        auto* to = out + row * C + first;
+        std::copy_n(to, width, sum);
+        for_rows(row, [&](int64_t r) {
+          const auto* from = dy + r * C + first;
 #pragma omp simd
-  for (int64_t c = begin; c < end; ++c) to[c] += from[c];
+          for (int64_t c = 0; c < width; ++c) sum[c] += from[c];
+        });
+#pragma omp simd
+        for (int64_t c = 0; c < width; ++c) store(to[c], sum[c]);
+      }
+    }
+  };
+  visit_float(a.in(0).type->dtype, [&](auto x) {
+    visit_float(a.out(0).type->dtype,
+                [&](auto g) { add_to_rows(a.in<decltype(x)>(0), a.out<decltype(g)>(0)); });
+  });
+}
+
+// Where every token of the table stands, in order: at first[v], then next[first[v]], until kNone.
+struct Places {
+  static constexpr int32_t kNone = -1;
+  int32_t* first;  // [V]
+  int32_t* next;   // [tokens]
+};
+
+Places find_places(const KernelArgs& a) {
+  const int64_t V = a.out(0).shape()[0];
+  const int64_t padding = padding_of(a.attrs);
+  const int32_t* tokens = a.in<int32_t>(1);
+  auto* lists = reinterpret_cast<int32_t*>(a.workspace.data());
+  const Places p{.first = lists, .next = lists + V};
+  std::fill_n(p.first, V, Places::kNone);
+  for (int64_t r = a.in(1).elements() - 1; r >= 0; --r) {
+    if (tokens[r] == padding) continue;
+    p.next[r] = p.first[tokens[r]];
+    p.first[tokens[r]] = static_cast<int32_t>(r);
+  }
+  return p;
 }
 
 }  // namespace
 
 void embedding_cpu(const KernelArgs& a) {
-  const int64_t T = a.in(1).shape().back();
-  const int64_t rows = a.in(1).elements();
-  const int64_t C = a.in(0).shape().back();
-  const float* table = a.in<float>(0);       // [V, C]
-  const int32_t* tokens = a.in<int32_t>(1);  // [B, T]
-  const float* positions = a.in<float>(2);   // [P, C] or absent
-  const float* types = a.in<float>(3);       // [N, C] or absent
-  float* y = a.out<float>(0);                // [B, T, C]
-#pragma omp parallel for schedule(static)
-  for (int64_t r = 0; r < rows; ++r) {
-    float* yr = y + r * C;
-    std::copy_n(table + tokens[r] * C, C, yr);
-    if (positions != nullptr) add_row(positions + (r % T) * C, yr, 0, C);
-    if (types != nullptr) add_row(types, yr, 0, C);
-  }
+  visit_float(a.in(0).type->dtype, [&](auto zero) { look_up<decltype(zero)>(a); });
 }
 
-// Each thread owns a range of columns and takes the tokens in order: every element is summed in the
-// same order whatever the number of threads, and a frequent token does not load one thread more
-// than another.
+int64_t embedding_grad_workspace(int64_t table_rows, int64_t tokens) {
+  return checked_mul(checked_add(table_rows, tokens, "embedding_grad's lists"), size_of(Dtype::i32),
+                     "embedding_grad's lists");
+}
+
+// The first place of a token adds up its row.
 void embedding_grad_cpu(const KernelArgs& a) {
-  const int64_t rows = a.in(1).elements();
-  const int64_t C = a.in(0).shape().back();
-  const float* dy = a.in<float>(0);          // [B, T, C]
+  start_from(a, 2);
+  const Places places = find_places(a);
   const int32_t* tokens = a.in<int32_t>(1);  // [B, T]
-  const int64_t padding = padding_of(a.attrs);
-  float* dtable = a.out<float>(0);  // [V, C], may be dtable_sum
-  start_from(a.in<float>(2), dtable, a.out(0).elements());
-#pragma omp parallel
-  {
-    constexpr int64_t kCacheLine = 16;  // floats
-    const int64_t share = round_up(ceil_div(C, omp_get_num_threads()), kCacheLine);
-    const int64_t begin = std::min(C, share * omp_get_thread_num());
-    const int64_t end = std::min(C, begin + share);
-    for (int64_t r = 0; r < rows; ++r) {
-      if (tokens[r] != padding) add_row(dy + r * C, dtable + tokens[r] * C, begin, end);
-    }
-  }
+  const auto row_of = [&](int64_t r) { return places.first[tokens[r]] == r ? tokens[r] : kNoRow; };
+  gather_rows(a, a.in(1).elements(), row_of, [&](int64_t token, const auto& add) {
+    for (int32_t r = places.first[token]; r != Places::kNone; r = places.next[r]) add(r);
+  });
 }
 
 void embedding_grad_positions_cpu(const KernelArgs& a) {
-  const Shape& shape = a.in(0).shape();
-  const int64_t B = shape[0], T = shape[1], C = shape[2];
-  const float* dy = a.in<float>(0);     // [B, T, C]
-  float* dpositions = a.out<float>(0);  // [P, C], may be dpositions_sum
-  start_from(a.in<float>(1), dpositions, a.out(0).elements());
-#pragma omp parallel for schedule(static)
-  for (int64_t t = 0; t < T; ++t) {
-    for (int64_t b = 0; b < B; ++b) add_row(dy + (b * T + t) * C, dpositions + t * C, 0, C);
-  }
+  start_from(a, 1);
+  const int64_t B = a.in(0).shape()[0], T = a.in(0).shape()[1];
+  gather_rows(a, T, std::identity{}, [&](int64_t t, const auto& add) {
+    for (int64_t b = 0; b < B; ++b) add(b * T + t);
+  });
 }
 
+// Every token is of type 0.
 void embedding_grad_types_cpu(const KernelArgs& a) {
-  const int64_t C = a.in(0).shape().back();
-  float* dtypes = a.out<float>(0);  // [N, C], may be dtypes_sum
-  start_from(a.in<float>(1), dtypes, a.out(0).elements());
-  column_sum({.x = a.in<float>(0),
-              .add = dtypes,
-              .sum = dtypes,
+  start_from(a, 1);
+  column_sum({.x = a.in(0).data,
+              .add = a.out(0).data,
+              .sum = a.out(0).data,
               .scratch = reinterpret_cast<float*>(a.workspace.data()),
               .rows = a.in(0).shape().rows(),
-              .columns = C});
+              .columns = a.in(0).shape().back(),
+              .x_dtype = a.in(0).type->dtype,
+              .sum_dtype = a.out(0).type->dtype});
 }
 
 }  // namespace snug::ops

@@ -2,6 +2,7 @@
 #include "ops/embedding/embedding.h"
 #include "ops/embedding/embedding_cpu.h"
 #include "ops/embedding/padding.h"
+#include "ops/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/reference.h"
 
@@ -13,7 +14,7 @@ enum In : size_t { kDy, kTokens };  // the sum is the last port of each op
 // dy [B, T, C] -> [rows, C].
 std::vector<Type> infer(const OpView& op) {
   op.require(op.shape(kDy).rank() == 3, "dy {} is not [B,T,C]", op.in(kDy).text());
-  const Type result{op.in(kDy).dtype, {op.attrs.i("rows"), op.shape(kDy).back()}};
+  const Type result{grad_dtype(op, op.in(kDy).dtype), {op.attrs.i("rows"), op.shape(kDy).back()}};
   require_sum(op, op.def.inputs.size() - 1, result);
   return {result};
 }
@@ -28,6 +29,11 @@ std::vector<Type> infer_table(const OpView& op) {
 
 Cost cost(const OpView& op, std::span<const Type>, Backend) {
   return {.flops = op.shape(kDy).elements()};
+}
+
+Cost cost_table(const OpView& op, std::span<const Type> outputs, Backend) {
+  return {.flops = op.shape(kDy).elements(),
+          .workspace = embedding_grad_workspace(outputs[0].shape[0], op.shape(kTokens).elements())};
 }
 
 Cost cost_types(const OpView& op, std::span<const Type>, Backend) {
@@ -69,10 +75,10 @@ const OpDef embedding_grad_def{
     .inputs = {"dy", "tokens", optional("dtable_sum")},
     .outputs = {"dtable"},
     .infer = infer_table,
-    .cost = cost,
+    .cost = cost_table,
     .accumulate = {{.output = 0, .input = 2}},
     .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial}}},
-    .kernels = {{Backend::cpu, Dtype::f32, embedding_grad_cpu}},
+    .kernels = float_kernels(embedding_grad_cpu),
     .reference = reference_table,
 };
 
@@ -84,7 +90,7 @@ const OpDef embedding_grad_positions_def{
     .cost = cost,
     .accumulate = {{.output = 0, .input = 1}},
     .splits = {{"rows", {0, Split::kWhole}, {Split::kPartial}}},
-    .kernels = {{Backend::cpu, Dtype::f32, embedding_grad_positions_cpu}},
+    .kernels = float_kernels(embedding_grad_positions_cpu),
     .reference = reference_positions,
 };
 
@@ -96,7 +102,7 @@ const OpDef embedding_grad_types_def{
     .cost = cost_types,
     .accumulate = {{.output = 0, .input = 1}},
     .splits = {{"rows", {0, Split::kWhole}, {Split::kPartial}}},
-    .kernels = {{Backend::cpu, Dtype::f32, embedding_grad_types_cpu}},
+    .kernels = float_kernels(embedding_grad_types_cpu),
     .reference = reference_types,
 };
 

@@ -32,6 +32,37 @@ class EmbeddingTest : public testing::Test {
 }  // namespace
 
 TEST(Embedding, Checks) { check_op(embedding_def); }
+TEST(Embedding, ChecksInHalves) { check_op_in_halves(embedding_def); }
+
+// 1000 times 1/4 and the 1000 that was there: a bf16 that rounds after every token would stay at
+// 1000, where one unit is 4.
+TEST(Embedding, GradientsOfAFrequentTokenAreRoundedOnce) {
+  const auto ones = [](double v) { return std::vector<double>(1000, v); };
+  const RefTensor dy{{Dtype::bf16, {1000, 1, 1}}, ones(0.25)};
+  const RefTensor tokens{{Dtype::i32, {1000, 1}}, ones(1)};
+  const auto sum = [](Dtype dtype) { return RefTensor{{dtype, {2, 1}}, {1000, 1000}}; };
+  const auto grad = [&](const OpDef& def, const char* dtype, const RefTensor& start) {
+    const std::vector<RefTensor> in =
+        &def == &embedding_grad_def ? std::vector{dy, tokens, start} : std::vector{dy, start};
+    return run_op(def, in, {{"rows", 2}, {"grad_dtype", dtype}})[0].v;
+  };
+  EXPECT_THAT(grad(embedding_grad_def, "bf16", sum(Dtype::bf16)), ElementsAre(1000, 1248));
+  EXPECT_THAT(grad(embedding_grad_def, "f32", sum(Dtype::f32)), ElementsAre(1000, 1250));
+  for (const OpDef* def : {&embedding_grad_positions_def, &embedding_grad_types_def}) {
+    EXPECT_THAT(grad(*def, "bf16", sum(Dtype::bf16)), ElementsAre(1248, 1000)) << def->kind;
+    EXPECT_THAT(grad(*def, "f32", sum(Dtype::f32)), ElementsAre(1250, 1000)) << def->kind;
+  }
+}
+
+TEST_F(EmbeddingTest, RefusesASumInAnotherTypeThanItsGradient) {
+  const ValueId dy = input("dy", {Dtype::bf16, {2, 16, 8}});
+  const ValueId sum = input("sum", {Dtype::bf16, {100, 8}});
+  EXPECT_THAT(refusal_of([&] {
+                b_.emit(embedding_grad_def, "g", {dy, tokens_, sum},
+                        {{"rows", 100}, {"grad_dtype", "f32"}});
+              }),
+              HasSubstr("dtable_sum bf16[100,8] differs from the result f32[100,8]"));
+}
 
 TEST_F(EmbeddingTest, RefusesASequenceLongerThanThePositions) {
   const ValueId positions = input("positions", {Dtype::f32, {12, 8}});
