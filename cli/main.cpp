@@ -23,6 +23,8 @@ constexpr Verb kVerbs[] = {
     {"plan", "does it fit, and where do the bytes go: no GPU, no weights, no data needed",
      plan_verb},
     {"train", "trains inside the plan, and saves a model that transformers opens", train_verb},
+    {"ladder", "what each memory technique saves and costs on this model: planned and measured",
+     ladder_verb},
     {"models", "the built-in models", models_verb},
 };
 

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,30 @@ struct TrainReport {
 };
 
 TrainReport train(const Options& options, const TrainObserver& observer);
+
+// One rung of the ladder: a short training of its own.
+struct Rung {
+  std::string name;    // "chunked loss"
+  std::string change;  // "--loss chunked": flags to give after the baseline's own
+  bool fits = true;    // inside --budget and the machine's memory
+  int64_t planned_bytes = 0;
+  std::optional<int64_t> measured_bytes;  // none: it does not fit
+  std::optional<double> step_seconds;     // median without the first; none: nothing was computed
+  std::optional<double> loss;             // after the last step; held-out where data is held out
+  int64_t skipped = 0;                    // steps without an update
+
+  bool as_planned() const { return !measured_bytes || *measured_bytes == planned_bytes; }
+};
+
+struct LadderObserver {
+  std::function<void(const std::vector<Rung>&)> planned;  // all of them, before the first runs
+  std::function<void(const Rung&)> started;
+  std::function<void(const Rung&)> measured;
+};
+
+// The model with none of the techniques, then with each alone, then with all that add up. The
+// options say everything but the techniques.
+std::vector<Rung> ladder(const Options& options, const LadderObserver& observer);
 
 struct ModelLine {
   std::string name, family, note;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/bar.h"
 #include "base/units.h"
 #include "plan/report.h"
 
@@ -38,17 +39,6 @@ std::string rule(int columns) {
   std::string line;
   for (int i = 0; i < columns; ++i) line += "─";
   return line;
-}
-
-// A bar of eighths of a column, padded to kBarColumns; the least share shows as one eighth.
-std::string bar_of(double share, const Paint& paint, size_t row) {
-  constexpr std::array<std::string_view, 8> kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const double exact = std::clamp(share, 0.0, 1.0) * kBarColumns * 8;
-  const int eighths = share > 0 ? std::max(1, static_cast<int>(std::lround(exact))) : 0;
-  std::string bar;
-  for (int i = 0; i < eighths / 8; ++i) bar += "█";
-  bar += kEighths[static_cast<size_t>(eighths % 8)];
-  return paint.bar(row, bar) + spaces(kBarColumns - (eighths + 7) / 8);
 }
 
 // Words after one another with " · " between, broken into lines that fit.
@@ -110,10 +100,11 @@ std::string breakdown(const SpaceAccount& space, std::string_view title, const P
   for (size_t c = 0; c < space.breakdown.size(); ++c) {
     const int64_t bytes = space.breakdown[c];
     if (bytes == 0) continue;
-    out += byte_row(name_of(static_cast<Category>(c)), bar_of(share(bytes), paint, c), bytes,
-                    share(bytes));
+    out += byte_row(name_of(static_cast<Category>(c)),
+                    paint.bar(c, bar_text(share(bytes), kBarColumns)), bytes, share(bytes));
   }
-  out += byte_row("gaps", bar_of(share(space.gaps), paint, 0), space.gaps, share(space.gaps));
+  out += byte_row("gaps", paint.bar(0, bar_text(share(space.gaps), kBarColumns)), space.gaps,
+                  share(space.gaps));
   out += "  " + paint.quiet(rule(kColumns - 3)) + "\n";
   out += byte_row("arena", spaces(kBarColumns), arena, 1);
   return out;
