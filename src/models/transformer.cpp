@@ -123,6 +123,7 @@ class Transformer {
                                           .head_dim = D,
                                           .causal = c_.causal,
                                           .kind = o_.attention,
+                                          .chunk = o_.attention_chunk,
                                           .dropout = drop,
                                           .random = drop > 0 ? e_.random() : ops::Random{}});
     LinearLayer out = layer(i, {c_.names.attention_out}, {c_.C}, c_.attention_out_bias);

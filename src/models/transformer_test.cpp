@@ -145,6 +145,15 @@ TEST(Transformer, BertNormsAfterEachResidualAndHasItsOwnHead) {
   EXPECT_EQ(b.op("layer.0.mlp.norm").inputs[0], b.op("layer.0.attn.norm").outputs[1]);
 }
 
+TEST(Transformer, ChunkedAttentionTakesItsChunkFromTheOptions) {
+  const Built b(
+      kLlama,
+      {.batch = 2, .seq = 8, .attention = ops::AttentionKind::chunked, .attention_chunk = 3},
+      /*training=*/true);
+  EXPECT_EQ(b.op("layers.1.attn.mix").def->kind, "chunked_attention");
+  EXPECT_EQ(b.op("layers.1.attn.mix").attrs.i("chunk"), 3);
+}
+
 TEST(Transformer, TheEmbeddingDoesNotTrainThePaddingTokenWhereTransformersDoesNot) {
   auto padding = [](std::string config, const std::string& more) {
     config.insert(1, more);

@@ -37,7 +37,9 @@ Registry registry() {
       &rms_norm_def, &residual_rms_norm_def, &rms_norm_grad_def,
       &layer_norm_def, &residual_layer_norm_def, &layer_norm_grad_def,
       // attention
-      &rope_def, &attention_def, &attention_grad_def, &flash_attention_def, &flash_attention_grad_def,
+      &rope_def, &attention_def, &attention_grad_def,
+      &chunked_attention_def, &chunked_attention_grad_def,
+      &flash_attention_def, &flash_attention_grad_def,
       // activation
       &gelu_def, &gelu_grad_def, &swiglu_def, &swiglu_grad_def, &dropout_def,
       // loss

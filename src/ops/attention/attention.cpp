@@ -4,6 +4,7 @@
 #include "ops/attention/attention_cpu.h"
 #include "ops/attention/attention_reference.h"
 #include "ops/attention/packed_heads.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {
@@ -27,14 +28,17 @@ Type output_type(const OpView& op, const PackedHeads& p) {
 }
 
 Type row_type(const PackedHeads& p) { return {Dtype::f32, {p.B, p.H, p.T}}; }
-Type probs_type(const PackedHeads& p) { return {Dtype::f32, {p.B, p.H, p.T, p.T}}; }
+Type probs_type(const OpView& op, const PackedHeads& p) {
+  return {op.in(0).dtype, {p.B, p.H, p.T, p.T}};
+}
 
 std::vector<Type> infer(const OpView& op) {
   const PackedHeads p = checked(op, 1);
-  return {output_type(op, p), probs_type(p)};
+  return {output_type(op, p), probs_type(op, p)};
 }
 
-std::vector<Type> infer_flash(const OpView& op) {
+// Flash and chunked attention: only statistics of the rows are kept.
+std::vector<Type> infer_rows(const OpView& op) {
   const PackedHeads p = checked(op, 1);
   return {output_type(op, p), row_type(p)};
 }
@@ -46,12 +50,12 @@ void require_type(const OpView& op, size_t port, const Type& type) {
 
 std::vector<Type> infer_grad(const OpView& op) {
   const PackedHeads p = checked(op, 3);
-  require_type(op, 1, probs_type(p));
+  require_type(op, 1, probs_type(op, p));
   require_type(op, 2, output_type(op, p));
   return {op.in(0)};
 }
 
-std::vector<Type> infer_flash_grad(const OpView& op) {
+std::vector<Type> infer_rows_grad(const OpView& op) {
   const PackedHeads p = checked(op, 4);
   require_type(op, 1, output_type(op, p));
   require_type(op, 2, row_type(p));
@@ -59,40 +63,85 @@ std::vector<Type> infer_flash_grad(const OpView& op) {
   return {op.in(0)};
 }
 
+void require_chunk(const OpView& op) {
+  op.require(op.attrs.i("chunk") >= 1, "a chunk of {} queries", op.attrs.i("chunk"));
+}
+
+std::vector<Type> infer_chunked(const OpView& op) {
+  require_chunk(op);
+  return infer_rows(op);
+}
+
+std::vector<Type> infer_chunked_grad(const OpView& op) {
+  require_chunk(op);
+  return infer_rows_grad(op);
+}
+
 void grad(GradContext& g) {
   g.set(0, g.emit(attention_grad_def, {g.in(0), g.out(1), g.dout(0), g.in(1), g.in(2), g.in(3)},
                   g.attrs())[0]);
 }
 
-void grad_flash(GradContext& g) {
-  g.set(0,
-        g.emit(flash_attention_grad_def,
-               {g.in(0), g.out(0), g.out(1), g.dout(0), g.in(1), g.in(2), g.in(3)}, g.attrs())[0]);
+template <const OpDef& kGrad>
+void grad_from_rows(GradContext& g) {
+  g.set(0, g.emit(kGrad, {g.in(0), g.out(0), g.out(1), g.dout(0), g.in(1), g.in(2), g.in(3)},
+                  g.attrs())[0]);
 }
+
+PackedHeads heads_of(const OpView& op) { return packed_heads(op.shape(0), op.attrs); }
 
 // `products` of [T,T] by [T,D] per head; a causal mask halves them.
 int64_t flops(const OpView& op, int64_t products) {
-  const PackedHeads p = packed_heads(op.shape(0), op.attrs);
+  const PackedHeads p = heads_of(op);
   int64_t flops = op.attrs.b("causal") ? products : 2 * products;
   for (int64_t n : {p.B, p.H, p.T, p.T, p.D}) flops = checked_mul(flops, n, "attention flops");
   return flops;
 }
 
-Cost cost(const OpView& op, std::span<const Type>, Backend) { return {.flops = flops(op, 2)}; }
+Cost cost(const OpView& op, std::span<const Type>, Backend) {
+  return {.flops = flops(op, 2), .workspace = attention_workspace(heads_of(op), op.in(0).dtype)};
+}
 
-// Both backward ops make five products; delta, [B,H,T], is scratch.
+Cost cost_flash(const OpView& op, std::span<const Type>, Backend) {
+  return {.flops = flops(op, 2)};
+}
+
+Cost cost_chunked(const OpView& op, std::span<const Type>, Backend) {
+  return {.flops = flops(op, 2),
+          .workspace = chunked_attention_workspace(heads_of(op), op.attrs.i("chunk"))};
+}
+
+// Every backward op makes five products; delta, [B,H,T], is scratch.
 Cost cost_grad(const OpView& op, std::span<const Type>, Backend) {
-  const PackedHeads p = packed_heads(op.shape(0), op.attrs);
-  return {.flops = flops(op, 5), .workspace = row_type(p).bytes()};
+  return {.flops = flops(op, 5), .workspace = row_type(heads_of(op)).bytes()};
+}
+
+Cost cost_chunked_grad(const OpView& op, std::span<const Type>, Backend) {
+  return {.flops = flops(op, 5),
+          .workspace =
+              chunked_attention_grad_workspace(heads_of(op), op.attrs.i("chunk"), op.in(0).dtype)};
 }
 
 Attrs attributes(const Attention& p, std::string key) {
   Attrs attrs{
       {"heads", p.heads}, {"kv_heads", p.kv_heads}, {"head_dim", p.head_dim}, {"causal", p.causal}};
+  if (p.kind == AttentionKind::chunked) attrs.set("chunk", p.chunk);
   if (p.dropout == 0) return attrs;
   attrs.set("p", p.dropout);
   attrs.set("key", std::move(key));
   return attrs;
+}
+
+const OpDef& def_of(AttentionKind kind) {
+  switch (kind) {
+    case AttentionKind::standard:
+      return attention_def;
+    case AttentionKind::chunked:
+      return chunked_attention_def;
+    case AttentionKind::flash:
+      return flash_attention_def;
+  }
+  throw internal_error("attention of kind {}", static_cast<int>(kind));
 }
 
 std::vector<Sample> samples() {
@@ -118,6 +167,14 @@ std::vector<Sample> samples() {
   };
 }
 
+// Chunks of one query, smaller and larger than a tile, that divide the sequence and not, beyond it.
+std::vector<Sample> chunked_samples() {
+  std::vector<Sample> all = samples();
+  const int64_t chunks[] = {128, 1, 4, 64, 32, 100, 67, 48, 1000};
+  for (size_t i = 0; i < all.size(); ++i) all[i].attrs.set("chunk", chunks[i % std::size(chunks)]);
+  return all;
+}
+
 }  // namespace
 
 const OpDef attention_def{
@@ -129,7 +186,7 @@ const OpDef attention_def{
     .cost = cost,
     .random = true,
     .selective = true,
-    .kernels = {{Backend::cpu, Dtype::f32, attention_cpu}},
+    .kernels = float_kernels(attention_cpu),
     .reference = attention_reference,
     .samples = samples,
 };
@@ -141,20 +198,46 @@ const OpDef attention_grad_def{
     .infer = infer_grad,
     .cost = cost_grad,
     .random = true,
-    .kernels = {{Backend::cpu, Dtype::f32, attention_grad_cpu}},
+    .kernels = float_kernels(attention_grad_cpu),
     .reference = attention_grad_reference,
+};
+
+const OpDef chunked_attention_def{
+    .kind = "chunked_attention",
+    .inputs = {"qkv", optional("seed"), optional("step"), optional("sample")},
+    .outputs = {"y", aux("lse")},
+    .infer = infer_chunked,
+    .grad = grad_from_rows<chunked_attention_grad_def>,
+    .cost = cost_chunked,
+    .random = true,
+    .selective = true,
+    .kernels = float_kernels(chunked_attention_cpu),
+    .reference = flash_attention_reference,
+    .samples = chunked_samples,
+};
+
+const OpDef chunked_attention_grad_def{
+    .kind = "chunked_attention_grad",
+    .inputs = {"qkv", "y", "lse", "dy", optional("seed"), optional("step"), optional("sample")},
+    .outputs = {"dqkv"},
+    .infer = infer_chunked_grad,
+    .cost = cost_chunked_grad,
+    .random = true,
+    .exact = {1, 2},  // y and lse: the probabilities and their gradients hang on them
+    .kernels = float_kernels(chunked_attention_grad_cpu),
+    .reference = flash_attention_grad_reference,
 };
 
 const OpDef flash_attention_def{
     .kind = "flash_attention",
     .inputs = {"qkv", optional("seed"), optional("step"), optional("sample")},
     .outputs = {"y", aux("lse")},
-    .infer = infer_flash,
-    .grad = grad_flash,
-    .cost = cost,
+    .infer = infer_rows,
+    .grad = grad_from_rows<flash_attention_grad_def>,
+    .cost = cost_flash,
     .random = true,
     .selective = true,
-    .kernels = {{Backend::cpu, Dtype::f32, flash_attention_cpu}},
+    .kernels = float_kernels(flash_attention_cpu),
     .reference = flash_attention_reference,
     .samples = samples,
 };
@@ -163,18 +246,18 @@ const OpDef flash_attention_grad_def{
     .kind = "flash_attention_grad",
     .inputs = {"qkv", "y", "lse", "dy", optional("seed"), optional("step"), optional("sample")},
     .outputs = {"dqkv"},
-    .infer = infer_flash_grad,
+    .infer = infer_rows_grad,
     .cost = cost_grad,
     .random = true,
-    .kernels = {{Backend::cpu, Dtype::f32, flash_attention_grad_cpu}},
+    .exact = {1, 2},  // y and lse: the probabilities and their gradients hang on them
+    .kernels = float_kernels(flash_attention_grad_cpu),
     .reference = flash_attention_grad_reference,
 };
 
 ValueId attention(Builder& b, std::string_view name, const Attention& p) {
-  const OpDef& def = p.kind == AttentionKind::flash ? flash_attention_def : attention_def;
   std::vector<ValueId> inputs{p.qkv};
   if (p.dropout != 0) inputs = {p.qkv, p.random.seed, p.random.step, p.random.sample};
-  return b.emit(def, name, std::move(inputs), attributes(p, b.full_name(name)))[0];
+  return b.emit(def_of(p.kind), name, std::move(inputs), attributes(p, b.full_name(name)))[0];
 }
 
 }  // namespace snug::ops

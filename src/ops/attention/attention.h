@@ -1,7 +1,8 @@
 // attention: softmax(q k^T / sqrt(D)) v on packed qkv [B,T,(H+2K)*D] (all q heads, then k, then v)
-// -> [B,T,H*D]. Grouped-query: q head h reads kv head h / (H/K). Two kinds of the same function and
-// the same dropout masks: `standard` keeps the probabilities [B,H,T,T] for backward, `flash` only a
-// log-sum-exp per row, O(T).
+// -> [B,T,H*D]. Grouped-query: q head h reads kv head h / (H/K). Three kinds of the same function
+// and the same dropout masks: `standard` keeps the probabilities [B,H,T,T] for backward; `chunked`
+// and `flash` keep a log-sum-exp per row, O(T), and make the probabilities again. Their scores
+// exist for `chunk` queries of one sample at a time, or for one tile.
 //
 //   ValueId y = attention(b, "attn", {.qkv = turned, .heads = 12, .kv_heads = 4, .head_dim = 64});
 #pragma once
@@ -12,18 +13,21 @@
 namespace snug::ops {
 
 // All take [seed, step, sample] last, where attribute `p` > 0.
-extern const OpDef attention_def;             // (qkv) -> (y, probs: softmax before dropout)
-extern const OpDef attention_grad_def;        // (qkv, probs, dy) -> (dqkv)
-extern const OpDef flash_attention_def;       // (qkv) -> (y, lse)
-extern const OpDef flash_attention_grad_def;  // (qkv, y, lse, dy) -> (dqkv)
+extern const OpDef attention_def;               // (qkv) -> (y, probs: softmax before dropout)
+extern const OpDef attention_grad_def;          // (qkv, probs, dy) -> (dqkv)
+extern const OpDef chunked_attention_def;       // (qkv) -> (y, lse)
+extern const OpDef chunked_attention_grad_def;  // (qkv, y, lse, dy) -> (dqkv)
+extern const OpDef flash_attention_def;         // (qkv) -> (y, lse)
+extern const OpDef flash_attention_grad_def;    // (qkv, y, lse, dy) -> (dqkv)
 
-enum class AttentionKind { standard, flash };
+enum class AttentionKind { standard, chunked, flash };
 
 struct Attention {
   ValueId qkv;
   int64_t heads, kv_heads, head_dim;
   bool causal = true;
   AttentionKind kind = AttentionKind::flash;
+  int64_t chunk = 128;  // chunked: queries whose scores exist at the same time
   double dropout = 0;
   Random random = {};  // used when dropout > 0
 };

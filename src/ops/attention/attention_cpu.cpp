@@ -1,3 +1,5 @@
+// Forward of the standard and the chunked kind: whole rows of scores, then softmax, then the
+// values. They differ in where scores lie and in what is kept of them.
 #include "ops/attention/attention_cpu.h"
 
 #include <algorithm>
@@ -6,14 +8,78 @@
 #include "base/units.h"
 #include "base/vec_math.h"
 #include "ops/attention/attention_dropout.h"
-#include "ops/attention/packed_heads.h"
+#include "ops/attention/float_tiles.h"
 #include "ops/blas/blas.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {
 
-// scores[0, n) -> probabilities; zeros up to T.
-void softmax(float* scores, int64_t n, int64_t T) {
+constexpr int64_t kHalvesChunk = 2 * kTile;  // queries whose scores the standard kind holds in f32
+
+template <typename T>
+struct Forward {
+  PackedHeads p;
+  AttentionDropout dropout;
+  bool causal;
+  const T* qkv;  // [B, T, (H+2K)*D]
+  T* y;          // [B, T, H*D]
+  T* probs;      // standard: [B, H, T, T]
+  float* lse;    // chunked: [B, H, T]
+};
+
+template <typename T>
+Forward<T> forward_of(const KernelArgs& a) {
+  return {packed_heads(a.in(0).shape(), a.attrs),
+          attention_dropout(a, 1),
+          a.attrs.b("causal"),
+          a.in<T>(0),
+          a.out<T>(0),
+          nullptr,
+          nullptr};
+}
+
+// kTile queries of one head, or fewer, and their scores.
+struct Rows {
+  int64_t b, h, i0, size;
+  int64_t seen;   // keys [0, seen) are seen by one of them
+  float* scores;  // [size, T]
+};
+
+template <typename T>
+Rows rows_of(const Forward<T>& f, int64_t b, int64_t h, int64_t i0, int64_t end, float* scores) {
+  const int64_t size = std::min(kTile, end - i0);
+  return {b, h, i0, size, f.causal ? i0 + size : f.p.T, scores};
+}
+
+// scores = q k^T / sqrt(D)
+template <typename T>
+void score(const Forward<T>& f, const Rows& rows) {
+  const PackedHeads& p = f.p;
+  WideTile<T> wide_queries, wide_keys;
+  const Floats queries =
+      wide_queries.of(f.qkv + p.q(rows.b, rows.i0, rows.h), rows.size, p.D, p.width());
+  const int64_t step = kIsFloat<T> ? rows.seen : kTile;
+  for (int64_t j0 = 0; j0 < rows.seen; j0 += step) {
+    const int64_t n = std::min(step, rows.seen - j0);
+    const Floats keys =
+        wide_keys.of(f.qkv + p.k(rows.b, j0, rows.h / p.group()), n, p.D, p.width());
+    gemm({.m = rows.size,
+          .n = n,
+          .k = p.D,
+          .a = queries.at,
+          .b = keys.at,
+          .c = rows.scores + j0,
+          .lda = queries.ld,
+          .ldb = keys.ld,
+          .ldc = p.T,
+          .transpose_b = true,
+          .alpha = 1 / std::sqrt(static_cast<float>(p.D))});
+  }
+}
+
+// scores[0, n) -> probabilities; returns their log-sum-exp.
+float softmax(float* scores, int64_t n) {
   float max = scores[0];
 #pragma omp simd reduction(max : max)
   for (int64_t j = 0; j < n; ++j) max = scores[j] > max ? scores[j] : max;
@@ -26,82 +92,130 @@ void softmax(float* scores, int64_t n, int64_t T) {
   const float inverse = 1 / sum;
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) scores[j] *= inverse;
-  std::fill(scores + n, scores + T, 0.0F);
+  return max + std::log(sum);
 }
 
-struct Standard {
-  PackedHeads p;
-  AttentionDropout dropout;
-  bool causal;
-  const float* qkv;  // [B, T, (H+2K)*D]
-  float* y;          // [B, T, H*D]
-  float* probs;      // [B, H, T, T]
-};
+// Scores to probabilities, and what backward wants of them. Keys that a query does not see get 0.
+template <typename T>
+void normalize(const Forward<T>& f, const Rows& rows) {
+  const PackedHeads& p = f.p;
+  for (int64_t i = 0; i < rows.size; ++i) {
+    float* scores = rows.scores + i * p.T;
+    const int64_t n = f.causal ? rows.i0 + i + 1 : p.T;
+    const float lse = softmax(scores, n);
+    std::fill(scores + n, scores + rows.seen, 0.0F);
+    const int64_t row = (rows.b * p.H + rows.h) * p.T + rows.i0 + i;
+    if (f.lse != nullptr) f.lse[row] = lse;
+    if (f.probs == nullptr) continue;
+    T* probs = f.probs + row * p.T;
+    if constexpr (!kIsFloat<T>) narrow(scores, n, probs);  // f32: the scores lie in probs
+    std::fill(probs + n, probs + p.T, T{});
+  }
+}
 
-// y = dropout(probs) v for queries [i0, i0 + rows) of one head, which see the first `seen` keys.
-void weigh_values(const Standard& s, int64_t b, int64_t h, int64_t i0, int64_t rows, int64_t seen) {
-  const PackedHeads& p = s.p;
-  const float* probs = s.probs + ((b * p.H + h) * p.T + i0) * p.T;
-  Gemm product{.m = rows,
-               .n = p.D,
-               .k = seen,
-               .a = probs,
-               .b = s.qkv + p.v(b, 0, h / p.group()),
-               .c = s.y + p.y(b, i0, h),
-               .lda = p.T,
-               .ldb = p.width(),
-               .ldc = p.H * p.D};
-  if (!s.dropout.on()) return gemm(product);
+// y = dropout(probabilities) v
+template <typename T>
+void weigh_values(const Forward<T>& f, const Rows& rows) {
+  const PackedHeads& p = f.p;
   float kept[kTile * kTile];
-  product.a = kept;
-  product.lda = kTile;
-  for (int64_t j0 = 0; j0 < seen; j0 += kTile) {
-    product.k = std::min(kTile, seen - j0);
-    for (int64_t i = 0; i < rows; ++i) {
+  WideTile<T> wide_values;
+  SumTile<T> results(f.y + p.y(rows.b, rows.i0, rows.h), p.H * p.D);
+  const Sums y = results.sums();
+  const int64_t step = kIsFloat<T> && !f.dropout.on() ? rows.seen : kTile;
+  for (int64_t j0 = 0; j0 < rows.seen; j0 += step) {
+    const int64_t n = std::min(step, rows.seen - j0);
+    const float* probs = rows.scores + j0;
+    for (int64_t i = 0; f.dropout.on() && i < rows.size; ++i) {
       float* row = kept + i * kTile;
-      s.dropout.factors(b, (h * p.T + i0 + i) * p.T + j0, product.k, row);
-      for (int64_t j = 0; j < product.k; ++j) row[j] *= probs[i * p.T + j0 + j];
+      f.dropout.factors(rows.b, (rows.h * p.T + rows.i0 + i) * p.T + j0, n, row);
+      for (int64_t j = 0; j < n; ++j) row[j] *= probs[i * p.T + j];
     }
-    gemm(product);
-    product.accumulate = true;
-    product.b += kTile * p.width();
+    const Floats values =
+        wide_values.of(f.qkv + p.v(rows.b, j0, rows.h / p.group()), n, p.D, p.width());
+    gemm({.m = rows.size,
+          .n = p.D,
+          .k = n,
+          .a = f.dropout.on() ? kept : probs,
+          .b = values.at,
+          .c = y.at,
+          .lda = f.dropout.on() ? kTile : p.T,
+          .ldb = values.ld,
+          .ldc = y.ld,
+          .accumulate = j0 > 0});
+  }
+  results.store(rows.size, p.D);
+}
+
+template <typename T>
+void attend(const Forward<T>& f, const Rows& rows) {
+  score(f, rows);
+  normalize(f, rows);
+  weigh_values(f, rows);
+}
+
+// Scores lie in the probabilities, where they stay.
+void attend_in_place(const Forward<float>& f) {
+  const PackedHeads& p = f.p;
+  const int64_t tiles = ceil_div(p.T, kTile);
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t task = 0; task < p.B * p.H * tiles; ++task) {
+    const int64_t head = task / tiles;
+    const int64_t i0 = (tiles - 1 - task % tiles) * kTile;  // longest first
+    attend(f, rows_of(f, head / p.H, head % p.H, i0, p.T, f.probs + (head * p.T + i0) * p.T));
+  }
+}
+
+// Chunk after chunk, all heads of one sample at a time. scores: [H, chunk, T].
+template <typename T>
+void attend_in_chunks(const Forward<T>& f, int64_t chunk, float* scores) {
+  const PackedHeads& p = f.p;
+#pragma omp parallel
+  for (int64_t b = 0; b < p.B; ++b) {
+    for (int64_t c0 = 0; c0 < p.T; c0 += chunk) {
+      const int64_t end = std::min(c0 + chunk, p.T);
+      const int64_t tiles = ceil_div(end - c0, kTile);
+#pragma omp for schedule(dynamic)  // waits: the next chunk writes over these scores
+      for (int64_t task = 0; task < p.H * tiles; ++task) {
+        const int64_t h = task / tiles;
+        const int64_t i = task % tiles * kTile;
+        attend(f, rows_of(f, b, h, c0 + i, end, scores + (h * chunk + i) * p.T));
+      }
+    }
   }
 }
 
 }  // namespace
 
+int64_t chunked_attention_workspace(const PackedHeads& p, int64_t chunk) {
+  return Type{Dtype::f32, {p.H, std::min(chunk, p.T), p.T}}.bytes();
+}
+
+int64_t attention_workspace(const PackedHeads& p, Dtype dtype) {
+  return dtype == Dtype::f32 ? 0 : chunked_attention_workspace(p, kHalvesChunk);
+}
+
 void attention_cpu(const KernelArgs& a) {
-  const Standard s{packed_heads(a.in(0).shape(), a.attrs),
-                   attention_dropout(a, 1),
-                   a.attrs.b("causal"),
-                   a.in<float>(0),
-                   a.out<float>(0),
-                   a.out<float>(1)};
-  const PackedHeads& p = s.p;
-  const float scale = 1 / std::sqrt(static_cast<float>(p.D));
-  const int64_t tiles = ceil_div(p.T, kTile);
-#pragma omp parallel for schedule(dynamic)
-  for (int64_t task = 0; task < p.B * p.H * tiles; ++task) {
-    const int64_t b = task / tiles / p.H;
-    const int64_t h = task / tiles % p.H;
-    const int64_t i0 = (tiles - 1 - task % tiles) * kTile;  // longest first
-    const int64_t rows = std::min(kTile, p.T - i0);
-    const int64_t seen = s.causal ? i0 + rows : p.T;
-    float* probs = s.probs + ((b * p.H + h) * p.T + i0) * p.T;
-    gemm({.m = rows,
-          .n = seen,
-          .k = p.D,
-          .a = s.qkv + p.q(b, i0, h),
-          .b = s.qkv + p.k(b, 0, h / p.group()),
-          .c = probs,
-          .lda = p.width(),
-          .ldb = p.width(),
-          .ldc = p.T,
-          .transpose_b = true,
-          .alpha = scale});
-    for (int64_t i = 0; i < rows; ++i) softmax(probs + i * p.T, s.causal ? i0 + i + 1 : p.T, p.T);
-    weigh_values(s, b, h, i0, rows, seen);
-  }
+  visit_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    Forward<T> f = forward_of<T>(a);
+    f.probs = a.out<T>(1);
+    if constexpr (kIsFloat<T>) {
+      attend_in_place(f);
+    } else {
+      attend_in_chunks(f, std::min(kHalvesChunk, f.p.T),
+                       reinterpret_cast<float*>(a.workspace.data()));
+    }
+  });
+}
+
+void chunked_attention_cpu(const KernelArgs& a) {
+  visit_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    Forward<T> f = forward_of<T>(a);
+    f.lse = a.out<float>(1);
+    attend_in_chunks(f, std::min(a.attrs.i("chunk"), f.p.T),
+                     reinterpret_cast<float*>(a.workspace.data()));
+  });
 }
 
 }  // namespace snug::ops

@@ -92,27 +92,35 @@ void forward(const RefArgs& a, Keep&& keep) {
   });
 }
 
-// Adds every row's part of dqkv. probability(row, j) is P_ij; dy is the port.
-template <typename Probability>
-void backward(const RefArgs& a, size_t dy_port, Probability&& probability) {
-  const Problem problem(a, dy_port + 1);
-  const PackedHeads& p = problem.p;
-  double* dqkv = a.out(0).v.data();
-  problem.for_each_row([&](const Row& r) {
-    const double* dy = a.in(dy_port).v.data() + p.y(r.b, r.i, r.h);
-    const auto dprob = [&](int64_t j) {
-      return dot(dy, problem.v(r, j), p.D) * problem.dropout_factor(r, j);
-    };
-    double delta = 0;
-    for (int64_t j = 0; j < r.seen; ++j) delta += probability(r, j) * dprob(j);
+// The cotangents of y, read from port `dy` of a backward op, which seed, step and sample follow.
+class Backward : public Problem {
+ public:
+  Backward(const RefArgs& a, size_t dy) : Problem(a, dy + 1), dy_(a.in(dy).v.data()) {}
+
+  const double* dy(const Row& r) const { return dy_ + p.y(r.b, r.i, r.h); }
+  double dprob(const Row& r, int64_t j) const {
+    return dot(dy(r), v(r, j), p.D) * dropout_factor(r, j);
+  }
+
+ private:
+  const double* dy_;
+};
+
+// Adds every row's part of dqkv. probability(row, j) is P_ij; delta(row) is sum_j P_ij dP_ij.
+template <typename Probability, typename Delta>
+void backward(const Backward& b, RefTensor& dqkv, Probability&& probability, Delta&& delta) {
+  const PackedHeads& p = b.p;
+  double* out = dqkv.v.data();
+  b.for_each_row([&](const Row& r) {
+    const double shift = delta(r);
     for (int64_t j = 0; j < r.seen; ++j) {
       const double prob = probability(r, j);
-      const double dscore = prob * (dprob(j) - delta) * problem.scale();
-      const double weight = prob * problem.dropout_factor(r, j);
+      const double dscore = prob * (b.dprob(r, j) - shift) * b.scale();
+      const double weight = prob * b.dropout_factor(r, j);
       for (int64_t d = 0; d < p.D; ++d) {
-        dqkv[p.q(r.b, r.i, r.h) + d] += dscore * problem.k(r, j)[d];
-        dqkv[p.k(r.b, j, r.kv) + d] += dscore * r.q[d];
-        dqkv[p.v(r.b, j, r.kv) + d] += weight * dy[d];
+        out[p.q(r.b, r.i, r.h) + d] += dscore * b.k(r, j)[d];
+        out[p.k(r.b, j, r.kv) + d] += dscore * r.q[d];
+        out[p.v(r.b, j, r.kv) + d] += weight * b.dy(r)[d];
       }
     }
   });
@@ -134,15 +142,24 @@ void flash_attention_reference(const RefArgs& a) {
 }
 
 void attention_grad_reference(const RefArgs& a) {
-  const int64_t T = a.in(0).shape()[1];
-  backward(a, 2,
-           [&](const Row& r, int64_t j) { return a.in(1).v[static_cast<size_t>(r.at * T + j)]; });
+  const Backward b(a, 2);
+  const auto probability = [&](const Row& r, int64_t j) {
+    return a.in(1).v[static_cast<size_t>(r.at * b.p.T + j)];
+  };
+  backward(b, a.out(0), probability, [&](const Row& r) {
+    double delta = 0;
+    for (int64_t j = 0; j < r.seen; ++j) delta += probability(r, j) * b.dprob(r, j);
+    return delta;
+  });
 }
 
 void flash_attention_grad_reference(const RefArgs& a) {
-  const Problem problem(a, 4);
-  backward(a, 3, [&](const Row& r, int64_t j) {
-    return std::exp(problem.score(r, j) - a.in(2).v[static_cast<size_t>(r.at)]);
+  const Backward b(a, 3);
+  const auto probability = [&](const Row& r, int64_t j) {
+    return std::exp(b.score(r, j) - a.in(2).v[static_cast<size_t>(r.at)]);
+  };
+  backward(b, a.out(0), probability, [&](const Row& r) {
+    return dot(b.dy(r), a.in(1).v.data() + b.p.y(r.b, r.i, r.h), b.p.D);
   });
 }
 

@@ -12,15 +12,23 @@ namespace snug::ops {
 namespace {
 
 TEST(Attention, Checks) { check_op(attention_def); }
+TEST(Attention, ChecksInHalves) { check_op_in_halves(attention_def); }
+TEST(ChunkedAttention, Checks) { check_op(chunked_attention_def); }
+TEST(ChunkedAttention, ChecksInHalves) { check_op_in_halves(chunked_attention_def); }
 TEST(FlashAttention, Checks) { check_op(flash_attention_def); }
+TEST(FlashAttention, ChecksInHalves) { check_op_in_halves(flash_attention_def); }
 
-// --- both kinds, kernel against kernel ---
+// --- the kinds, kernel against kernel ---
+
+constexpr AttentionKind kKinds[] = {AttentionKind::standard, AttentionKind::chunked,
+                                    AttentionKind::flash};
 
 struct Problem {
   int64_t B, T, H, K, D;
   bool causal;
   double dropout;
   int64_t sample = 7;  // global index of the first
+  int64_t chunk = 48;
 };
 
 struct Result {
@@ -53,6 +61,7 @@ Result run(const Problem& p, AttentionKind kind) {
                                .head_dim = p.D,
                                .causal = p.causal,
                                .kind = kind,
+                               .chunk = p.chunk,
                                .dropout = p.dropout,
                                .random = random});
   const ValueId dy = input("dy", module[y].type);
@@ -100,16 +109,18 @@ TEST(Attention, KindsAgreeInValuesAndGradients) {
     SCOPED_TRACE(
         fmt::format("T {} H {} K {} causal {} dropout {}", p.T, p.H, p.K, p.causal, p.dropout));
     const Result standard = run(p, AttentionKind::standard);
-    const Result flash = run(p, AttentionKind::flash);
-    expect_near(flash.y, standard.y);
-    expect_near(flash.dqkv, standard.dqkv);
+    for (const AttentionKind kind : {AttentionKind::chunked, AttentionKind::flash}) {
+      const Result other = run(p, kind);
+      expect_near(other.y, standard.y);
+      expect_near(other.dqkv, standard.dqkv);
+    }
   }
 }
 
 // One thread walks kv head by kv head; 16 threads walk tile by tile.
 TEST(Attention, BitsDoNotDependOnThreads) {
   const int before = omp_get_max_threads();
-  for (const AttentionKind kind : {AttentionKind::standard, AttentionKind::flash}) {
+  for (const AttentionKind kind : kKinds) {
     for (const Problem& p : kProblems) {
       omp_set_num_threads(1);
       const Result one = run(p, kind);
@@ -123,7 +134,7 @@ TEST(Attention, BitsDoNotDependOnThreads) {
 }
 
 TEST(Attention, DropoutFollowsTheSampleNotItsPlaceInTheBatch) {
-  for (const AttentionKind kind : {AttentionKind::standard, AttentionKind::flash}) {
+  for (const AttentionKind kind : kKinds) {
     const Result both = run({2, 40, 2, 1, 8, true, 0.4, 7}, kind);
     const Result second = run({1, 40, 2, 1, 8, true, 0.4, 8}, kind);
     const Result shifted = run({1, 40, 2, 1, 8, true, 0.4, 9}, kind);
@@ -131,6 +142,49 @@ TEST(Attention, DropoutFollowsTheSampleNotItsPlaceInTheBatch) {
     EXPECT_EQ(std::vector<float>(both.y.begin() + half, both.y.end()), second.y);
     EXPECT_NE(second.y, shifted.y);
   }
+}
+
+// --- bytes ---
+
+struct Bytes {
+  int64_t kept = 0, scratch = 0;  // for backward; the most that one op needs
+};
+
+Bytes bytes(AttentionKind kind, Dtype dtype, int64_t T) {
+  constexpr int64_t H = 8, D = 64;
+  Module module{.name = "test"};
+  Builder b(module, "test");
+  const Type wide{dtype, {2, T, 3 * H * D}};
+  const ValueId qkv = add_shared(module, "qkv", wide, Category::inputs, Scope::step);
+  const ValueId y =
+      attention(b, "attn", {.qkv = qkv, .heads = H, .kv_heads = H, .head_dim = D, .kind = kind});
+  const ValueId dy = add_shared(module, "dy", module[y].type, Category::inputs, Scope::step);
+  GradContext g(b, b.last(), {dy, ValueId{}}, {true});
+  b.last().def->grad(g);
+  Bytes total;
+  for (ValueId id : module.programs[0].ops[0].outputs) total.kept += module[id].type.bytes();
+  for (const Op& op : module.programs[0].ops) {
+    total.scratch = std::max(total.scratch, cost_of(module, op, Backend::cpu).workspace);
+  }
+  return total;
+}
+
+TEST(Attention, OnlyTheStandardKindGrowsWithTheSquareOfTheSequence) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    for (const AttentionKind kind : {AttentionKind::chunked, AttentionKind::flash}) {
+      const Bytes once = bytes(kind, dtype, 1 << 10), more = bytes(kind, dtype, 1 << 16);
+      EXPECT_EQ(more.kept, 64 * once.kept);
+      EXPECT_EQ(more.scratch, 64 * once.scratch);
+    }
+    EXPECT_GT(bytes(AttentionKind::standard, dtype, 1 << 12).kept,
+              12 * bytes(AttentionKind::standard, dtype, 1 << 10).kept);
+  }
+}
+
+TEST(Attention, HalvesKeepProbabilitiesInHalves) {
+  const Bytes full = bytes(AttentionKind::standard, Dtype::f32, 512);
+  const Bytes half = bytes(AttentionKind::standard, Dtype::bf16, 512);
+  EXPECT_EQ(2 * half.kept, full.kept);
 }
 
 // --- refusals ---
@@ -162,6 +216,11 @@ TEST(Attention, RefusesWhatDoesNotFitTogether) {
               HasSubstr("dropout 1.5"));
   EXPECT_THAT(refusal(80, {.heads = 6, .kv_heads = 2, .head_dim = 8, .dropout = 0.1}),
               HasSubstr("seed, step and sample"));
+  EXPECT_THAT(
+      refusal(
+          80,
+          {.heads = 6, .kv_heads = 2, .head_dim = 8, .kind = AttentionKind::chunked, .chunk = 0}),
+      HasSubstr("a chunk of 0 queries"));
 }
 
 }  // namespace

@@ -6,19 +6,21 @@
 #include "base/vec_math.h"
 #include "ops/attention/attention_cpu.h"
 #include "ops/attention/attention_dropout.h"
-#include "ops/attention/packed_heads.h"
+#include "ops/attention/float_tiles.h"
 #include "ops/blas/blas.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {
 
+template <typename T>
 struct Flash {
   PackedHeads p;
   AttentionDropout dropout;
   bool causal;
-  const float* qkv;  // [B, T, (H+2K)*D]
-  float* y;          // [B, T, H*D]
-  float* lse;        // [B, H, T]
+  const T* qkv;  // [B, T, (H+2K)*D]
+  T* y;          // [B, T, H*D]
+  float* lse;    // [B, H, T]
 };
 
 // kTile queries against the keys tile by tile. Scores lie as [key][query]: every step of the
@@ -33,7 +35,8 @@ struct QueryTile {
   alignas(64) float rescale[kTile];  // what the results so far shrink by, as the maximum grew
 };
 
-void load_queries(const float* q, int64_t rows, const PackedHeads& p, QueryTile& tile) {
+template <typename T>
+void load_queries(const T* q, int64_t rows, const PackedHeads& p, QueryTile& tile) {
   const float scale = 1 / std::sqrt(static_cast<float>(p.D));
   std::fill_n(tile.queries, p.D * kTile, 0.0F);
   for (int64_t i = 0; i < rows; ++i) {
@@ -76,7 +79,9 @@ void online_softmax(QueryTile& tile, int64_t keys) {
   }
 }
 
-void drop(const Flash& f, QueryTile& tile, int64_t b, int64_t first, int64_t rows, int64_t keys) {
+template <typename T>
+void drop(const Flash<T>& f, QueryTile& tile, int64_t b, int64_t first, int64_t rows,
+          int64_t keys) {
   float factors[kTile];
   for (int64_t i = 0; i < rows; ++i) {
     f.dropout.factors(b, first + i * f.p.T, keys, factors);
@@ -85,57 +90,56 @@ void drop(const Flash& f, QueryTile& tile, int64_t b, int64_t first, int64_t row
 }
 
 // All of y and lse for queries [i0, i0 + rows) of one head.
-void attend(const Flash& f, int64_t b, int64_t h, int64_t i0) {
+template <typename T>
+void attend(const Flash<T>& f, int64_t b, int64_t h, int64_t i0) {
   const PackedHeads& p = f.p;
   const int64_t rows = std::min(kTile, p.T - i0);
   const int64_t seen = f.causal ? i0 + rows : p.T;
   const int64_t kv = h / p.group();
-  float* y = f.y + p.y(b, i0, h);
   QueryTile tile;
+  WideTile<T> wide;
+  SumTile<T> results(f.y + p.y(b, i0, h), p.H * p.D);
+  const Sums y = results.sums();
   load_queries(f.qkv + p.q(b, i0, h), rows, p, tile);
   for (int64_t j0 = 0; j0 < seen; j0 += kTile) {
-    const int64_t keys = std::min(kTile, seen - j0);
-    gemm({.m = keys,
+    const int64_t n = std::min(kTile, seen - j0);
+    const Floats keys = wide.of(f.qkv + p.k(b, j0, kv), n, p.D, p.width());
+    gemm({.m = n,
           .n = kTile,
           .k = p.D,
-          .a = f.qkv + p.k(b, j0, kv),
+          .a = keys.at,
           .b = tile.queries,
           .c = tile.scores,
-          .lda = p.width()});
-    if (f.causal && j0 + keys > i0 + 1) mask_future(tile, keys, j0 - i0);
-    online_softmax(tile, keys);
-    if (f.dropout.on()) drop(f, tile, b, (h * p.T + i0) * p.T + j0, rows, keys);
+          .lda = keys.ld});
+    if (f.causal && j0 + n > i0 + 1) mask_future(tile, n, j0 - i0);
+    online_softmax(tile, n);
+    if (f.dropout.on()) drop(f, tile, b, (h * p.T + i0) * p.T + j0, rows, n);
     for (int64_t i = 0; j0 > 0 && i < rows; ++i) {
-      for (int64_t d = 0; d < p.D; ++d) y[i * p.H * p.D + d] *= tile.rescale[i];
+      for (int64_t d = 0; d < p.D; ++d) y.at[i * y.ld + d] *= tile.rescale[i];
     }
+    const Floats values = wide.of(f.qkv + p.v(b, j0, kv), n, p.D, p.width());
     gemm({.m = rows,
           .n = p.D,
-          .k = keys,
+          .k = n,
           .a = tile.scores,
-          .b = f.qkv + p.v(b, j0, kv),
-          .c = y,
+          .b = values.at,
+          .c = y.at,
           .lda = kTile,
-          .ldb = p.width(),
-          .ldc = p.H * p.D,
+          .ldb = values.ld,
+          .ldc = y.ld,
           .transpose_a = true,
           .accumulate = j0 > 0});
   }
   for (int64_t i = 0; i < rows; ++i) {
     const float inverse = 1 / tile.sum[i];
-    for (int64_t d = 0; d < p.D; ++d) y[i * p.H * p.D + d] *= inverse;
+    for (int64_t d = 0; d < p.D; ++d) y.at[i * y.ld + d] *= inverse;
     f.lse[(b * p.H + h) * p.T + i0 + i] = tile.max[i] + std::log(tile.sum[i]);
   }
+  results.store(rows, p.D);
 }
 
-}  // namespace
-
-void flash_attention_cpu(const KernelArgs& a) {
-  const Flash f{packed_heads(a.in(0).shape(), a.attrs),
-                attention_dropout(a, 1),
-                a.attrs.b("causal"),
-                a.in<float>(0),
-                a.out<float>(0),
-                a.out<float>(1)};
+template <typename T>
+void attend_all(const Flash<T>& f) {
   const int64_t tiles = ceil_div(f.p.T, kTile);
 #pragma omp parallel for schedule(dynamic)
   for (int64_t task = 0; task < f.p.B * f.p.H * tiles; ++task) {
@@ -143,6 +147,16 @@ void flash_attention_cpu(const KernelArgs& a) {
     // Longest first: under a causal mask the last queries see most keys.
     attend(f, head / f.p.H, head % f.p.H, (tiles - 1 - task % tiles) * kTile);
   }
+}
+
+}  // namespace
+
+void flash_attention_cpu(const KernelArgs& a) {
+  visit_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    attend_all(Flash<T>{packed_heads(a.in(0).shape(), a.attrs), attention_dropout(a, 1),
+                        a.attrs.b("causal"), a.in<T>(0), a.out<T>(0), a.out<float>(1)});
+  });
 }
 
 }  // namespace snug::ops
