@@ -37,6 +37,15 @@ void sgemm(const Gemm& g) {
               narrow(g.ldc));
 }
 
+// A product that is not cut. Outside a parallel region OpenBLAS's OpenMP build takes as many
+// threads as OpenMP would, whatever OPENBLAS_NUM_THREADS says, and cuts k elsewhere than one thread
+// does.
+void sgemm_on_one_thread(const Gemm& g, int threads) {
+  omp_set_num_threads(1);
+  sgemm(g);
+  omp_set_num_threads(threads);
+}
+
 // Rows [rows.begin, rows.end) and columns [columns.begin, columns.end) of the product.
 struct Range {
   int64_t begin = 0, end = 0;
@@ -101,8 +110,9 @@ void gemm(const Gemm& product) {
   if (g.lda == 0) g.lda = g.transpose_a ? g.m : g.k;
   if (g.ldb == 0) g.ldb = g.transpose_b ? g.k : g.n;
   if (g.ldc == 0) g.ldc = g.n;
-  const int64_t threads = omp_in_parallel() != 0 ? 1 : omp_get_max_threads();
-  if (threads == 1 || g.m * g.n * g.k < 2 * kLarge) return sgemm(g);
+  const int threads = omp_in_parallel() != 0 ? 1 : omp_get_max_threads();
+  if (threads == 1) return sgemm(g);
+  if (g.m * g.n * g.k < 2 * kLarge) return sgemm_on_one_thread(g, threads);
 
   const Grid grid = grid_for(g, threads);
 #pragma omp parallel for collapse(2) schedule(static)

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "ops/float_kernels.h"
 #include "ops/loss/cross_entropy_cpu.h"
 #include "ops/loss/targets.h"
 #include "ops/reference.h"
@@ -91,7 +92,8 @@ const OpDef cross_entropy_def{
     .cost = cost,
     .accumulate = {{.output = 0, .input = kLossSum}},
     .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial, 0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, cross_entropy_cpu}},
+    .exact = {kLogits},
+    .kernels = float_kernels(cross_entropy_cpu),
     .reference = reference,
     .samples = samples,
 };
@@ -104,7 +106,8 @@ const OpDef cross_entropy_grad_def{
     .cost = cost_grad,
     .alias = {{.output = 0, .input = kGradLogits}},
     .splits = {{"rows", {0, 0, 0, Split::kWhole}, {0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, cross_entropy_grad_cpu}},
+    .exact = {kGradLogits, kLse},
+    .kernels = float_kernels(cross_entropy_grad_cpu),
     .reference = reference_grad,
 };
 

@@ -1,4 +1,4 @@
-// CPU kernels of cross_entropy, fp32.
+// CPU kernels of cross_entropy: logits in any float type, softmax and loss in fp32 or wider.
 #pragma once
 
 #include "ir/op_def.h"

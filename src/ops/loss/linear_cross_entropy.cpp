@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "ops/float_kernels.h"
+#include "ops/infer.h"
 #include "ops/loss/linear_cross_entropy_cpu.h"
 #include "ops/loss/targets.h"
 #include "ops/reference.h"
@@ -47,20 +49,23 @@ void grad(GradContext& g) {
 
 // The sizes that cost is made of.
 struct Sizes {
-  int64_t rows, V, chunk, sweeps;  // sweeps: how often the weight is read from end to end
-  int64_t product;                 // flops of one product of all chunks
-  int64_t x, weight, logits;       // bytes
+  LossHead head;
+  int64_t sweeps;             // how often the weight is read from end to end
+  int64_t product;            // flops of one product of all chunks
+  int64_t x, weight, logits;  // bytes
 };
 
 Sizes sizes_of(const OpView& op) {
   const Type &x = op.in(In::kX), &weight = op.in(In::kWeight);
   Sizes s{};
-  s.rows = x.shape.rows();
-  s.V = weight.shape[0];
-  s.chunk = op.attrs.i("chunk");
-  s.sweeps = ceil_div(s.rows, s.chunk);
-  const int64_t logits = checked_mul(s.rows, s.V, op.name);
-  s.product = checked_mul(2 * x.shape.back(), logits, op.name);
+  s.head = {.rows = x.shape.rows(),
+            .C = x.shape.back(),
+            .V = weight.shape[0],
+            .chunk = op.attrs.i("chunk"),
+            .dtype = x.dtype};
+  s.sweeps = ceil_div(s.head.rows, s.head.chunk);
+  const int64_t logits = checked_mul(s.head.rows, s.head.V, op.name);
+  s.product = checked_mul(2 * s.head.C, logits, op.name);
   s.x = x.bytes();
   s.weight = checked_mul(s.sweeps, weight.bytes(), op.name);
   s.logits = checked_mul(size_of(Dtype::f32), logits, op.name);
@@ -73,7 +78,7 @@ Cost cost(const OpView& op, std::span<const Type>, Backend) {
   return {.flops = s.product,
           .bytes_read = s.x + s.weight + 2 * s.logits,
           .bytes_written = 2 * s.logits,
-          .workspace = linear_cross_entropy_workspace(s.rows, s.V, s.chunk, /*dbias=*/false)};
+          .workspace = linear_cross_entropy_workspace(s.head)};
 }
 
 std::vector<double> reference_logits(const RefArgs& a, size_t r, size_t bias) {
@@ -133,8 +138,9 @@ template <bool kBias>
 std::vector<Type> infer_grad(const OpView& op) {
   require_head(op, GradIn::kBias);
   require_scalar(op, GradIn::kDloss);
-  std::vector<Type> types{{Dtype::f32, {}}, op.in(GradIn::kX), op.in(GradIn::kWeight)};
-  if (kBias) types.push_back(op.in(GradIn::kBias));
+  const Dtype grads = grad_dtype(op, op.in(GradIn::kWeight).dtype);
+  std::vector<Type> types{{Dtype::f32, {}}, op.in(GradIn::kX), {grads, op.shape(GradIn::kWeight)}};
+  if (kBias) types.push_back({grads, op.shape(GradIn::kBias)});
   for (const Accumulate& a : op.def.accumulate) {
     require_type(op, static_cast<size_t>(a.input), types[static_cast<size_t>(a.output)]);
   }
@@ -144,12 +150,17 @@ std::vector<Type> infer_grad(const OpView& op) {
 // Three products a chunk; the weight is read twice and its gradient read and written once per
 // chunk.
 template <bool kBias>
-Cost cost_grad(const OpView& op, std::span<const Type>, Backend) {
-  const Sizes s = sizes_of(op);
+Cost cost_grad(const OpView& op, std::span<const Type> outputs, Backend) {
+  Sizes s = sizes_of(op);
+  const Type& dweight = outputs[2];
+  s.head.backward = true;
+  s.head.dbias = kBias;
+  s.head.grads = dweight.dtype;
+  const int64_t dweight_bytes = checked_mul(s.sweeps, dweight.bytes(), op.name);
   return {.flops = 3 * s.product,
-          .bytes_read = 2 * s.x + 3 * s.weight + 5 * s.logits,
-          .bytes_written = s.x + s.weight + 3 * s.logits,
-          .workspace = linear_cross_entropy_workspace(s.rows, s.V, s.chunk, kBias)};
+          .bytes_read = 2 * s.x + 2 * s.weight + dweight_bytes + 5 * s.logits,
+          .bytes_written = s.x + dweight_bytes + 3 * s.logits,
+          .workspace = linear_cross_entropy_workspace(s.head)};
 }
 
 template <bool kBias>
@@ -190,7 +201,8 @@ OpDef grad_def(std::string_view kind) {
       .splits = {{"rows",
                   {0, Split::kWhole, 0, Split::kWhole, Split::kWhole, 0, Split::kWhole},
                   {Split::kPartial, 0, Split::kPartial}}},
-      .kernels = {{Backend::cpu, Dtype::f32, linear_cross_entropy_grad_cpu}},
+      .exact = {GradIn::kX},
+      .kernels = float_kernels(linear_cross_entropy_grad_cpu),
       .reference = reference_grad<kBias>,
   };
   if (!kBias) return def;
@@ -213,7 +225,8 @@ const OpDef linear_cross_entropy_def{
     .cost = cost,
     .accumulate = {{.output = 0, .input = In::kLossSum}},
     .splits = {{"rows", {0, Split::kWhole, 0, Split::kWhole, Split::kWhole}, {Split::kPartial}}},
-    .kernels = {{Backend::cpu, Dtype::f32, linear_cross_entropy_cpu}},
+    .exact = {In::kX},
+    .kernels = float_kernels(linear_cross_entropy_cpu),
     .reference = reference,
     .samples = samples,
 };

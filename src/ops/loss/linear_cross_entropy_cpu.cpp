@@ -1,71 +1,109 @@
 #include "ops/loss/linear_cross_entropy_cpu.h"
 
+#include <optional>
+
 #include "base/units.h"
-#include "ops/blas/blas.h"
+#include "ops/blas/typed_gemm.h"
 #include "ops/column_sum.h"
-#include "ops/for_blocks.h"
+#include "ops/float_kernels.h"
 #include "ops/loss/softmax_row.h"
 
 namespace snug::ops {
 namespace {
 
-// Byte offsets in the scratch: losses [n] f64, logits [n, V] f32, column sums where a bias wants
-// its gradient.
+// The types of the products: logits = x weight^T, dweight = dlogits^T x, dx = dlogits weight.
+GemmTypes logits_types(Dtype dtype) { return {.a = dtype, .b = dtype}; }
+GemmTypes dweight_types(Dtype dtype, Dtype grads) { return {.b = dtype, .c = grads}; }
+GemmTypes dx_types(Dtype dtype) { return {.b = dtype, .c = dtype}; }
+
+int64_t product_scratch(const LossHead& h, int64_t n) {
+  const int64_t forward = gemm_scratch(n, h.V, h.C, logits_types(h.dtype));
+  if (!h.backward) return forward;
+  return std::max({forward, gemm_scratch(h.V, h.C, n, dweight_types(h.dtype, h.grads)),
+                   gemm_scratch(n, h.C, h.V, dx_types(h.dtype))});
+}
+
+// Byte offsets in the scratch: losses [n] f64 at its start, logits [n, V] f32; where a bias wants
+// its gradient, the scratch of its column sums, and the gradient [V] as f32 unless it is so itself.
 struct Layout {
-  int64_t logits, column_sums, end;
+  int64_t logits, column_sums, dbias, product, end;
 };
 
-Layout layout(int64_t n, int64_t V, bool dbias) {
-  constexpr int64_t kAlign = 256;
+Layout layout(const LossHead& h) {
   const char* what = "the logits of a chunk";
-  const int64_t logits = round_up(checked_mul(n, size_of(Dtype::f64), what), kAlign);
-  const int64_t logit_bytes = checked_mul(checked_mul(n, V, what), size_of(Dtype::f32), what);
-  if (!dbias) return {logits, 0, checked_add(logits, logit_bytes, what)};
-  const int64_t column_sums = checked_add(logits, round_up(logit_bytes, kAlign), what);
-  const int64_t sums = checked_mul(column_sum_scratch(V), size_of(Dtype::f32), what);
-  return {logits, column_sums, checked_add(column_sums, sums, what)};
+  int64_t end = 0;
+  const auto place = [&](int64_t elements, int64_t size) {
+    constexpr int64_t kAlign = 256;
+    if (elements == 0) return end;
+    const int64_t at = round_up(end, kAlign);
+    end = checked_add(at, checked_mul(elements, size, what), what);
+    return at;
+  };
+  constexpr int64_t kFloat = sizeof(float);
+  const int64_t n = std::min(h.rows, h.chunk);
+  place(n, size_of(Dtype::f64));
+  Layout at{};
+  at.logits = place(checked_mul(n, h.V, what), kFloat);
+  at.column_sums = place(h.dbias ? column_sum_scratch(h.V) : 0, kFloat);
+  at.dbias = place(h.dbias && h.grads != Dtype::f32 ? h.V : 0, kFloat);
+  at.product = place(product_scratch(h, n), 1);
+  at.end = end;
+  return at;
 }
 
 // One call of either kernel: its shapes, what both read, and its scratch.
 struct Sweep {
-  const float* x = nullptr;          // [rows, C]
-  const float* weight = nullptr;     // [V, C]
-  const float* bias = nullptr;       // [V] or absent
-  const int32_t* targets = nullptr;  // [rows]
-  int64_t rows = 0, C = 0, V = 0, chunk = 0;
+  LossHead head;
+  const std::byte* x = nullptr;       // [rows, C]
+  const std::byte* weight = nullptr;  // [V, C]
+  const void* bias = nullptr;         // [V] or absent
+  const int32_t* targets = nullptr;   // [rows]
+  int64_t chunk = 0;
   double* row_loss = nullptr;    // [chunk]
   float* logits = nullptr;       // [chunk, V]
   float* column_sums = nullptr;  // scratch of column_sum, for a bias gradient
+  float* dbias = nullptr;        // [V], for a bias gradient in two bytes
+  std::byte* product = nullptr;  // scratch of the products
+
+  int64_t row_bytes() const { return head.C * size_of(head.dtype); }  // of x and dx
 };
 
-Sweep sweep_of(const KernelArgs& a, size_t bias, bool dbias) {
+Sweep sweep_of(const KernelArgs& a, size_t bias, bool backward) {
   using P = LinearCrossEntropyIn;
   Sweep s;
-  s.x = a.in<float>(P::kX);
-  s.weight = a.in<float>(P::kWeight);
-  s.bias = a.in<float>(bias);
+  s.head = {.rows = a.in(P::kX).shape().rows(),
+            .C = a.in(P::kX).shape().back(),
+            .V = a.in(P::kWeight).shape()[0],
+            .chunk = a.attrs.i("chunk"),
+            .dtype = a.in(P::kX).type->dtype,
+            .backward = backward,
+            .dbias = backward && a.has(bias),
+            .grads = backward ? a.out(2).type->dtype : Dtype::f32};
+  s.x = a.in<std::byte>(P::kX);
+  s.weight = a.in<std::byte>(P::kWeight);
+  s.bias = a.in<std::byte>(bias);
   s.targets = a.in<int32_t>(P::kTargets);
-  s.rows = a.in(P::kX).shape().rows();
-  s.C = a.in(P::kX).shape().back();
-  s.V = a.in(P::kWeight).shape()[0];
-  s.chunk = std::min(s.rows, a.attrs.i("chunk"));
-  const Layout at = layout(s.chunk, s.V, dbias);
-  s.row_loss = reinterpret_cast<double*>(a.workspace.data());
-  s.logits = reinterpret_cast<float*>(a.workspace.data() + at.logits);
-  s.column_sums = reinterpret_cast<float*>(a.workspace.data() + at.column_sums);
+  s.chunk = std::min(s.head.rows, s.head.chunk);
+  const Layout at = layout(s.head);
+  std::byte* scratch = a.workspace.data();
+  s.row_loss = reinterpret_cast<double*>(scratch);
+  s.logits = reinterpret_cast<float*>(scratch + at.logits);
+  s.column_sums = reinterpret_cast<float*>(scratch + at.column_sums);
+  s.dbias = reinterpret_cast<float*>(scratch + at.dbias);
+  s.product = scratch + at.product;
   return s;
 }
 
 // The loss of one row, whose logits become exponentials and, with kGradient, dlogits.
-template <bool kGradient>
-double consume_row(float* x, const float* bias, int64_t V, int32_t target, float dloss) {
+template <bool kGradient, typename T>
+double consume_row(float* x, const T* bias, int64_t V, int32_t target, float dloss) {
   if (target < 0) {
     if constexpr (kGradient) std::fill_n(x, V, 0.0F);
     return 0;
   }
   if (bias != nullptr) {
 #pragma omp simd
-    for (int64_t v = 0; v < V; ++v) x[v] += bias[v];
+    for (int64_t v = 0; v < V; ++v) x[v] += static_cast<float>(bias[v]);
   }
   const float max = row_max(x, V);
   const double target_logit = logit_of(x, V, target);
@@ -83,18 +121,24 @@ double consume_row(float* x, const float* bias, int64_t V, int32_t target, float
 // after it.
 template <bool kGradient>
 double consume_chunk(const Sweep& s, int64_t first, int64_t n, float dloss) {
-  gemm({.m = n,
-        .n = s.V,
-        .k = s.C,
-        .a = s.x + first * s.C,
-        .b = s.weight,
-        .c = s.logits,
-        .transpose_b = true});
+  const int64_t V = s.head.V;
+  typed_gemm({.m = n,
+              .n = V,
+              .k = s.head.C,
+              .types = logits_types(s.head.dtype),
+              .a = s.x + first * s.row_bytes(),
+              .b = s.weight,
+              .c = s.logits,
+              .transpose_b = true,
+              .scratch = s.product});
+  visit_float(s.head.dtype, [&](auto zero) {
+    const auto* bias = static_cast<const decltype(zero)*>(s.bias);
 #pragma omp parallel for schedule(static)
-  for (int64_t r = 0; r < n; ++r) {
-    s.row_loss[r] =
-        consume_row<kGradient>(s.logits + r * s.V, s.bias, s.V, s.targets[first + r], dloss);
-  }
+    for (int64_t r = 0; r < n; ++r) {
+      s.row_loss[r] =
+          consume_row<kGradient>(s.logits + r * V, bias, V, s.targets[first + r], dloss);
+    }
+  });
   return sum_in_order(s.row_loss, n);
 }
 
@@ -102,21 +146,85 @@ double consume_chunk(const Sweep& s, int64_t first, int64_t n, float dloss) {
 template <typename Consume>
 float sum_chunks(const Sweep& s, const float* loss_sum, const Consume& consume) {
   double loss = loss_sum != nullptr ? static_cast<double>(*loss_sum) : 0;
-  for (int64_t first = 0; first < s.rows; first += s.chunk) {
-    loss += consume(first, std::min(s.chunk, s.rows - first));
+  for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
+    loss += consume(first, std::min(s.chunk, s.head.rows - first));
   }
   return static_cast<float>(loss);
 }
 
+// The bias gradient sums over all chunks in f32: in the output itself, or in scratch and rounded
+// once at the end. It starts from what it is added to, where there is something.
+class BiasGradient {
+ public:
+  BiasGradient(const Sweep& s, const Tensor& dbias, const void* add) : s_(s), dbias_(dbias) {
+    sum_ = s.head.grads == Dtype::f32 ? dbias.as<float>() : s.dbias;
+    started_ = add != nullptr;
+    if (!started_) return;
+    visit_float(s.head.grads, [&](auto zero) {
+      const auto* from = static_cast<const decltype(zero)*>(add);
+#pragma omp simd
+      for (int64_t v = 0; v < s_.head.V; ++v) sum_[v] = static_cast<float>(from[v]);
+    });
+  }
+  void add_chunk(int64_t n) {
+    column_sum({.x = s_.logits,
+                .add = started_ ? sum_ : nullptr,
+                .sum = sum_,
+                .scratch = s_.column_sums,
+                .rows = n,
+                .columns = s_.head.V});
+    started_ = true;
+  }
+  void finish() {
+    if (s_.head.grads == Dtype::f32) return;
+    visit_float(s_.head.grads, [&](auto zero) {
+      auto* to = dbias_.as<decltype(zero)>();
+#pragma omp simd
+      for (int64_t v = 0; v < s_.head.V; ++v) store(to[v], sum_[v]);
+    });
+  }
+
+ private:
+  const Sweep& s_;
+  const Tensor& dbias_;
+  float* sum_ = nullptr;
+  bool started_ = false;
+};
+
+// Adds the chunk to dweight. A dweight of two bytes is rounded once per chunk: fp32 over all chunks
+// would take another [V, C] floats, which --grad-dtype f32 gives to those who want it.
+void add_to_dweight(const Sweep& s, int64_t first, int64_t n, const void* add, void* dweight) {
+  typed_gemm({.m = s.head.V,
+              .n = s.head.C,
+              .k = n,
+              .types = dweight_types(s.head.dtype, s.head.grads),
+              .a = s.logits,
+              .b = s.x + first * s.row_bytes(),
+              .c = dweight,
+              .transpose_a = true,
+              .sum = add,
+              .scratch = s.product});
+}
+
+void make_dx(const Sweep& s, int64_t first, int64_t n, const std::byte* add, std::byte* dx) {
+  typed_gemm({.m = n,
+              .n = s.head.C,
+              .k = s.head.V,
+              .types = dx_types(s.head.dtype),
+              .a = s.logits,
+              .b = s.weight,
+              .c = dx + first * s.row_bytes(),
+              .sum = add != nullptr ? add + first * s.row_bytes() : nullptr,
+              .scratch = s.product});
+}
+
 }  // namespace
 
-int64_t linear_cross_entropy_workspace(int64_t rows, int64_t V, int64_t chunk, bool dbias) {
-  return layout(std::min(rows, chunk), V, dbias).end;
-}
+int64_t linear_cross_entropy_workspace(const LossHead& head) { return layout(head).end; }
 
 void linear_cross_entropy_cpu(const KernelArgs& a) {
   using P = LinearCrossEntropyIn;
-  const Sweep s = sweep_of(a, P::kBias, /*dbias=*/false);
+  const Sweep s = sweep_of(a, P::kBias, /*backward=*/false);
   *a.out<float>(0) = sum_chunks(s, a.in<float>(P::kLossSum), [&](int64_t first, int64_t n) {
     return consume_chunk<false>(s, first, n, 0);
   });
@@ -124,46 +232,21 @@ void linear_cross_entropy_cpu(const KernelArgs& a) {
 
 void linear_cross_entropy_grad_cpu(const KernelArgs& a) {
   using P = LinearCrossEntropyGradIn;
-  const Sweep s = sweep_of(a, P::kBias, /*dbias=*/a.has(P::kBias));
+  const Sweep s = sweep_of(a, P::kBias, /*backward=*/true);
   const float dloss = *a.in<float>(P::kDloss);
-  const float* dx_sum = a.in<float>(P::kDxSum);
-  float* dx = a.out<float>(1);       // [rows, C], may be x or dx_sum
-  float* dweight = a.out<float>(2);  // [V, C], may be dweight_sum
-  if (a.has(P::kDweightSum)) copy_elements(a.in<float>(P::kDweightSum), dweight, s.V * s.C);
+  void* dweight = a.out(2).data;  // [V, C], may be dweight_sum
+  std::optional<BiasGradient> dbias;
+  if (s.head.dbias) dbias.emplace(s, a.out(3), a.in<std::byte>(P::kDbiasSum));
 
   *a.out<float>(0) = sum_chunks(s, a.in<float>(P::kLossSum), [&](int64_t first, int64_t n) {
-    const double loss = consume_chunk<true>(s, first, n, dloss);
-    const float* dlogits = s.logits;
-    gemm({.m = s.V,
-          .n = s.C,
-          .k = n,
-          .a = dlogits,
-          .b = s.x + first * s.C,
-          .c = dweight,
-          .transpose_a = true,
-          .accumulate = first > 0 || a.has(P::kDweightSum)});
-    if (s.bias != nullptr) {
-      float* dbias = a.out<float>(3);
-      const float* before = first > 0 ? dbias : a.in<float>(P::kDbiasSum);
-      column_sum({.x = dlogits,
-                  .add = before,
-                  .sum = dbias,
-                  .scratch = s.column_sums,
-                  .rows = n,
-                  .columns = s.V});
-    }
+    const double loss = consume_chunk<true>(s, first, n, dloss);  // the logits are dlogits now
+    add_to_dweight(s, first, n, first > 0 ? dweight : a.in<std::byte>(P::kDweightSum), dweight);
+    if (dbias) dbias->add_chunk(n);
     // Last: dx may lie in x, whose rows nothing reads from here on.
-    float* dx_rows = dx + first * s.C;
-    if (dx_sum != nullptr) copy_elements(dx_sum + first * s.C, dx_rows, n * s.C);
-    gemm({.m = n,
-          .n = s.C,
-          .k = s.V,
-          .a = dlogits,
-          .b = s.weight,
-          .c = dx_rows,
-          .accumulate = dx_sum != nullptr});
+    make_dx(s, first, n, a.in<std::byte>(P::kDxSum), a.out<std::byte>(1));
     return loss;
   });
+  if (dbias) dbias->finish();
 }
 
 }  // namespace snug::ops

@@ -1,5 +1,5 @@
-// CPU kernels of linear_cross_entropy, fp32: a sweep over chunks of tokens, the logits of one chunk
-// in scratch.
+// CPU kernels of linear_cross_entropy: a sweep over chunks of tokens, the logits of one chunk in
+// scratch. Operands are of any float type; logits, softmax and dlogits are fp32.
 #pragma once
 
 #include "ir/op_def.h"
@@ -25,9 +25,18 @@ struct LinearCrossEntropyGradIn {
   };
 };
 
-// Scratch bytes: the chunk's logits, the losses of its rows, and for a bias gradient its column
-// sums.
-int64_t linear_cross_entropy_workspace(int64_t rows, int64_t V, int64_t chunk, bool dbias);
+// What the scratch of a call follows from.
+struct LossHead {
+  int64_t rows = 0, C = 0, V = 0, chunk = 0;
+  Dtype dtype = Dtype::f32;  // of x, weight and bias
+  bool backward = false;     // with dx and dweight
+  bool dbias = false;        // and dbias
+  Dtype grads = Dtype::f32;  // of dweight and dbias
+};
+
+// Scratch bytes: the chunk's logits, the losses of its rows, for a bias gradient its column sums,
+// and what products of two-byte operands need.
+int64_t linear_cross_entropy_workspace(const LossHead& head);
 
 void linear_cross_entropy_cpu(const KernelArgs& a);
 void linear_cross_entropy_grad_cpu(const KernelArgs& a);  // with and without bias

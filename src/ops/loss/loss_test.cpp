@@ -19,6 +19,19 @@ using ::testing::HasSubstr;
 
 TEST(CrossEntropy, Checks) { check_op(cross_entropy_def); }
 TEST(LinearCrossEntropy, Checks) { check_op(linear_cross_entropy_def); }
+TEST(CrossEntropy, ChecksInHalves) { check_op_in_halves(cross_entropy_def); }
+
+// In one chunk; ChunksInHalves looks at several, where a dweight of two bytes is rounded once for
+// each.
+TEST(LinearCrossEntropy, ChecksInHalves) {
+  OpDef in_one_chunk = linear_cross_entropy_def;
+  in_one_chunk.samples = [] {
+    std::vector<Sample> samples = linear_cross_entropy_def.samples();
+    for (Sample& s : samples) s.attrs.set("chunk", 1024);
+    return samples;
+  };
+  check_op_in_halves(in_one_chunk);
+}
 
 TEST(LinearCrossEntropy, SamplesReachBothBackwardOps) {
   EXPECT_THAT(
@@ -26,8 +39,8 @@ TEST(LinearCrossEntropy, SamplesReachBothBackwardOps) {
       ::testing::IsSupersetOf({"linear_cross_entropy_grad", "linear_bias_cross_entropy_grad"}));
 }
 
-RefTensor noise(Shape shape, uint64_t key) {
-  RefTensor t{{Dtype::f32, shape}, std::vector<double>(static_cast<size_t>(shape.elements()))};
+RefTensor noise(Shape shape, uint64_t key, Dtype dtype = Dtype::f32) {
+  RefTensor t{{dtype, shape}, std::vector<double>(static_cast<size_t>(shape.elements()))};
   for (size_t i = 0; i < t.v.size(); ++i) t.v[i] = normal_pair(key, i)[0];
   return t;
 }
@@ -94,6 +107,82 @@ TEST(Loss, SameBitsOnAnyNumberOfThreads) {
   EXPECT_TRUE(with_threads(1, bits) == with_threads(3, bits));
 }
 
+TEST(Loss, SameBitsInHalvesOnAnyNumberOfThreads) {
+  const std::vector<RefTensor> inputs{noise({90, 70}, 1, Dtype::bf16),
+                                      noise({1100, 70}, 2, Dtype::bf16),
+                                      some_targets(90),
+                                      scalar(Dtype::f32, 0.02),
+                                      absent(),
+                                      absent(),
+                                      absent(),
+                                      noise({1100}, 3, Dtype::bf16)};
+  const auto bits = [&] {
+    std::vector<std::vector<double>> numbers;
+    for (const RefTensor& t : run_op(linear_bias_cross_entropy_grad_def, inputs, {{"chunk", 40}})) {
+      numbers.push_back(t.v);
+    }
+    return numbers;
+  };
+  const auto alone = with_threads(1, bits);
+  EXPECT_EQ(alone.size(), 4);
+  EXPECT_TRUE(with_threads(3, bits) == alone);
+}
+
+// |got - want| within so many roundings of `dtype`, and a little for the order of fp32 sums.
+void expect_within(const RefTensor& got, const RefTensor& want, double roundings) {
+  const double half_unit = got.type.dtype == Dtype::bf16  ? 0x1p-8
+                           : got.type.dtype == Dtype::f16 ? 0x1p-11
+                                                          : 0;
+  double largest = 0;
+  for (double v : want.v) largest = std::max(largest, std::abs(v));
+  ASSERT_EQ(got.v.size(), want.v.size());
+  for (size_t i = 0; i < want.v.size(); ++i) {
+    ASSERT_NEAR(got.v[i], want.v[i], (roundings * half_unit + 2e-6) * largest) << i;
+  }
+}
+
+TEST(LinearCrossEntropy, ChunksInHalves) {
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
+    for (const bool wide : {false, true}) {
+      const std::vector<RefTensor> inputs{noise({50, 16}, 1, dtype),
+                                          noise({91, 16}, 2, dtype),
+                                          some_targets(50),
+                                          scalar(Dtype::f32, 0.02),
+                                          absent(),
+                                          absent(),
+                                          absent(),
+                                          noise({91}, 3, dtype)};
+      const auto in_chunks_of = [&](int64_t chunk) {
+        Attrs attrs{{"chunk", chunk}};
+        if (wide) attrs.set("grad_dtype", "f32");
+        return run_op(linear_bias_cross_entropy_grad_def, inputs, attrs);
+      };
+      const auto whole = in_chunks_of(50);
+      const auto chunks = in_chunks_of(13);
+      EXPECT_EQ(whole[2].type.dtype, wide ? Dtype::f32 : dtype);
+      expect_within(chunks[0], whole[0], 0);  // loss
+      expect_within(chunks[1], whole[1], 1);  // dx: at most a neighbour, where fp32 sums differ
+      expect_within(chunks[2], whole[2], 4);  // dweight: once per chunk
+      expect_within(chunks[3], whole[3], 1);  // dbias: once
+    }
+  }
+}
+
+// A gradient that grew by one chunk at a time in bf16 would stop growing.
+TEST(LinearCrossEntropy, BiasGradientInHalvesIsRoundedOnce) {
+  constexpr int64_t kRows = 2000;
+  const std::vector<RefTensor> inputs{{{Dtype::bf16, {kRows, 1}}, std::vector<double>(kRows, 0)},
+                                      {{Dtype::bf16, {4, 1}}, std::vector<double>(4, 0)},
+                                      {{Dtype::i32, {kRows}}, std::vector<double>(kRows, 0)},
+                                      scalar(Dtype::f32, 1),
+                                      absent(),
+                                      absent(),
+                                      absent(),
+                                      {{Dtype::bf16, {4}}, std::vector<double>(4, 0)}};
+  const auto out = run_op(linear_bias_cross_entropy_grad_def, inputs, {{"chunk", 1}});
+  EXPECT_THAT(out[3].v, ::testing::ElementsAre(-1504, 500, 500, 500));  // bf16 of -1500
+}
+
 class LossFacts : public ::testing::Test {
  protected:
   ValueId input(const char* name, Dtype dtype, Shape shape) {
@@ -113,6 +202,52 @@ TEST_F(LossFacts, LogitsOfOneChunkAreTheScratch) {
   EXPECT_EQ(scratch(4), 256 + 4 * 11 * 4);   // 4 losses, rounded up to 256, and 4 x 11 logits
   EXPECT_EQ(scratch(6), 256 + 6 * 11 * 4);   // 6 x 11 logits
   EXPECT_EQ(scratch(99), 256 + 6 * 11 * 4);  // no more than there are rows
+}
+
+TEST_F(LossFacts, HalvesHoldOneChunkOfLogitsToo) {
+  const ValueId tokens = input("tokens", Dtype::bf16, {4096, 64});
+  const ValueId head = input("head", Dtype::bf16, {50000, 64});
+  const ValueId next = input("next", Dtype::i32, {4096});
+  constexpr int64_t kChunk = 128, kLogits = kChunk * 50000 * 4;
+  linear_cross_entropy(b, "loss", {.x = tokens, .weight = head, .targets = next, .chunk = kChunk});
+  const Op forward = b.last();
+  GradContext g(b, forward, {input("dloss", Dtype::f32, {})}, {true, true, false});
+  forward.def->grad(g);
+  for (const Op& op : {forward, Op(b.last())}) {
+    const int64_t scratch = cost_of(module, op, Backend::cpu).workspace;
+    EXPECT_GT(scratch, kLogits);
+    EXPECT_LT(scratch, kLogits + (1 << 20)) << op.def->kind;  // 1 MiB: widened blocks
+  }
+}
+
+TEST_F(LossFacts, LogitsAndWhatMakesThemAreExact) {
+  EXPECT_THAT(cross_entropy_def.exact, ::testing::ElementsAre(0));
+  EXPECT_THAT(cross_entropy_grad_def.exact, ::testing::ElementsAre(0, 1));
+  for (const OpDef* def : {&linear_cross_entropy_def, &linear_cross_entropy_grad_def,
+                           &linear_bias_cross_entropy_grad_def}) {
+    EXPECT_THAT(def->exact, ::testing::ElementsAre(0)) << def->kind;
+  }
+}
+
+TEST_F(LossFacts, RefusesMixedTypes) {
+  const ValueId half = input("half", Dtype::bf16, {2, 3, 8});
+  const ValueId half_weight = input("half_weight", Dtype::bf16, {11, 8});
+  const ValueId dloss = input("dloss", Dtype::bf16, {});
+  const ValueId one = input("one", Dtype::f32, {});
+  const ValueId bias = input("bias", Dtype::f32, {11});
+  const auto refusal = [&](const OpDef& def, std::vector<ValueId> inputs) {
+    return refusal_of([&] { b.emit(def, "a", std::move(inputs), {{"chunk", 4}}); });
+  };
+  EXPECT_THAT(refusal(linear_cross_entropy_def, {half, weight, to}),
+              HasSubstr("x bf16[2,3,8] and weight f32[11,8] do not multiply"));
+  EXPECT_THAT(refusal(linear_cross_entropy_def, {half, half_weight, to, bias}),
+              HasSubstr("bias is f32[11], not bf16[11]"));
+  EXPECT_THAT(refusal(linear_cross_entropy_grad_def, {half, half_weight, to, dloss}),
+              HasSubstr("dloss is bf16[], not f32[]"));
+  EXPECT_THAT(refusal(linear_cross_entropy_grad_def, {half, half_weight, to, one, {}, {}, weight}),
+              HasSubstr("dweight_sum is f32[11,8], not bf16[11,8]"));
+  EXPECT_THAT(refusal(cross_entropy_grad_def, {half, input("lse", Dtype::bf16, {6}), to, one}),
+              HasSubstr("lse is bf16[6], not f32[6]"));
 }
 
 TEST_F(LossFacts, BackwardReplacesForward) {

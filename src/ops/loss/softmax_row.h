@@ -12,10 +12,14 @@
 namespace snug::ops {
 
 // A nan is passed over here; it comes back through the sum.
-inline float row_max(const float* x, int64_t V) {
+template <typename T>
+float row_max(const T* x, int64_t V) {
   float max = -std::numeric_limits<float>::infinity();
 #pragma omp simd reduction(max : max)
-  for (int64_t v = 0; v < V; ++v) max = x[v] > max ? x[v] : max;
+  for (int64_t v = 0; v < V; ++v) {
+    const auto logit = static_cast<float>(x[v]);
+    max = logit > max ? logit : max;
+  }
   return max;
 }
 
@@ -35,7 +39,8 @@ double row_sum(int64_t V, Term term) {
 
 // The logit of a row's target; nan for one beyond the vocabulary, so that bad data is loud and
 // reads nothing.
-inline double logit_of(const float* x, int64_t V, int32_t target) {
+template <typename T>
+double logit_of(const T* x, int64_t V, int32_t target) {
   return target < V ? static_cast<double>(x[target]) : std::numeric_limits<double>::quiet_NaN();
 }
 
