@@ -17,24 +17,30 @@
 namespace snug::cli {
 namespace {
 
-constexpr size_t kColumns = 100;
-constexpr int kNameColumns = 22;
-constexpr int kTimeColumns = 10;  // "12345.6 ms" is rare; wider ones push the row
+constexpr int kColumns = 100;
+constexpr int kNameColumns = 21;
+constexpr int kTimeColumns = 11;  // "123456.7 ms"
 constexpr int kRatioColumns = 7;  // "x 12.34"
-constexpr int kLossColumns = 8;
+constexpr int kLossColumns = 7;
+constexpr int kLargestBar = 24;
 
-// Flags after a label, broken into lines before a flag.
-std::string flag_lines(const std::string& label, const std::string& flags) {
-  const std::string margin(label.size(), ' ');
-  std::string out, line = label;
+// Flags after a label, in lines that break before a flag.
+std::string flag_lines(std::string_view label, const std::string& flags) {
+  std::vector<std::string> groups;  // a flag and its value
   for (const std::string& word : split(flags, ' ')) {
-    const bool starts_flag = word.starts_with("--");
-    // A flag's value is at most 20 columns: a line that a flag starts has room for it.
-    if (starts_flag && line.size() + 1 + word.size() + 20 > kColumns) {
-      out += line + "\n";
-      line = margin;
+    if (word.starts_with("--")) {
+      groups.push_back(" " + word);
+    } else {
+      groups.back() += " " + word;
     }
-    line += " " + word;
+  }
+  std::string out, line(label);
+  for (const std::string& group : groups) {
+    if (line.size() + group.size() > kColumns) {
+      out += line + "\n";
+      line.assign(label.size(), ' ');
+    }
+    line += group;
   }
   return out + line + "\n";
 }
@@ -43,20 +49,21 @@ class Table {
  public:
   explicit Table(const Options& options) : options_(options) {}
 
-  void planned(const std::vector<Rung>& rungs) {
-    total_ = rungs.size();
-    for (const Rung& rung : rungs) largest_ = std::max(largest_, rung.planned_bytes);
-    byte_columns_ = std::max<int>(8, static_cast<int>(format_exact(largest_).size()));
-    bar_columns_ = static_cast<int>(kColumns) - kNameColumns - 2 * byte_columns_ - kTimeColumns -
-                   kRatioColumns - kLossColumns - 6;
+  void planned(const LadderReport& report) {
+    total_ = report.rungs.size();
+    for (const Rung& rung : report.rungs) largest_ = std::max(largest_, rung.planned_bytes);
+    byte_columns_ = std::max(8, static_cast<int>(format_exact(largest_).size()));
+    const int taken =
+        kNameColumns + 2 * (byte_columns_ + 2) + kTimeColumns + kRatioColumns + kLossColumns + 8;
+    bar_columns_ = std::clamp(kColumns - taken, 4, kLargestBar);
     if (options_.json) return;
-    fmt::print("{} · {} step{} each · one change to the baseline at a time\n{}\n", options_.model,
-               options_.steps, options_.steps == 1 ? "" : "s",
-               flag_lines("baseline", rungs.front().change));
-    fmt::print("{:<{}} {:<{}} {:>{}} {:>{}} {:>{}} {:>{}} {:>{}}\n", "", kNameColumns, "bytes",
-               bar_columns_, "planned", byte_columns_,
-               options_.device == "null" ? "followed" : "measured", byte_columns_, "a step",
-               kTimeColumns, "", kRatioColumns, "loss", kLossColumns);
+    fmt::print(
+        "{} · {} x {} tokens a step · {} step{} · one change to the baseline at a time\n{}\n",
+        options_.model, report.sequences, report.seq, options_.steps,
+        options_.steps == 1 ? "" : "s", flag_lines("baseline", report.rungs.front().change));
+    const bool computed = options_.device != "null";
+    print_columns("", bar_text(0, bar_columns_), "planned", computed ? "measured" : "followed",
+                  computed ? "a step" : "", "", computed ? "loss" : "");
   }
 
   void started(const Rung& rung) {
@@ -70,7 +77,7 @@ class Table {
   void measured(const Rung& rung) {
     if (stderr_is_terminal()) fmt::print(stderr, "\r\033[K");
     if (running_ == 1) baseline_seconds_ = rung.step_seconds;
-    if (!options_.json) fmt::print("{}\n", row(rung));
+    if (!options_.json) print_row(rung);
     std::fflush(stdout);
     if (rung.skipped > 0) {
       log("{}: {} of {} steps skipped, their gradient norm was not finite", rung.name, rung.skipped,
@@ -79,23 +86,28 @@ class Table {
   }
 
  private:
-  std::string row(const Rung& rung) const {
+  void print_row(const Rung& rung) const {
     const double share = static_cast<double>(rung.planned_bytes) / static_cast<double>(largest_);
-    std::string out =
-        fmt::format("{:<{}} {} {:>{}} ", rung.name, kNameColumns, bar_text(share, bar_columns_),
-                    format_exact(rung.planned_bytes), byte_columns_);
-    if (!rung.fits) return out + "does not fit";
-    out += fmt::format("{:>{}}", format_exact(rung.measured_bytes.value()), byte_columns_);
-    if (rung.step_seconds) {
-      out += fmt::format(" {:>{}} {:>{}} {:>{}.4f}", format_ms(*rung.step_seconds), kTimeColumns,
-                         ratio(*rung.step_seconds), kRatioColumns, rung.loss.value(), kLossColumns);
-    }
-    return rung.as_planned() ? out : out + "\n  ^^^ MEASURED IS NOT PLANNED";
+    std::string time, ratio, loss;
+    if (rung.step_seconds) time = fmt::format("{:.1f} ms", *rung.step_seconds * 1e3);
+    if (rung.step_seconds && baseline_seconds_)
+      ratio = fmt::format("x {:.2f}", *rung.step_seconds / *baseline_seconds_);
+    if (rung.loss) loss = fmt::format("{:.4f}", *rung.loss);
+    print_columns(rung.name, bar_text(share, bar_columns_), format_exact(rung.planned_bytes),
+                  rung.fits ? format_exact(rung.measured_bytes.value()) : "does not fit", time,
+                  ratio, loss);
+    if (!rung.as_planned()) fmt::print("{:>{}}\n", "^^^ MEASURED IS NOT PLANNED ^^^", kColumns);
   }
 
-  static std::string format_ms(double seconds) { return fmt::format("{:.1f} ms", seconds * 1e3); }
-  std::string ratio(double seconds) const {
-    return baseline_seconds_ ? fmt::format("x {:.2f}", seconds / *baseline_seconds_) : "";
+  // The bar comes with its padding: its letters are of several bytes.
+  void print_columns(std::string_view name, std::string_view bar, std::string_view planned,
+                     std::string_view measured, std::string_view time, std::string_view ratio,
+                     std::string_view loss) const {
+    const std::string line =
+        fmt::format("{:<{}}  {}  {:>{}}  {:>{}}  {:>{}}  {:>{}}  {:>{}}", name, kNameColumns, bar,
+                    planned, byte_columns_, measured, byte_columns_, time, kTimeColumns, ratio,
+                    kRatioColumns, loss, kLossColumns);
+    fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
   }
 
   const Options& options_;
@@ -112,11 +124,13 @@ nlohmann::json or_null(const std::optional<T>& value, T factor = 1) {
   return value ? nlohmann::json(*value * factor) : nlohmann::json(nullptr);
 }
 
-nlohmann::ordered_json to_json(const std::vector<Rung>& rungs, const Options& options) {
+nlohmann::ordered_json to_json(const LadderReport& report, const Options& options) {
   nlohmann::ordered_json out{{"model", options.model},
+                             {"sequences", report.sequences},
+                             {"seq", report.seq},
                              {"steps", options.steps},
                              {"rungs", nlohmann::ordered_json::array()}};
-  for (const Rung& rung : rungs) {
+  for (const Rung& rung : report.rungs) {
     out["rungs"].push_back({{"name", rung.name},
                             {"change", rung.change},
                             {"fits", rung.fits},
@@ -148,16 +162,16 @@ int ladder_verb(std::vector<std::string> arguments) {
   if (!parse(app, std::move(arguments))) return 0;
 
   Table table(options);
-  const std::vector<Rung> rungs =
-      ladder(options, {.planned = [&](const std::vector<Rung>& all) { table.planned(all); },
+  const LadderReport report =
+      ladder(options, {.planned = [&](const LadderReport& all) { table.planned(all); },
                        .started = [&](const Rung& rung) { table.started(rung); },
                        .measured = [&](const Rung& rung) { table.measured(rung); }});
   if (options.json) {
-    fmt::print("{}\n", to_json(rungs, options).dump(2));
+    fmt::print("{}\n", to_json(report, options).dump(2));
   } else {
-    fmt::print("\n{}", flag_lines("all together", rungs.back().change));
+    fmt::print("\n{}", flag_lines("all together", report.rungs.back().change));
   }
-  require_as_planned(rungs);
+  require_as_planned(report.rungs);
   return 0;
 }
 

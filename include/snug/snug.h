@@ -78,15 +78,21 @@ struct Rung {
   bool as_planned() const { return !measured_bytes || *measured_bytes == planned_bytes; }
 };
 
+struct LadderReport {
+  int64_t sequences = 0;  // per step, on every rung
+  int64_t seq = 0;
+  std::vector<Rung> rungs;  // the baseline first, all together last
+};
+
 struct LadderObserver {
-  std::function<void(const std::vector<Rung>&)> planned;  // all of them, before the first runs
+  std::function<void(const LadderReport&)> planned;  // every rung, before the first runs
   std::function<void(const Rung&)> started;
   std::function<void(const Rung&)> measured;
 };
 
 // The model with none of the techniques, then with each alone, then with all that add up. The
 // options say everything but the techniques.
-std::vector<Rung> ladder(const Options& options, const LadderObserver& observer);
+LadderReport ladder(const Options& options, const LadderObserver& observer);
 
 struct ModelLine {
   std::string name, family, note;

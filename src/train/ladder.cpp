@@ -7,6 +7,7 @@
 #include "ir/text.h"
 #include "runtime/null_executor.h"
 #include "snug/snug.h"
+#include "train/feeder.h"
 #include "train/option_checks.h"
 #include "train/planning.h"
 
@@ -24,7 +25,7 @@ constexpr int64_t kMicroBatches = 4;
 struct Technique {
   std::string name;
   std::string change;
-  bool together = false;  // one of those that are combined on the last rung
+  bool together = false;  // on the last rung too: what still saves bytes beside the others
 };
 
 std::vector<Technique> techniques(const Options& o) {
@@ -38,7 +39,7 @@ std::vector<Technique> techniques(const Options& o) {
       {"bf16", "--precision bf16"},
       {"bf16 without master", "--precision bf16 --master none", true},
       {"fp16", "--precision fp16"},
-      {"int8 activations", "--compress int8", true},
+      {"int8 activations", "--compress int8"},
       {"adamw8bit", "--optimizer adamw8bit", true},
       {"adam-mini", "--optimizer adam-mini"},
       {"lion", fmt::format("--optimizer lion --lr {:g}", o.lr * kLionLr)},
@@ -167,16 +168,20 @@ void measure(Rung& rung, const Options& options) {
 
 }  // namespace
 
-std::vector<Rung> ladder(const Options& options, const LadderObserver& observer) {
+LadderReport ladder(const Options& options, const LadderObserver& observer) {
+  const Resolved asked = resolve(options);
   const Options baseline = baseline_of(options);
-  std::vector<Rung> rungs = plan_rungs(baseline);
-  if (observer.planned) observer.planned(rungs);
-  for (Rung& rung : rungs) {
+  Samples::for_training(asked);  // throws what every rung would
+  LadderReport report{.sequences = asked.options.global_batch,
+                      .seq = asked.options.seq,
+                      .rungs = plan_rungs(baseline)};
+  if (observer.planned) observer.planned(report);
+  for (Rung& rung : report.rungs) {
     if (observer.started) observer.started(rung);
     if (rung.fits) in_rung(rung, [&] { measure(rung, with(baseline, rung.change)); });
     if (observer.measured) observer.measured(rung);
   }
-  return rungs;
+  return report;
 }
 
 }  // namespace snug
