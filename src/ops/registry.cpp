@@ -19,8 +19,13 @@
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/norm/layer_norm.h"
 #include "ops/norm/rms_norm.h"
+#include "ops/optimizer/adam_mini.h"
 #include "ops/optimizer/adamw.h"
+#include "ops/optimizer/adamw8bit.h"
 #include "ops/optimizer/clip.h"
+#include "ops/optimizer/lion.h"
+#include "ops/optimizer/loss_scale.h"
+#include "ops/optimizer/sgd.h"
 
 namespace snug::ops {
 
@@ -46,7 +51,8 @@ Registry registry() {
       &cross_entropy_def, &cross_entropy_grad_def,
       &linear_cross_entropy_def, &linear_cross_entropy_grad_def, &linear_bias_cross_entropy_grad_def,
       // optimizer
-      &adamw_def, &sum_squares_def, &clip_def, &advance_def,
+      &adamw_def, &adamw8bit_def, &adam_mini_def, &lion_def, &sgd_def, &sgd_momentum_def,
+      &sum_squares_def, &clip_def, &advance_def, &adjust_loss_scale_def,
       // compress
       &quantize_int8_def, &dequantize_int8_def,
       // comm

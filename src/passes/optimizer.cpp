@@ -3,8 +3,8 @@
 #include <unordered_map>
 
 #include "ir/builder.h"
-#include "ops/optimizer/adamw.h"
 #include "ops/optimizer/clip.h"
+#include "ops/optimizer/update_rule.h"
 #include "passes/passes.h"
 
 namespace snug {
@@ -49,7 +49,7 @@ void optimizer(Module& module, const Recipe& recipe) {
   Builder b(module, "update");
   b.set_phase(Phase::update);
   const ValueId squares = ops::sum_squares(b, "norm.squares", grads);
-  const ops::Clip clip = ops::clip(b, "norm.clip", squares, recipe.clip);
+  const ops::Clip clip = ops::clip(b, "norm.clip", {squares}, recipe.clip);
   module[clip.norm].base = norm;
   module[clip.norm].category = Category::buffers;
   const ValueId step = ops::advance(b, "updates.next", updates, clip.finite);
@@ -57,25 +57,24 @@ void optimizer(Module& module, const Recipe& recipe) {
   for (const Trained& t : trained) {
     const Value p = module[t.param];
     b.set_layer(p.layer);
-    auto state = [&](const char* which) {
-      return add_shared(module, fmt::format("{}.{}", p.name, which), {Dtype::f32, p.type.shape},
-                        Category::optimizer, Scope::persistent, {}, p.layer);
-    };
-    const ValueId m = state("m");
-    const ValueId v = state("v");
-    ops::adamw(b, "update." + p.name,
-               {.param = t.param,
-                .grad = t.grad,
-                .m = m,
-                .v = v,
-                .lr = lr,
-                .step = step,
-                .scale = clip.scale,
-                .beta1 = recipe.beta1,
-                .beta2 = recipe.beta2,
-                .eps = recipe.eps,
-                .weight_decay = decays(p.param->role) ? recipe.weight_decay : 0},
-               clip.finite);
+    const ops::UpdateRule rule =
+        ops::adamw_rule({Dtype::f32, p.type.shape}, *p.param,
+                        {.beta1 = recipe.beta1,
+                         .beta2 = recipe.beta2,
+                         .eps = recipe.eps,
+                         .weight_decay = decays(p.param->role) ? recipe.weight_decay : 0});
+    std::vector<ValueId> states;
+    for (const ops::UpdateState& state : rule.states)
+      states.push_back(add_shared(module, fmt::format("{}.{}", p.name, state.name), state.type,
+                                  Category::optimizer, Scope::persistent, {}, p.layer));
+    ops::emit_update(b, "update." + p.name, rule,
+                     {.param = t.param,
+                      .grad = t.grad,
+                      .states = states,
+                      .lr = lr,
+                      .step = step,
+                      .scale = clip.scale},
+                     clip.finite);
   }
   module.step.push_back({1, {"update"}});
 }

@@ -12,7 +12,7 @@
 #include "ops/basic/copy.h"
 #include "ops/comm/comm.h"
 #include "ops/linear/linear.h"
-#include "ops/optimizer/adamw.h"
+#include "ops/optimizer/update_rule.h"
 #include "passes/passes.h"
 #include "plan/placement.h"
 #include "runtime/null_executor.h"
@@ -219,15 +219,15 @@ Module staged_update() {
   fetch_both(1);
   for (int64_t chunk = 0; chunk < kChunks; ++chunk) {
     const auto [mean, square] = staged[static_cast<size_t>(chunk)];
-    ops::adamw(b, fmt::format("w.{}.adamw", chunk),
-               {.param = chunk_of(w, chunk),
-                .grad = chunk_of(grad, chunk),
-                .m = mean.here,
-                .v = square.here,
-                .lr = lr,
-                .step = count,
-                .scale = scale},
-               ok);
+    ops::emit_update(b, fmt::format("w.{}.adamw", chunk),
+                     ops::adamw_rule({Dtype::f32, {kChunkElements}}, {}, {}),
+                     {.param = chunk_of(w, chunk),
+                      .grad = chunk_of(grad, chunk),
+                      .states = {mean.here, square.here},
+                      .lr = lr,
+                      .step = count,
+                      .scale = scale},
+                     ok);
     const std::vector<ValueId> next = b.last().outputs;
     bring_back("w.m", chunk, mean.home, next[1]);
     bring_back("w.v", chunk, square.home, next[2]);

@@ -2,6 +2,9 @@
 // (Zhang et al. 2024): half of AdamW's state. Emitted through update_rule.h.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "ir/op_def.h"
 
 namespace snug::ops {
@@ -16,5 +19,6 @@ extern const OpDef adam_mini_def;
 // for its values and for other matrices, one in all for norms and biases. "" where every element
 // keeps its own: embeddings, positions and heads.
 std::string adam_mini_groups(const Type& type, const Param& param);
+int64_t adam_mini_parts(std::string_view groups);  // how many second moments that is
 
 }  // namespace snug::ops

@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "ops/float_kernels.h"
 #include "ops/optimizer/optimizer_cpu.h"
+#include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
 namespace {
@@ -12,10 +14,8 @@ namespace {
 
 std::vector<Type> infer_sum(const OpView& op) {
   op.require(op.size() > 0, "there are no gradients to sum");
-  for (const Type* grad : op.inputs) {
-    op.require(grad->dtype == op.in(0).dtype, "gradients of {} and {}", name_of(op.in(0).dtype),
-               name_of(grad->dtype));
-  }
+  for (const Type* grad : op.inputs)
+    op.require(is_model_float(grad->dtype), "{} is no gradient", grad->text());
   return {{Dtype::f64, {}}};
 }
 
@@ -34,36 +34,56 @@ void reference_sum(const RefArgs& a) {
 }
 
 std::vector<Sample> samples_sum() {
-  const auto grads = [](const char* name, std::initializer_list<Shape> shapes) {
+  constexpr Dtype f32 = Dtype::f32, bf16 = Dtype::bf16, f16 = Dtype::f16;
+  const auto grads = [](const char* name, std::initializer_list<Type> types) {
     Sample sample{name, {}};
-    for (const Shape& shape : shapes) sample.inputs.push_back({{Dtype::f32, shape}});
+    for (const Type& type : types) sample.inputs.push_back({type});
     return sample;
   };
-  return {grads("one", {{7}}), grads("several", {{3, 5}, {1}, {64, 2}}),
-          grads("over a block", {{65537}, {9}})};
+  return {grads("one", {{f32, {7}}}), grads("several", {{f32, {3, 5}}, {f32, {1}}, {f32, {64, 2}}}),
+          grads("over a block", {{f32, {65537}}, {f32, {9}}}),
+          grads("each its own type", {{bf16, {65537}}, {f32, {9}}, {f16, {3, 5}}})};
 }
 
 // --- clip ----------------------------------------------------------------------------------------
 
+enum ClipIn : size_t { kLossScale, kSums };
+
 std::vector<Type> infer_clip(const OpView& op) {
-  op.require(op.in(0) == Type{Dtype::f64, {}}, "sum_squares is {}, not f64[]", op.in(0).text());
+  op.require(op.size() > kSums, "there is no sum of squares");
+  if (op.has(kLossScale)) require_type(op, kLossScale, {Dtype::f32, {}});
+  for (size_t i = kSums; i < op.size(); ++i)
+    op.require(op.in(i) == Type{Dtype::f64, {}}, "sum_squares is {}, not f64[]", op.in(i).text());
   return {{Dtype::f32, {}}, {Dtype::f32, {}}, {Dtype::i32, {}}};
 }
 
 void reference_clip(const RefArgs& a) {
   const double max_norm = a.attrs.f("max_norm");
-  const double norm = std::sqrt(a.in(0).v[0]);
+  const double loss_scale = a.has(kLossScale) ? a.in(kLossScale).v[0] : 1;
+  double sum = 0;
+  for (const RefTensor* part : a.inputs.subspan(kSums)) sum += part->v[0];
+  const double norm = std::sqrt(sum) / loss_scale;
   a.out(0).v[0] = norm;
-  a.out(1).v[0] = max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1;
+  a.out(1).v[0] = (max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1) / loss_scale;
   a.out(2).v[0] = std::isfinite(norm) ? 1 : 0;
 }
 
 std::vector<Sample> samples_clip() {
-  const auto sample = [](const char* name, double sum, double max_norm) {
-    return Sample{name, {{{Dtype::f64, {}}, Fill::constant(sum)}}, {{"max_norm", max_norm}}};
+  const auto sample = [](const char* name, std::initializer_list<double> sums, double max_norm,
+                         double loss_scale = 0) {
+    const Fill fill = loss_scale == 0 ? Fill::absent() : Fill::constant(loss_scale);
+    Sample result{name, {{{Dtype::f32, {}}, fill}}, {{"max_norm", max_norm}}};
+    for (double sum : sums) result.inputs.push_back({{Dtype::f64, {}}, Fill::constant(sum)});
+    return result;
   };
-  return {sample("clipped", 25, 1), sample("within", 0.25, 1), sample("off", 25, 0),
-          sample("zero", 0, 1)};
+  return {sample("clipped", {25}, 1),
+          sample("within", {0.25}, 1),
+          sample("off", {25}, 0),
+          sample("zero", {0}, 1),
+          sample("several sums", {16, 9}, 1),
+          sample("scaled, clipped", {25e6, 75e6}, 1, 1024),
+          sample("scaled, within", {25}, 1, 1024),
+          sample("scaled, off", {25e6}, 0, 65536)};
 }
 
 // --- advance -------------------------------------------------------------------------------------
@@ -87,17 +107,17 @@ const OpDef sum_squares_def{
     .outputs = {"sum"},
     .infer = infer_sum,
     .cost = cost_sum,
-    .kernels = {{Backend::cpu, Dtype::f32, sum_squares_cpu}},
+    .kernels = float_kernels(sum_squares_cpu),
     .reference = reference_sum,
     .samples = samples_sum,
 };
 
 const OpDef clip_def{
     .kind = "clip",
-    .inputs = {"sum_squares"},
+    .inputs = {optional("loss_scale"), variadic("sum_squares")},
     .outputs = {"norm", "scale", "finite"},
     .infer = infer_clip,
-    .kernels = {{Backend::cpu, Dtype::f64, clip_cpu}},
+    .kernels = {{Backend::cpu, Dtype::f64, clip_cpu}, {Backend::cpu, Dtype::f32, clip_cpu}},
     .reference = reference_clip,
     .samples = samples_clip,
 };
@@ -117,8 +137,11 @@ ValueId sum_squares(Builder& b, std::string_view name, std::vector<ValueId> grad
   return b.emit(sum_squares_def, name, std::move(grads))[0];
 }
 
-Clip clip(Builder& b, std::string_view name, ValueId sum_squares, double max_norm) {
-  const auto out = b.emit(clip_def, name, {sum_squares}, {{"max_norm", max_norm}});
+Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& parts, double max_norm,
+          ValueId loss_scale) {
+  std::vector<ValueId> inputs{loss_scale};
+  inputs.insert(inputs.end(), parts.begin(), parts.end());
+  const auto out = b.emit(clip_def, name, std::move(inputs), {{"max_norm", max_norm}});
   return {.norm = out[0], .scale = out[1], .finite = out[2]};
 }
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "ops/for_blocks.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {
@@ -12,43 +12,25 @@ namespace {
 // scratch of a 70B model at 9 MiB.
 constexpr int64_t kSumBlock = 65536;
 
-double block_sum_squares(const float* x, int64_t n) {
+template <typename T>
+double block_sum_squares(const T* x, int64_t n) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto g = static_cast<double>(static_cast<float>(x[i]));
+    sum += g * g;
+  }
   return sum;
 }
 
-}  // namespace
-
-void adamw_cpu(const KernelArgs& a) {
-  const float* grad = a.in<float>(1);
-  float* param = a.out<float>(0);  // each is its own input
-  float* m = a.out<float>(1);
-  float* v = a.out<float>(2);
-  const double lr = static_cast<double>(*a.in<float>(4));
-  const auto step = static_cast<double>(*a.in<int64_t>(5));
-  const float scale = *a.in<float>(6);
-  const double beta1 = a.attrs.f("beta1");
-  const double beta2 = a.attrs.f("beta2");
-  // What is the same for every element is made once, in double.
-  const auto keep = static_cast<float>(1 - lr * a.attrs.f("weight_decay"));
-  const auto step_size = static_cast<float>(lr / (1 - std::pow(beta1, step)));
-  const auto per_root = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, step)));
-  const auto eps = static_cast<float>(a.attrs.f("eps"));
-  const auto new1 = static_cast<float>(1 - beta1);
-  const auto new2 = static_cast<float>(1 - beta2);
-  const auto old2 = static_cast<float>(beta2);
-  for_blocks(a.in(0).elements(), [=](int64_t begin, int64_t end) {
-#pragma omp simd
-    for (int64_t i = begin; i < end; ++i) {
-      const float g = grad[i] * scale;
-      m[i] += new1 * (g - m[i]);
-      v[i] = old2 * v[i] + new2 * g * g;
-      param[i] = keep * param[i] - step_size * (m[i] / (std::sqrt(v[i]) * per_root + eps));
-    }
+// Elements [begin, end) of a gradient of any type.
+double sum_squares_of(const Tensor& grad, int64_t begin, int64_t end) {
+  return visit_float(grad.type->dtype, [&](auto zero) {
+    return block_sum_squares(grad.as<const decltype(zero)>() + begin, end - begin);
   });
 }
+
+}  // namespace
 
 int64_t sum_squares_workspace(const OpView& op) {
   int64_t blocks = 0;
@@ -63,14 +45,11 @@ void sum_squares_cpu(const KernelArgs& a) {
   {
     int64_t first = 0;  // of this gradient, among all blocks
     for (const Tensor& grad : a.inputs) {
-      const float* x = grad.as<const float>();
       const int64_t n = grad.elements();
       const int64_t count = ceil_div(n, kSumBlock);
 #pragma omp for schedule(static) nowait
-      for (int64_t b = 0; b < count; ++b) {
-        partial[first + b] =
-            block_sum_squares(x + b * kSumBlock, std::min(kSumBlock, n - b * kSumBlock));
-      }
+      for (int64_t b = 0; b < count; ++b)
+        partial[first + b] = sum_squares_of(grad, b * kSumBlock, std::min(n, (b + 1) * kSumBlock));
       first += count;
     }
     blocks = first;
@@ -82,10 +61,14 @@ void sum_squares_cpu(const KernelArgs& a) {
 
 void clip_cpu(const KernelArgs& a) {
   const auto max_norm = static_cast<float>(a.attrs.f("max_norm"));
-  const auto norm = static_cast<float>(std::sqrt(*a.in<double>(0)));
+  const float loss_scale = a.has(0) ? *a.in<float>(0) : 1;
+  double sum = 0;
+  for (const Tensor& part : a.inputs.subspan(1)) sum += *part.as<const double>();
+  const auto norm = static_cast<float>(std::sqrt(sum) / static_cast<double>(loss_scale));
   const bool finite = std::isfinite(norm);
+  const float factor = max_norm > 0 && finite ? std::min(1.0F, max_norm / (norm + 1e-6F)) : 1;
   *a.out<float>(0) = norm;
-  *a.out<float>(1) = max_norm > 0 && finite ? std::min(1.0F, max_norm / (norm + 1e-6F)) : 1;
+  *a.out<float>(1) = factor / loss_scale;
   *a.out<int32_t>(2) = finite ? 1 : 0;
 }
 

@@ -6,9 +6,16 @@
 namespace snug::ops {
 
 void adamw_cpu(const KernelArgs& a);
+void adamw8bit_cpu(const KernelArgs& a);
+void adam_mini_cpu(const KernelArgs& a);
+void lion_cpu(const KernelArgs& a);
+void sgd_cpu(const KernelArgs& a);
+void sgd_momentum_cpu(const KernelArgs& a);
+
 void sum_squares_cpu(const KernelArgs& a);
 void clip_cpu(const KernelArgs& a);
 void advance_cpu(const KernelArgs& a);
+void adjust_loss_scale_cpu(const KernelArgs& a);
 
 // Scratch of sum_squares: one double per block of each gradient.
 int64_t sum_squares_workspace(const OpView& op);

@@ -1,7 +1,7 @@
 // Runs an op's CPU kernel on given numbers, for tests that need particular ones (op_check draws its
 // own).
 //
-//   auto out = run_op(clip_def, {scalar(Dtype::f64, 25)}, {{"max_norm", 1.0}});   out[0].v[0] == 5
+//   auto out = run_op(advance_def, {scalar(Dtype::i64, 4)});   out[0].v[0] == 5
 //   auto out = with_threads(3, [&] { return run_op(...); });
 #pragma once
 

@@ -1,0 +1,42 @@
+#include "ops/optimizer/blockwise.h"
+#include "ops/optimizer/optimizer_cpu.h"
+#include "ops/optimizer/update_cpu.h"
+
+namespace snug::ops {
+namespace {
+
+static_assert(kUpdateTile % kCodeBlock == 0);
+
+struct Codes {
+  uint8_t *m, *v;
+  float *m_scale, *v_scale;  // one per kCodeBlock elements
+};
+
+// The elements of one code block, from `begin` on: codes to floats, AdamW's step, and back.
+void step_block(const AdamNumbers& c, const Codes& codes, int64_t begin, int64_t n, float* param,
+                const float* grad) {
+  float m[kCodeBlock], v[kCodeBlock];
+  const int64_t block = begin / kCodeBlock;
+  dequantise(kSignedCodes, n, codes.m + begin, codes.m_scale[block], m);
+  dequantise(kUnsignedCodes, n, codes.v + begin, codes.v_scale[block], v);
+  adamw_step(c, n, param, grad, m, v);
+  codes.m_scale[block] = quantise(kSignedCodes, n, m, codes.m + begin);
+  codes.v_scale[block] = quantise_divisor(n, v, codes.v + begin);
+}
+
+}  // namespace
+
+void adamw8bit_cpu(const KernelArgs& a) {
+  const UpdateCpu u(a);
+  const AdamNumbers c(u, a.attrs);
+  const Codes codes{.m = a.out<uint8_t>(1),
+                    .v = a.out<uint8_t>(3),
+                    .m_scale = a.out<float>(2),
+                    .v_scale = a.out<float>(4)};
+  u.for_tiles(std::array{u.param(), u.grad()}, [&](int64_t begin, int64_t n, auto x) {
+    for (int64_t at = 0; at < n; at += kCodeBlock)
+      step_block(c, codes, begin + at, std::min(kCodeBlock, n - at), x[0] + at, x[1] + at);
+  });
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,45 @@
+// An array as 8-bit codes and one scale per block, its largest magnitude. A block of zeros has
+// scale 0, and whatever its codes are they then mean zero.
+//
+//   float scale = quantise(kSignedCodes, n, x, codes);   dequantise(kSignedCodes, n, codes, scale,
+//   y);
+#pragma once
+
+#include <cmath>
+
+#include "ops/optimizer/codebook.h"
+
+namespace snug::ops {
+
+constexpr int64_t kCodeBlock = 256;
+
+inline void dequantise(const Codebook& book, int64_t n, const uint8_t* codes, float scale,
+                       float* x) {
+  for (int64_t i = 0; i < n; ++i) x[i] = book.values[codes[i]] * scale;
+}
+
+// n <= kCodeBlock.
+inline float quantise(const Codebook& book, int64_t n, const float* x, uint8_t* codes) {
+  float largest = 0;
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < n; ++i) largest = std::abs(x[i]) > largest ? std::abs(x[i]) : largest;
+  const float divisor = largest > 0 ? largest : 1;
+  float unit[kCodeBlock];
+  int32_t found[kCodeBlock];
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) unit[i] = x[i] / divisor;
+  nearest_codes(book, n, unit, found);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) codes[i] = static_cast<uint8_t>(found[i]);
+  return largest;
+}
+
+// For second moments, which are divided by: one that is not zero never becomes zero, where the next
+// step would be as large as 1 / eps.
+inline float quantise_divisor(int64_t n, const float* x, uint8_t* codes) {
+  const float scale = quantise(kUnsignedCodes, n, x, codes);
+  for (int64_t i = 0; i < n; ++i) codes[i] = codes[i] == 0 && x[i] > 0 ? 1 : codes[i];
+  return scale;
+}
+
+}  // namespace snug::ops

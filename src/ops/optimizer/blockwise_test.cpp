@@ -1,0 +1,95 @@
+#include "ops/optimizer/blockwise.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "base/rng.h"
+
+namespace snug::ops {
+namespace {
+
+const Codebook* const kBooks[] = {&kSignedCodes, &kUnsignedCodes};
+
+TEST(Codebook, Holds256DifferentNumbersInOrder) {
+  for (const Codebook* book : kBooks) {
+    EXPECT_TRUE(std::is_sorted(book->values.begin(), book->values.end()));
+    const std::set<float> values(book->values.begin(), book->values.end());
+    EXPECT_EQ(values.size(), 256U);
+    EXPECT_TRUE(values.contains(0.0F));
+    EXPECT_TRUE(values.contains(1.0F));
+  }
+  EXPECT_EQ(kUnsignedCodes.values[0], 0);
+  EXPECT_FLOAT_EQ(kSignedCodes.values[0], -(1.0F - 0.45F / 64));
+  EXPECT_FLOAT_EQ(kSignedCodes.values[128], 0.55e-6F);
+  EXPECT_FLOAT_EQ(kUnsignedCodes.values[1], 0.325e-6F);
+}
+
+TEST(Codebook, FindsTheNearest) {
+  for (const Codebook* book : kBooks) {
+    const bool has_sign = book->values[0] < 0;
+    for (uint64_t draw = 0; draw < 4000; ++draw) {
+      const auto bits = philox(9, draw);
+      const float size = std::pow(10.0F, -8 * unit_float(bits[1]));
+      const float x = size * (has_sign ? 2 * unit_float(bits[0]) - 1 : unit_float(bits[0]));
+      float least = 2;
+      for (float value : book->values) least = std::min(least, std::abs(value - x));
+      int32_t code = 0;
+      nearest_codes(*book, 1, &x, &code);
+      EXPECT_EQ(std::abs(book->values[static_cast<size_t>(code)] - x), least) << x;
+    }
+  }
+}
+
+std::vector<float> normals(int64_t n, double scale) {
+  std::vector<float> x;
+  for (int64_t i = 0; i < n; ++i)
+    x.push_back(static_cast<float>(scale * normal_pair(4, static_cast<uint64_t>(i))[0]));
+  return x;
+}
+
+// Half of the widest gap: 0.9 / 64 between the signed codes of the highest power, half of that
+// without a sign.
+TEST(Blockwise, ErrorIsWithinHalfAGap) {
+  for (double scale : {1e-30, 1e-3, 1.0, 1e30}) {
+    std::vector<float> x = normals(kCodeBlock, scale), back(x.size());
+    std::vector<uint8_t> codes(x.size());
+    for (const Codebook* book : kBooks) {
+      const bool has_sign = book->values[0] < 0;
+      if (!has_sign) {
+        for (float& v : x) v = std::abs(v);
+      }
+      const float largest = quantise(*book, kCodeBlock, x.data(), codes.data());
+      dequantise(*book, kCodeBlock, codes.data(), largest, back.data());
+      for (size_t i = 0; i < x.size(); ++i) {
+        EXPECT_LE(std::abs(x[i] - back[i]), largest * (has_sign ? 0.00704F : 0.00352F));
+        // Small numbers keep their size: each power of ten has codes of its own.
+        if (std::abs(x[i]) > 1e-3F * largest) {
+          EXPECT_LE(std::abs(x[i] - back[i]), 0.3F * std::abs(x[i]));
+        }
+      }
+    }
+  }
+}
+
+TEST(Blockwise, ZeroBytesAreZerosAndZerosStay) {
+  const std::vector<uint8_t> zero(kCodeBlock);
+  std::vector<float> x(kCodeBlock, 5);
+  for (const Codebook* book : kBooks) {
+    dequantise(*book, kCodeBlock, zero.data(), 0, x.data());
+    for (float v : x) EXPECT_EQ(v, 0);
+    std::vector<uint8_t> codes(kCodeBlock);
+    EXPECT_EQ(quantise(*book, kCodeBlock, x.data(), codes.data()), 0);
+  }
+}
+
+TEST(Blockwise, ADivisorNeverBecomesZero) {
+  const std::vector<float> v{1, 1e-12F, 0};
+  std::vector<uint8_t> codes(v.size());
+  EXPECT_EQ(quantise_divisor(3, v.data(), codes.data()), 1);
+  EXPECT_EQ(codes, (std::vector<uint8_t>{255, 1, 0}));
+}
+
+}  // namespace
+}  // namespace snug::ops

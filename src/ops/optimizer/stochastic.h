@@ -1,0 +1,56 @@
+// Unbiased rounding to 2 bytes: up with a probability equal to the fraction that is cut off, so
+// that what is lost averages to nothing over steps and elements. Element e of stream s draws 16
+// bits of philox(key, e / 8, s): the key changes with every step.
+//
+//   Bf16 b = round_with<Bf16>(x, rounding_noise(key, stream, element));
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "base/half.h"
+#include "base/rng.h"
+
+namespace snug::ops {
+
+constexpr uint64_t kPerDraw = 8;  // elements that share one call of philox
+
+// Below 2^16.
+constexpr uint32_t rounding_noise(Key key, uint64_t stream, uint64_t element) {
+  const uint32_t word = philox(key, element / kPerDraw, stream)[element % 4];
+  return element % kPerDraw < 4 ? word & 0xFFFF : word >> 16;
+}
+
+// Infinities and NaN stay, and no finite number that rounds to nearest to a finite one becomes
+// infinite.
+template <typename T>
+T round_with(float x, uint32_t noise);
+
+template <>
+inline Bf16 round_with<Bf16>(float x, uint32_t noise) {
+  const auto u = std::bit_cast<uint32_t>(x);
+  const uint32_t cut = (u + noise) >> 16;  // exactly the 16 bits that bf16 lacks
+  const bool usable = (cut & 0x7FFF) < 0x7F80;
+  Bf16 result(x);
+  result.bits = usable ? static_cast<uint16_t>(cut) : result.bits;
+  return result;
+}
+
+template <>
+inline F16 round_with<F16>(float x, uint32_t noise) {
+  const auto u = std::bit_cast<uint32_t>(x);
+  const uint32_t magnitude = u & 0x7FFFFFFF;
+  const float a = std::bit_cast<float>(magnitude);
+  const uint32_t normal = (magnitude + (noise >> 3) - (112U << 23)) >> 13;  // f16 lacks 13 bits
+  // Below 2^-14 one unit is 2^-24: cut off what stands below it, after the noise.
+  const float units = a * 0x1p24F + static_cast<float>(noise >> 3) * 0x1p-13F;
+  const auto small = static_cast<uint32_t>(static_cast<int32_t>(units < 1025.0F ? units : 0.0F));
+  const uint32_t cut = a < 0x1p-14F ? small : normal;
+  const bool usable = a < 65520.0F && cut < 0x7C00;
+  F16 result(x);
+  result.bits = usable ? static_cast<uint16_t>(cut | ((u >> 16) & 0x8000)) : result.bits;
+  return result;
+}
+
+}  // namespace snug::ops

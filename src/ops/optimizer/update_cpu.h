@@ -1,0 +1,89 @@
+// The frame of every update on the CPU: arrays of any float type are opened a tile at a time as
+// floats, worked on in fp32, and stored again. Only this file knows the types.
+//
+//   UpdateCpu u(a);
+//   u.for_tiles(std::array{u.param(), u.grad(), u.state(0)}, [=](int64_t, int64_t n, auto x) {
+//     ... x[0][i] (param), x[1][i] (grad), x[2][i] (state 0) for i < n
+//   });
+#pragma once
+
+#include <array>
+
+#include "ops/for_blocks.h"
+#include "ops/optimizer/stochastic.h"
+#include "ops/optimizer/update_op.h"
+#include "ops/random.h"
+
+namespace snug::ops {
+
+constexpr int64_t kUpdateTile = 1024;  // divides a block, is a multiple of kPerDraw
+
+// One array of an update.
+class Stored {
+ public:
+  static Stored read_only(const Tensor& t) { return {t, false, 0, 0}; }
+  static Stored rounded(const Tensor& t, Key key, uint64_t stream) {
+    return {t, true, key, stream};
+  }
+
+  // n <= kUpdateTile elements from `begin` on: the array itself, or `buffer` filled from it.
+  float* open(int64_t begin, int64_t n, float* buffer) const;
+  // Stores what was opened; `begin` is a multiple of kPerDraw.
+  void close(int64_t begin, int64_t n, const float* from) const;
+
+ private:
+  Stored(const Tensor& t, bool written, Key key, uint64_t stream)
+      : data_(t.data), dtype_(t.type->dtype), written_(written), key_(key), stream_(stream) {}
+
+  void* data_;
+  Dtype dtype_;
+  bool written_;
+  Key key_;
+  uint64_t stream_;
+};
+
+class UpdateCpu {
+ public:
+  explicit UpdateCpu(const KernelArgs& a);
+
+  double lr, step;
+  float scale;  // on the gradient
+  float keep;   // what weight decay leaves of the parameter
+
+  int64_t elements() const { return a_.in(UpdatePorts::kParam).elements(); }
+  Stored param() const { return output(0); }
+  Stored grad() const { return Stored::read_only(a_.in(UpdatePorts::kGrad)); }
+  Stored state(size_t which) const { return output(which + 1); }
+
+  template <size_t N, typename Fn>
+  void for_tiles(const std::array<Stored, N>& arrays, const Fn& fn) const {
+    for_blocks(elements(), [&](int64_t begin, int64_t end) {
+      float buffers[N][kUpdateTile];
+      for (int64_t at = begin; at < end; at += kUpdateTile) {
+        const int64_t n = std::min(kUpdateTile, end - at);
+        std::array<float*, N> x;
+        for (size_t k = 0; k < N; ++k) x[k] = arrays[k].open(at, n, buffers[k]);
+        fn(at, n, x);
+        for (size_t k = 0; k < N; ++k) arrays[k].close(at, n, x[k]);
+      }
+    });
+  }
+
+ private:
+  Stored output(size_t o) const { return Stored::rounded(a_.out(o), key_, o); }
+
+  const KernelArgs& a_;
+  Key key_ = 0;
+};
+
+// Adam's numbers that are the same for every element, made once in double.
+struct AdamNumbers {
+  AdamNumbers(const UpdateCpu& u, const Attrs& attrs);
+  float scale, keep, step_size, per_root, eps, new1, new2, old2;
+};
+
+// The step of AdamW on n elements.
+void adamw_step(const AdamNumbers& c, int64_t n, float* param, const float* grad, float* m,
+                float* v);
+
+}  // namespace snug::ops

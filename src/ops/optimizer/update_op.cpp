@@ -1,0 +1,106 @@
+#include "ops/optimizer/update_op.h"
+
+#include "base/units.h"
+#include "ir/visit_dtype.h"
+#include "ops/optimizer/stochastic.h"
+#include "ops/random.h"
+
+namespace snug::ops {
+namespace {
+
+constexpr size_t kParam = UpdatePorts::kParam, kGrad = UpdatePorts::kGrad;
+
+void require_seed(const OpView& op, size_t port) {
+  op.require(op.has(port) && op.attrs.has("key"),
+             "results of 2 bytes are rounded with noise, which needs a seed and a key");
+  require_type(op, port, {Dtype::i64, {}});
+}
+
+}  // namespace
+
+std::vector<Alias> update_aliases(size_t outputs) {
+  std::vector<Alias> aliases;
+  for (size_t o = 0; o < outputs; ++o) {
+    const auto input = static_cast<int>(UpdatePorts::input_of(o));
+    aliases.push_back({.output = static_cast<int>(o), .input = input, .must = true});
+  }
+  return aliases;
+}
+
+void require_type(const OpView& op, size_t port, const Type& want) {
+  op.require(op.in(port) == want, "{} is {}, not {}", op.def.inputs[port].name, op.in(port).text(),
+             want.text());
+}
+
+void require_moment(const OpView& op, size_t port) {
+  const Dtype dtype = op.in(port).dtype == Dtype::bf16 ? Dtype::bf16 : Dtype::f32;
+  require_type(op, port, {dtype, op.shape(kParam)});
+}
+
+std::vector<Type> infer_update(const OpView& op) {
+  const UpdatePorts ports(op.def.outputs.size());
+  op.require(is_model_float(op.in(kParam).dtype), "cannot update a parameter of type {}",
+             op.in(kParam).text());
+  const Dtype grad = op.in(kGrad).dtype;
+  require_type(op, kGrad, {is_model_float(grad) ? grad : Dtype::f32, op.shape(kParam)});
+  require_type(op, ports.lr, {Dtype::f32, {}});
+  require_type(op, ports.step, {Dtype::i64, {}});
+  require_type(op, ports.scale, {Dtype::f32, {}});
+  std::vector<Type> outputs;
+  for (size_t o = 0; o < op.def.outputs.size(); ++o)
+    outputs.push_back(op.in(UpdatePorts::input_of(o)));
+  const bool rounds = std::ranges::any_of(outputs, is_half, &Type::dtype);
+  if (rounds || op.has(ports.seed)) require_seed(op, ports.seed);
+  return outputs;
+}
+
+Cost update_cost(const OpView& op, int64_t flops_per_element) {
+  return {.flops = checked_mul(flops_per_element, op.shape(kParam).elements(), op.name)};
+}
+
+RefUpdate::RefUpdate(const RefArgs& a) : a_(a) {
+  const UpdatePorts ports(a.outputs.size());
+  const auto integer = [&](size_t port) { return static_cast<int64_t>(a.in(port).v[0]); };
+  lr = a.in(ports.lr).v[0];
+  step = a.in(ports.step).v[0];
+  scale_ = a.in(ports.scale).v[0];
+  keep_ = 1 - lr * a.attrs.f("weight_decay");
+  if (a.has(ports.seed)) key_ = op_key(integer(ports.seed), integer(ports.step), a.attrs);
+}
+
+void RefUpdate::set(size_t output, size_t i, double v) const {
+  RefTensor& to = a_.out(output);
+  const auto noise = [&] { return rounding_noise(key_, output, i); };
+  if (to.type.dtype == Dtype::bf16) v = round_with<Bf16>(static_cast<float>(v), noise());
+  if (to.type.dtype == Dtype::f16) v = round_with<F16>(static_cast<float>(v), noise());
+  to.v[i] = v;
+}
+
+Sample update_sample(const UpdateSample& s, std::vector<SampleInput> states, Attrs attrs) {
+  const auto scalar = [](Dtype dtype, double v) {
+    return SampleInput{{dtype, {}}, Fill::constant(v)};
+  };
+  Sample sample{s.name, {s.like_param(s.param, {}), s.like_param(s.grad, {})}, std::move(attrs)};
+  bool rounds = is_half(s.param);
+  for (SampleInput& state : states) {
+    rounds = rounds || is_half(state.type.dtype);
+    sample.inputs.push_back(std::move(state));
+  }
+  sample.inputs.push_back(scalar(Dtype::f32, 1e-2));
+  sample.inputs.push_back(scalar(Dtype::i64, static_cast<double>(s.step)));
+  sample.inputs.push_back(scalar(Dtype::f32, s.scale));
+  if (rounds) {
+    sample.inputs.push_back(scalar(Dtype::i64, 11));
+    sample.attrs.set("key", "update.w");
+  }
+  return sample;
+}
+
+Fill squares_of_grad() {
+  return {.compute = [](RefTensor& self, std::span<const RefTensor> earlier) {
+    const std::vector<double>& grad = earlier[kGrad].v;
+    for (size_t i = 0; i < self.v.size(); ++i) self.v[i] = 0.3 * grad[i] * grad[i];
+  }};
+}
+
+}  // namespace snug::ops

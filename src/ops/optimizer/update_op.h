@@ -1,0 +1,74 @@
+// What all update ops share: their ports, what `infer` asks of them, the plain meaning of storing a
+// result, and their samples.
+//
+//   inputs   param, grad, <states>, lr f32[], step i64[], scale f32[], optional seed i64[]
+//   outputs  param, <states>: each the next version of its input
+#pragma once
+
+#include "base/rng.h"
+#include "ir/op_def.h"
+
+namespace snug::ops {
+
+struct UpdatePorts {
+  static constexpr size_t kParam = 0, kGrad = 1, kStates = 2;
+  size_t lr, step, scale, seed;
+
+  explicit constexpr UpdatePorts(size_t outputs)
+      : lr(outputs + 1), step(outputs + 2), scale(outputs + 3), seed(outputs + 4) {}
+  // The input that output `o` is the next version of.
+  static constexpr size_t input_of(size_t o) { return o == 0 ? kParam : kStates + o - 1; }
+};
+
+std::vector<Alias> update_aliases(size_t outputs);
+
+// Kept in 2 bytes, so rounded with noise.
+constexpr bool is_half(Dtype d) { return d == Dtype::bf16 || d == Dtype::f16; }
+constexpr bool is_model_float(Dtype d) { return d == Dtype::f32 || is_half(d); }
+
+void require_type(const OpView& op, size_t port, const Type& want);
+// A state of param's shape in f32 or bf16.
+void require_moment(const OpView& op, size_t port);
+// Checks everything but the states, which are the method's to check; gives the types of the
+// outputs.
+std::vector<Type> infer_update(const OpView& op);
+
+Cost update_cost(const OpView& op, int64_t flops_per_element);
+
+// The parts of a reference that are the same for every method.
+class RefUpdate {
+ public:
+  explicit RefUpdate(const RefArgs& a);
+
+  double lr, step;
+  size_t size() const { return a_.in(UpdatePorts::kParam).v.size(); }
+  double grad(size_t i) const { return a_.in(UpdatePorts::kGrad).v[i] * scale_; }
+  double decayed(size_t i) const { return a_.in(UpdatePorts::kParam).v[i] * keep_; }
+  double state(size_t which, size_t i) const { return a_.in(UpdatePorts::kStates + which).v[i]; }
+  // Rounds with the element's noise where the output has 2 bytes.
+  void set_param(size_t i, double v) const { set(0, i, v); }
+  void set_state(size_t which, size_t i, double v) const { set(which + 1, i, v); }
+
+ private:
+  void set(size_t output, size_t i, double v) const;
+
+  const RefArgs& a_;
+  double scale_, keep_;
+  Key key_ = 0;
+};
+
+struct UpdateSample {
+  const char* name;
+  Shape shape;
+  int64_t step = 3;
+  double scale = 1;
+  Dtype param = Dtype::f32, grad = Dtype::f32;
+
+  SampleInput like_param(Dtype dtype, Fill fill) const { return {{dtype, shape}, fill}; }
+};
+// With a seed and a key where something has 2 bytes.
+Sample update_sample(const UpdateSample& s, std::vector<SampleInput> states, Attrs attrs);
+// A second moment that agrees with the gradient.
+Fill squares_of_grad();
+
+}  // namespace snug::ops
