@@ -26,8 +26,8 @@ double sum_of_squares(const Stored& grad, float scale, int64_t begin, int64_t n)
 }
 
 // The same for each of n columns, down all rows.
-void add_squares_of_columns(const Stored& grad, float scale, const Outputs& outputs, int64_t first,
-                            int64_t n, double* sums) {
+void squares_of_columns(const Stored& grad, float scale, const Outputs& outputs, int64_t first,
+                        int64_t n, double* sums) {
   float buffer[kUpdateTile];
   std::fill_n(sums, n, 0.0);
   for (int64_t row = 0; row < outputs.each; ++row) {
@@ -46,8 +46,8 @@ void squares_of_outputs(const Stored& grad, float scale, const Outputs& outputs,
   if (outputs.columns) {
 #pragma omp parallel for schedule(static)
     for (int64_t first = 0; first < outputs.count; first += kColumns)
-      add_squares_of_columns(grad, scale, outputs, first, std::min(kColumns, outputs.count - first),
-                             sums + first);
+      squares_of_columns(grad, scale, outputs, first, std::min(kColumns, outputs.count - first),
+                         sums + first);
   } else {
 #pragma omp parallel for schedule(static)
     for (int64_t o = 0; o < outputs.count; ++o)

@@ -31,7 +31,7 @@ template <>
 inline Bf16 round_with<Bf16>(float x, uint32_t noise) {
   const auto u = std::bit_cast<uint32_t>(x);
   const uint32_t cut = (u + noise) >> 16;  // exactly the 16 bits that bf16 lacks
-  const bool usable = (cut & 0x7FFF) < 0x7F80;
+  const bool usable = std::isfinite(x) && (cut & 0x7FFF) < 0x7F80;
   Bf16 result(x);
   result.bits = usable ? static_cast<uint16_t>(cut) : result.bits;
   return result;

@@ -63,8 +63,11 @@ TEST(Stochastic, WhatFitsStays) {
       EXPECT_EQ(static_cast<float>(round_with<F16>(x, noise)), x);
       EXPECT_EQ(static_cast<float>(round_with<Bf16>(x, noise)), x);
     }
-    EXPECT_TRUE(std::isnan(static_cast<float>(round_with<Bf16>(std::nanf(""), noise))));
-    EXPECT_TRUE(std::isnan(static_cast<float>(round_with<F16>(std::nanf(""), noise))));
+    for (uint32_t nan : {0x7FC00000U, 0x7F800001U, 0x7FFFFFFFU, 0xFFFFFFFFU}) {
+      const auto x = std::bit_cast<float>(nan);
+      EXPECT_TRUE(std::isnan(static_cast<float>(round_with<Bf16>(x, noise)))) << nan;
+      EXPECT_TRUE(std::isnan(static_cast<float>(round_with<F16>(x, noise)))) << nan;
+    }
     EXPECT_EQ(static_cast<float>(round_with<F16>(65519.0F, noise)), 65504.0F);
     EXPECT_EQ(static_cast<float>(round_with<F16>(largest, noise)), inf);
   }
