@@ -1,0 +1,112 @@
+// Which rungs there are, what they change, and what happens to one that does not fit. On the null
+// device: nothing is computed.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "snug/snug.h"
+
+namespace snug {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Not;
+
+Options small(const std::string& model) {
+  Options o;
+  o.model = model;
+  o.batch = 4;
+  o.seq = 32;
+  o.device = "null";
+  return o;
+}
+
+std::vector<std::string> names(const LadderReport& report) {
+  std::vector<std::string> found;
+  for (const Rung& rung : report.rungs) found.push_back(rung.name);
+  return found;
+}
+
+std::string change_of(const LadderReport& report, const std::string& name) {
+  const auto rung = std::ranges::find(report.rungs, name, &Rung::name);
+  return rung == report.rungs.end() ? "no such rung" : rung->change;
+}
+
+TEST(Ladder, StandsOnTheBaselineAndEndsWithAllTogether) {
+  const LadderReport report = ladder(small("snug-tiny"), {});
+  EXPECT_EQ(names(report).front(), "baseline");
+  EXPECT_EQ(names(report).back(), "all together");
+  EXPECT_EQ(report.rungs.size(), 18U);
+  EXPECT_EQ(report.sequences, 4);
+  for (const Rung& rung : report.rungs) {
+    EXPECT_EQ(rung.measured_bytes, rung.planned_bytes) << rung.name;
+    EXPECT_FALSE(rung.loss || rung.step_seconds) << "the null device computes nothing";
+    EXPECT_LE(report.rungs.back().planned_bytes, rung.planned_bytes) << rung.name;
+  }
+}
+
+TEST(Ladder, WhatMeansNothingForAModelHasNoRung) {
+  const LadderReport report = ladder(small("mlp:16x3"), {});
+  for (const char* name :
+       {"flash attention", "chunked attention", "recompute attention", "chunked loss"})
+    EXPECT_THAT(names(report), Not(Contains(name)));
+  EXPECT_THAT(names(report), Contains("recompute every layer"));
+  EXPECT_EQ(report.rungs.back().change.find("--attention"), std::string::npos);
+}
+
+TEST(Ladder, TechniquesOfTheUserDoNotMoveTheBaseline) {
+  Options o = small("snug-tiny");
+  const int64_t baseline = ladder(o, {}).rungs[0].planned_bytes;
+  o.attention = "flash";
+  o.recompute = "full";
+  o.optimizer = "sgd";
+  o.update_in_backward = true;
+  o.clip = 0;
+  EXPECT_EQ(ladder(o, {}).rungs[0].planned_bytes, baseline);
+  o.batch = 8;
+  EXPECT_GT(ladder(o, {}).rungs[0].planned_bytes, baseline);
+}
+
+TEST(Ladder, MicroBatchesSeeTheSameSequences) {
+  Options o = small("mlp:16x3");
+  o.batch = 8;
+  EXPECT_EQ(change_of(ladder(o, {}), "micro-batches"), "--batch 2 --accum 4");
+  o.accum = 3;
+  EXPECT_EQ(change_of(ladder(o, {}), "micro-batches"), "--batch 2 --accum 12");
+  o.accum = 1;
+  o.global_batch = 21;
+  EXPECT_EQ(change_of(ladder(o, {}), "micro-batches"), "--batch 2 --accum 11");
+  o.batch = 7;
+  EXPECT_THAT(names(ladder(o, {})), Not(Contains("micro-batches")));
+}
+
+TEST(Ladder, LionHasItsOwnLearningRate) {
+  Options o = small("mlp:16x3");
+  o.lr = 1e-3;
+  EXPECT_EQ(change_of(ladder(o, {}), "lion"), "--optimizer lion --lr 0.0002");
+}
+
+TEST(Ladder, GoesOnBehindARungThatDoesNotFit) {
+  Options o = small("snug-tiny");
+  std::vector<int64_t> planned;
+  for (const Rung& rung : ladder(o, {}).rungs) planned.push_back(rung.planned_bytes);
+  o.budget = std::to_string(planned.front() - 1);
+  size_t seen = 0;
+  const LadderReport report = ladder(
+      o, {.planned = [&](const LadderReport& r) { EXPECT_EQ(r.rungs.size(), planned.size()); },
+          .started = [](const Rung& rung) { EXPECT_FALSE(rung.measured_bytes); },
+          .measured = [&](const Rung&) { ++seen; }});
+  EXPECT_EQ(seen, planned.size());
+  for (size_t i = 0; i < planned.size(); ++i) {
+    const Rung& rung = report.rungs[i];
+    EXPECT_EQ(rung.planned_bytes, planned[i]) << rung.name;
+    EXPECT_EQ(rung.fits, planned[i] < planned.front()) << rung.name;
+    EXPECT_EQ(rung.measured_bytes.has_value(), rung.fits) << rung.name;
+  }
+  EXPECT_FALSE(report.rungs.front().fits);
+  EXPECT_TRUE(report.rungs.back().fits);
+}
+
+}  // namespace
+}  // namespace snug
