@@ -1,10 +1,11 @@
-// How long a plan takes from name to placed, verified module, and how tightly it packs.
+// How long a plan takes from name to placed, verified module, how tightly it packs, and how long
+// the search for what to recompute takes.
 #include <algorithm>
 #include <chrono>
 
 #include "base/units.h"
 #include "models/model.h"
-#include "plan/plan.h"
+#include "plan/recompute_search.h"
 
 int main() {
   using namespace snug;
@@ -30,4 +31,15 @@ int main() {
                fmt::format("{} x {}", c.batch, c.seq), ops, plan.module.values.size(),
                format_seconds(best), plan.account.device().placement.ratio());
   }
+
+  const ForwardBuilder forward = Model::load("llama-405b").forward({.batch = 1, .seq = 4096});
+  const int64_t bytes = parse_bytes("6.1TiB");
+  const auto start = std::chrono::steady_clock::now();
+  const RecomputeChoice choice = choose_recompute("llama-405b", forward, {}, bytes);
+  const double taken =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  fmt::print("\nllama-405b --recompute auto:{}: found in {}, {} instead of {}, {:+.1f}% time\n",
+             format_bytes(bytes), format_seconds(taken),
+             format_bytes(choice.plan.module.arena_bytes[0]), format_bytes(choice.needed_without),
+             100 * choice.extra_seconds / (choice.step_seconds - choice.extra_seconds));
 }

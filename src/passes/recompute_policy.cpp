@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -12,7 +13,8 @@
 namespace snug {
 namespace {
 
-constexpr const char* kForms = "none, full, every:N, sqrt, ratio:R, attention or list:0,3,5-7";
+constexpr const char* kForms =
+    "none, full, every:N, sqrt, ratio:R, attention, list:0,3,5-7 or auto:BYTES";
 
 template <typename T>
 bool read_number(std::string_view text, T& out) {
@@ -59,31 +61,40 @@ void drop_large_outputs(const Program& program, std::vector<bool>& keep) {
   }
 }
 
-// Drops what a segment makes and only the segment itself reads. An op at its entrance that can be
-// re-derived from one of its own outputs keeps that output instead of the inputs that come from
-// outside.
+// Drops what segments make and only they themselves read. Layers in no segment, and the ops outside
+// of all layers, count as segments that drop nothing. What enters a segment from another is kept,
+// so no segment changes what another one has to repeat. An op at the entrance that can be
+// re-derived from one of its own outputs keeps that output instead of the inputs that enter.
 class SegmentDropper {
  public:
   SegmentDropper(const Module& module, const Program& program, std::span<const Segment> segments,
                  std::vector<bool>& keep)
-      : module_(module),
-        program_(program),
-        keep_(keep),
-        segment_of_layer_(static_cast<size_t>(layers_in(program)), -1) {
+      : module_(module), program_(program), segments_(segments), keep_(keep) {
+    const auto layers = static_cast<size_t>(layers_in(program));
+    for (size_t l = 0; l < layers; ++l) segment_of_layer_.push_back(segments.size() + l);
+    outside_ = segments.size() + layers;
     for (size_t s = 0; s < segments.size(); ++s) {
       for (int32_t l = segments[s].first; l <= segments[s].last; ++l) {
-        segment_of_layer_[static_cast<size_t>(l)] = static_cast<int>(s);
+        segment_of_layer_[static_cast<size_t>(l)] = s;
       }
     }
   }
 
   void run() {
-    made_in_.assign(module_.values.size(), kNowhere);
+    made_in_.assign(module_.values.size(), outside_);
+    read_.assign(module_.values.size(), false);
+    for (const Op& op : program_.ops) {
+      if (op.phase == Phase::forward) continue;
+      for (ValueId id : op.inputs) {
+        if (id.valid()) read_[index(id)] = true;
+      }
+    }
+    entrance_.assign(module_.values.size(), false);
     for (const Op& op : program_.ops) {
       if (op.phase != Phase::forward) continue;
-      for (ValueId id : op.outputs) {
-        made_in_[static_cast<size_t>(id.index)] = segment_of(op);
-        if (segment_of(op) >= 0) keep_[static_cast<size_t>(id.index)] = false;
+      for (size_t port = 0; port < op.outputs.size(); ++port) {
+        made_in_[index(op.outputs[port])] = segment_of(op);
+        if (drops(op, port)) keep_[index(op.outputs[port])] = false;
       }
     }
     for (const Op& op : program_.ops) {
@@ -92,37 +103,81 @@ class SegmentDropper {
   }
 
  private:
-  static constexpr int kNowhere = -1;  // outside every segment
+  static size_t index(ValueId id) { return static_cast<size_t>(id.index); }
 
-  int segment_of(const Op& op) const {
-    return op.layer < 0 ? kNowhere : segment_of_layer_[static_cast<size_t>(op.layer)];
+  size_t segment_of(const Op& op) const {
+    return op.layer < 0 ? outside_ : segment_of_layer_[static_cast<size_t>(op.layer)];
   }
+
+  // What backward does not read itself is never worth keeping, only to make something else again.
+  bool drops(const Op& op, size_t port) const {
+    const size_t segment = segment_of(op);
+    if (segment >= segments_.size()) return false;
+    const auto& drop = segments_[segment].drop;
+    const auto named = [&](const std::string& name) {
+      return std::find(drop.begin(), drop.end(), name_in_layer(name, op.layer)) != drop.end();
+    };
+    const bool origin = op.def->rederive && op.def->rederive->from == static_cast<int>(port);
+    const ValueId id = op.outputs[port];
+    return drop.empty() || !read_[index(id)] || (!origin && named(op.name)) ||
+           named(module_[id].name);
+  }
+
   bool enters(const Op& op, ValueId id) const {
-    return id.valid() && !module_[id].shared() &&
-           made_in_[static_cast<size_t>(id.index)] != segment_of(op);
+    return id.valid() && !module_[id].shared() && made_in_[index(id)] != segment_of(op) &&
+           !entrance_[index(id)];
   }
 
   void keep_what_enters(const Op& op) {
-    if (segment_of(op) == kNowhere) return;  // never repeated, so its inputs are needed only now
-    const bool entrance =
-        std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId id) { return enters(op, id); });
-    if (!entrance) return;
-    if (op.def->rederive) {
-      keep_[static_cast<size_t>(op.outputs[static_cast<size_t>(op.def->rederive->from)].index)] =
-          true;
-      return;
-    }
-    for (ValueId id : op.inputs) {
-      if (enters(op, id)) keep_[static_cast<size_t>(id.index)] = true;
-    }
+    std::vector<ValueId> entering;
+    std::copy_if(op.inputs.begin(), op.inputs.end(), std::back_inserter(entering),
+                 [&](ValueId id) { return enters(op, id); });
+    if (entering.empty()) return;
+    if (op.def->rederive) entering = {op.outputs[static_cast<size_t>(op.def->rederive->from)]};
+    for (ValueId id : entering) keep_[index(id)] = entrance_[index(id)] = true;
   }
 
   const Module& module_;
   const Program& program_;
+  std::span<const Segment> segments_;
   std::vector<bool>& keep_;
-  std::vector<int> segment_of_layer_;
-  std::vector<int> made_in_;  // by value id
+  size_t outside_ = 0;                    // the segment of ops in no layer
+  std::vector<size_t> segment_of_layer_;  // beyond segments_: one that drops nothing
+  std::vector<size_t> made_in_;           // by value id
+  std::vector<bool> read_;                // by value id: does a backward op read it?
+  std::vector<bool> entrance_;            // by value id: kept because a segment begins with it
 };
+
+// "0-3" of the layers 0 to 3, "5" of a single one.
+std::string range_text(int32_t first, int32_t last) {
+  return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+}
+
+// Neighbours that are treated alike make one phrase.
+std::string text_of_chosen(std::span<const Segment> segments) {
+  const auto length = [](const Segment& s) { return s.last - s.first + 1; };
+  std::vector<std::string> phrases;
+  for (size_t i = 0, next = 0; i < segments.size(); i = next) {
+    for (next = i + 1; next < segments.size(); ++next) {
+      const Segment &a = segments[next - 1], &b = segments[next];
+      if (a.drop != b.drop || length(a) != length(b) || a.last + 1 != b.first) break;
+    }
+    const Segment& s = segments[i];
+    const std::string how = !s.drop.empty()  ? "drop " + join(s.drop, ", ")
+                            : length(s) == 1 ? "full"
+                                             : fmt::format("every:{}", length(s));
+    phrases.push_back(range_text(s.first, segments[next - 1].last) + " " + how);
+  }
+  return phrases.empty() ? "none" : "layers " + join(phrases, "; ");
+}
+
+int64_t parse_bytes_of(std::string_view text, std::string_view whole) {
+  try {
+    return parse_bytes(text);
+  } catch (const Error& error) {
+    throw usage_error("--recompute '{}': {}", whole, error.what()).hint(error.hint());
+  }
+}
 
 }  // namespace
 
@@ -140,8 +195,8 @@ RecomputePolicy parse_recompute(std::string_view text) {
     if (word == "full") return {.kind = Kind::full};
     if (word == "sqrt") return {.kind = Kind::sqrt};
     if (word == "attention") return {.kind = Kind::attention};
-    const std::vector<std::string> words{"none",    "full",      "every:N", "sqrt",
-                                         "ratio:R", "attention", "list:..."};
+    const std::vector<std::string> words{"none",    "full",      "every:N",  "sqrt",
+                                         "ratio:R", "attention", "list:...", "auto:BYTES"};
     throw usage_error("--recompute '{}' is not {}{}", text, kForms, did_you_mean(text, words));
   }
   if (word == "every") {
@@ -159,7 +214,42 @@ RecomputePolicy parse_recompute(std::string_view text) {
     return p;
   }
   if (word == "list") return {.kind = Kind::list, .list = parse_list(rest, text)};
+  if (word == "auto") return {.kind = Kind::automatic, .bytes = parse_bytes_of(rest, text)};
   throw wrong();
+}
+
+std::string text(const RecomputePolicy& policy) {
+  using Kind = RecomputePolicy::Kind;
+  switch (policy.kind) {
+    case Kind::none:
+      return "none";
+    case Kind::full:
+      return "full";
+    case Kind::every:
+      return fmt::format("every:{}", policy.every);
+    case Kind::sqrt:
+      return "sqrt";
+    case Kind::ratio:
+      return fmt::format("ratio:{}", policy.ratio);
+    case Kind::attention:
+      return "attention";
+    case Kind::list: {
+      std::vector<std::string> ranges;
+      for (const Segment& s : policy.list) ranges.push_back(range_text(s.first, s.last));
+      return "list:" + join(ranges, ",");
+    }
+    case Kind::automatic:
+      return fmt::format("auto:{}", policy.bytes);
+    case Kind::chosen:
+      return text_of_chosen(policy.chosen);
+  }
+  return "?";
+}
+
+std::string_view name_in_layer(std::string_view name, int32_t layer) {
+  const std::string number = fmt::format(".{}.", layer);
+  const size_t at = name.find(number);
+  return at == std::string_view::npos ? name : name.substr(at + number.size());
 }
 
 std::vector<Segment> segments_of(const RecomputePolicy& policy, int32_t layers) {
@@ -176,6 +266,10 @@ std::vector<Segment> segments_of(const RecomputePolicy& policy, int32_t layers) 
       return cut(layers, static_cast<int64_t>(std::ceil(std::sqrt(layers))));
     case Kind::ratio:
       return cut(static_cast<int32_t>(std::ceil(policy.ratio * layers)), 1);
+    case Kind::automatic:
+      throw internal_error("--recompute {} has not been chosen yet", text(policy));
+    case Kind::chosen:
+      return policy.chosen;
     case Kind::list:
       break;
   }

@@ -14,21 +14,45 @@
 
 namespace snug {
 
-// Layers that are re-derived together: [first, last]. Of what they make, only their input is kept.
+// Layers that are re-derived together: [first, last]. What enters them is always kept; of what they
+// make, all is dropped, or what backward does not read and what `drop` names, each name without the
+// layer's prefix. An op's name drops all that it makes but the output from which it can be
+// re-derived: that one has to be named itself ("mlp.norm" drops y and the statistics, "mlp.norm.h"
+// the sum).
 struct Segment {
   int32_t first = 0, last = 0;
+  std::vector<std::string> drop = {};  // empty: everything
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
 struct RecomputePolicy {
-  enum class Kind : uint8_t { none, full, every, sqrt, ratio, attention, list } kind = Kind::none;
-  int64_t every = 1;          // every:N
-  double ratio = 1;           // ratio:R
-  std::vector<Segment> list;  // list:0,3,5-7: ranges of layers, each layer a segment of its own
+  enum class Kind : uint8_t {
+    none,
+    full,
+    every,
+    sqrt,
+    ratio,
+    attention,
+    list,
+    automatic,  // to be chosen by plan/recompute_search
+    chosen      // what it chose
+  } kind = Kind::none;
+  int64_t every = 1;            // every:N
+  double ratio = 1;             // ratio:R
+  std::vector<Segment> list;    // list:0,3,5-7: ranges of layers, each layer a segment of its own
+  int64_t bytes = 0;            // auto:BYTES: the arena to stay within
+  std::vector<Segment> chosen;  // in the order of layers; a layer in none of them keeps all
 };
 
-// none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7. Throws a usage error.
+// none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7 | auto:BYTES. Throws a usage
+// error.
 RecomputePolicy parse_recompute(std::string_view text);
+
+// As the user writes it; a chosen one in words: "layers 0-17 full; 18-23 drop attn.norm, mlp.act".
+std::string text(const RecomputePolicy& policy);
+
+// "attn.mix" of "h.3.attn.mix" in layer 3: the name that the same thing has in every such layer.
+std::string_view name_in_layer(std::string_view name, int32_t layer);
 
 // The segments that a policy makes of L layers. Throws a usage error when it names a layer that is
 // not there.

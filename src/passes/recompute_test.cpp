@@ -48,12 +48,40 @@ TEST(RecomputePolicy, RefusesWhatMakesNoSense) {
   EXPECT_THAT(refusal("list:0-2147483647"), HasSubstr("names layer 2147483647"));
   EXPECT_THAT(refusal("list:"), HasSubstr("not a layer"));
   EXPECT_THAT(refusal("list:1,4"), HasSubstr("names layer 4, but the model has layers 0 to 3"));
+  EXPECT_THAT(refusal("auto"), HasSubstr("or auto:BYTES"));
+  EXPECT_THAT(refusal("auto:"), HasSubstr("'' is not an amount of memory"));
+  EXPECT_THAT(refusal("auto:4XB"), HasSubstr("--recompute 'auto:4XB': '4XB' is not an amount"));
+  EXPECT_THAT(refusal("auto:-1GiB"), HasSubstr("is not an amount of memory"));
 }
 
+TEST(RecomputePolicy, TextIsWhatTheUserWrites) {
+  for (const char* written : {"none", "full", "every:3", "sqrt", "ratio:0.4", "attention",
+                              "list:0,3,5-7", "auto:4294967296"}) {
+    EXPECT_EQ(text(parse_recompute(written)), written);
+  }
+  EXPECT_EQ(parse_recompute("auto:4GiB").bytes, int64_t{4} << 30);
+}
+
+TEST(RecomputePolicy, TextOfAChosenOneJoinsNeighboursThatAreTreatedAlike) {
+  RecomputePolicy policy{.kind = RecomputePolicy::Kind::chosen};
+  EXPECT_EQ(text(policy), "none");
+  policy.chosen = {{0, 2}, {3, 5}, {6, 6}, {7, 7}, {9, 9}, {10, 10, {"mlp.act", "attn.norm"}}};
+  EXPECT_EQ(text(policy), "layers 0-5 every:3; 6-7 full; 9 full; 10 drop mlp.act, attn.norm");
+}
+
+TEST(RecomputePolicy, NamesInALayerAreTheSameInEveryLayer) {
+  EXPECT_EQ(name_in_layer("layers.12.attn.mix", 12), "attn.mix");
+  EXPECT_EQ(name_in_layer("layers.12.attn.mix", 2), "layers.12.attn.mix");
+}
+
+Module compiled(const RecomputePolicy& policy, const char* model = "snug-tiny",
+                ops::AttentionKind attention = ops::AttentionKind::flash) {
+  return compile("tiny",
+                 Model::load(model).forward({.batch = 2, .seq = 64, .attention = attention}),
+                 {.recompute = policy});
+}
 Module compiled(const char* policy, ops::AttentionKind attention = ops::AttentionKind::flash) {
-  const Model model = Model::load("snug-tiny");
-  return compile("tiny", model.forward({.batch = 2, .seq = 64, .attention = attention}),
-                 {.recompute = parse_recompute(policy)});
+  return compiled(parse_recompute(policy), "snug-tiny", attention);
 }
 
 int64_t repeats(const Program& program) {
@@ -116,6 +144,49 @@ TEST(Recompute, AttentionDropsWhatAttentionMakesAndNothingElse) {
       Type{Dtype::f32, {2, Model::load("snug-tiny").config().H, 64, 64}}.bytes();
   const int64_t output = Type{Dtype::f32, {2, 64, 256}}.bytes();
   EXPECT_EQ(kept_bytes(none, 2) - kept_bytes(some, 2), quadratic + output);
+}
+
+std::vector<std::string> repeated_ops(const Module& module) {
+  std::vector<std::string> names;
+  for (const Op& op : module.program("micro_first").ops) {
+    if (!op.clone_of.empty()) names.push_back(op.clone_of);
+  }
+  return names;
+}
+
+TEST(Recompute, ChosenDropsWhatItNamesAndNothingElse) {
+  using Kind = RecomputePolicy::Kind;
+  EXPECT_THAT(repeated_ops(compiled({.kind = Kind::chosen, .chosen = {{2, 2, {"mlp.act"}}}})),
+              ElementsAre("layers.2.mlp.act"));
+  // A norm is re-derived from its sum; the sum itself goes only by its own name.
+  EXPECT_THAT(repeated_ops(compiled({.kind = Kind::chosen, .chosen = {{2, 2, {"mlp.norm"}}}})),
+              ElementsAre("layers.2.mlp.norm"));
+  EXPECT_THAT(repeated_ops(compiled({.kind = Kind::chosen, .chosen = {{2, 2, {"mlp.norm.h"}}}})),
+              ElementsAre("layers.2.attn.out", "layers.2.mlp.norm"));
+  EXPECT_THAT(repeated_ops(compiled({.kind = Kind::chosen})), ElementsAre());
+}
+
+TEST(Recompute, ChosenSegmentsAreThoseOfEvery) {
+  RecomputePolicy chosen{.kind = RecomputePolicy::Kind::chosen,
+                         .chosen = segments_of(parse_recompute("every:2"), 6)};
+  EXPECT_EQ(repeated_ops(compiled(chosen)), repeated_ops(compiled("every:2")));
+}
+
+TEST(Recompute, WhatEntersALayerOutsideOfAllSegmentsIsNotRepeatedForIt) {
+  // Each layer reads its input again in backward: layer 2's is the last thing that layer 1 makes.
+  EXPECT_THAT(repeated_ops(compiled(parse_recompute("list:1"), "mlp:64x4")),
+              ElementsAre("layers.1.act"));
+  EXPECT_THAT(repeated_ops(compiled(parse_recompute("full"), "mlp:64x4")),
+              ElementsAre("layers.3.act", "layers.2.act", "layers.1.act"));
+}
+
+TEST(Recompute, AnAutomaticPolicyHasToBeChosenFirst) {
+  try {
+    compiled("auto:1GiB");
+    FAIL() << "compiled";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::internal);
+  }
 }
 
 }  // namespace

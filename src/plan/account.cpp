@@ -91,14 +91,6 @@ SpaceAccount account_of_space(const Module& module, Space space) {
   return account;
 }
 
-int64_t runs_per_step(const Module& module, const std::string& program) {
-  int64_t runs = 0;
-  for (const Repeat& repeat : module.step) {
-    runs += repeat.times * std::count(repeat.programs.begin(), repeat.programs.end(), program);
-  }
-  return runs;
-}
-
 ProgramAccount account_of_program(const Module& module, const Program& program, Backend backend) {
   ProgramAccount account{program.name, runs_per_step(module, program.name),
                          static_cast<int64_t>(program.ops.size())};
@@ -191,6 +183,14 @@ bool is_kept(const Module& module, const Value& value) {
   const Block life = block_of(value);
   return ops[static_cast<size_t>(life.first)].phase == Phase::forward &&
          ops[static_cast<size_t>(life.last)].phase == Phase::backward;
+}
+
+int64_t runs_per_step(const Module& module, std::string_view program) {
+  int64_t runs = 0;
+  for (const Repeat& repeat : module.step) {
+    runs += repeat.times * std::count(repeat.programs.begin(), repeat.programs.end(), program);
+  }
+  return runs;
 }
 
 std::vector<CategoryBytes> timeline(const Module& module, int32_t program, Space space) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/op_def.h"
@@ -92,5 +93,8 @@ std::vector<CategoryBytes> timeline(const Module& module, int32_t program, Space
 bool is_kept(const Module& module, const Value& value);
 
 int64_t total(const CategoryBytes& bytes);
+
+// How often a step runs the program.
+int64_t runs_per_step(const Module& module, std::string_view program);
 
 }  // namespace snug

@@ -6,14 +6,20 @@
 
 namespace snug {
 
+Module place_module(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
+  Module module = compile(std::move(name), forward, recipe);
+  place(module);
+  return module;
+}
+
+Plan plan_of(Module placed, Backend backend) {
+  verify(placed, backend);  // cheap beside the rest, and what it would find must never run
+  Account account = account_of(placed, backend);
+  return {std::move(placed), std::move(account)};
+}
+
 Plan make_plan(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
-  Plan plan;
-  plan.module = compile(std::move(name), forward, recipe);
-  place(plan.module);
-  verify(plan.module,
-         recipe.backend);  // cheap beside the rest, and what it would find must never run
-  plan.account = account_of(plan.module, recipe.backend);
-  return plan;
+  return plan_of(place_module(std::move(name), forward, recipe), recipe.backend);
 }
 
 }  // namespace snug

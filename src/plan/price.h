@@ -1,0 +1,28 @@
+// Modelled time: an op takes as long as its arithmetic or its traffic, whichever is longer.
+//
+//   Price p = price_of(module, Backend::cpu, nominal_rates(Backend::cpu));
+//   p.step_seconds;   p.repeat_seconds / p.step_seconds   // what recompute costs
+#pragma once
+
+#include "ir/op_def.h"
+#include "ir/program.h"
+
+namespace snug {
+
+struct Rates {
+  double flops_per_s = 0;
+  double bytes_per_s = 0;
+};
+
+// Round numbers for a device of that kind, good enough to compare programs with each other.
+Rates nominal_rates(Backend backend);
+
+double seconds_of(const Module& module, const Op& op, Backend backend, const Rates& rates);
+
+struct Price {
+  double step_seconds = 0;    // all programs, as often as a step runs them
+  double repeat_seconds = 0;  // the part that repeats forward ops
+};
+Price price_of(const Module& module, Backend backend, const Rates& rates);
+
+}  // namespace snug
