@@ -95,7 +95,8 @@ void adam_mini_cpu(const KernelArgs& a) {
   squares_of_outputs(u.grad(), c.scale, outputs, of_output);
   divisors_of_outputs(c, a.attrs, outputs.each, a.out<float>(2), of_output);
   u.for_tiles(std::array{u.param(), u.grad(), u.state(0)}, [&](int64_t at, int64_t n, auto x) {
-    const auto [param, grad, m] = x;
+    float *param = x[0], *m = x[2];
+    const float* grad = x[1];
     float divisor[kUpdateTile];
     spread(outputs, of_output, at, n, divisor);
 #pragma omp simd

@@ -102,7 +102,8 @@ void lion_cpu(const KernelArgs& a) {
   const auto new2 = static_cast<float>(1 - a.attrs.f("beta2"));
   const auto lr = static_cast<float>(u.lr);
   u.for_tiles(std::array{u.param(), u.grad(), u.state(0)}, [&](int64_t, int64_t n, auto x) {
-    const auto [param, grad, m] = x;
+    float *param = x[0], *m = x[2];
+    const float* grad = x[1];
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       const float g = grad[i] * u.scale;
@@ -118,7 +119,8 @@ void sgd_cpu(const KernelArgs& a) {
   const UpdateCpu u(a);
   const auto lr = static_cast<float>(u.lr);
   u.for_tiles(std::array{u.param(), u.grad()}, [&](int64_t, int64_t n, auto x) {
-    const auto [param, grad] = x;
+    float* param = x[0];
+    const float* grad = x[1];
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) param[i] = u.keep * param[i] - lr * (grad[i] * u.scale);
   });
@@ -129,7 +131,8 @@ void sgd_momentum_cpu(const KernelArgs& a) {
   const auto momentum = static_cast<float>(a.attrs.f("momentum"));
   const auto lr = static_cast<float>(u.lr);
   u.for_tiles(std::array{u.param(), u.grad(), u.state(0)}, [&](int64_t, int64_t n, auto x) {
-    const auto [param, grad, sum] = x;
+    float *param = x[0], *sum = x[2];
+    const float* grad = x[1];
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
       sum[i] = momentum * sum[i] + grad[i] * u.scale;
