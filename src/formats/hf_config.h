@@ -15,6 +15,8 @@
 #include <string>
 #include <string_view>
 
+#include "ir/type.h"
+
 namespace snug {
 
 struct HfRope {
@@ -75,6 +77,6 @@ HfConfig load_hf_config(const std::filesystem::path& file_or_directory);
 std::string check_sequence(const HfConfig& config, int64_t T);
 
 // config.json of the fp32 model.
-std::string to_json(const HfConfig& config);
+std::string to_json(const HfConfig& config, Dtype weights = Dtype::f32);
 
 }  // namespace snug

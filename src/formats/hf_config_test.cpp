@@ -326,6 +326,9 @@ TEST(HfConfig, WritesForTransformersAndKeepsUnknownKeys) {
   EXPECT_EQ(json["eos_token_id"], 7);
   EXPECT_EQ(json["dtype"], "float32");
   EXPECT_EQ(json["torch_dtype"], "float32");
+  const HfConfig plain = parse(R"({"model_type": "qwen2"})");
+  EXPECT_EQ(nlohmann::json::parse(to_json(plain, Dtype::bf16))["dtype"], "bfloat16");
+  EXPECT_EQ(nlohmann::json::parse(to_json(plain, Dtype::f16))["torch_dtype"], "float16");
   EXPECT_EQ(json["rope_theta"], 1e6);
   EXPECT_EQ(json["rope_scaling"], nullptr);
   EXPECT_EQ(json["rope_parameters"],

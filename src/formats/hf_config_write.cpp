@@ -89,13 +89,18 @@ void write_rotary(const HfConfig& c, HfJson& json) {
   json["rope_parameters"] = parameters;
 }
 
+const char* torch_name(Dtype dtype) {
+  if (dtype == Dtype::bf16) return "bfloat16";
+  return dtype == Dtype::f16 ? "float16" : "float32";
+}
+
 }  // namespace
 
-std::string to_json(const HfConfig& c) {
+std::string to_json(const HfConfig& c, Dtype weights) {
   HfJson json = parse_json_object(c.original.empty() ? "{}" : c.original, "config.json");
   json["architectures"] = HfJson::array({architecture_of(c.model_type)});
   json["model_type"] = c.model_type;
-  json["dtype"] = json["torch_dtype"] = "float32";
+  json["dtype"] = json["torch_dtype"] = torch_name(weights);
   json["vocab_size"] = c.vocab_size;
   json["initializer_range"] = c.initializer_range;
   json["tie_word_embeddings"] = c.tie_word_embeddings;

@@ -92,8 +92,8 @@ ForwardBuilder Model::forward(const BuildOptions& options) const {
 
 std::string Model::sequence_note(int64_t T) const { return hf_ ? check_sequence(*hf_, T) : ""; }
 
-std::string Model::config_json() const {
-  if (hf_) return to_json(*hf_);
+std::string Model::config_json(Dtype weights) const {
+  if (hf_) return to_json(*hf_, weights);
   return fmt::format("{{\n  \"model_type\": \"mlp\",\n  \"width\": {},\n  \"layers\": {}\n}}\n",
                      config_.C, config_.L);
 }

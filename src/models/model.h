@@ -33,7 +33,7 @@ class Model {
   std::string sequence_note(int64_t T) const;
 
   // What stands beside the weights so that `transformers` opens the directory.
-  std::string config_json() const;
+  std::string config_json(Dtype weights = Dtype::f32) const;
 
   // Where weights and tokenizer lie; empty for built-in models.
   const std::filesystem::path& source_dir() const { return source_dir_; }

@@ -6,6 +6,7 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/rope.h"
 #include "ops/basic/add.h"
+#include "ops/basic/assign.h"
 #include "ops/basic/cast.h"
 #include "ops/basic/copy.h"
 #include "ops/basic/fill.h"
@@ -33,7 +34,7 @@ namespace snug::ops {
 Registry registry() {
   static const OpDef* const all[] = {
       // basic
-      &add_def, &multiply_def, &is_finite_def, &cast_def, &copy_def, &fill_def,
+      &add_def, &assign_def, &multiply_def, &is_finite_def, &cast_def, &copy_def, &fill_def,
       // embedding
       &embedding_def, &embedding_grad_def, &embedding_grad_positions_def, &embedding_grad_types_def,
       // linear

@@ -6,6 +6,7 @@
 #include "ops/basic/add.h"
 #include "ops/basic/cast.h"
 #include "ops/basic/copy.h"
+#include "ops/basic/multiply.h"
 #include "passes/passes.h"
 #include "passes/retype.h"
 
@@ -39,7 +40,7 @@ class Autodiff {
     const ValueId scale =
         add_shared(module_, shared_names::kLossScale, type, Category::buffers, Scope::persistent,
                    {.init = {Init::Kind::constant, recipe_.loss_scale.start}, .trainable = false});
-    throw internal_error("no loss scale yet {}", scale.index);
+    return ops::multiply(builder_, "dloss.scaled", fed, scale);
   }
 
   bool trainable(ValueId id) const {

@@ -35,7 +35,11 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
   accumulate(module, recipe);
 
   // The update reads gradients that all micro-batches have written.
-  optimizer(module, recipe);
+  if (recipe.update_in_backward) {
+    update_in_backward(module, recipe);
+  } else {
+    optimizer(module, recipe);
+  }
 
   // In-place only after the last pass that adds readers: granting it is a statement about all of
   // them.

@@ -48,9 +48,14 @@ void compress(Module& module, std::string_view program);
 // Where backward updates, the last micro-batch is a program of its own, micro_last. graph -> graph.
 void accumulate(Module& module, const Recipe& recipe);
 
-// Adds the program `update`: global norm, clipping, AdamW on every trainable parameter. graph ->
+// Adds the program `update`: global norm, clipping, and the recipe's optimizer on every trainable
+// parameter; masters, optimizer states, and the program `load` where there are masters. graph ->
 // graph.
 void optimizer(Module& module, const Recipe& recipe);
+
+// The same without a program of its own: each parameter is updated in backward as soon as its
+// gradient is complete. graph -> graph.
+void update_in_backward(Module& module, const Recipe& recipe);
 
 // Removes ops whose results nobody reads. graph -> graph.
 void eliminate_dead(Module& module);

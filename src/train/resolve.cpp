@@ -25,9 +25,8 @@ void resolve_loss(const std::string& text, BuildOptions& build) {
 void resolve_attention(std::string& text, BuildOptions& build) {
   using Kind = ops::AttentionKind;
   if (text == "auto") text = "flash";
-  int64_t attention_chunk = 0;
-  if (read_chunked(text, "chunked", attention_chunk)) {
-    build.attention = Kind::flash;
+  if (read_chunked(text, "chunked", build.attention_chunk)) {
+    build.attention = Kind::chunked;
   } else {
     require_word(text, "attention", {"auto", "standard", "chunked", "chunked:QUERIES", "flash"});
     build.attention = text == "flash" ? Kind::flash : Kind::standard;

@@ -57,6 +57,9 @@ Spellings spellings_of(const Resolved& run) {
   return [&run](std::string_view tensor) { return run.model.spellings(tensor); };
 }
 
+// What weights are saved in: the master where there is one.
+Dtype saved_dtype(const Recipe& recipe) { return recipe.master ? Dtype::f32 : recipe.precision; }
+
 class Training {
  public:
   Training(const Resolved& run, const TrainObserver& observer, const Samples& samples,
@@ -175,7 +178,7 @@ class Training {
     const std::filesystem::path directory = run_.options.out;
     save_model(executor_.module(), [&](ValueId id) { return executor_.bytes(id); },
                {.directory = directory,
-                .config_json = run_.model.config_json(),
+                .config_json = run_.model.config_json(saved_dtype(run_.recipe)),
                 .tokenizer_from = run_.model.source_dir()});
     write_file_atomically(directory / "run.toml", to_toml(run_.options));
     report_.out = directory.string();

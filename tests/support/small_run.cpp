@@ -33,12 +33,13 @@ void SmallRun::feed(int64_t micro_batch) {
     for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(normal_pair(key, i)[0]);
   }
   fill("targets", 1);
-  if (const ValueId sample = module().find_shared("sample"); sample.valid()) {
-    executor_->scalar<int64_t>(sample) =
-        micro_batch * module()[executor_->shared("targets")].type.shape[0];
-    executor_->scalar<int64_t>(executor_->shared("seed")) = 3;
-    executor_->scalar<int64_t>(executor_->shared("step")) = micro_batch / recipe_.accum;
-  }
+  auto set = [&](std::string_view name, int64_t value) {
+    const ValueId id = module().find_shared(name);
+    if (id.valid()) executor_->scalar<int64_t>(id) = value;
+  };
+  set("sample", micro_batch * module()[executor_->shared("targets")].type.shape[0]);
+  set("seed", 3);
+  set("step", micro_batch / recipe_.accum);
   executor_->scalar<float>(executor_->shared(shared_names::kLossGrad)) =
       1.0F / static_cast<float>(targets_ * recipe_.accum);
   executor_->scalar<float>(executor_->shared(shared_names::kLearningRate)) = lr;

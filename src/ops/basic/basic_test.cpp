@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/basic/add.h"
+#include "ops/basic/assign.h"
 #include "ops/basic/cast.h"
 #include "ops/basic/copy.h"
 #include "ops/basic/fill.h"
@@ -25,6 +26,7 @@ ValueId input(Module& m, std::string name, Type type) {
 TEST(Add, Checks) { check_op(add_def); }
 TEST(Copy, Checks) { check_op(copy_def); }
 TEST(Fill, Checks) { check_op(fill_def); }
+TEST(Assign, Checks) { check_op(assign_def); }
 TEST(Cast, Checks) { check_op(cast_def); }
 TEST(Multiply, Checks) { check_op(multiply_def); }
 TEST(IsFinite, Checks) { check_op(is_finite_def); }

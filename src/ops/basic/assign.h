@@ -1,0 +1,15 @@
+// assign: the next version of a persistent value, rounded from another: 16-bit weights from their
+// fp32 master.
+//
+//   assign(b, "round.wte", /*target=*/weight_bf16, /*source=*/next_master);
+#pragma once
+
+#include "ir/builder.h"
+
+namespace snug::ops {
+
+extern const OpDef assign_def;  // (target, source) -> target; floats of one shape
+
+ValueId assign(Builder& b, std::string_view name, ValueId target, ValueId source);
+
+}  // namespace snug::ops

@@ -1,0 +1,115 @@
+// Updates inside the last micro-batch's backward: a parameter moves as soon as its gradient is
+// complete and nothing reads its old value any more. With a single micro-batch the gradient then
+// dies there; with several it is carried between them all the same.
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "ops/basic/is_finite.h"
+#include "passes/updates.h"
+
+namespace snug {
+namespace {
+
+class UpdateInBackward {
+ public:
+  UpdateInBackward(Module& module, const Recipe& recipe)
+      : module_(module),
+        updates_(module, recipe),
+        single_(recipe.accum == 1),
+        builder_(module, single_ ? "micro_first" : "micro_last") {}
+
+  void run() {
+    std::vector<Op> ops = std::move(builder_.program().ops);
+    builder_.program().ops.clear();
+    find_when_due(ops);
+    if (single_) let_gradients_die(ops);
+    builder_.set_phase(Phase::update);
+    for (size_t at = 0; at < ops.size(); ++at) {
+      builder_.program().ops.push_back(std::move(ops[at]));
+      if (at == loss_known_) count_update();
+      for (const Due& due : due_[at]) update(due);
+    }
+    updates_.bind_norm(updates_.clip(builder_, "norm.clip", squares_, /*max_norm=*/0).norm);
+    sweep_values(module_);
+  }
+
+ private:
+  struct Due {
+    const Updates::Trained* trained;
+    ValueId grad;  // its last version
+  };
+
+  // A parameter is due after the last write of its gradient and the last read of its own bytes.
+  void find_when_due(const std::vector<Op>& ops) {
+    due_.resize(ops.size());
+    std::vector<size_t> last_read(module_.values.size());
+    std::vector<size_t> last_write(module_.values.size());
+    std::vector<ValueId> version(module_.values.size());
+    const ValueId loss = module_.find_shared(shared_names::kLoss);
+    for (size_t at = 0; at < ops.size(); ++at) {
+      for (ValueId id : ops[at].inputs) {
+        if (id.valid()) last_read[root(id)] = at;
+      }
+      for (ValueId id : ops[at].outputs) {
+        last_write[root(id)] = at;
+        version[root(id)] = id;
+        if (module_.root(id) != loss) continue;
+        loss_known_ = at;
+        loss_ = id;
+      }
+    }
+    for (const Updates::Trained& t : updates_.trained()) {
+      const size_t at = std::max(last_write[root(t.grad)], last_read[root(t.param)]);
+      due_[at].push_back({&t, version[root(t.grad)]});
+    }
+  }
+  size_t root(ValueId id) const { return static_cast<size_t>(module_.root(id).index); }
+
+  // What was written into the carried gradient is now written into the bytes of its first version;
+  // nothing is carried, and the sweep takes the shared value away.
+  void let_gradients_die(const std::vector<Op>& ops) {
+    std::vector<ValueId> first(module_.values.size());
+    for (const Op& op : ops) {
+      for (ValueId id : op.outputs) {
+        Value& value = module_[id];
+        if (value.category != Category::grads || !value.base.valid()) continue;
+        ValueId& owner = first[static_cast<size_t>(value.base.index)];
+        value.base = owner;
+        if (!owner.valid()) owner = id;
+      }
+    }
+    for (const Updates::Trained& t : updates_.trained()) module_[t.grad].scope = Scope::local;
+  }
+
+  void count_update() {
+    builder_.set_layer(kNoLayer);
+    step_ = updates_.advance(builder_, ops::is_finite(builder_, "loss.finite", loss_));
+  }
+
+  // A gradient that is not finite leaves its parameter alone.
+  void update(const Due& due) {
+    const std::string name = "update." + due.trained->name;
+    builder_.set_layer(module_[due.trained->param].layer);
+    squares_.push_back(ops::sum_squares(builder_, name + ".squares", {due.grad}));
+    const ops::Clip clip = updates_.clip(builder_, name + ".finite", {squares_.back()}, 0);
+    updates_.emit(builder_, *due.trained, due.grad, step_, clip);
+  }
+
+  Module& module_;
+  const Updates updates_;
+  bool single_;
+  Builder builder_;
+  size_t loss_known_ = 0;  // the op that makes the step's loss
+  ValueId loss_;
+  std::vector<std::vector<Due>> due_;  // by op
+  std::vector<ValueId> squares_;
+  ValueId step_;
+};
+
+}  // namespace
+
+void update_in_backward(Module& module, const Recipe& recipe) {
+  UpdateInBackward(module, recipe).run();
+}
+
+}  // namespace snug

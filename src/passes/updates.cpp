@@ -1,0 +1,138 @@
+#include "passes/updates.h"
+
+#include <unordered_map>
+
+#include "ops/basic/assign.h"
+
+namespace snug {
+namespace {
+
+bool decays(Role role) { return role != Role::norm && role != Role::bias; }
+
+ops::UpdateRule rule_for(const Type& type, const Param& param, const Recipe& r) {
+  const ops::UpdateOptions options{.state = r.state_dtype,
+                                   .beta1 = r.beta1,
+                                   .beta2 = r.beta2,
+                                   .eps = r.eps,
+                                   .momentum = r.momentum,
+                                   .weight_decay = decays(param.role) ? r.weight_decay : 0};
+  switch (r.optimizer) {
+    case OptimizerKind::adamw:
+      return ops::adamw_rule(type, param, options);
+    case OptimizerKind::adamw8bit:
+      return ops::adamw8bit_rule(type, param, options);
+    case OptimizerKind::adam_mini:
+      return ops::adam_mini_rule(type, param, options);
+    case OptimizerKind::lion:
+      return ops::lion_rule(type, param, options);
+    case OptimizerKind::sgd:
+      return ops::sgd_rule(type, param, options);
+  }
+  throw internal_error("optimizer {} has no rule", static_cast<int>(r.optimizer));
+}
+
+}  // namespace
+
+Updates::Updates(Module& module, const Recipe& recipe) : module_(module), recipe_(recipe) {
+  collect();
+  if (trained_.empty())
+    throw usage_error("model '{}' has no trainable parameter that the loss depends on",
+                      module.name);
+  const Type scalar{Dtype::f32, {}};
+  lr_ = add_shared(module, shared_names::kLearningRate, scalar, Category::inputs, Scope::step);
+  norm_ = add_shared(module, shared_names::kGradNorm, scalar, Category::buffers, Scope::step);
+  updates_ = add_shared(module, shared_names::kUpdates, {Dtype::i64, {}}, Category::buffers,
+                        Scope::persistent);
+  loss_scale_ = module.find_shared(shared_names::kLossScale);
+  if (recipe.master) add_masters();
+  for (Trained& t : trained_) {
+    const ValueId target = t.master.valid() ? t.master : t.param;
+    const Value value = module[target];
+    t.rule = rule_for(value.type, *value.param, recipe);
+    for (const ops::UpdateState& state : t.rule.states) {
+      t.states.push_back(add_shared(module, fmt::format("{}.{}", t.name, state.name), state.type,
+                                    Category::optimizer, Scope::persistent, {}, value.layer));
+    }
+    if (t.rule.needs_seed(value.type)) seed_ = seed();
+  }
+}
+
+// In the order of the parameters; frozen ones, and those that the loss does not reach, have no
+// gradient.
+void Updates::collect() {
+  std::unordered_map<std::string, ValueId> grad_of;
+  for (size_t i = 0; i < module_.values.size(); ++i) {
+    const Value& value = module_.values[i];
+    if (value.category == Category::grads && value.shared())
+      grad_of[value.name] = {static_cast<int32_t>(i)};
+  }
+  for (size_t i = 0; i < module_.values.size(); ++i) {
+    const Value& value = module_.values[i];
+    if (value.category != Category::params || !value.shared()) continue;
+    const auto grad = grad_of.find("grad." + value.name);
+    if (grad == grad_of.end()) continue;
+    trained_.push_back(
+        {.name = value.name, .param = {static_cast<int32_t>(i)}, .grad = grad->second});
+  }
+}
+
+// The master takes over the parameter's name, initial value and place in a checkpoint; what forward
+// reads is a copy of it.
+void Updates::add_masters() {
+  for (Trained& t : trained_) {
+    const Value param = module_[t.param];
+    if (param.type.dtype == Dtype::f32) continue;
+    Param copy = *param.param;
+    copy.init = {};
+    copy.checkpoint.clear();
+    module_[t.param].name = fmt::format("{}.{}", param.name, name_of(param.type.dtype));
+    module_[t.param].param = std::make_shared<const Param>(std::move(copy));
+    t.master = add_shared(module_, param.name, {Dtype::f32, param.type.shape}, Category::master,
+                          Scope::persistent, *param.param, param.layer);
+    Builder load(module_, "load");
+    load.set_phase(Phase::update);
+    load.set_layer(param.layer);
+    ops::assign(load, "load." + param.name, t.param, t.master);
+  }
+}
+
+ValueId Updates::seed() {
+  const ValueId found = module_.find_shared("seed");
+  return found.valid()
+             ? found
+             : add_shared(module_, "seed", {Dtype::i64, {}}, Category::inputs, Scope::step);
+}
+
+ValueId Updates::advance(Builder& b, ValueId finite) const {
+  return ops::advance(b, "updates.next", updates_, finite);
+}
+
+ops::Clip Updates::clip(Builder& b, std::string_view name, const std::vector<ValueId>& parts,
+                        double max_norm) const {
+  return ops::clip(b, name, parts, max_norm, loss_scale_);
+}
+
+void Updates::bind_norm(ValueId norm) const {
+  module_[norm].base = norm_;
+  module_[norm].category = Category::buffers;
+}
+
+void Updates::emit(Builder& b, const Trained& t, ValueId grad, ValueId step,
+                   const ops::Clip& clip) const {
+  const ValueId target = t.master.valid() ? t.master : t.param;
+  const Type& type = module_[target].type;
+  b.set_layer(module_[target].layer);
+  ops::emit_update(b, "update." + t.name, t.rule,
+                   {.param = target,
+                    .grad = grad,
+                    .states = t.states,
+                    .lr = lr_,
+                    .step = step,
+                    .scale = clip.scale,
+                    .seed = t.rule.needs_seed(type) ? seed_ : ValueId{}},
+                   clip.finite);
+  if (!t.master.valid()) return;
+  ops::assign(b, "round." + t.name, t.param, b.last().outputs.at(0));
+}
+
+}  // namespace snug

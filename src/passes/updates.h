@@ -1,0 +1,51 @@
+// What every update of a module needs, wherever it stands: which parameters are trained, their
+// masters and optimizer states, and the scalars that all updates share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/optimizer/clip.h"
+#include "ops/optimizer/update_rule.h"
+#include "passes/passes.h"
+
+namespace snug {
+
+class Updates {
+ public:
+  struct Trained {
+    std::string name;  // of the parameter, as the model calls it
+    ValueId param;     // what forward and backward read
+    ValueId master;    // fp32, where the parameter is rounded from it; else none
+    ValueId grad;      // shared, carried through the step
+    ops::UpdateRule rule;
+    std::vector<ValueId> states;
+  };
+
+  // Adds masters, states and scalars to the module; with masters also the program `load`, which
+  // rounds them to the parameters. Throws a usage error when nothing is trained.
+  Updates(Module& module, const Recipe& recipe);
+
+  const std::vector<Trained>& trained() const { return trained_; }
+
+  // The count of updates, one further where `finite` says so.
+  ValueId advance(Builder& b, ValueId finite) const;
+  // The norm of the gradients whose squares are summed in `parts`, loss scale taken out.
+  ops::Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& parts,
+                 double max_norm) const;
+  void bind_norm(ValueId norm) const;  // to the shared value that is read after a step
+  // One parameter's update from `grad`, and its rounded copy where it has a master.
+  void emit(Builder& b, const Trained& t, ValueId grad, ValueId step, const ops::Clip& clip) const;
+
+ private:
+  void collect();
+  void add_masters();
+  ValueId seed();
+
+  Module& module_;
+  const Recipe& recipe_;
+  std::vector<Trained> trained_;
+  ValueId lr_, norm_, updates_, loss_scale_, seed_;
+};
+
+}  // namespace snug
