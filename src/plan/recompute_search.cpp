@@ -12,7 +12,7 @@ namespace {
 
 // A uniform policy is tried although the measured ways say that it needs this much more than the
 // budget: they may be wrong about its edges, and it must never be missed.
-constexpr double kDoubt = 0.01;
+constexpr double kDoubt = 0.05;
 
 constexpr const char* kUniform[] = {"none",      "attention", "full",      "sqrt",      "every:2",
                                     "every:3",   "every:4",   "every:6",   "every:8",   "ratio:0.1",
@@ -85,6 +85,12 @@ int64_t RecomputeSearch::size_of(Candidate& candidate) {
 
 int64_t RecomputeSearch::needed_without() const { return arena_of(none_); }
 
+// Making a value again can be quicker than storing it compressed.
+bool RecomputeSearch::recompute_is_faster() const {
+  constexpr double kNoise = 1e-9;
+  return candidates_.front().point.seconds < -kNoise * none_seconds_;
+}
+
 int64_t RecomputeSearch::smallest_feasible() {
   std::vector<Candidate*> by_least;
   for (Candidate& c : candidates_) by_least.push_back(&c);
@@ -98,7 +104,7 @@ int64_t RecomputeSearch::smallest_feasible() {
 }
 
 RecomputeChoice RecomputeSearch::choose(int64_t bytes) {
-  if (bytes >= needed_without()) return choice_of({}, none_);
+  if (bytes >= needed_without() && !recompute_is_faster()) return choice_of({}, none_);
   for (Candidate& c : candidates_) {
     if (c.least > bytes || size_of(c) > bytes) continue;
     const RecomputePolicy policy = policy_of(c);

@@ -47,6 +47,7 @@ class RecomputeSearch {
 
   void add_uniform(const RecomputePolicy& policy);
   RecomputePolicy policy_of(const Candidate& candidate) const;
+  bool recompute_is_faster() const;
   int64_t size_of(Candidate& candidate);
   Module place_with(const RecomputePolicy& policy) const;
   RecomputeChoice choice_of(const RecomputePolicy& policy, Module placed) const;

@@ -79,6 +79,29 @@ TEST_P(RecomputeSearchOf, IsNoSlowerThanTheBestUniformPolicyThatMeetsTheSameByte
 
 Case tiny() { return {"snug-tiny", {.batch = 2, .seq = 256}}; }
 
+std::vector<Recipe> recipes() {
+  return {{.accum = 3},
+          {.compress = CompressKind::int8},
+          {.precision = Dtype::bf16},
+          {.optimizer = OptimizerKind::adamw8bit},
+          {.update_in_backward = true, .clip = 0}};
+}
+
+TEST(RecomputeSearch, WorksWithEveryOtherTechnique) {
+  for (const Recipe& recipe : recipes()) {
+    RecomputeSearch search("tiny", tiny().forward(), recipe);
+    const int64_t least = search.smallest_feasible();
+    double slower = std::numeric_limits<double>::infinity();
+    for (const int64_t part : {0, 1, 2, 3, 4}) {
+      const int64_t bytes = least + (search.needed_without() - least) * part / 4;
+      const RecomputeChoice choice = search.choose(bytes);
+      EXPECT_LE(arena_of(choice.plan), bytes);
+      EXPECT_LE(choice.step_seconds, slower * (1 + 1e-12)) << text(choice.policy);
+      slower = choice.step_seconds;
+    }
+  }
+}
+
 TEST(RecomputeSearch, ExactlyTheSmallestIsFeasible) {
   RecomputeSearch search = tiny().search();
   const int64_t least = search.smallest_feasible();
