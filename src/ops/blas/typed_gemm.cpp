@@ -14,18 +14,24 @@ namespace {
 constexpr int64_t kBlock = 1024;
 constexpr int64_t kScratchAlign = 64;
 
-// Bytes of the widened blocks; nothing for what is f32 already and is used where it lies.
-struct ScratchSizes {
-  int64_t a = 0, b = 0, c = 0;
+// Where the widened blocks lie in the scratch, in bytes. All of it is used by the first block of C,
+// and a smaller product never needs more.
+struct Scratch {
+  int64_t b = 0, c = 0, end = 0;  // that of A is at 0
 };
 
-ScratchSizes scratch_sizes(int64_t m, int64_t n, int64_t k, const GemmTypes& types) {
-  const auto block = [](Dtype dtype, int64_t rows, int64_t columns) -> int64_t {
-    if (dtype == Dtype::f32) return 0;
-    const int64_t floats = std::min(rows, kBlock) * std::min(columns, kBlock);
-    return round_up(floats * size_of(Dtype::f32), kScratchAlign);
+Scratch scratch_of(int64_t m, int64_t n, int64_t k, const GemmTypes& types) {
+  Scratch s;
+  const auto place = [&](Dtype dtype, int64_t rows, int64_t columns) {
+    if (dtype == Dtype::f32) return s.end;
+    const int64_t at = round_up(s.end, kScratchAlign);
+    s.end = at + std::min(rows, kBlock) * std::min(columns, kBlock) * size_of(Dtype::f32);
+    return at;
   };
-  return {block(types.a, m, k), block(types.b, k, n), block(types.c, m, n)};
+  place(types.a, m, k);
+  s.b = place(types.b, k, n);
+  s.c = place(types.c, m, n);
+  return s;
 }
 
 // A matrix as stored, of any float type; and one of f32.
@@ -156,20 +162,16 @@ void multiply_block(const TypedGemm& g, const Block& block, int64_t k_step, Oper
   if constexpr (!std::is_same_v<T, float>) store_block<T>(g, block, c);
 }
 
-// Blocks of nearly one size, none above kBlock; all of it where nothing is widened.
-int64_t block_step(int64_t size, bool whole) {
-  if (whole || size <= kBlock) return size;
-  constexpr int64_t kVector = 16;
-  return round_up(ceil_div(size, ceil_div(size, kBlock)), kVector);
-}
+// All of it where nothing is widened.
+int64_t block_step(int64_t size, bool whole) { return whole ? size : std::min(size, kBlock); }
 
 template <typename T>
 void multiply(const TypedGemm& g) {
-  const ScratchSizes sizes = scratch_sizes(g.m, g.n, g.k, g.types);
+  const Scratch at = scratch_of(g.m, g.n, g.k, g.types);
   Operand a({g.a, g.types.a, g.lda}, g.transpose_a, g.scratch);
-  Operand b({g.b, g.types.b, g.ldb}, g.transpose_b, g.scratch + sizes.a);
-  auto* block_of_c = reinterpret_cast<float*>(g.scratch + sizes.a + sizes.b);
-  const bool whole = sizes.a + sizes.b + sizes.c == 0;
+  Operand b({g.b, g.types.b, g.ldb}, g.transpose_b, g.scratch + at.b);
+  auto* block_of_c = reinterpret_cast<float*>(g.scratch + at.c);
+  const bool whole = at.end == 0;
   const int64_t rows = block_step(g.m, whole);
   const int64_t columns = block_step(g.n, whole);
   for (int64_t row = 0; row < g.m; row += rows) {
@@ -185,8 +187,7 @@ void multiply(const TypedGemm& g) {
 }  // namespace
 
 int64_t gemm_scratch(int64_t m, int64_t n, int64_t k, const GemmTypes& types) {
-  const ScratchSizes sizes = scratch_sizes(m, n, k, types);
-  return sizes.a + sizes.b + sizes.c;
+  return scratch_of(m, n, k, types).end;
 }
 
 void typed_gemm(const TypedGemm& product) {

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Is learning harmed? The README's job (./dev run) under each technique that changes results, three seeds each: held-out
+# loss, its mean, and how far that is from fp32 AdamW. Prints one line per run and a table.
+#
+#   ./dev build && bench/learning.sh [STEPS] | tee bench/results/DATE-learning.txt
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly STEPS=${1:-125} SEEDS="1 2 3" LR=1e-3
+# Lion's authors: a rate 3 to 10 times smaller, a decay as much larger.
+readonly LION="--lr 2e-4 --weight-decay 0.5"
+
+# name, most that the mean may differ (percent), options
+rungs() {
+  cat <<END
+fp32 adamw|0|--lr $LR
+bf16|1|--lr $LR --precision bf16
+bf16 without master|1|--lr $LR --precision bf16 --master none
+fp16|1|--lr $LR --precision fp16
+adamw8bit|1|--lr $LR --optimizer adamw8bit
+adam-mini|1|--lr $LR --optimizer adam-mini
+bf16 state|1|--lr $LR --state-dtype bf16
+int8 activations|1|--lr $LR --compress int8
+lion|3|$LION --optimizer lion
+END
+}
+
+# The last held-out loss of one run; the first too, for how far it fell.
+held_out() {
+  # shellcheck disable=SC2086 # options are words
+  build/snug train snug-tiny --data src --holdout 0.05 --batch 16 --seq 128 --steps "$STEPS" --warmup 15 --json \
+    --seed "$1" $2 2>/dev/null | sed -n 's/.*"eval_loss":\([0-9.e+-]*\).*/\1/p' | sed -n '1p;$p' | tr '\n' ' '
+}
+
+main() {
+  echo "commit $(git rev-parse --short HEAD), $(date -u +%F), $STEPS steps, seeds $SEEDS"
+  local table='' baseline='' name limit options seed first last losses
+  while IFS='|' read -r name limit options; do
+    losses=''
+    for seed in $SEEDS; do
+      read -r first last < <(held_out "$seed" "$options")
+      echo "$name, seed $seed: held-out loss $first -> $last"
+      losses+="$first $last "
+    done
+    baseline=${baseline:-$(awk '{print ($2 + $4 + $6) / 3}' <<<"$losses")}
+    table+="$name|$limit|$baseline|$losses"$'\n'
+  done < <(rungs)
+  echo
+  awk -F'|' 'NF {
+    split($4, x, " "); mean = (x[2] + x[4] + x[6]) / 3; first = (x[1] + x[3] + x[5]) / 3
+    off = 100 * (mean / $3 - 1); bad = $2 > 0 && off > $2
+    printf "%-22s mean %.4f  fell by %4.1f %%  %+6.2f %% against fp32 adamw%s\n", $1, mean, 100 * (1 - mean / first), off,
+           bad ? "  BEYOND " $2 " %" : ""
+    failed = failed || bad
+  } END { exit failed }' <<<"$table"
+}
+
+main
