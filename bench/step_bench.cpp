@@ -16,6 +16,7 @@
 #include "hal/cpu/cpu_device.h"
 #include "runtime/initialise.h"
 #include "train/feeder.h"
+#include "train/planning.h"
 #include "train/resolve.h"
 
 namespace snug {
@@ -84,7 +85,7 @@ class Stepper {
  public:
   explicit Stepper(const Options& options)
       : run_(resolve(options)),
-        plan_(make_plan(run_)),
+        plan_(plan_run(run_).plan),
         samples_(Samples::for_training(run_)),
         executor_(plan_.module, *device_),
         feeder_(executor_, run_, samples_) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "ir/program.h"
+#include "plan/packing.h"
 
 namespace snug {
 
@@ -25,6 +26,7 @@ struct PlacementStats {
   double ratio() const;  // of the transient two; 1 when there are no locals
 };
 
-std::array<PlacementStats, kSpaces> place(Module& module);
+// More effort never gives a larger arena.
+std::array<PlacementStats, kSpaces> place(Module& module, int64_t effort = kPackingEffort);
 
 }  // namespace snug

@@ -6,12 +6,6 @@
 
 namespace snug {
 
-Module place_module(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
-  Module module = compile(std::move(name), forward, recipe);
-  place(module);
-  return module;
-}
-
 Plan plan_of(Module placed, Backend backend) {
   verify(placed, backend);  // cheap beside the rest, and what it would find must never run
   Account account = account_of(placed, backend);
@@ -19,7 +13,9 @@ Plan plan_of(Module placed, Backend backend) {
 }
 
 Plan make_plan(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
-  return plan_of(place_module(std::move(name), forward, recipe), recipe.backend);
+  Module module = compile(std::move(name), forward, recipe);
+  place(module);
+  return plan_of(std::move(module), recipe.backend);
 }
 
 }  // namespace snug

@@ -20,8 +20,7 @@ struct Plan {
 
 Plan make_plan(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
 
-// The same in two parts: a search places many modules and needs the account of one.
-Module place_module(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
-Plan plan_of(Module placed, Backend backend);  // verified
+// The same for a module that has been placed: a search places many and needs the account of one.
+Plan plan_of(Module placed, Backend backend);
 
 }  // namespace snug

@@ -14,19 +14,28 @@ namespace {
 // budget: they may be wrong about its edges, and it must never be missed.
 constexpr double kDoubt = 0.05;
 
+// Large models pack at once; small ones, whose few blocks leave gaps, are not worth a long try.
+// What is chosen is placed with all effort, which never makes it larger.
+constexpr int64_t kTrialEffort = kPackingEffort / 50;
+
 constexpr const char* kUniform[] = {"none",      "attention", "full",      "sqrt",      "every:2",
                                     "every:3",   "every:4",   "every:6",   "every:8",   "ratio:0.1",
                                     "ratio:0.2", "ratio:0.3", "ratio:0.4", "ratio:0.5", "ratio:0.6",
                                     "ratio:0.7", "ratio:0.8", "ratio:0.9"};
 
-int64_t arena_of(const Module& placed) {
-  return placed.arena_bytes[static_cast<size_t>(Space::device)];
+Module placed(Module module) {
+  place(module);
+  return module;
+}
+
+int64_t arena_of(const Module& module) {
+  return module.arena_bytes[static_cast<size_t>(Space::device)];
 }
 
 // Where local values begin: behind all shared ones.
-int64_t floor_of(const Module& placed) {
+int64_t floor_of(const Module& module) {
   int64_t floor = 0;
-  for (const Value& value : placed.values) {
+  for (const Value& value : module.values) {
     if (resides_shared(value, Space::device))
       floor = std::max(floor, *value.offset + value.storage_bytes());
   }
@@ -40,7 +49,7 @@ RecomputeSearch::RecomputeSearch(std::string name, ForwardBuilder forward, Recip
       forward_(std::move(forward)),
       recipe_(std::move(recipe)),
       rates_(nominal_rates(recipe_.backend)),
-      none_(place_with({})),
+      none_(placed(compile_with({}))),
       none_seconds_(price_of(none_, recipe_.backend, rates_).step_seconds),
       floor_(floor_of(none_)),
       options_(none_, forward_, recipe_, rates_) {
@@ -67,18 +76,20 @@ RecomputePolicy RecomputeSearch::policy_of(const Candidate& candidate) const {
   return options_.policy_of(options_.tidy(candidate.point).options);
 }
 
-Module RecomputeSearch::place_with(const RecomputePolicy& policy) const {
+Module RecomputeSearch::compile_with(const RecomputePolicy& policy) const {
   Recipe recipe = recipe_;
   recipe.recompute = policy;
-  return place_module(name_, forward_, recipe);
+  return compile(name_, forward_, recipe);
 }
 
 // The smallest budget for which it may be chosen: the same whoever asks.
 int64_t RecomputeSearch::size_of(Candidate& candidate) {
   if (!candidate.arena) {
-    last_placed_ = place_with(policy_of(candidate));
+    last_module_ = compile_with(policy_of(candidate));
     last_ = &candidate;
-    candidate.arena = arena_of(last_placed_);
+    Module trial = last_module_;
+    place(trial, kTrialEffort);
+    candidate.arena = arena_of(trial);
   }
   return std::max(candidate.least, *candidate.arena);
 }
@@ -108,7 +119,7 @@ RecomputeChoice RecomputeSearch::choose(int64_t bytes) {
   for (Candidate& c : candidates_) {
     if (c.least > bytes || size_of(c) > bytes) continue;
     const RecomputePolicy policy = policy_of(c);
-    return choice_of(policy, last_ == &c ? last_placed_ : place_with(policy));
+    return choice_of(policy, last_ == &c ? last_module_ : compile_with(policy));
   }
   const int64_t smallest = smallest_feasible();
   throw does_not_fit(
@@ -119,10 +130,11 @@ RecomputeChoice RecomputeSearch::choose(int64_t bytes) {
       .hint(fmt::format("--recompute auto:{}, a smaller batch or a shorter sequence", smallest));
 }
 
-RecomputeChoice RecomputeSearch::choice_of(const RecomputePolicy& policy, Module placed) const {
-  const double seconds = price_of(placed, recipe_.backend, rates_).step_seconds;
+RecomputeChoice RecomputeSearch::choice_of(const RecomputePolicy& policy, Module module) const {
+  if (module.level != Level::placed) place(module);
+  const double seconds = price_of(module, recipe_.backend, rates_).step_seconds;
   return {.policy = policy,
-          .plan = plan_of(std::move(placed), recipe_.backend),
+          .plan = plan_of(std::move(module), recipe_.backend),
           .step_seconds = seconds,
           .extra_seconds = seconds - none_seconds_,
           .needed_without = needed_without()};

@@ -42,27 +42,27 @@ class RecomputeSearch {
     FrontierPoint point;                          // what the measured ways say of it
     std::optional<RecomputePolicy> uniform = {};  // else the point's mixture
     int64_t least = 0;                            // it is not tried for a budget below this
-    std::optional<int64_t> arena = {};            // once placed
+    std::optional<int64_t> arena = {};            // once tried
   };
 
   void add_uniform(const RecomputePolicy& policy);
   RecomputePolicy policy_of(const Candidate& candidate) const;
   bool recompute_is_faster() const;
   int64_t size_of(Candidate& candidate);
-  Module place_with(const RecomputePolicy& policy) const;
-  RecomputeChoice choice_of(const RecomputePolicy& policy, Module placed) const;
+  Module compile_with(const RecomputePolicy& policy) const;
+  RecomputeChoice choice_of(const RecomputePolicy& policy, Module module) const;
 
   std::string name_;
   ForwardBuilder forward_;
   Recipe recipe_;
   Rates rates_;
-  Module none_;
+  Module none_;              // placed
   double none_seconds_ = 0;  // of a step that keeps all
   int64_t floor_ = 0;        // where local values begin
   RecomputeOptions options_;
   std::vector<Candidate> candidates_;  // the fastest first
-  const Candidate* last_ = nullptr;    // the candidate that was placed last
-  Module last_placed_;
+  const Candidate* last_ = nullptr;    // the candidate that was tried last
+  Module last_module_;                 // and its module, not placed
 };
 
 RecomputeChoice choose_recompute(std::string name, const ForwardBuilder& forward, Recipe recipe,

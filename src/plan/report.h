@@ -22,6 +22,13 @@ struct Advice {
   std::optional<double> step_ms;
 };
 
+// What was chosen where recompute was left open, and what that means.
+struct ChosenRecompute {
+  std::string policy;          // in words
+  int64_t needed_without = 0;  // the arena of a step that keeps everything
+  double extra_time = 0;       // modelled, as a part of that step's time
+};
+
 // What the account cannot know: the words of the question, and what was predicted beside bytes.
 struct PlanFacts {
   std::string model;
@@ -29,7 +36,9 @@ struct PlanFacts {
   int64_t seq = 0;
   int64_t accum = 1;                                                 // micro-batches per step
   nlohmann::ordered_json recipe = nlohmann::ordered_json::object();  // the resolved options
+  std::vector<std::string> headline;  // the options worth a word in the table's head; empty: all
   std::optional<int64_t> budget_bytes;
+  std::optional<ChosenRecompute> chosen;
   std::optional<double> step_ms;  // none until a cost model has priced the step
   std::vector<Advice> advice;
 

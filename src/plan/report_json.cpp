@@ -96,6 +96,13 @@ std::optional<double> tokens_per_second(const PlanFacts& facts) {
   return static_cast<double>(facts.tokens_per_step()) * 1e3 / *facts.step_ms;
 }
 
+Json chosen_json(const PlanFacts& facts) {
+  if (!facts.chosen) return nullptr;
+  return {{"policy", facts.chosen->policy},
+          {"needed_without_bytes", facts.chosen->needed_without},
+          {"extra_time", facts.chosen->extra_time}};
+}
+
 }  // namespace
 
 int64_t PlanFacts::tokens_per_step() const {
@@ -136,6 +143,7 @@ nlohmann::ordered_json plan_json(const Account& account, const PlanFacts& facts)
       {"step_ms", or_null(facts.step_ms)},
       {"tokens_per_s", or_null(tokens_per_second(facts))},
       {"recipe", facts.recipe},
+      {"chosen_recompute", chosen_json(facts)},
       {"advice", it_fits ? Json::array() : advice_json(facts)},
   };
 }

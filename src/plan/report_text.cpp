@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/bar.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "plan/report.h"
 
@@ -60,9 +61,10 @@ std::string text_of(const nlohmann::ordered_json& option) {
   return option.is_string() ? option.get<std::string>() : option.dump();
 }
 
-// What the first line has said already.
-bool in_title(std::string_view option) {
-  return option == "model" || option == "batch" || option == "seq" || option == "accum";
+bool in_headline(const std::string& option, const PlanFacts& facts) {
+  // What the first line has said already.
+  if (option == "model" || option == "batch" || option == "seq" || option == "accum") return false;
+  return facts.headline.empty() || std::ranges::count(facts.headline, option) > 0;
 }
 
 std::string header(const Account& account, const PlanFacts& facts, const Paint& paint) {
@@ -78,7 +80,7 @@ std::string header(const Account& account, const PlanFacts& facts, const Paint& 
   out += fmt::format(" · batch {} x {} · {}\n", facts.batch, facts.seq, tokens);
   std::vector<std::string> words;
   for (const auto& [key, value] : facts.recipe.items()) {
-    if (!value.is_null() && !in_title(key)) words.push_back(key + " " + text_of(value));
+    if (!value.is_null() && in_headline(key, facts)) words.push_back(key + " " + text_of(value));
   }
   return words.empty() ? out : out + paint.quiet(flow(words));
 }
@@ -178,6 +180,22 @@ std::string layers_name(int32_t first, int32_t last) {
 }
 
 // Equal layers that follow one another are one line.
+// What recompute was chosen, one group of layers to a line, and why.
+std::string choice(const PlanFacts& facts) {
+  if (!facts.chosen) return "";
+  std::string out;
+  for (const std::string& group : split(facts.chosen->policy, ';')) {
+    out += fact(out.empty() ? "chosen" : "",
+                (out.empty() ? "recompute: " : "           ") + std::string(trim(group)));
+  }
+  out += fact(
+      "", fmt::format("keeping everything needs {} ({} bytes); this takes {:.1f} % more "
+                      "time, as modelled",
+                      format_bytes(facts.chosen->needed_without),
+                      format_exact(facts.chosen->needed_without), 100 * facts.chosen->extra_time));
+  return out;
+}
+
 std::string layers(const Account& account, const Paint& paint) {
   if (account.layers.empty()) return "";
   std::string out =
@@ -239,6 +257,7 @@ std::string render_plan(const Account& account, const PlanFacts& facts, bool col
     out += breakdown(account[space], fmt::format("{} memory at its peak", name_of(space)), paint);
   }
   out += facts_of_peak(account);
+  out += choice(facts);
   out += layers(account, paint);
   out += largest(account.device(), paint);
   out += verdict(account, facts, paint);

@@ -104,7 +104,7 @@ std::string plan_rung(Rung& rung, const Options& baseline) {
   std::string text;
   in_rung(rung, [&] {
     const Resolved run = resolve(with(baseline, rung.change));
-    const Plan plan = make_plan(run);
+    const Plan plan = plan_run(run).plan;
     rung.planned_bytes = plan.module.arena_bytes[static_cast<size_t>(Space::device)];
     rung.fits = !run.budget || rung.planned_bytes <= *run.budget;
     text = print(plan.module);
@@ -154,7 +154,7 @@ void train_rung(Rung& rung, const Options& options) {
 
 void measure(Rung& rung, const Options& options) {
   if (options.device == "null") {
-    const NullRun followed = run_null(make_plan(resolve(options)).module);
+    const NullRun followed = run_null(plan_run(resolve(options)).plan.module);
     rung.measured_bytes = followed.high_water[static_cast<size_t>(Space::device)];
     return;
   }

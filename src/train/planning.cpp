@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "ir/text.h"
 #include "models/catalogue.h"
+#include "plan/recompute_search.h"
 #include "plan/report.h"
 
 namespace snug {
@@ -16,10 +17,20 @@ int64_t arena_of(const Plan& plan) {
 
 using Change = std::function<void(Resolved&)>;
 
+bool leaves_recompute_open(const Resolved& run) {
+  return run.recipe.recompute.kind == RecomputePolicy::Kind::automatic;
+}
+
+RecomputeSearch search_for(const Resolved& run) {
+  return {run.model.config().name, run.model.forward(run.build), run.recipe};
+}
+
+// The bytes that the changed run needs, with as much recompute as it takes where that is open.
 int64_t arena_with(const Resolved& run, const Change& change) {
   Resolved changed = run;
   change(changed);
-  return arena_of(make_plan(changed));
+  if (leaves_recompute_open(changed)) return search_for(changed).smallest_feasible();
+  return arena_of(plan_run(changed).plan);
 }
 
 // The largest value below the present one of one size that fits; 0 when not even 1 does.
@@ -56,6 +67,17 @@ std::vector<Advice> advice_for(const Resolved& run) {
   if (!run.build.chunked_loss) {
     try_change("--loss chunked", [](Resolved& r) { r.build.chunked_loss = true; });
   }
+  // From here on results change.
+  if (run.recipe.optimizer == OptimizerKind::adamw) {
+    try_change("--optimizer adamw8bit",
+               [](Resolved& r) { r.recipe.optimizer = OptimizerKind::adamw8bit; });
+  }
+  if (run.recipe.precision == Dtype::f32) {
+    try_change("--precision bf16 --master none", [](Resolved& r) {
+      r.recipe.precision = r.recipe.grad_dtype = Dtype::bf16;
+      r.recipe.master = false;
+    });
+  }
   if (const int64_t batch = largest_that_fits(run, &BuildOptions::batch); batch > 0) {
     try_change(fmt::format("--batch {}", batch), [&](Resolved& r) { r.build.batch = batch; });
     return advice;
@@ -86,21 +108,59 @@ nlohmann::ordered_json recipe_json(const Options& options) {
   return recipe;
 }
 
-PlanFacts facts_of(const Plan& plan, const Resolved& run) {
+// The techniques that shape every plan, and whatever was asked for beyond the defaults.
+std::vector<std::string> headline_of(const Options& options) {
+  std::vector<std::string> keys{"precision", "attention", "loss", "recompute", "optimizer"};
+  Options plain;
+  plain.model = options.model;
+  plain = resolve(plain).options;
+  std::vector<std::string> values;
+  const auto text = [](const auto& value) { return fmt::format("{}", value); };
+  each_option(plain, [&](std::string_view, const auto& value, std::string_view, OptionUse) {
+    values.push_back(text(value));
+  });
+  size_t at = 0;
+  each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {
+    if (values[at++] != text(value)) keys.emplace_back(key);
+  });
+  return keys;
+}
+
+PlanFacts facts_of(const PlannedRun& planned, const Resolved& run) {
   PlanFacts facts{.model = run.model.config().name,
                   .batch = run.build.batch,
                   .seq = run.build.seq,
                   .accum = run.recipe.accum,
                   .recipe = recipe_json(run.options),
-                  .budget_bytes = run.budget};
-  if (!fits(plan.account, facts)) facts.advice = advice_for(run);
+                  .headline = headline_of(run.options),
+                  .budget_bytes = run.budget,
+                  .chosen = planned.chosen};
+  if (!fits(planned.plan.account, facts)) facts.advice = advice_for(run);
   return facts;
 }
 
 }  // namespace
 
-PlanReport report_of(const Plan& plan, const Resolved& run, bool colour) {
-  const PlanFacts facts = facts_of(plan, run);
+PlannedRun plan_run(const Resolved& run) {
+  if (!leaves_recompute_open(run))
+    return {make_plan(run.model.config().name, run.model.forward(run.build), run.recipe), {}};
+  RecomputeSearch search = search_for(run);
+  int64_t bytes = run.recipe.recompute.bytes;
+  if (run.budget == bytes) bytes = std::max(bytes, search.smallest_feasible());
+  RecomputeChoice choice = search.choose(bytes);
+  PlannedRun planned{std::move(choice.plan), {}};
+  if (choice.policy.kind != RecomputePolicy::Kind::none) {
+    planned.chosen = ChosenRecompute{
+        .policy = text(choice.policy),
+        .needed_without = choice.needed_without,
+        .extra_time = choice.extra_seconds / (choice.step_seconds - choice.extra_seconds)};
+  }
+  return planned;
+}
+
+PlanReport report_of(const PlannedRun& planned, const Resolved& run, bool colour) {
+  const PlanFacts facts = facts_of(planned, run);
+  const Plan& plan = planned.plan;
   PlanReport report;
   report.fits = fits(plan.account, facts);
   report.arena_bytes = arena_of(plan);
@@ -109,10 +169,10 @@ PlanReport report_of(const Plan& plan, const Resolved& run, bool colour) {
   return report;
 }
 
-void require_fit(const Plan& plan, const Resolved& run) {
-  const int64_t arena = arena_of(plan);
+void require_fit(const PlannedRun& planned, const Resolved& run) {
+  const int64_t arena = arena_of(planned.plan);
   if (!run.budget || arena <= *run.budget) return;
-  const Peak& peak = plan.account.device().peak;
+  const Peak& peak = planned.plan.account.device().peak;
   std::string changes;
   for (const Advice& a : advice_for(run)) {
     if (a.peak_bytes <= *run.budget)
@@ -120,11 +180,12 @@ void require_fit(const Plan& plan, const Resolved& run) {
                              format_bytes(a.peak_bytes));
   }
   throw does_not_fit(
-      "{} at --batch {} --seq {} needs {} ({} bytes) and the budget is {} ({} bytes); the peak is "
+      "{} at --batch {} --seq {} needs {}{} ({} bytes) and the budget is {} ({} bytes); the peak "
+      "is "
       "in program '{}' at '{}'",
-      run.model.config().name, run.build.batch, run.build.seq, format_bytes(arena),
-      format_exact(arena), format_bytes(*run.budget), format_exact(*run.budget), peak.program,
-      peak.op)
+      run.model.config().name, run.build.batch, run.build.seq,
+      leaves_recompute_open(run) ? "at least " : "", format_bytes(arena), format_exact(arena),
+      format_bytes(*run.budget), format_exact(*run.budget), peak.program, peak.op)
       .hint(changes.empty()
                 ? "no smaller batch or sequence fits either: the model's own state is too large"
                 : "it would fit with " + changes);
@@ -132,9 +193,9 @@ void require_fit(const Plan& plan, const Resolved& run) {
 
 PlanReport plan(const Options& options, bool with_program) {
   const Resolved run = resolve(options);
-  const Plan plan = make_plan(run);
-  PlanReport report = report_of(plan, run, !options.json && stdout_is_terminal());
-  if (with_program) report.program = print(plan.module);
+  const PlannedRun planned = plan_run(run);
+  PlanReport report = report_of(planned, run, !options.json && stdout_is_terminal());
+  if (with_program) report.program = print(planned.plan.module);
   return report;
 }
 

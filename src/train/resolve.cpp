@@ -121,10 +121,6 @@ Resolved resolve(Options o) {
   return {std::move(o), std::move(model), build, recipe, budget, schedule};
 }
 
-Plan make_plan(const Resolved& run) {
-  return make_plan(run.model.config().name, run.model.forward(run.build), run.recipe);
-}
-
 std::string to_toml(const Options& options) {
   std::string out = fmt::format("model = {}\n", toml_value(options.model));
   each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {

@@ -29,8 +29,6 @@ Recipe resolve_recipe(Options& options);
 // What --lr is multiplied by for the sequences of a step.
 double learning_rate_factor(const Options& options);
 
-Plan make_plan(const Resolved& run);
-
 // The configuration as a file that --config reads back.
 std::string to_toml(const Options& options);
 

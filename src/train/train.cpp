@@ -204,14 +204,15 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
   const Samples samples = Samples::for_training(run);
   if (!run.options.out.empty()) require_writable(run.options.out);
 
-  const Plan plan = make_plan(run);
-  require_fit(plan, run);
+  const PlannedRun planned = plan_run(run);
+  const Plan& plan = planned.plan;
+  require_fit(planned, run);
   std::unique_ptr<CheckpointReader> weights;
   if (run.options.init == "load") {
     weights = std::make_unique<CheckpointReader>(run.model.source_dir());
     check_weights(plan.module, *weights, spellings_of(run));
   }
-  if (observer.planned) observer.planned(report_of(plan, run, false));
+  if (observer.planned) observer.planned(report_of(planned, run, false));
   say(observer, fmt::format("data: {}", samples.text()));
 
   if (run.options.device == "null") {
