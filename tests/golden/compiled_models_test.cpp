@@ -48,11 +48,12 @@ TEST(CompiledModels, TheLargestIsSound) {
   verify(compiled("llama-405b", {.batch = 1, .seq = 4096}, {.accum = 2}));
 }
 
-// A two-layer model with each layer repeated in backward: readable enough to review.
-TEST(CompiledModels, RecomputeFull) {
-  const std::string llama = std::string(SNUG_TEST_DIR) + "/../parity/llama";
-  expect_golden(compiled(llama, {.batch = 2, .seq = 16}, {.recompute = parse_recompute("full")}),
-                "recompute_full");
+// All passes and a placement, on two layers: readable enough to review. Each pass alone is in
+// passes_test.cpp.
+TEST(CompiledModels, TwoLayers) {
+  expect_golden(compiled("mlp:8x2", {.batch = 4}, {.recompute = parse_recompute("full")}),
+                "compile",
+                "snug plan mlp:8x2 --batch 4 --recompute full: the whole compile, placed.");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Compares a module's text with a stored one: tests/golden/NAME.snug. SNUG_UPDATE_GOLDEN=1 rewrites
-// the files; review the difference as you would review code.
+// the files; review the difference as you would review code. Each module must also verify and read
+// back from its text.
 #pragma once
 
 #include <string_view>
@@ -8,6 +9,7 @@
 
 namespace snug {
 
-void expect_golden(const Module& module, std::string_view name);
+// what: a sentence for the reader of the file, written above the text.
+void expect_golden(const Module& module, std::string_view name, std::string_view what = {});
 
 }  // namespace snug

@@ -1,0 +1,177 @@
+// What each pass makes of a two-layer model, as text that can be reviewed: one file per pass, with
+// nothing in it that the pass is not about. The comment above a text says what to look for.
+#include <gtest/gtest.h>
+
+#include "golden/golden.h"
+#include "passes/testing/two_layers.h"
+
+namespace snug {
+namespace {
+
+// As far as recompute, in the order of compile.cpp.
+Module recomputed(const char* policy, const Recipe& recipe = {}) {
+  Module module = with_backward(two_attentions, recipe);
+  recompute(module, "micro_first", values_to_keep(module, "micro_first", parse_recompute(policy)));
+  eliminate_dead(module);
+  return module;
+}
+
+TEST(GoldenPass, Precision) {
+  expect_golden(with_forward(two_linears, {.precision = Dtype::bf16}).module, "precision",
+                "precision bf16: parameters and activations are bf16; what is fed (x), a norm's\n"
+                "statistics (rstd) and the loss stay f32. Both programs.");
+}
+
+TEST(GoldenPass, Autodiff) {
+  expect_golden(with_backward(two_attentions), "autodiff",
+                "autodiff: each parameter has a gradient that the step carries. The embedding is\n"
+                "also the head: embed.grad adds to what loss.grad wrote.");
+}
+
+TEST(GoldenPass, AutodiffInFp16) {
+  expect_golden(
+      with_backward(two_linears,
+                    {.precision = Dtype::f16, .loss_scale = {.start = 65536, .dynamic = true}}),
+      "autodiff_fp16",
+      "autodiff under fp16: what flows back is multiplied by the loss scale; gradients of\n"
+      "parameters are made in f32 (grad_dtype) and need no cast.");
+}
+
+TEST(GoldenPass, RecomputeFull) {
+  expect_golden(recomputed("full"), "recompute_full",
+                "recompute full: each layer keeps only what enters it (embed, 1.norm.h) and is\n"
+                "repeated just before its backward; a repeat of random ops draws by the same key.");
+}
+
+TEST(GoldenPass, RecomputeEvery2) {
+  expect_golden(recomputed("every:2"), "recompute_every_2",
+                "recompute every:2: both layers are one segment, which keeps only embed and is\n"
+                "repeated as a whole before layer 1's backward.");
+}
+
+TEST(GoldenPass, RecomputeAttention) {
+  expect_golden(recomputed("attention"), "recompute_attention",
+                "recompute attention: only mix is repeated; no [B,H,T,T] value is kept.");
+}
+
+TEST(GoldenPass, Compress) {
+  Module module = recomputed("attention", {.precision = Dtype::bf16});
+  compress(module, "micro_first");
+  expect_golden(module, "compress",
+                "compress int8, after recompute attention: what is kept goes into int8 after its\n"
+                "last forward reader and comes back before backward needs it. What a norm divides\n"
+                "by stays exact.");
+}
+
+TEST(GoldenPass, Accumulate) {
+  Module module = with_backward(two_linears);
+  accumulate(module, {.accum = 4});
+  expect_golden(
+      module, "accumulate",
+      "accumulate 4: micro_next is micro_first, but its first write of each gradient and\n"
+      "of the loss adds (_sum ports).");
+}
+
+// Parameters of two layers with their gradients: all that an optimizer looks at.
+Module with_gradients() {
+  Module module{.name = "two layers"};
+  SharedValues shared(module);
+  const ValueId params[] = {shared.param("embed", {96, 64}, Role::embedding),
+                            shared.param("0.qkv", {96, 64}, Role::matrix, 0),
+                            shared.param("1.out", {64, 64}, Role::matrix, 1),
+                            shared.param("1.bias", {64}, Role::bias, 1)};
+  Param heads = *module[params[1]].param;
+  heads.heads = 6;
+  heads.value_heads = 2;
+  module[params[1]].param = std::make_shared<const Param>(heads);
+  for (const ValueId id : params) {
+    const Value param = module[id];
+    add_shared(module, "grad." + param.name, param.type, Category::grads, Scope::step, {},
+               param.layer);
+  }
+  return module;
+}
+
+void expect_optimizer(const Recipe& recipe, const char* name, const char* what) {
+  Module module = with_gradients();
+  optimizer(module, recipe);
+  expect_golden(module, name, what);
+}
+
+TEST(GoldenPass, OptimizerAdamW) {
+  expect_optimizer(
+      {.clip = 1}, "optimizer_adamw",
+      "adamw: one norm over all gradients clips them; one that is not finite turns all\n"
+      "updates off. A bias does not decay.");
+}
+
+TEST(GoldenPass, OptimizerAdamW8bit) {
+  expect_optimizer({.optimizer = OptimizerKind::adamw8bit}, "optimizer_adamw8bit",
+                   "adamw8bit: matrices keep both moments as codes with a scale per 256 elements;\n"
+                   "embeddings and small tensors keep f32.");
+}
+
+TEST(GoldenPass, OptimizerAdamMini) {
+  expect_optimizer(
+      {.optimizer = OptimizerKind::adam_mini, .state_dtype = Dtype::bf16}, "optimizer_adam_mini",
+      "adam-mini with bf16 state: one second moment per head of queries and keys, per\n"
+      "output of values and other matrices, per bias. The seed rounds m without bias.");
+}
+
+TEST(GoldenPass, OptimizerInFp16) {
+  const Recipe recipe{.precision = Dtype::f16,
+                      .loss_scale = {.start = 65536, .dynamic = true},
+                      .optimizer = OptimizerKind::lion};
+  Module module = with_backward(two_linears, recipe);
+  optimizer(module, recipe);
+  expect_golden(module, "optimizer_fp16",
+                "lion under fp16: masters in f32 have the parameters' names, initial values and\n"
+                "places in a checkpoint; `load` and `update` round them to what forward reads. An\n"
+                "overflow skips the update and shrinks the loss scale.");
+}
+
+Module updated_in_backward(int64_t accum, OptimizerKind kind) {
+  const Recipe recipe{.accum = accum, .optimizer = kind, .update_in_backward = true, .clip = 0};
+  Module module = with_backward(two_linears, recipe);
+  accumulate(module, recipe);
+  update_in_backward(module, recipe);
+  return module;
+}
+
+TEST(GoldenPass, UpdateInBackward) {
+  expect_golden(updated_in_backward(1, OptimizerKind::adamw), "update_in_backward",
+                "update in backward: a parameter is updated once its gradient is complete and\n"
+                "backward has read the old value; gradients are locals that die there.");
+}
+
+TEST(GoldenPass, UpdateInBackwardOfSeveral) {
+  expect_golden(updated_in_backward(2, OptimizerKind::lion), "update_in_backward_accum_2",
+                "update in backward with 2 micro-batches: gradients are carried, and only\n"
+                "micro_last updates.");
+}
+
+Module in_place_granted() {
+  Programs p = with_forward(two_linears);
+  bind_loss(p.module, "eval", p.looking.loss);
+  autodiff(p.module, "micro_first", p.learning);
+  in_place(p.module);
+  return std::move(p.module);
+}
+
+TEST(GoldenPass, InPlace) {
+  expect_golden(in_place_granted(), "in_place",
+                "in place (\"in %x\"): granted where nobody reads the bytes again. eval keeps\n"
+                "nothing for backward, so that its gelu and norm take over their inputs.");
+}
+
+TEST(GoldenPass, Schedule) {
+  Module module = in_place_granted();
+  schedule(module, Backend::cpu);
+  expect_golden(
+      module, "schedule",
+      "schedule: what in_place.snug shows, with scratch (workspace) for the ops that ask\n"
+      "for it and the first and last op (live) of every value that has bytes of its own.");
+}
+
+}  // namespace
+}  // namespace snug
