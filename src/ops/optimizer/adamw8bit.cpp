@@ -29,40 +29,53 @@ std::vector<Type> infer(const OpView& op) {
   return infer_update(op);
 }
 
-// AdamW's own, and eight comparisons for each code.
+// AdamW's own, and five for each way between a code and its number.
 Cost cost(const OpView& op, std::span<const Type>, Backend) { return update_cost(op, 14 + 20); }
 
-// One block of 256 elements from `first` on.
+// Where x in [-1, 1] lies among the codes, found by plain search. Halfway between two codes is
+// halfway between their values, so that rounding gives the nearest.
+double place(const Codebook& book, double x) {
+  const auto& values = book.values;
+  const auto next = std::upper_bound(values.begin() + 1, values.end() - 1, x);
+  const double low = static_cast<double>(next[-1]), high = static_cast<double>(next[0]);
+  const auto code = static_cast<double>(next - values.begin() - 1);
+  return std::clamp(code + (x - low) / (high - low), 0.0, 255.0);
+}
+
+// One state of a block from element `first` on, as places among the codes and a scale.
+void store_block(const RefUpdate& u, State state, size_t first, const std::vector<double>& x) {
+  double largest = 0;
+  for (double v : x) largest = std::max(largest, std::abs(v));
+  u.set_state(state + 1, first / kCodeBlock, largest);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double unit = largest > 0 ? x[i] / largest : 0;
+    const double found = place(state == kM ? kSignedCodes : kUnsignedCodes, unit);
+    const bool would_be_zero = state == kV && unit > 0 && found < 1;
+    u.set_state(state, first + i, would_be_zero ? 1 : found);
+  }
+}
+
+// One block of 256 elements.
 void reference_block(const RefUpdate& u, const Attrs& attrs, size_t block) {
   const size_t first = block * kCodeBlock;
   const size_t end = std::min(u.size(), first + kCodeBlock);
   const double beta1 = attrs.f("beta1");
   const double beta2 = attrs.f("beta2");
-  std::vector<float> m, v;
+  std::vector<double> m, v;
   for (size_t i = first; i < end; ++i) {
     const double g = u.grad(i);
     const auto value = [&](const Codebook& book, size_t state) {
       return static_cast<double>(book.values[static_cast<size_t>(u.state(state, i))]) *
              u.state(state + 1, block);
     };
-    const double new_m = beta1 * value(kSignedCodes, kM) + (1 - beta1) * g;
-    const double new_v = beta2 * value(kUnsignedCodes, kV) + (1 - beta2) * g * g;
-    const double root = std::sqrt(new_v / (1 - std::pow(beta2, u.step)));
-    u.set_param(
-        i, u.decayed(i) - u.lr * new_m / (1 - std::pow(beta1, u.step)) / (root + attrs.f("eps")));
-    m.push_back(static_cast<float>(new_m));
-    v.push_back(static_cast<float>(new_v));
+    m.push_back(beta1 * value(kSignedCodes, kM) + (1 - beta1) * g);
+    v.push_back(beta2 * value(kUnsignedCodes, kV) + (1 - beta2) * g * g);
+    const double root = std::sqrt(v.back() / (1 - std::pow(beta2, u.step)));
+    u.set_param(i, u.decayed(i) -
+                       u.lr * m.back() / (1 - std::pow(beta1, u.step)) / (root + attrs.f("eps")));
   }
-  const auto n = static_cast<int64_t>(m.size());
-  std::vector<uint8_t> m_codes(m.size()), v_codes(m.size());
-  const float m_scale = quantise(kSignedCodes, n, m.data(), m_codes.data());
-  const float v_scale = quantise_divisor(n, v.data(), v_codes.data());
-  u.set_state(kMScale, block, static_cast<double>(m_scale));
-  u.set_state(kVScale, block, static_cast<double>(v_scale));
-  for (size_t i = first; i < end; ++i) {
-    u.set_state(kM, i, m_codes[i - first]);
-    u.set_state(kV, i, v_codes[i - first]);
-  }
+  store_block(u, kM, first, m);
+  store_block(u, kV, first, v);
 }
 
 void reference(const RefArgs& a) {
@@ -84,6 +97,7 @@ std::vector<Sample> samples() {
   constexpr Dtype bf16 = Dtype::bf16, f16 = Dtype::f16;
   return {sample({.name = "first step", .shape = {3, 100}, .step = 1}, 0),
           sample({.name = "whole blocks", .shape = {2, 256}, .scale = 0.25}, 1),
+          sample({.name = "more than a thread's share", .shape = {8195}}, 1),
           sample({.name = "a 16-bit gradient", .shape = {300}, .grad = f16}, 1),
           sample({.name = "no master", .shape = {5, 60}, .param = bf16, .grad = bf16}, 1)};
 }

@@ -18,19 +18,22 @@ inline void dequantise(const Codebook& book, int64_t n, const uint8_t* codes, fl
   for (int64_t i = 0; i < n; ++i) x[i] = book.values[codes[i]] * scale;
 }
 
-// n <= kCodeBlock.
-inline float quantise(const Codebook& book, int64_t n, const float* x, uint8_t* codes) {
+inline float largest_magnitude(int64_t n, const float* x) {
   float largest = 0;
 #pragma omp simd reduction(max : largest)
   for (int64_t i = 0; i < n; ++i) largest = std::abs(x[i]) > largest ? std::abs(x[i]) : largest;
+  return largest;
+}
+
+// n <= kCodeBlock.
+inline float quantise(const Codebook& book, int64_t n, const float* x, uint8_t* codes) {
+  const float largest = largest_magnitude(n, x);
   const float divisor = largest > 0 ? largest : 1;
   float unit[kCodeBlock];
-  int32_t found[kCodeBlock];
+  int32_t keys[kCodeBlock];
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) unit[i] = x[i] / divisor;
-  nearest_codes(book, n, unit, found);
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) codes[i] = static_cast<uint8_t>(found[i]);
+  nearest_codes(book, n, unit, keys, codes);
   return largest;
 }
 
@@ -38,6 +41,7 @@ inline float quantise(const Codebook& book, int64_t n, const float* x, uint8_t* 
 // step would be as large as 1 / eps.
 inline float quantise_divisor(int64_t n, const float* x, uint8_t* codes) {
   const float scale = quantise(kUnsignedCodes, n, x, codes);
+#pragma omp simd
   for (int64_t i = 0; i < n; ++i) codes[i] = codes[i] == 0 && x[i] > 0 ? 1 : codes[i];
   return scale;
 }

@@ -1,7 +1,9 @@
 #include "ops/optimizer/blockwise.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -26,6 +28,13 @@ TEST(Codebook, Holds256DifferentNumbersInOrder) {
   EXPECT_FLOAT_EQ(kUnsignedCodes.values[1], 0.325e-6F);
 }
 
+int32_t code_of(const Codebook& book, float x) {
+  int32_t key = 0;
+  uint8_t code = 0;
+  nearest_codes(book, 1, &x, &key, &code);
+  return code;
+}
+
 TEST(Codebook, FindsTheNearest) {
   for (const Codebook* book : kBooks) {
     const bool has_sign = book->values[0] < 0;
@@ -35,10 +44,36 @@ TEST(Codebook, FindsTheNearest) {
       const float x = size * (has_sign ? 2 * unit_float(bits[0]) - 1 : unit_float(bits[0]));
       float least = 2;
       for (float value : book->values) least = std::min(least, std::abs(value - x));
-      int32_t code = 0;
-      nearest_codes(*book, 1, &x, &code);
-      EXPECT_EQ(std::abs(book->values[static_cast<size_t>(code)] - x), least) << x;
+      EXPECT_EQ(std::abs(book->values[static_cast<size_t>(code_of(*book, x))] - x), least) << x;
     }
+  }
+}
+
+// How many bounds lie below x: one at a time.
+int32_t plain_code(const Codebook& book, float x) {
+  return static_cast<int32_t>(
+      std::ranges::count_if(book.bounds, [x](float bound) { return bound < x; }));
+}
+
+void expect_plain_codes_around(const Codebook& book, float x) {
+  const float down = std::nextafter(x, -2.0F), up = std::nextafter(x, 2.0F);
+  for (float near : {x, down, up, -x, -down, -up})
+    EXPECT_EQ(code_of(book, near), plain_code(book, near)) << fmt::format("{:a}", near);
+}
+
+TEST(Codebook, TheTableGivesTheCodesOfPlainSearch) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Codebook* book : kBooks) {
+    for (float x : {0.0F, 1.0F, 1e-45F, 1e-40F, 0x1p-126F, 0x1p-23F, 2.0F, inf, nan})
+      expect_plain_codes_around(*book, x);
+    for (float bound : book->bounds) expect_plain_codes_around(*book, bound);
+    for (float value : book->values) expect_plain_codes_around(*book, value);
+    for (int32_t cell = 0; cell < Cells::kCount; ++cell)
+      expect_plain_codes_around(*book,
+                                std::bit_cast<float>(Cells::kFirst + (cell << Cells::kLowBits)));
+    for (uint64_t draw = 0; draw < 20000; ++draw)
+      expect_plain_codes_around(*book, std::bit_cast<float>(philox(5, draw)[0] & 0x3FFFFFFF));
   }
 }
 

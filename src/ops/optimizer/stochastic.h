@@ -23,22 +23,21 @@ constexpr uint32_t rounding_noise(Key key, uint64_t stream, uint64_t element) {
 }
 
 // Infinities and NaN stay, and no finite number that rounds to nearest to a finite one becomes
-// infinite.
+// infinite. Bits, for g++ 12 leaves a loop that makes structs scalar: 11 ns instead of 4.5 per
+// element of adamw with all arrays in bf16 (one thread).
 template <typename T>
-T round_with(float x, uint32_t noise);
+uint16_t bits_with(float x, uint32_t noise);
 
 template <>
-inline Bf16 round_with<Bf16>(float x, uint32_t noise) {
+inline uint16_t bits_with<Bf16>(float x, uint32_t noise) {
   const auto u = std::bit_cast<uint32_t>(x);
   const uint32_t cut = (u + noise) >> 16;  // exactly the 16 bits that bf16 lacks
   const bool usable = std::isfinite(x) && (cut & 0x7FFF) < 0x7F80;
-  Bf16 result(x);
-  result.bits = usable ? static_cast<uint16_t>(cut) : result.bits;
-  return result;
+  return usable ? static_cast<uint16_t>(cut) : Bf16(x).bits;
 }
 
 template <>
-inline F16 round_with<F16>(float x, uint32_t noise) {
+inline uint16_t bits_with<F16>(float x, uint32_t noise) {
   const auto u = std::bit_cast<uint32_t>(x);
   const uint32_t magnitude = u & 0x7FFFFFFF;
   const float a = std::bit_cast<float>(magnitude);
@@ -48,8 +47,13 @@ inline F16 round_with<F16>(float x, uint32_t noise) {
   const auto small = static_cast<uint32_t>(static_cast<int32_t>(units < 1025.0F ? units : 0.0F));
   const uint32_t cut = a < 0x1p-14F ? small : normal;
   const bool usable = a < 65520.0F && cut < 0x7C00;
-  F16 result(x);
-  result.bits = usable ? static_cast<uint16_t>(cut | ((u >> 16) & 0x8000)) : result.bits;
+  return usable ? static_cast<uint16_t>(cut | ((u >> 16) & 0x8000)) : F16(x).bits;
+}
+
+template <typename T>
+T round_with(float x, uint32_t noise) {
+  T result;
+  result.bits = bits_with<T>(x, noise);
   return result;
 }
 

@@ -93,6 +93,24 @@ TEST(Stochastic, NoiseChangesWithStepStreamElementAndKey) {
   EXPECT_EQ(seen.size(), drawn);
 }
 
+// What a kernel stores follows from seed, step, key and element alone: 0 - 1 * grad, rounded.
+TEST(Stochastic, KernelsDrawForEachElement) {
+  constexpr int64_t n = 8192 + 1024 + 5;
+  const RefTensor param{{Dtype::bf16, {n}}, std::vector<double>(n, 0)};
+  RefTensor grad{{Dtype::f32, {n}}, std::vector<double>(n)};
+  for (size_t i = 0; i < n; ++i) grad.v[i] = static_cast<double>(unit_float(philox(8, i)[0]));
+  const RefTensor stored = run_op(sgd_def,
+                                  {param, grad, scalar(Dtype::f32, 1), scalar(Dtype::i64, 7),
+                                   scalar(Dtype::f32, 1), scalar(Dtype::i64, 5)},
+                                  {{"weight_decay", 0.0}, {"key", "update.w"}})[0];
+  const Key key = random_key(5, 7, hash_name("update.w"));
+  for (size_t i = 0; i < n; ++i) {
+    const auto x = static_cast<float>(-grad.v[i]);
+    ASSERT_EQ(stored.v[i], static_cast<double>(round_with<Bf16>(x, rounding_noise(key, 0, i))))
+        << i;
+  }
+}
+
 // A thousand steps, each a fortieth of what bf16 can tell from 1: to nearest they are all lost.
 TEST(Stochastic, SmallUpdatesOfABf16ParameterAddUp) {
   constexpr int64_t n = 2048, steps = 1000;

@@ -51,7 +51,7 @@ void Stored::close(int64_t begin, int64_t n, const float* from) const {
     if constexpr (!std::is_same_v<T, float>) {
       T* to = static_cast<T*>(data_) + begin;
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) to[i] = round_with<T>(from[i], noise[i]);
+      for (int64_t i = 0; i < n; ++i) to[i].bits = bits_with<T>(from[i], noise[i]);
     }
   });
 }

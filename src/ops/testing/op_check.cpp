@@ -32,10 +32,16 @@ double tolerance(Backend backend, Dtype dtype) {
   for (const Tolerance& t : kTolerances) {
     if (t.backend == backend && t.dtype == dtype) return t.relative;
   }
-  return 0;  // integers: equal
+  return 0;
 }
 
+// Integers: half a unit around what the reference gives, and a little for the arithmetic before the
+// rounding. Where it gives whole numbers they must be equal; a code it may give as a fraction, and
+// near a tie both neighbours are right.
+constexpr double kIntegerTolerance = 0.51;
+
 double rounded(double v, Dtype dtype) {
+  if (!is_float(dtype)) v = std::nearbyint(v);
   return visit_dtype(
       dtype, [v](auto zero) { return static_cast<double>(static_cast<decltype(zero)>(v)); });
 }
@@ -260,15 +266,18 @@ OpRun run_kernel(const Case& c, const Op& op, const std::vector<Guarded>& values
   return run;
 }
 
-void expect_close(const std::vector<double>& got, const std::vector<double>& want, double relative,
+void expect_close(const std::vector<double>& got, const std::vector<double>& want, Dtype dtype,
                   const std::string& what) {
+  const double relative = tolerance(Backend::cpu, dtype);
   double square = 0;
   for (double w : want) square += w * w;
   const double rms = std::sqrt(square / std::max<double>(1, static_cast<double>(want.size())));
   for (size_t i = 0; i < want.size(); ++i) {
-    if (std::abs(got[i] - want[i]) <= relative * (std::abs(want[i]) + rms)) continue;
+    const double allowed =
+        is_float(dtype) ? relative * (std::abs(want[i]) + rms) : kIntegerTolerance;
+    if (std::abs(got[i] - want[i]) <= allowed) continue;
     ADD_FAILURE() << what << "[" << i << "] is " << got[i] << ", want " << want[i] << " (rms "
-                  << rms << ", tolerance " << relative << ")";
+                  << rms << ", tolerance " << allowed << ")";
     return;
   }
 }
@@ -293,10 +302,7 @@ void check_kernels(const Case& c, const RefValues& want) {
       const std::string what = fmt::format("{}.{}", op.def->kind, op.def->outputs[o].name);
       EXPECT_TRUE(first.outputs[o] == alone.outputs[o]) << what << " differs on 1 thread";
       EXPECT_TRUE(first.outputs[o] == shared.outputs[o]) << what << " differs on 3 threads";
-      const RefTensor& expected =
-          is_float(type.dtype) ? exact[o] : want[static_cast<size_t>(id.index)];
-      expect_close(load(type, first.outputs[o]), expected.v, tolerance(Backend::cpu, type.dtype),
-                   what);
+      expect_close(load(type, first.outputs[o]), exact[o].v, type.dtype, what);
     }
     for (const Alias& a : op.def->alias) {
       if (a.must || !op.inputs[static_cast<size_t>(a.input)].valid()) continue;
@@ -343,7 +349,7 @@ void check_accumulators(Case c, const RefValues& want) {
       with_sum.resize(c.module.values.size());
       with_sum.back() = before;
       const std::vector<double> sum = reference_results(c, op, with_sum)[o].v;  // rounded nowhere
-      expect_close(load(type, fresh.outputs[o]), sum, tolerance(Backend::cpu, type.dtype), what);
+      expect_close(load(type, fresh.outputs[o]), sum, type.dtype, what);
     }
   }
 }
