@@ -1,6 +1,6 @@
 // The update as a program of its own: global norm and clipping over all gradients, then each
-// parameter. A norm that is not finite turns the whole update off, and the optimizer's own step
-// count with it; a dynamic loss scale then shrinks.
+// parameter. A norm or a loss that is not finite turns the whole update off, and the optimizer's
+// own step count with it; a dynamic loss scale then shrinks.
 #include "ir/builder.h"
 #include "ops/optimizer/loss_scale.h"
 #include "passes/updates.h"
@@ -10,6 +10,7 @@ namespace {
 
 void adjust_scale(Builder& b, const LossScale& p, ValueId finite) {
   Module& module = b.module();
+  b.set_layer(kNoLayer);
   const ValueId clean = add_shared(module, "loss_scale.clean", {Dtype::i64, {}}, Category::buffers,
                                    Scope::persistent);
   ops::adjust_loss_scale(b, "loss_scale.next",
@@ -32,7 +33,8 @@ void optimizer(Module& module, const Recipe& recipe) {
   Builder b(module, "update");
   b.set_phase(Phase::update);
   const ValueId squares = ops::sum_squares(b, "norm.squares", grads);
-  const ops::Clip clip = updates.clip(b, "norm.clip", {squares}, recipe.clip);
+  const ValueId loss = module.find_shared(shared_names::kLoss);
+  const ops::Clip clip = updates.clip(b, "norm.clip", {squares}, recipe.clip, loss);
   updates.bind_norm(clip.norm);
   const ValueId step = updates.advance(b, clip.finite);
   for (const Updates::Trained& t : updates.trained()) updates.emit(b, t, t.grad, step, clip);

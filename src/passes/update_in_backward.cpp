@@ -10,6 +10,8 @@
 namespace snug {
 namespace {
 
+constexpr double kNoClipping = 0;
+
 class UpdateInBackward {
  public:
   UpdateInBackward(Module& module, const Recipe& recipe)
@@ -29,7 +31,8 @@ class UpdateInBackward {
       if (at == loss_known_) count_update();
       for (const Due& due : due_[at]) update(due);
     }
-    updates_.bind_norm(updates_.clip(builder_, "norm.clip", squares_, /*max_norm=*/0).norm);
+    builder_.set_layer(kNoLayer);
+    updates_.bind_norm(updates_.clip(builder_, "norm.clip", squares_, kNoClipping, loss_).norm);
     sweep_values(module_);
   }
 
@@ -86,12 +89,13 @@ class UpdateInBackward {
     step_ = updates_.advance(builder_, ops::is_finite(builder_, "loss.finite", loss_));
   }
 
-  // A gradient that is not finite leaves its parameter alone.
+  // A gradient that is not finite leaves its parameter alone, a loss that is not leaves all alone.
   void update(const Due& due) {
     const std::string name = "update." + due.trained->name;
     builder_.set_layer(module_[due.trained->param].layer);
     squares_.push_back(ops::sum_squares(builder_, name + ".squares", {due.grad}));
-    const ops::Clip clip = updates_.clip(builder_, name + ".finite", {squares_.back()}, 0);
+    const ops::Clip clip =
+        updates_.clip(builder_, name + ".finite", {squares_.back()}, kNoClipping, loss_);
     updates_.emit(builder_, *due.trained, due.grad, step_, clip);
   }
 

@@ -104,6 +104,7 @@ TEST_P(UpdateInBackward, TheNormOfAllGradientsIsStillReported) {
   const auto reports = writers(module_, program_, module_.find_shared("grad_norm"));
   ASSERT_EQ(reports.size(), 1U);
   EXPECT_EQ(reports[0], &program_.ops.back());
+  EXPECT_EQ(reports[0]->layer, kNoLayer);
   for (const char* name : kParams) {
     const Op& squares = find(program_, fmt::format("update.{}.squares", name));
     EXPECT_THAT(reports[0]->inputs, Contains(squares.outputs[0]));
@@ -111,7 +112,7 @@ TEST_P(UpdateInBackward, TheNormOfAllGradientsIsStillReported) {
 }
 
 // Each update asks its own gradient, as complete as the one that it reads.
-TEST_P(UpdateInBackward, AGradientThatIsNotFiniteLeavesItsParameterAlone) {
+TEST_P(UpdateInBackward, AGradientOrLossThatIsNotFiniteLeavesTheParameterAlone) {
   for (const char* name : kParams) {
     SCOPED_TRACE(name);
     const Op& update = find(program_, std::string("update.") + name);
@@ -119,6 +120,9 @@ TEST_P(UpdateInBackward, AGradientThatIsNotFiniteLeavesItsParameterAlone) {
     const Op& finite = maker(update.predicate);
     EXPECT_EQ(update.predicate,
               finite.outputs[static_cast<size_t>(finite.def->output_port("finite"))]);
+    EXPECT_EQ(module_.root(finite.inputs.at(static_cast<size_t>(finite.def->input_port("loss")))),
+              module_.find_shared("loss_sum"))
+        << "and a loss that is not finite leaves all of them alone";
     const Op& squares = maker(finite.inputs.back());
     EXPECT_THAT(squares.inputs, testing::ElementsAre(grad_read_by(update)));
   }

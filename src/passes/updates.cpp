@@ -108,8 +108,8 @@ ValueId Updates::advance(Builder& b, ValueId finite) const {
 }
 
 ops::Clip Updates::clip(Builder& b, std::string_view name, const std::vector<ValueId>& parts,
-                        double max_norm) const {
-  return ops::clip(b, name, parts, max_norm, loss_scale_);
+                        double max_norm, ValueId loss) const {
+  return ops::clip(b, name, parts, max_norm, loss_scale_, loss);
 }
 
 void Updates::bind_norm(ValueId norm) const {

@@ -30,9 +30,10 @@ class Updates {
 
   // The count of updates, one further where `finite` says so.
   ValueId advance(Builder& b, ValueId finite) const;
-  // The norm of the gradients whose squares are summed in `parts`, loss scale taken out.
+  // The norm of the gradients whose squares are summed in `parts`, loss scale taken out; not finite
+  // where the loss is not.
   ops::Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& parts,
-                 double max_norm) const;
+                 double max_norm, ValueId loss) const;
   void bind_norm(ValueId norm) const;  // to the shared value that is read after a step
   // One parameter's update from `grad`, and its rounded copy where it has a master.
   void emit(Builder& b, const Trained& t, ValueId grad, ValueId step, const ops::Clip& clip) const;

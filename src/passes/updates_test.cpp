@@ -100,10 +100,8 @@ TEST(Updates, WithoutMastersTheParametersThemselvesAreUpdated) {
 TEST(Updates, AFrozenParameterHasNeitherGradientNorStateNorMaster) {
   Module module{.name = "frozen"};
   const Forward forward = two_linears(module, "micro_first", true);
-  Value& frozen = module[module.find_shared("0.weight")];
-  Param param = *frozen.param;
-  param.trainable = false;
-  frozen.param = std::make_shared<const Param>(param);
+  freeze(module, "0.weight");
+  const Param param = *module[module.find_shared("0.weight")].param;
   const Recipe recipe{.precision = Dtype::bf16};
   precision(module, recipe.precision);
   autodiff(module, "micro_first", forward, recipe);
@@ -199,6 +197,14 @@ TEST(Updates, OneNormOverAllGradientsTurnsEverythingOff) {
   }
 }
 
+TEST(Updates, ALossThatIsNotFiniteTurnsThemOffToo) {
+  Module module = with_backward(two_linears);
+  optimizer(module, {});
+  EXPECT_THAT(find(module.program("update"), "norm.clip").inputs,
+              Contains(module.find_shared("loss_sum")));
+  expect_sound(module);
+}
+
 TEST(Updates, OnlyADynamicLossScaleIsAdjusted) {
   auto adjusted = [](const LossScale& scale) {
     const Module module = [&] {
@@ -209,7 +215,9 @@ TEST(Updates, OnlyADynamicLossScaleIsAdjusted) {
     }();
     const Program& update = module.program("update");
     EXPECT_THAT(find(update, "norm.clip").inputs, Contains(module.find_shared("loss_scale")));
-    return std::ranges::count(update.ops, "loss_scale.next", &Op::name) == 1;
+    const auto next = std::ranges::find(update.ops, "loss_scale.next", &Op::name);
+    EXPECT_TRUE(next == update.ops.end() || next->layer == kNoLayer);
+    return next != update.ops.end();
   };
   EXPECT_TRUE(adjusted({.start = 65536, .dynamic = true}));
   EXPECT_FALSE(adjusted({.start = 1024}));

@@ -130,24 +130,32 @@ TEST(GoldenPass, OptimizerInFp16) {
                 "overflow skips the update and shrinks the loss scale.");
 }
 
-Module updated_in_backward(int64_t accum, OptimizerKind kind) {
+// The same with its matrices alone to train.
+Forward two_matrices(Module& module, std::string_view program, bool training) {
+  const Forward forward = two_linears(module, program, training);
+  for (const char* name : {"0.bias", "1.norm"}) freeze(module, name);
+  return forward;
+}
+
+Module updated_in_backward(const ForwardBuilder& model, int64_t accum, OptimizerKind kind) {
   const Recipe recipe{.accum = accum, .optimizer = kind, .update_in_backward = true, .clip = 0};
-  Module module = with_backward(two_linears, recipe);
+  Module module = with_backward(model, recipe);
   accumulate(module, recipe);
   update_in_backward(module, recipe);
   return module;
 }
 
 TEST(GoldenPass, UpdateInBackward) {
-  expect_golden(updated_in_backward(1, OptimizerKind::adamw), "update_in_backward",
+  expect_golden(updated_in_backward(two_linears, 1, OptimizerKind::adamw), "update_in_backward",
                 "update in backward: a parameter is updated once its gradient is complete and\n"
                 "backward has read the old value; gradients are locals that die there.");
 }
 
 TEST(GoldenPass, UpdateInBackwardOfSeveral) {
-  expect_golden(updated_in_backward(2, OptimizerKind::lion), "update_in_backward_accum_2",
+  expect_golden(updated_in_backward(two_matrices, 2, OptimizerKind::lion),
+                "update_in_backward_accum_2",
                 "update in backward with 2 micro-batches: gradients are carried, and only\n"
-                "micro_last updates.");
+                "micro_last updates. Norm and bias are frozen.");
 }
 
 Module in_place_granted() {

@@ -1,6 +1,8 @@
 #include "ops/optimizer/clip.h"
 
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "base/units.h"
 #include "ops/float_kernels.h"
@@ -47,11 +49,13 @@ std::vector<Sample> samples_sum() {
 
 // --- clip ----------------------------------------------------------------------------------------
 
-enum ClipIn : size_t { kLossScale, kSums };
+enum ClipIn : size_t { kLossScale, kLoss, kSums };
 
 std::vector<Type> infer_clip(const OpView& op) {
   op.require(op.size() > kSums, "there is no sum of squares");
-  if (op.has(kLossScale)) require_type(op, kLossScale, {Dtype::f32, {}});
+  for (const size_t port : {kLossScale, kLoss}) {
+    if (op.has(port)) require_type(op, port, {Dtype::f32, {}});
+  }
   for (size_t i = kSums; i < op.size(); ++i)
     op.require(op.in(i) == Type{Dtype::f64, {}}, "sum_squares is {}, not f64[]", op.in(i).text());
   return {{Dtype::f32, {}}, {Dtype::f32, {}}, {Dtype::i32, {}}};
@@ -64,15 +68,19 @@ void reference_clip(const RefArgs& a) {
   for (const RefTensor* part : a.inputs.subspan(kSums)) sum += part->v[0];
   const double norm = std::sqrt(sum) / loss_scale;
   a.out(0).v[0] = norm;
-  a.out(1).v[0] = (max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1) / loss_scale;
-  a.out(2).v[0] = std::isfinite(norm) ? 1 : 0;
+  const bool finite = std::isfinite(norm) && (!a.has(kLoss) || std::isfinite(a.in(kLoss).v[0]));
+  const bool clips = max_norm > 0 && finite;
+  a.out(1).v[0] = (clips ? std::min(1.0, max_norm / (norm + 1e-6)) : 1) / loss_scale;
+  a.out(2).v[0] = finite ? 1 : 0;
 }
 
 std::vector<Sample> samples_clip() {
   const auto sample = [](const char* name, std::initializer_list<double> sums, double max_norm,
-                         double loss_scale = 0) {
-    const Fill fill = loss_scale == 0 ? Fill::absent() : Fill::constant(loss_scale);
-    Sample result{name, {{{Dtype::f32, {}}, fill}}, {{"max_norm", max_norm}}};
+                         std::optional<double> loss_scale = {}, std::optional<double> loss = {}) {
+    const auto given = [](std::optional<double> value) -> SampleInput {
+      return {{Dtype::f32, {}}, value ? Fill::constant(*value) : Fill::absent()};
+    };
+    Sample result{name, {given(loss_scale), given(loss)}, {{"max_norm", max_norm}}};
     for (double sum : sums) result.inputs.push_back({{Dtype::f64, {}}, Fill::constant(sum)});
     return result;
   };
@@ -83,7 +91,10 @@ std::vector<Sample> samples_clip() {
           sample("several sums", {16, 9}, 1),
           sample("scaled, clipped", {25e6, 75e6}, 1, 1024),
           sample("scaled, within", {25}, 1, 1024),
-          sample("scaled, off", {25e6}, 0, 65536)};
+          sample("scaled, off", {25e6}, 0, 65536),
+          sample("with a loss", {25}, 1, {}, 3),
+          sample("scaled, with a loss that is inf", {25e6}, 1, 1024,
+                 std::numeric_limits<double>::infinity())};
 }
 
 // --- advance -------------------------------------------------------------------------------------
@@ -114,7 +125,7 @@ const OpDef sum_squares_def{
 
 const OpDef clip_def{
     .kind = "clip",
-    .inputs = {optional("loss_scale"), variadic("sum_squares")},
+    .inputs = {optional("loss_scale"), optional("loss"), variadic("sum_squares")},
     .outputs = {"norm", "scale", "finite"},
     .infer = infer_clip,
     .kernels = {{Backend::cpu, Dtype::f64, clip_cpu}, {Backend::cpu, Dtype::f32, clip_cpu}},
@@ -138,8 +149,8 @@ ValueId sum_squares(Builder& b, std::string_view name, std::vector<ValueId> grad
 }
 
 Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& parts, double max_norm,
-          ValueId loss_scale) {
-  std::vector<ValueId> inputs{loss_scale};
+          ValueId loss_scale, ValueId loss) {
+  std::vector<ValueId> inputs{loss_scale, loss};
   inputs.insert(inputs.end(), parts.begin(), parts.end());
   const auto out = b.emit(clip_def, name, std::move(inputs), {{"max_norm", max_norm}});
   return {.norm = out[0], .scale = out[1], .finite = out[2]};

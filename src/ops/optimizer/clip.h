@@ -9,8 +9,8 @@
 namespace snug::ops {
 
 extern const OpDef sum_squares_def;  // (grads...) -> f64[]
-extern const OpDef clip_def;         // (loss_scale?, sum_squares...) -> (norm, scale, finite)
-extern const OpDef advance_def;      // (counter) -> counter'
+extern const OpDef clip_def;     // (loss_scale?, loss?, sum_squares...) -> (norm, scale, finite)
+extern const OpDef advance_def;  // (counter) -> counter'
 
 // Summed in double over fixed blocks, in the order given. Each gradient is f32, bf16 or f16.
 ValueId sum_squares(Builder& b, std::string_view name, std::vector<ValueId> grads);
@@ -19,12 +19,14 @@ struct Clip {
   ValueId norm;    // f32[]: of the unscaled gradients
   ValueId scale;   // f32[]: min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_,
                    // divided by the loss scale
-  ValueId finite;  // i32[]: 1; 0 where the norm is inf or nan, and nothing is clipped then
+  ValueId finite;  // i32[]: 1; 0 where the norm or the loss is inf or nan, and nothing is clipped
+                   // then
 };
 // parts: f64[] each, added up. loss_scale: f32[]; the gradients are that many times too large.
-// max_norm <= 0: no clipping.
+// loss: f32[]; gradients may be finite where it is not, after a bad target for one. max_norm <= 0:
+// no clipping.
 Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& parts, double max_norm,
-          ValueId loss_scale = {});
+          ValueId loss_scale = {}, ValueId loss = {});
 
 // counter (i64[]) += 1, unless the predicate (i32[]) is 0.
 ValueId advance(Builder& b, std::string_view name, ValueId counter, ValueId predicate = {});

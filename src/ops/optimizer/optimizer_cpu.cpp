@@ -63,9 +63,9 @@ void clip_cpu(const KernelArgs& a) {
   const auto max_norm = static_cast<float>(a.attrs.f("max_norm"));
   const float loss_scale = a.has(0) ? *a.in<float>(0) : 1;
   double sum = 0;
-  for (const Tensor& part : a.inputs.subspan(1)) sum += *part.as<const double>();
+  for (const Tensor& part : a.inputs.subspan(2)) sum += *part.as<const double>();
   const auto norm = static_cast<float>(std::sqrt(sum) / static_cast<double>(loss_scale));
-  const bool finite = std::isfinite(norm);
+  const bool finite = std::isfinite(norm) && (!a.has(1) || std::isfinite(*a.in<float>(1)));
   const float factor = max_norm > 0 && finite ? std::min(1.0F, max_norm / (norm + 1e-6F)) : 1;
   *a.out<float>(0) = norm;
   *a.out<float>(1) = factor / loss_scale;

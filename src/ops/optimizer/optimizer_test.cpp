@@ -25,16 +25,27 @@ TEST(AdjustLossScale, Checks) { check_op(adjust_loss_scale_def); }
 TEST(Clip, NonFiniteNormsTurnTheUpdateOff) {
   for (double bad :
        {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), 1e300}) {
-    const auto out = run_op(clip_def, {absent(), scalar(Dtype::f64, bad)}, {{"max_norm", 1.0}});
+    const auto out =
+        run_op(clip_def, {absent(), absent(), scalar(Dtype::f64, bad)}, {{"max_norm", 1.0}});
     EXPECT_FALSE(std::isfinite(out[0].v[0])) << bad;  // the norm of 1e300 is no float
     EXPECT_EQ(out[2].v[0], 0) << bad;
   }
 }
 
+TEST(Clip, ANonFiniteLossTurnsTheUpdateOffAndLeavesTheNormAlone) {
+  for (double bad :
+       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    const auto out = run_op(clip_def, {absent(), scalar(Dtype::f32, bad), scalar(Dtype::f64, 25)},
+                            {{"max_norm", 1.0}});
+    EXPECT_EQ(out[0].v[0], 5) << bad;
+    EXPECT_EQ(out[2].v[0], 0) << bad;
+  }
+}
+
 TEST(Clip, ALossScaleIsTakenOutAgain) {
-  const auto out =
-      run_op(clip_def, {scalar(Dtype::f32, 8), scalar(Dtype::f64, 64), scalar(Dtype::f64, 1536)},
-             {{"max_norm", 2.5}});
+  const auto out = run_op(
+      clip_def, {scalar(Dtype::f32, 8), absent(), scalar(Dtype::f64, 64), scalar(Dtype::f64, 1536)},
+      {{"max_norm", 2.5}});
   EXPECT_EQ(out[0].v[0], 5);  // sqrt(1600) / 8
   EXPECT_NEAR(out[1].v[0], 0.5 / 8, 1e-7);
   EXPECT_EQ(out[2].v[0], 1);
@@ -96,6 +107,8 @@ TEST_F(OptimizerProgram, RefusesWrongTypes) {
   const ValueId sum = sum_squares(b, "s", {g});
   EXPECT_THAT(refusal_of([&] { clip(b, "c", {sum}, 1.0, count); }),
               HasSubstr("loss_scale is i64[], not f32[]"));
+  EXPECT_THAT(refusal_of([&] { clip(b, "c", {sum}, 1.0, real, count); }),
+              HasSubstr("loss is i64[], not f32[]"));
   EXPECT_THAT(refusal_of([&] { advance(b, "n", real); }), HasSubstr("the counter is f32[]"));
 }
 

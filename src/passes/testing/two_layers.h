@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -120,6 +121,13 @@ inline Forward two_attentions(Module& module, std::string_view program, bool tra
       {.x = stream.h, .delta = out, .weight = shared.param("norm.weight", {C}, Role::norm)});
   return {ops::linear_cross_entropy(
       b, "loss", {.x = stream.y, .weight = table, .targets = targets, .chunk = 16})};
+}
+
+inline void freeze(Module& module, std::string_view name) {
+  Value& value = module[module.find_shared(name)];
+  Param param = *value.param;
+  param.trainable = false;
+  value.param = std::make_shared<const Param>(std::move(param));
 }
 
 // --- as far as a pass ----------------------------------------------------------------------------
