@@ -215,7 +215,8 @@ RecomputePolicy parse_recompute(std::string_view text) {
   }
   if (word == "list") return {.kind = Kind::list, .list = parse_list(rest, text)};
   if (word == "auto") return {.kind = Kind::automatic, .bytes = parse_bytes_of(rest, text)};
-  throw wrong();
+  const std::vector<std::string> words{"every", "ratio", "list", "auto"};
+  throw usage_error("--recompute '{}' is not {}{}", text, kForms, did_you_mean(word, words));
 }
 
 std::string text(const RecomputePolicy& policy) {

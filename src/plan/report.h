@@ -35,6 +35,7 @@ struct PlanFacts {
   int64_t batch = 0;  // sequences per micro-batch
   int64_t seq = 0;
   int64_t accum = 1;                                                 // micro-batches per step
+  int64_t sequences = 0;                                             // per step; 0: batch x accum
   nlohmann::ordered_json recipe = nlohmann::ordered_json::object();  // the resolved options
   std::vector<std::string> headline;  // the options worth a word in the table's head; empty: all
   std::optional<int64_t> budget_bytes;

@@ -106,7 +106,8 @@ Json chosen_json(const PlanFacts& facts) {
 }  // namespace
 
 int64_t PlanFacts::tokens_per_step() const {
-  return checked_mul(checked_mul(batch, seq, "batch x seq"), accum, "tokens per step");
+  const int64_t all = sequences > 0 ? sequences : checked_mul(batch, accum, "sequences per step");
+  return checked_mul(all, seq, "tokens per step");
 }
 
 bool fits(const Account& account, const PlanFacts& facts) {

@@ -15,30 +15,53 @@ int64_t arena_of(const Plan& plan) {
   return plan.module.arena_bytes[static_cast<size_t>(Space::device)];
 }
 
-using Change = std::function<void(Resolved&)>;
-
 bool leaves_recompute_open(const Resolved& run) {
   return run.recipe.recompute.kind == RecomputePolicy::Kind::automatic;
+}
+
+// How much is made again follows from the budget, and from nothing else.
+bool budget_decides(const Resolved& run) {
+  return leaves_recompute_open(run) && run.budget == run.recipe.recompute.bytes;
 }
 
 RecomputeSearch search_for(const Resolved& run) {
   return {run.model.config().name, run.model.forward(run.build), run.recipe};
 }
 
-// The bytes that the changed run needs, with as much recompute as it takes where that is open.
-int64_t arena_with(const Resolved& run, const Change& change) {
-  Resolved changed = run;
-  change(changed);
-  if (leaves_recompute_open(changed)) return search_for(changed).smallest_feasible();
-  return arena_of(plan_run(changed).plan);
+// The bytes that a run takes; where not even the most recompute is enough, the fewest there are.
+int64_t arena_of(const Resolved& run) {
+  if (!leaves_recompute_open(run)) return arena_of(plan_run(run).plan);
+  RecomputeSearch search = search_for(run);
+  const int64_t bytes = std::max(run.recipe.recompute.bytes, search.smallest_feasible());
+  return arena_of(search.choose(bytes).plan);
 }
 
-// The largest value below the present one of one size that fits; 0 when not even 1 does.
-int64_t largest_that_fits(const Resolved& run, int64_t BuildOptions::*size) {
+bool fits_its_budget(const Resolved& run) {
+  const int64_t bytes = budget_decides(run) ? search_for(run).smallest_feasible() : arena_of(run);
+  return bytes <= *run.budget;
+}
+
+using Change = std::function<void(Options&)>;
+
+// The run with a change typed behind the other words. None: they refuse it.
+std::optional<Resolved> changed(const Resolved& run, const Change& change) {
+  Options options = run.asked;
+  change(options);
+  try {
+    return resolve(options);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// The largest value below `high`, which is too much, with which the run fits; 0 when not even 1
+// does.
+int64_t largest_that_fits(const Resolved& run, int64_t high,
+                          const std::function<void(Options&, int64_t)>& set) {
   const auto fits = [&](int64_t n) {
-    return arena_with(run, [&](Resolved& r) { r.build.*size = n; }) <= *run.budget;
+    const auto with = changed(run, [&](Options& o) { set(o, n); });
+    return with && fits_its_budget(*with);
   };
-  int64_t high = run.build.*size;  // does not fit
   if (high <= 1 || !fits(1)) return 0;
   int64_t low = 1;
   while (high - low > 1) {
@@ -48,48 +71,39 @@ int64_t largest_that_fits(const Resolved& run, int64_t BuildOptions::*size) {
   return low;
 }
 
-// Real plans, each with one thing changed; those that keep the numbers come first.
-std::vector<Advice> advice_for(const Resolved& run) {
+// Real plans, each smaller than `plan` by one change; those that keep the numbers come first.
+std::vector<Advice> advice_for(const Resolved& run, const Plan& plan) {
   std::vector<Advice> advice;
-  auto try_change = [&](std::string flag, const Change& change) {
-    advice.push_back({std::move(flag), arena_with(run, change), {}});
+  const auto try_change = [&](std::string flag, const Change& change) {
+    const auto with = changed(run, change);
+    const int64_t arena = with ? arena_of(*with) : arena_of(plan);
+    if (arena < arena_of(plan)) advice.push_back({std::move(flag), arena, {}});
   };
-  if (run.recipe.recompute.kind == RecomputePolicy::Kind::none) {
-    for (const char* policy : {"sqrt", "full"}) {
-      try_change(fmt::format("--recompute {}", policy),
-                 [&](Resolved& r) { r.recipe.recompute = parse_recompute(policy); });
-    }
-  }
-  if (run.build.attention == ops::AttentionKind::standard) {
-    try_change("--attention flash",
-               [](Resolved& r) { r.build.attention = ops::AttentionKind::flash; });
-  }
-  if (!run.build.chunked_loss) {
-    try_change("--loss chunked", [](Resolved& r) { r.build.chunked_loss = true; });
-  }
+  if (!budget_decides(run))
+    try_change("--recompute auto", [](Options& o) { o.recompute = "auto"; });
+  if (run.build.attention == ops::AttentionKind::standard)
+    try_change("--attention flash", [](Options& o) { o.attention = "flash"; });
+  if (!run.build.chunked_loss) try_change("--loss chunked", [](Options& o) { o.loss = "chunked"; });
   // From here on results change.
-  if (run.recipe.optimizer == OptimizerKind::adamw) {
-    try_change("--optimizer adamw8bit",
-               [](Resolved& r) { r.recipe.optimizer = OptimizerKind::adamw8bit; });
-  }
+  if (run.recipe.optimizer == OptimizerKind::adamw)
+    try_change("--optimizer adamw8bit", [](Options& o) { o.optimizer = "adamw8bit"; });
   if (run.recipe.precision == Dtype::f32) {
-    try_change("--precision bf16 --master none", [](Resolved& r) {
-      r.recipe.precision = r.recipe.grad_dtype = Dtype::bf16;
-      r.recipe.master = false;
+    try_change("--precision bf16 --master none", [](Options& o) {
+      o.precision = "bf16";
+      o.master = "none";
     });
   }
-  if (const int64_t batch = largest_that_fits(run, &BuildOptions::batch); batch > 0) {
-    try_change(fmt::format("--batch {}", batch), [&](Resolved& r) { r.build.batch = batch; });
+  const auto set_batch = [](Options& o, int64_t n) { o.batch = n; };
+  if (const int64_t n = largest_that_fits(run, run.build.batch, set_batch); n > 0) {
+    try_change(fmt::format("--batch {}", n), [&](Options& o) { set_batch(o, n); });
     return advice;
   }
-  Resolved one = run;
-  one.build.batch = 1;
-  if (const int64_t seq = largest_that_fits(one, &BuildOptions::seq); seq > 0) {
-    try_change(fmt::format("--batch 1 --seq {}", seq), [&](Resolved& r) {
-      r.build.batch = 1;
-      r.build.seq = seq;
-    });
-  }
+  const auto set_seq = [](Options& o, int64_t n) {
+    o.batch = 1;
+    o.seq = n;
+  };
+  if (const int64_t n = largest_that_fits(run, run.build.seq, set_seq); n > 0)
+    try_change(fmt::format("--batch 1 --seq {}", n), [&](Options& o) { set_seq(o, n); });
   return advice;
 }
 
@@ -131,11 +145,12 @@ PlanFacts facts_of(const PlannedRun& planned, const Resolved& run) {
                   .batch = run.build.batch,
                   .seq = run.build.seq,
                   .accum = run.recipe.accum,
+                  .sequences = run.options.global_batch,
                   .recipe = recipe_json(run.options),
                   .headline = headline_of(run.options),
                   .budget_bytes = run.budget,
                   .chosen = planned.chosen};
-  if (!fits(planned.plan.account, facts)) facts.advice = advice_for(run);
+  if (!fits(planned.plan.account, facts)) facts.advice = advice_for(run, planned.plan);
   return facts;
 }
 
@@ -146,7 +161,7 @@ PlannedRun plan_run(const Resolved& run) {
     return {make_plan(run.model.config().name, run.model.forward(run.build), run.recipe), {}};
   RecomputeSearch search = search_for(run);
   int64_t bytes = run.recipe.recompute.bytes;
-  if (run.budget == bytes) bytes = std::max(bytes, search.smallest_feasible());
+  if (budget_decides(run)) bytes = std::max(bytes, search.smallest_feasible());
   RecomputeChoice choice = search.choose(bytes);
   PlannedRun planned{std::move(choice.plan), {}};
   if (choice.policy.kind != RecomputePolicy::Kind::none) {
@@ -174,17 +189,16 @@ void require_fit(const PlannedRun& planned, const Resolved& run) {
   if (!run.budget || arena <= *run.budget) return;
   const Peak& peak = planned.plan.account.device().peak;
   std::string changes;
-  for (const Advice& a : advice_for(run)) {
+  for (const Advice& a : advice_for(run, planned.plan)) {
     if (a.peak_bytes <= *run.budget)
       changes += fmt::format("{}{} ({})", changes.empty() ? "" : ", or ", a.change,
                              format_bytes(a.peak_bytes));
   }
   throw does_not_fit(
       "{} at --batch {} --seq {} needs {}{} ({} bytes) and the budget is {} ({} bytes); the peak "
-      "is "
-      "in program '{}' at '{}'",
+      "is in program '{}' at '{}'",
       run.model.config().name, run.build.batch, run.build.seq,
-      leaves_recompute_open(run) ? "at least " : "", format_bytes(arena), format_exact(arena),
+      budget_decides(run) ? "at least " : "", format_bytes(arena), format_exact(arena),
       format_bytes(*run.budget), format_exact(*run.budget), peak.program, peak.op)
       .hint(changes.empty()
                 ? "no smaller batch or sequence fits either: the model's own state is too large"

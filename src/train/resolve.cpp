@@ -7,25 +7,27 @@
 namespace snug {
 namespace {
 
-// "word" or "word:N" with N >= 1. False: another word.
-bool read_chunked(const std::string& text, const std::string& word, int64_t& chunk) {
-  if (text == word) return true;
-  if (!text.starts_with(word + ":")) return false;
-  const std::string_view number = std::string_view(text).substr(word.size() + 1);
+// "chunked" or "chunked:N" with N >= 1. False: another word.
+bool read_chunked(const std::string& text, std::string_view option, std::string_view of_what,
+                  int64_t& chunk) {
+  constexpr std::string_view kWord = "chunked";
+  if (text == kWord) return true;
+  if (!text.starts_with(std::string(kWord) + ":")) return false;
+  const std::string_view number = std::string_view(text).substr(kWord.size() + 1);
   if (!read_number(number, chunk) || chunk < 1)
-    throw usage_error("'{}' in '{}' is not a number of tokens", number, text);
+    throw usage_error("--{} '{}': '{}' is not a number of {}", option, text, number, of_what);
   return true;
 }
 
 void resolve_loss(const std::string& text, BuildOptions& build) {
-  build.chunked_loss = read_chunked(text, "chunked", build.loss_chunk);
+  build.chunked_loss = read_chunked(text, "loss", "tokens", build.loss_chunk);
   if (!build.chunked_loss) require_word(text, "loss", {"whole", "chunked", "chunked:TOKENS"});
 }
 
 void resolve_attention(std::string& text, BuildOptions& build) {
   using Kind = ops::AttentionKind;
   if (text == "auto") text = "flash";
-  if (read_chunked(text, "chunked", build.attention_chunk)) {
+  if (read_chunked(text, "attention", "queries", build.attention_chunk)) {
     build.attention = Kind::chunked;
   } else {
     require_word(text, "attention", {"auto", "standard", "chunked", "chunked:QUERIES", "flash"});
@@ -100,6 +102,7 @@ std::string toml_value(double value) { return fmt::format("{}", value); }
 }  // namespace
 
 Resolved resolve(Options o) {
+  const Options asked = o;
   Model model = Model::load(o.model);
   require_word(o.device, "device", {"cpu", "null"});
   require_word(o.init, "init", {"auto", "scratch", "load"});
@@ -118,7 +121,7 @@ Resolved resolve(Options o) {
   }
   const Recipe recipe = resolve_recipe(o);
   const LrSchedule schedule = schedule_of(o);
-  return {std::move(o), std::move(model), build, recipe, budget, schedule};
+  return {std::move(o), asked, std::move(model), build, recipe, budget, schedule};
 }
 
 std::string to_toml(const Options& options) {

@@ -14,6 +14,7 @@ namespace snug {
 
 struct Resolved {
   Options options;  // with defaults made explicit: what is printed and saved
+  Options asked;    // as they came
   Model model;
   BuildOptions build;
   Recipe recipe;

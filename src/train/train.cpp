@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -152,10 +153,16 @@ class Training {
         "made in them{}",
         r.grad_norm, skipped_, r.step,
         report_.out.empty() ? "" : "; the parameters are saved in " + report_.out)
-        .hint("try --precision bf16 or fp32, or a smaller --lr from the start");
+        .hint(!scale.dynamic && scale.on()
+                  ? "try --loss-scale dynamic or a smaller one, or --precision bf16"
+                  : "try --precision bf16 or fp32, or a smaller --lr from the start");
   }
 
-  double scalar(const char* name) const { return executor_.scalar<float>(executor_.shared(name)); }
+  // The sign of a NaN says nothing, and is not worth printing.
+  double scalar(const char* name) const {
+    const double value = executor_.scalar<float>(executor_.shared(name));
+    return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+  }
 
   // Held-out loss, inside the same arena.
   void evaluate(int64_t step) {
