@@ -75,8 +75,18 @@ class Cli : public ::testing::Test {
     return found;
   }
 
-  // Refused with this exit code, in one sentence that holds `part`, leaving everything as it was.
-  void expect_refused(std::string_view line, ExitCode code, const std::string& part) {
+  // The held-out losses, in order.
+  static std::vector<double> eval_losses(const Ended& run) {
+    std::vector<double> found;
+    for (const auto& line : lines_of(run))
+      if (line.contains("eval_loss")) found.push_back(line["eval_loss"]);
+    return found;
+  }
+
+  // Refused with this exit code, in one sentence that holds `part` and a hint that holds `hint`,
+  // leaving everything as it was.
+  void expect_refused(std::string_view line, ExitCode code, const std::string& part,
+                      const std::string& hint = "") {
     SCOPED_TRACE(line);
     const std::set<std::string> before = tree();
     const Ended run = snug(line);
@@ -85,6 +95,7 @@ class Cli : public ::testing::Test {
     EXPECT_THAT(run.err, ::testing::MatchesRegex("snug: [^\n]+\n(      [^\n]+\n)?"))
         << "a sentence and perhaps a hint";
     EXPECT_THAT(run.err.substr(0, run.err.find('\n')), ::testing::HasSubstr(part));
+    EXPECT_THAT(run.err.substr(run.err.find('\n')), ::testing::HasSubstr(hint));
     EXPECT_THAT(run.err, ::testing::Not(::testing::HasSubstr("exception")));
     EXPECT_EQ(tree(), before) << "nothing half-written";
   }

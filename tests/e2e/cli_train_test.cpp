@@ -15,13 +15,6 @@ class CliTrain : public Cli {
     const auto names = testing::names_in(dir_ / directory);
     return {names.begin(), names.end()};
   }
-  // The held-out losses, in order.
-  static std::vector<double> eval_losses(const Ended& run) {
-    std::vector<double> found;
-    for (const auto& line : lines_of(run))
-      if (line.contains("eval_loss")) found.push_back(line["eval_loss"]);
-    return found;
-  }
 };
 
 TEST_F(CliTrain, OneJsonObjectPerStep) {

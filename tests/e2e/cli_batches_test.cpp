@@ -1,0 +1,65 @@
+// Sequences per step as typed: short last micro-batches count as what they hold, and the learning
+// rate follows the size of a step.
+#include "cli_fixture.h"
+
+namespace snug {
+namespace {
+
+const std::string kTrain = "train tiny --data text.txt --seq 16 --steps 1 --json ";
+
+class CliBatches : public Cli {
+ protected:
+  nlohmann::json first_step(const std::string& options) {
+    const Ended run = snug(kTrain + options);
+    EXPECT_EQ(run.code, 0) << run.err;
+    return run.code == 0 ? lines_of(run)[0] : nlohmann::json();
+  }
+};
+
+// Masks are keyed by the sample, so that dropout too is the same however a step is cut.
+TEST_F(CliBatches, AStepIsTheSameHoweverItIsCut) {
+  for (const std::string dropout : {"0", "0.2"}) {
+    const auto whole = first_step("--batch 10 --dropout " + dropout);
+    const double loss = whole["loss"];
+    const double norm = whole["grad_norm"];
+    for (const std::string cut : {"--batch 4", "--batch 2", "--batch 3", "--batch 16",
+                                  "--batch 4 --update-in-backward --clip 0",
+                                  "--batch 3 --recompute full --attention standard"}) {
+      SCOPED_TRACE(cut + " --dropout " + dropout);
+      const auto step = first_step(cut + " --global-batch 10 --dropout " + dropout);
+      EXPECT_NEAR(step["loss"], loss, 1e-6 * loss);
+      EXPECT_NEAR(step["grad_norm"], norm, 1e-5 * norm);
+      EXPECT_EQ(step["tokens"], 160);
+      EXPECT_EQ(step["peak_bytes"], step["planned_bytes"]);
+    }
+  }
+  EXPECT_NE(first_step("--batch 10")["loss"], first_step("--batch 10 --dropout 0.2")["loss"]);
+}
+
+// What pads a short micro-batch is no sample: the next step begins with the next one.
+TEST_F(CliBatches, NoSampleIsSkippedOrTakenTwice) {
+  const std::string train = "train tiny --data text.txt --seq 16 --steps 3 --no-shuffle ";
+  const auto whole = losses(train + "--batch 5");
+  const auto cut = losses(train + "--batch 3 --global-batch 5");
+  ASSERT_EQ(cut.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(cut[i], whole[i], 1e-5 * whole[i]) << "step " << i;
+}
+
+TEST_F(CliBatches, TheLearningRateFollowsTheSequencesOfAStep) {
+  const std::string train = "--lr 0.001 --lr-schedule constant --base-batch 2";
+  const auto lr = [&](const std::string& options) -> double {
+    return first_step(train + " " + options)["lr"];
+  };
+  EXPECT_DOUBLE_EQ(lr("--batch 8 --lr-scale linear"), 0.004);
+  EXPECT_DOUBLE_EQ(lr("--batch 8 --lr-scale sqrt"), 0.002);
+  EXPECT_DOUBLE_EQ(lr("--batch 8"), 0.001);
+  EXPECT_DOUBLE_EQ(lr("--batch 1 --accum 8 --lr-scale linear"), 0.004);
+  EXPECT_DOUBLE_EQ(lr("--batch 3 --global-batch 8 --lr-scale sqrt"), 0.002);
+  EXPECT_DOUBLE_EQ(lr("--batch 1 --lr-scale linear"), 0.0005);
+  const Ended run =
+      snug("train tiny --data text.txt --seq 16 --steps 1 --batch 8 --lr-scale linear " + train);
+  EXPECT_THAT(run.out, ::testing::HasSubstr(" lr 4.00e-03 ")) << "people see it too";
+}
+
+}  // namespace
+}  // namespace snug
