@@ -54,7 +54,8 @@ void accumulate(Module& module, const Recipe& recipe);
 void optimizer(Module& module, const Recipe& recipe);
 
 // The same without a program of its own: each parameter is updated in backward as soon as its
-// gradient is complete. graph -> graph.
+// gradient is complete. Nothing may wait for the norm of all gradients: no clipping, no dynamic
+// loss scale. graph -> graph.
 void update_in_backward(Module& module, const Recipe& recipe);
 
 // Removes ops whose results nobody reads. graph -> graph.

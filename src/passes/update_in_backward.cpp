@@ -113,6 +113,10 @@ class UpdateInBackward {
 }  // namespace
 
 void update_in_backward(Module& module, const Recipe& recipe) {
+  if (recipe.clip > 0 || recipe.loss_scale.dynamic)
+    throw internal_error(
+        "a parameter that is updated in backward cannot wait for the norm that clipping and a "
+        "dynamic loss scale ask for");
   UpdateInBackward(module, recipe).run();
 }
 

@@ -148,6 +148,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"no_master", {.precision = Dtype::bf16, .master = false}}),
     [](const auto& p) { return p.param.name; });
 
+TEST(UpdateInBackwardOfModels, RefusesWhatWaitsForTheNormOfAllGradients) {
+  for (const Recipe& recipe :
+       {Recipe{.update_in_backward = true, .clip = 1},
+        Recipe{
+            .loss_scale = {.start = 1024, .dynamic = true}, .update_in_backward = true, .clip = 0}})
+    EXPECT_THROW(compile("two layers", two_linears, recipe), Error);
+}
+
 TEST(UpdateInBackwardOfModels, IsSoundForEveryFamily) {
   for (const char* name : {"gpt2", "bert-base", "snug-tiny", "mlp:64x4"}) {
     SCOPED_TRACE(name);
