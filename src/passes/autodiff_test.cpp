@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ops/basic/add.h"
 #include "passes/testing/two_layers.h"
 
 namespace snug {

@@ -12,10 +12,8 @@ namespace snug {
 namespace {
 
 using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::UnorderedElementsAre;
 
 // Parameters of every kind with their gradients, and the program `update`.
 Module updated(const Recipe& recipe) {
@@ -52,7 +50,8 @@ std::map<std::string, std::string> states(OptimizerKind kind, Dtype dtype = Dtyp
 }
 
 TEST(Updates, AMasterTakesOverNameInitialValueAndCheckpoint) {
-  const Param before = *updated({})[updated({}).find_shared("qkv")].param;
+  const Module without = updated({});
+  const Param before = *without[without.find_shared("qkv")].param;
   const Module module = updated({.precision = Dtype::bf16});
   const Value& master = module[module.find_shared("qkv")];
   EXPECT_EQ(master.category, Category::master);
