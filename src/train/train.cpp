@@ -148,13 +148,14 @@ class Training {
     skipped_ = r.skipped && !can_shrink ? skipped_ + 1 : 0;
     if (skipped_ < kMaxSkipped) return;
     save();
-    throw device_error(
-        "the gradient norm is {} for {} steps in a row, until step {}: no update was "
-        "made in them{}",
-        r.grad_norm, skipped_, r.step,
-        report_.out.empty() ? "" : "; the parameters are saved in " + report_.out)
+    throw device_error("the gradient norm is {} for {} steps in a row, until step {}: {} in them{}",
+                       r.grad_norm, skipped_, r.step,
+                       run_.recipe.update_in_backward
+                           ? "no parameter with such a gradient was updated"
+                           : "no update was made",
+                       report_.out.empty() ? "" : "; the parameters are saved in " + report_.out)
         .hint(!scale.dynamic && scale.on()
-                  ? "try --loss-scale dynamic or a smaller one, or --precision bf16"
+                  ? "try a smaller --loss-scale, or --precision bf16"
                   : "try --precision bf16 or fp32, or a smaller --lr from the start");
   }
 

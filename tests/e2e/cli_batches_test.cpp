@@ -1,6 +1,7 @@
 // Sequences per step as typed: short last micro-batches count as what they hold, and the learning
 // rate follows the size of a step.
 #include "cli_fixture.h"
+#include "support/small_run.h"
 
 namespace snug {
 namespace {
@@ -34,6 +35,20 @@ TEST_F(CliBatches, AStepIsTheSameHoweverItIsCut) {
     }
   }
   EXPECT_NE(first_step("--batch 10")["loss"], first_step("--batch 10 --dropout 0.2")["loss"]);
+}
+
+TEST_F(CliBatches, EveryFamilyTakesShortMicroBatches) {
+  const std::string parity = tests_dir() + "/parity/";
+  for (const std::string model :
+       {parity + "bert --seq 16", parity + "gpt2 --seq 16", std::string("mlp:16x3")}) {
+    SCOPED_TRACE(model);
+    const std::string train = "train " + model + " --init scratch --steps 2 ";
+    const auto whole = losses(train + "--batch 10");
+    const auto cut = losses(train + "--batch 4 --global-batch 10");
+    ASSERT_EQ(cut.size(), 2U);
+    EXPECT_NEAR(cut[0], whole[0], 1e-6 * whole[0]);
+    EXPECT_NEAR(cut[1], whole[1], 1e-5 * whole[1]);
+  }
 }
 
 // What pads a short micro-batch is no sample: the next step begins with the next one.
