@@ -39,7 +39,7 @@ TEST_F(CliBatches, AStepIsTheSameHoweverItIsCut) {
 
 TEST_F(CliBatches, EveryFamilyTakesShortMicroBatches) {
   const std::string parity = tests_dir() + "/parity/";
-  for (const std::string model :
+  for (const std::string& model :
        {parity + "bert --seq 16", parity + "gpt2 --seq 16", std::string("mlp:16x3")}) {
     SCOPED_TRACE(model);
     const std::string train = "train " + model + " --init scratch --steps 2 ";
