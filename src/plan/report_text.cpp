@@ -189,8 +189,7 @@ std::string choice(const PlanFacts& facts) {
                 (out.empty() ? "recompute: " : "           ") + std::string(trim(group)));
   }
   out += fact(
-      "", fmt::format("keeping everything needs {} ({} bytes); this takes {:.1f} % more "
-                      "time, as modelled",
+      "", fmt::format("keeping everything needs {} ({} bytes); modelled time {:+.1f} %",
                       format_bytes(facts.chosen->needed_without),
                       format_exact(facts.chosen->needed_without), 100 * facts.chosen->extra_time));
   return out;
