@@ -2,6 +2,7 @@
 
 #include "ops/float_kernels.h"
 #include "ops/for_blocks.h"
+#include "ops/infer.h"
 
 namespace snug::ops {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 enum In : size_t { kTarget, kSource };
 
 std::vector<Type> infer(const OpView& op) {
-  op.require(op.shape(kTarget) == op.shape(kSource) && is_float(op.in(kSource).dtype),
+  op.require(op.shape(kTarget) == op.shape(kSource) && is_model_float(op.in(kSource).dtype),
              "target {} cannot be made from {}", op.in(kTarget).text(), op.in(kSource).text());
   return {op.in(kTarget)};
 }

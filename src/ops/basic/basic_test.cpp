@@ -49,6 +49,20 @@ TEST(Add, OfHalvesIsMadeInF32AndRoundedOnce) {
   EXPECT_THAT(run_op(add_def, {a, b})[0].v, testing::ElementsAre(1, 258));  // ties go to even
 }
 
+TEST(Assign, RefusesWhatItCannotRead) {
+  Module m;
+  Builder b(m, "p");
+  const ValueId weight = input(m, "w", {Dtype::bf16, {2}});
+  EXPECT_THAT(refusal_of([&] {
+                assign(b, "round", weight, input(m, "m", {Dtype::f64, {2}}));
+              }),
+              HasSubstr("target bf16[2] cannot be made from f64[2]"));
+  EXPECT_THAT(refusal_of([&] {
+                assign(b, "round", weight, input(m, "n", {Dtype::f32, {3}}));
+              }),
+              HasSubstr("target bf16[2] cannot be made from f32[3]"));
+}
+
 TEST(Multiply, DifferentiatesOnlyWhatIsWanted) {
   Module m;
   Builder b(m, "p");

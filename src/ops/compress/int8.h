@@ -9,13 +9,14 @@
 #pragma once
 
 #include "ir/builder.h"
+#include "ops/infer.h"
 
 namespace snug::ops {
 
 constexpr int64_t kInt8Block = 128;
 
 // The floats that models compute in; integers have no values between their levels to give up.
-constexpr bool takes_int8(Dtype dtype) { return is_float(dtype) && dtype != Dtype::f64; }
+constexpr bool takes_int8(Dtype dtype) { return is_model_float(dtype); }
 
 extern const OpDef quantize_int8_def;    // (x) -> payload i8[shape of x], scales f32[n / 128, up]
 extern const OpDef dequantize_int8_def;  // (payload, scales) -> x; attrs to

@@ -112,6 +112,12 @@ TEST_F(LinearTest, GradientsOfParametersFollowTheirOwnType) {
                 b_.emit(linear_grad_weight_def, "dw", {x, dy, input("s", {4, 6})}, {});
               }),
               HasSubstr("dweight_sum f32[4,6] differs from the result bf16[4,6]"));
+  for (const char* dtype : {"f64", "i8", "half"}) {
+    EXPECT_THAT(refusal_of([&] {
+                  b_.emit(linear_grad_weight_def, "dw", {x, dy}, {{"grad_dtype", dtype}});
+                }),
+                HasSubstr(fmt::format("a gradient cannot be kept in '{}'", dtype)));
+  }
 }
 
 TEST_F(LinearTest, OnlyTwoByteProductsNeedScratch) {

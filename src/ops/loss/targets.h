@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ir/op_def.h"
+#include "ops/infer.h"
 
 namespace snug::ops {
 
@@ -16,12 +16,6 @@ inline void require_targets(const OpView& op, size_t port) {
              op.in(port).text(), op.def.inputs[0].name, op.in(0).text(), want.text());
 }
 
-// An absent optional input is of any type.
-inline void require_type(const OpView& op, size_t port, const Type& want) {
-  if (!op.has(port)) return;
-  op.require(op.in(port) == want, "{} is {}, not {}", op.def.inputs[port].name, op.in(port).text(),
-             want.text());
-}
 inline void require_scalar(const OpView& op, size_t port) {
   require_type(op, port, {Dtype::f32, {}});
 }

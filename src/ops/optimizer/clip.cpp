@@ -6,8 +6,8 @@
 
 #include "base/units.h"
 #include "ops/float_kernels.h"
+#include "ops/infer.h"
 #include "ops/optimizer/optimizer_cpu.h"
-#include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
 namespace {
@@ -53,9 +53,7 @@ enum ClipIn : size_t { kLossScale, kLoss, kSums };
 
 std::vector<Type> infer_clip(const OpView& op) {
   op.require(op.size() > kSums, "there is no sum of squares");
-  for (const size_t port : {kLossScale, kLoss}) {
-    if (op.has(port)) require_type(op, port, {Dtype::f32, {}});
-  }
+  for (const size_t port : {kLossScale, kLoss}) require_type(op, port, {Dtype::f32, {}});
   for (size_t i = kSums; i < op.size(); ++i)
     op.require(op.in(i) == Type{Dtype::f64, {}}, "sum_squares is {}, not f64[]", op.in(i).text());
   return {{Dtype::f32, {}}, {Dtype::f32, {}}, {Dtype::i32, {}}};

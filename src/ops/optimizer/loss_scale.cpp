@@ -1,7 +1,7 @@
 #include "ops/optimizer/loss_scale.h"
 
+#include "ops/infer.h"
 #include "ops/optimizer/optimizer_cpu.h"
-#include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
 namespace {

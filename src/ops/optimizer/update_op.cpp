@@ -27,11 +27,6 @@ std::vector<Alias> update_aliases(size_t outputs) {
   return aliases;
 }
 
-void require_type(const OpView& op, size_t port, const Type& want) {
-  op.require(op.in(port) == want, "{} is {}, not {}", op.def.inputs[port].name, op.in(port).text(),
-             want.text());
-}
-
 void require_moment(const OpView& op, size_t port) {
   const Dtype dtype = op.in(port).dtype == Dtype::bf16 ? Dtype::bf16 : Dtype::f32;
   require_type(op, port, {dtype, op.shape(kParam)});

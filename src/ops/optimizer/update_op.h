@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/rng.h"
-#include "ir/op_def.h"
+#include "ops/infer.h"
 
 namespace snug::ops {
 
@@ -22,11 +22,6 @@ struct UpdatePorts {
 
 std::vector<Alias> update_aliases(size_t outputs);
 
-// Kept in 2 bytes, so rounded with noise.
-constexpr bool is_half(Dtype d) { return d == Dtype::bf16 || d == Dtype::f16; }
-constexpr bool is_model_float(Dtype d) { return d == Dtype::f32 || is_half(d); }
-
-void require_type(const OpView& op, size_t port, const Type& want);
 // A state of param's shape in f32 or bf16.
 void require_moment(const OpView& op, size_t port);
 // Checks everything but the states, which are the method's to check; gives the types of the
