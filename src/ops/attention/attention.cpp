@@ -5,6 +5,7 @@
 #include "ops/attention/attention_reference.h"
 #include "ops/attention/packed_heads.h"
 #include "ops/float_kernels.h"
+#include "ops/infer.h"
 
 namespace snug::ops {
 namespace {
@@ -41,11 +42,6 @@ std::vector<Type> infer(const OpView& op) {
 std::vector<Type> infer_rows(const OpView& op) {
   const PackedHeads p = checked(op, 1);
   return {output_type(op, p), row_type(p)};
-}
-
-void require_type(const OpView& op, size_t port, const Type& type) {
-  op.require(op.in(port) == type, "{} is {}, but qkv {} calls for {}", op.def.inputs[port].name,
-             op.in(port).text(), op.in(0).text(), type.text());
 }
 
 std::vector<Type> infer_grad(const OpView& op) {
@@ -111,9 +107,14 @@ Cost cost_chunked(const OpView& op, std::span<const Type>, Backend) {
           .workspace = chunked_attention_workspace(heads_of(op), op.attrs.i("chunk"))};
 }
 
-// Every backward op makes five products; delta, [B,H,T], is scratch.
-Cost cost_grad(const OpView& op, std::span<const Type>, Backend) {
-  return {.flops = flops(op, 5), .workspace = row_type(heads_of(op)).bytes()};
+// Five products; delta, [B,H,T], is scratch. On the CPU halves walk keys and queries apart and make
+// `kShared` of them in both walks: dy v^T, and the scores where P is not kept. (f32 does so only
+// where it has threads to spare: what is counted depends on no machine.)
+template <int64_t kShared>
+Cost cost_grad(const OpView& op, std::span<const Type>, Backend backend) {
+  const bool apart = backend == Backend::cpu && is_half(op.in(0).dtype);
+  return {.flops = flops(op, 5 + (apart ? kShared : 0)),
+          .workspace = row_type(heads_of(op)).bytes()};
 }
 
 Cost cost_chunked_grad(const OpView& op, std::span<const Type>, Backend) {
@@ -196,7 +197,7 @@ const OpDef attention_grad_def{
     .inputs = {"qkv", "probs", "dy", optional("seed"), optional("step"), optional("sample")},
     .outputs = {"dqkv"},
     .infer = infer_grad,
-    .cost = cost_grad,
+    .cost = cost_grad</*kShared=*/1>,
     .random = true,
     .kernels = float_kernels(attention_grad_cpu),
     .reference = attention_grad_reference,
@@ -247,7 +248,7 @@ const OpDef flash_attention_grad_def{
     .inputs = {"qkv", "y", "lse", "dy", optional("seed"), optional("step"), optional("sample")},
     .outputs = {"dqkv"},
     .infer = infer_rows_grad,
-    .cost = cost_grad,
+    .cost = cost_grad</*kShared=*/2>,
     .random = true,
     .exact = {1, 2},  // y and lse: the probabilities and their gradients hang on them
     .kernels = float_kernels(flash_attention_grad_cpu),

@@ -144,13 +144,14 @@ TEST(Attention, DropoutFollowsTheSampleNotItsPlaceInTheBatch) {
   }
 }
 
-// --- bytes ---
+// --- costs ---
 
-struct Bytes {
-  int64_t kept = 0, scratch = 0;  // for backward; the most that one op needs
+struct Costs {
+  int64_t kept = 0, scratch = 0;  // bytes: for backward; the most that one op needs
+  int64_t backward_flops = 0;
 };
 
-Bytes bytes(AttentionKind kind, Dtype dtype, int64_t T) {
+Costs costs(AttentionKind kind, Dtype dtype, int64_t T) {
   constexpr int64_t H = 8, D = 64;
   Module module{.name = "test"};
   Builder b(module, "test");
@@ -161,30 +162,43 @@ Bytes bytes(AttentionKind kind, Dtype dtype, int64_t T) {
   const ValueId dy = add_shared(module, "dy", module[y].type, Category::inputs, Scope::step);
   GradContext g(b, b.last(), {dy, ValueId{}}, {true});
   b.last().def->grad(g);
-  Bytes total;
+  Costs total;
   for (ValueId id : module.programs[0].ops[0].outputs) total.kept += module[id].type.bytes();
   for (const Op& op : module.programs[0].ops) {
     total.scratch = std::max(total.scratch, cost_of(module, op, Backend::cpu).workspace);
   }
+  total.backward_flops = cost_of(module, b.last(), Backend::cpu).flops;
   return total;
 }
 
 TEST(Attention, OnlyTheStandardKindGrowsWithTheSquareOfTheSequence) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
     for (const AttentionKind kind : {AttentionKind::chunked, AttentionKind::flash}) {
-      const Bytes once = bytes(kind, dtype, 1 << 10), more = bytes(kind, dtype, 1 << 16);
+      const Costs once = costs(kind, dtype, 1 << 10), more = costs(kind, dtype, 1 << 16);
       EXPECT_EQ(more.kept, 64 * once.kept);
       EXPECT_EQ(more.scratch, 64 * once.scratch);
     }
-    EXPECT_GT(bytes(AttentionKind::standard, dtype, 1 << 12).kept,
-              12 * bytes(AttentionKind::standard, dtype, 1 << 10).kept);
+    EXPECT_GT(costs(AttentionKind::standard, dtype, 1 << 12).kept,
+              12 * costs(AttentionKind::standard, dtype, 1 << 10).kept);
   }
 }
 
 TEST(Attention, HalvesKeepProbabilitiesInHalves) {
-  const Bytes full = bytes(AttentionKind::standard, Dtype::f32, 512);
-  const Bytes half = bytes(AttentionKind::standard, Dtype::bf16, 512);
+  const Costs full = costs(AttentionKind::standard, Dtype::f32, 512);
+  const Costs half = costs(AttentionKind::standard, Dtype::bf16, 512);
   EXPECT_EQ(2 * half.kept, full.kept);
+}
+
+// Halves make dy v^T twice, and the scores too where they have no probabilities to read.
+TEST(Attention, FlopsCountWhatHalvesMakeTwice) {
+  const auto products = [](AttentionKind kind, Dtype dtype) {
+    constexpr int64_t kProduct = 2LL * 8 * 512 * 512 * 64;  // causal, of all samples and heads
+    return costs(kind, dtype, 512).backward_flops / kProduct;
+  };
+  for (const AttentionKind kind : kKinds) EXPECT_EQ(products(kind, Dtype::f32), 5);
+  EXPECT_EQ(products(AttentionKind::standard, Dtype::bf16), 6);
+  EXPECT_EQ(products(AttentionKind::chunked, Dtype::bf16), 5);
+  EXPECT_EQ(products(AttentionKind::flash, Dtype::f16), 7);
 }
 
 // --- refusals ---
