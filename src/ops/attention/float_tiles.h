@@ -4,8 +4,8 @@
 
 #include <type_traits>
 
-#include "base/half.h"
 #include "ops/attention/attention_cpu.h"
+#include "ops/float_kernels.h"
 
 namespace snug::ops {
 
@@ -31,7 +31,7 @@ void widen(const T* from, int64_t n, float* to) {
 template <typename T>
 void narrow(const float* from, int64_t n, T* to) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(from[i]);
+  for (int64_t i = 0; i < n; ++i) store(to[i], from[i]);
 }
 
 // Up to kTile rows of one head, to read. What it gives is good until the next call.

@@ -71,7 +71,7 @@ void dequantize_int8_cpu(const KernelArgs& a) {
     for_int8_blocks(a.out(0).elements(), [=](int64_t block, int64_t at, int64_t n) {
       const float scale = scales[block];
 #pragma omp simd
-      for (int64_t i = at; i < at + n; ++i) x[i] = T(static_cast<float>(payload[i]) * scale);
+      for (int64_t i = at; i < at + n; ++i) store(x[i], static_cast<float>(payload[i]) * scale);
     });
   });
 }
