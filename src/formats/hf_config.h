@@ -76,7 +76,7 @@ HfConfig load_hf_config(const std::filesystem::path& file_or_directory);
 // was made for, else "".
 std::string check_sequence(const HfConfig& config, int64_t T);
 
-// config.json of the fp32 model.
+// config.json of the model with weights of that type.
 std::string to_json(const HfConfig& config, Dtype weights = Dtype::f32);
 
 }  // namespace snug

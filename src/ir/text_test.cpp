@@ -23,6 +23,7 @@ Module everything() {
   const ValueId w = add_shared(m, "w", toy::kVector, Category::params, Scope::persistent,
                                {.role = Role::matrix,
                                 .init = {Init::Kind::normal, 0.02},
+                                .in_out = true,
                                 .heads = 4,
                                 .value_heads = 1,
                                 .checkpoint = {{"q", {32}, 0}, {"k", {32}, 32}}},
@@ -131,7 +132,7 @@ TEST(Text, ReadsLikeThis) {
 arena device 1,234,432 bytes
 
 shared
-  %w       f32[64]  params     persistent  @65,536  padded [128]  L2  init normal(0.02)  role matrix  heads 4  value_heads 1  saved "q" [32] +0, "k" [32] +32
+  %w       f32[64]  params     persistent  @65,536  padded [128]  L2  init normal(0.02)  role matrix  in_out  heads 4  value_heads 1  saved "q" [32] +0, "k" [32] +32
   %scale   f32[]    buffers    persistent  @65,536  init constant(1.0)  frozen
   %x       f32[64]  inputs     step        @65,536
   %host    f32[64]  optimizer  persistent  @65,536  host  init zeros

@@ -17,7 +17,7 @@ struct GemmTypes {
   Dtype a = Dtype::f32, b = Dtype::f32, c = Dtype::f32;
 };
 
-// Bytes, a multiple of 64; never less for a larger product of the same types.
+// Bytes; never less for a larger product of the same types.
 int64_t gemm_scratch(int64_t m, int64_t n, int64_t k, const GemmTypes& types);
 
 struct TypedGemm {

@@ -17,11 +17,11 @@ void step_block(const AdamNumbers& c, const Codes& codes, int64_t begin, int64_t
                 const float* grad) {
   float m[kCodeBlock], v[kCodeBlock];
   const int64_t block = begin / kCodeBlock;
-  dequantise(kSignedCodes, n, codes.m + begin, codes.m_scale[block], m);
-  dequantise(kUnsignedCodes, n, codes.v + begin, codes.v_scale[block], v);
+  dequantize(kSignedCodes, n, codes.m + begin, codes.m_scale[block], m);
+  dequantize(kUnsignedCodes, n, codes.v + begin, codes.v_scale[block], v);
   adamw_step(c, n, param, grad, m, v);
-  codes.m_scale[block] = quantise(kSignedCodes, n, m, codes.m + begin);
-  codes.v_scale[block] = quantise_divisor(n, v, codes.v + begin);
+  codes.m_scale[block] = quantize(kSignedCodes, n, m, codes.m + begin);
+  codes.v_scale[block] = quantize_divisor(n, v, codes.v + begin);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // An array as 8-bit codes and one scale per block, its largest magnitude. A block of zeros has
 // scale 0, and whatever its codes are they then mean zero.
 //
-//   float scale = quantise(kSignedCodes, n, x, codes);   dequantise(kSignedCodes, n, codes, scale,
+//   float scale = quantize(kSignedCodes, n, x, codes);   dequantize(kSignedCodes, n, codes, scale,
 //   y);
 #pragma once
 
@@ -13,7 +13,7 @@ namespace snug::ops {
 
 constexpr int64_t kCodeBlock = 256;
 
-inline void dequantise(const Codebook& book, int64_t n, const uint8_t* codes, float scale,
+inline void dequantize(const Codebook& book, int64_t n, const uint8_t* codes, float scale,
                        float* x) {
   for (int64_t i = 0; i < n; ++i) x[i] = book.values[codes[i]] * scale;
 }
@@ -26,7 +26,7 @@ inline float largest_magnitude(int64_t n, const float* x) {
 }
 
 // n <= kCodeBlock.
-inline float quantise(const Codebook& book, int64_t n, const float* x, uint8_t* codes) {
+inline float quantize(const Codebook& book, int64_t n, const float* x, uint8_t* codes) {
   const float largest = largest_magnitude(n, x);
   const float divisor = largest > 0 ? largest : 1;
   float unit[kCodeBlock];
@@ -39,8 +39,8 @@ inline float quantise(const Codebook& book, int64_t n, const float* x, uint8_t* 
 
 // For second moments, which are divided by: one that is not zero never becomes zero, where the next
 // step would be as large as 1 / eps.
-inline float quantise_divisor(int64_t n, const float* x, uint8_t* codes) {
-  const float scale = quantise(kUnsignedCodes, n, x, codes);
+inline float quantize_divisor(int64_t n, const float* x, uint8_t* codes) {
+  const float scale = quantize(kUnsignedCodes, n, x, codes);
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) codes[i] = codes[i] == 0 && x[i] > 0 ? 1 : codes[i];
   return scale;

@@ -95,8 +95,8 @@ TEST(Blockwise, ErrorIsWithinHalfAGap) {
       if (!has_sign) {
         for (float& v : x) v = std::abs(v);
       }
-      const float largest = quantise(*book, kCodeBlock, x.data(), codes.data());
-      dequantise(*book, kCodeBlock, codes.data(), largest, back.data());
+      const float largest = quantize(*book, kCodeBlock, x.data(), codes.data());
+      dequantize(*book, kCodeBlock, codes.data(), largest, back.data());
       for (size_t i = 0; i < x.size(); ++i) {
         EXPECT_LE(std::abs(x[i] - back[i]), largest * (has_sign ? 0.00704F : 0.00352F));
         // Small numbers keep their size: each power of ten has codes of its own.
@@ -112,17 +112,17 @@ TEST(Blockwise, ZeroBytesAreZerosAndZerosStay) {
   const std::vector<uint8_t> zero(kCodeBlock);
   std::vector<float> x(kCodeBlock, 5);
   for (const Codebook* book : kBooks) {
-    dequantise(*book, kCodeBlock, zero.data(), 0, x.data());
+    dequantize(*book, kCodeBlock, zero.data(), 0, x.data());
     for (float v : x) EXPECT_EQ(v, 0);
     std::vector<uint8_t> codes(kCodeBlock);
-    EXPECT_EQ(quantise(*book, kCodeBlock, x.data(), codes.data()), 0);
+    EXPECT_EQ(quantize(*book, kCodeBlock, x.data(), codes.data()), 0);
   }
 }
 
 TEST(Blockwise, ADivisorNeverBecomesZero) {
   const std::vector<float> v{1, 1e-12F, 0};
   std::vector<uint8_t> codes(v.size());
-  EXPECT_EQ(quantise_divisor(3, v.data(), codes.data()), 1);
+  EXPECT_EQ(quantize_divisor(3, v.data(), codes.data()), 1);
   EXPECT_EQ(codes, (std::vector<uint8_t>{255, 1, 0}));
 }
 
