@@ -52,7 +52,7 @@ TEST(Norm, ParameterGradientsAreRoundedOnce) {
   const RefTensor rstd = run_op(rms_norm_def, {x, w}, {{"eps", 1e-6}})[1];
   const RefTensor sum = normal({Dtype::bf16, {24}}, 6);
   const auto dweight = [&](const char* dtype, Dtype sum_dtype) {
-    const RefTensor start = run_op_detail::load(sum.type, run_op_detail::store(sum).data());
+    const RefTensor start = from_bytes(sum.type, to_bytes(sum).data());
     return run_op(rms_norm_grad_def,
                   {x, w, rstd, dy, absent(), {{sum_dtype, sum.shape()}, start.v}},
                   {{"grad_dtype", dtype}})[1];

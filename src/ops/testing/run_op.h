@@ -7,42 +7,15 @@
 
 #include <omp.h>
 
-#include <cstring>
 #include <vector>
 
 #include "ir/builder.h"
-#include "ir/visit_dtype.h"
+#include "ops/testing/tensor_bytes.h"
 
 namespace snug {
 
 inline RefTensor scalar(Dtype dtype, double value) { return {{dtype, {}}, {value}}; }
 inline RefTensor absent() { return {}; }
-
-namespace run_op_detail {
-
-inline std::vector<std::byte> store(const RefTensor& t) {
-  std::vector<std::byte> bytes(static_cast<size_t>(t.type.bytes()));
-  visit_dtype(t.type.dtype, [&](auto zero) {
-    for (size_t i = 0; i < t.v.size(); ++i) {
-      const auto v = static_cast<decltype(zero)>(t.v[i]);
-      std::memcpy(bytes.data() + i * sizeof v, &v, sizeof v);
-    }
-  });
-  return bytes;
-}
-
-inline RefTensor load(const Type& type, const void* data) {
-  RefTensor t{type, std::vector<double>(static_cast<size_t>(type.shape.elements()))};
-  visit_dtype(type.dtype, [&](auto zero) {
-    for (size_t i = 0; i < t.v.size(); ++i) {
-      std::memcpy(&zero, static_cast<const std::byte*>(data) + i * sizeof zero, sizeof zero);
-      t.v[i] = static_cast<double>(zero);
-    }
-  });
-  return t;
-}
-
-}  // namespace run_op_detail
 
 // Outputs that must alias lie in their inputs' bytes. An input without numbers is absent.
 inline std::vector<RefTensor> run_op(const OpDef& def, const std::vector<RefTensor>& inputs,
@@ -53,7 +26,7 @@ inline std::vector<RefTensor> run_op(const OpDef& def, const std::vector<RefTens
   std::vector<std::vector<std::byte>> buffers;
   std::vector<Tensor> in, out;
   for (const RefTensor& t : inputs) {
-    buffers.push_back(run_op_detail::store(t));
+    buffers.push_back(to_bytes(t));
     ids.push_back(t.v.empty() ? ValueId{}
                               : add_shared(module, fmt::format("in{}", ids.size()), t.type,
                                            Category::inputs, Scope::step));
@@ -71,7 +44,7 @@ inline std::vector<RefTensor> run_op(const OpDef& def, const std::vector<RefTens
   def.kernel(Backend::cpu,
              kernel_dtype(module, b.last()))(KernelArgs{in, out, buffers.back(), attrs});
   std::vector<RefTensor> loaded;
-  for (const Tensor& t : out) loaded.push_back(run_op_detail::load(*t.type, t.data));
+  for (const Tensor& t : out) loaded.push_back(from_bytes(*t.type, t.data));
   return loaded;
 }
 
