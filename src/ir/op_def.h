@@ -118,8 +118,8 @@ struct KernelArgs {
 };
 using KernelFn = void (*)(const KernelArgs&);
 
-// One row of the kernel table. `dtype` is that of the op's first input that is present (of the first
-// output when it has none).
+// One row of the kernel table. `dtype` is that of the op's first input that is present (of the
+// first output when it has none).
 struct Kernel {
   Backend backend;
   Dtype dtype;

@@ -30,7 +30,7 @@ struct LinearLayer {
   double init_std = 0.02;
   int64_t heads = 0;        // > 0: the outputs come in this many heads
   int64_t value_heads = 0;  // the last so many of them are attention's values
-  bool in_out = false;  // the weight is stored [in, out]; one part only
+  bool in_out = false;      // the weight is stored [in, out]; one part only
 };
 
 class Emitter {
