@@ -4,6 +4,8 @@
 #include <cctype>
 #include <charconv>
 
+#include "base/number.h"
+
 namespace snug {
 namespace {
 
@@ -11,12 +13,6 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '@' ||
          c == '/' || c == '-';
-}
-
-template <typename T>
-bool read_number(std::string_view text, T& out) {
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return failure == std::errc{} && end == text.data() + text.size();
 }
 
 }  // namespace

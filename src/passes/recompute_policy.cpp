@@ -1,11 +1,11 @@
 #include "passes/recompute_policy.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "ir/op_def.h"
@@ -14,13 +14,7 @@ namespace snug {
 namespace {
 
 constexpr const char* kForms =
-    "none, full, every:N, sqrt, ratio:R, attention, list:0,3,5-7 or auto:BYTES";
-
-template <typename T>
-bool read_number(std::string_view text, T& out) {
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return failure == std::errc{} && end == text.data() + text.size();
-}
+    "none, full, every:N, sqrt, ratio:R, attention, list:0,3,5-7, auto or auto:BYTES";
 
 std::vector<Segment> parse_list(std::string_view text, std::string_view whole) {
   std::vector<Segment> out;
@@ -166,9 +160,11 @@ std::string text_of_chosen(std::span<const Segment> segments) {
     const std::string how = !s.drop.empty()  ? "drop " + join(s.drop, ", ")
                             : length(s) == 1 ? "full"
                                              : fmt::format("every:{}", length(s));
-    phrases.push_back(range_text(s.first, segments[next - 1].last) + " " + how);
+    const int32_t last = segments[next - 1].last;
+    const char* word = i > 0 ? "" : s.first == last ? "layer " : "layers ";
+    phrases.push_back(word + range_text(s.first, last) + " " + how);
   }
-  return phrases.empty() ? "none" : "layers " + join(phrases, "; ");
+  return phrases.empty() ? "none" : join(phrases, "; ");
 }
 
 int64_t parse_bytes_of(std::string_view text, std::string_view whole) {
@@ -195,7 +191,7 @@ RecomputePolicy parse_recompute(std::string_view text) {
     if (word == "full") return {.kind = Kind::full};
     if (word == "sqrt") return {.kind = Kind::sqrt};
     if (word == "attention") return {.kind = Kind::attention};
-    const std::vector<std::string> words{"none",    "full",      "every:N",  "sqrt",
+    const std::vector<std::string> words{"auto",    "none",      "full",     "every:N",   "sqrt",
                                          "ratio:R", "attention", "list:...", "auto:BYTES"};
     throw usage_error("--recompute '{}' is not {}{}", text, kForms, did_you_mean(text, words));
   }

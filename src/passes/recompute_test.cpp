@@ -67,6 +67,8 @@ TEST(RecomputePolicy, TextOfAChosenOneJoinsNeighboursThatAreTreatedAlike) {
   EXPECT_EQ(text(policy), "none");
   policy.chosen = {{0, 2}, {3, 5}, {6, 6}, {7, 7}, {9, 9}, {10, 10, {"mlp.act", "attn.norm"}}};
   EXPECT_EQ(text(policy), "layers 0-5 every:3; 6-7 full; 9 full; 10 drop mlp.act, attn.norm");
+  policy.chosen = {{0, 0, {"mlp.act"}}, {1, 1}, {2, 2}};
+  EXPECT_EQ(text(policy), "layer 0 drop mlp.act; 1-2 full");
 }
 
 TEST(RecomputePolicy, NamesInALayerAreTheSameInEveryLayer) {

@@ -2,6 +2,7 @@
 // rung is planned before the first one runs, so that whatever is refused is refused at once.
 #include <algorithm>
 
+#include "base/number.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "ir/text.h"

@@ -1,7 +1,6 @@
 // What every option's check is made of. Each throws a usage error that names the option.
 #pragma once
 
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,13 +28,6 @@ inline void require_word(const std::string& word, std::string_view option,
   }
   throw usage_error("--{} '{}' is not one of {}{}", option, word, join(words, ", "),
                     did_you_mean(word, words));
-}
-
-// The whole text as a number. False: it is something else.
-template <typename T>
-bool read_number(std::string_view text, T& out) {
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return failure == std::errc{} && end == text.data() + text.size();
 }
 
 }  // namespace snug

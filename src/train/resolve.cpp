@@ -1,6 +1,7 @@
 #include "train/resolve.h"
 
 #include "base/error.h"
+#include "base/number.h"
 #include "base/units.h"
 #include "train/option_checks.h"
 
@@ -124,7 +125,11 @@ Resolved resolve(Options o) {
   return {std::move(o), asked, std::move(model), build, recipe, budget, schedule};
 }
 
-std::string to_toml(const Options& options) {
+std::string to_toml(const Resolved& run) {
+  Options options = run.options;
+  options.recompute = run.asked.recompute;
+  options.accum = run.asked.accum;
+  options.global_batch = run.asked.global_batch;
   std::string out = fmt::format("model = {}\n", toml_value(options.model));
   each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {
     out += fmt::format("{} = {}\n", key, toml_value(value));

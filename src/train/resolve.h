@@ -30,7 +30,9 @@ Recipe resolve_recipe(Options& options);
 // What --lr is multiplied by for the sequences of a step.
 double learning_rate_factor(const Options& options);
 
-// The configuration as a file that --config reads back.
-std::string to_toml(const Options& options);
+// The configuration as a file that --config reads back. How much is recomputed and how many
+// micro-batches make a step stand there as they were asked for, so that another --budget or --batch
+// beside the file means what it says.
+std::string to_toml(const Resolved& run);
 
 }  // namespace snug

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/number.h"
 #include "base/units.h"
 #include "train/option_checks.h"
 #include "train/resolve.h"
@@ -43,9 +44,12 @@ void resolve_global_batch(Options& o) {
   }
   const int64_t accum = ceil_div(o.global_batch, o.batch);
   if (o.accum != 1 && o.accum != accum) {
-    throw usage_error("--global-batch {} takes {} micro-batches of --batch {}, but --accum is {}",
-                      o.global_batch, accum, o.batch, o.accum)
-        .hint("leave one of --accum and --global-batch out");
+    throw usage_error("--global-batch {} takes {} micro-batch{} of --batch {}, but --accum is {}",
+                      o.global_batch, accum, accum == 1 ? "" : "es", o.batch, o.accum)
+        .hint(
+            "leave one of --accum and --global-batch out; --global-batch 0 takes back what a "
+            "config "
+            "file says");
   }
   o.accum = accum;
 }
@@ -64,16 +68,13 @@ void resolve_grad_dtype(Options& o, Recipe& r) {
 void resolve_loss_scale(Options& o, Recipe& r) {
   require_at_least(1, o.loss_scale_interval, "loss-scale-interval");
   r.loss_scale.interval = o.loss_scale_interval;
-  if (o.loss_scale == "auto")
-    o.loss_scale = r.precision == Dtype::f16 ? fmt::format("dynamic:{}", kFp16Start) : "none";
+  if (o.loss_scale == "auto") o.loss_scale = r.precision == Dtype::f16 ? "dynamic" : "none";
   if (o.loss_scale == "none") return;
+  constexpr std::string_view kDynamic = "dynamic:";
+  if (o.loss_scale == "dynamic") o.loss_scale = fmt::format("{}{}", kDynamic, kFp16Start);
   std::string_view number = o.loss_scale;
-  r.loss_scale.dynamic = number.starts_with("dynamic");
-  if (o.loss_scale == "dynamic") {
-    r.loss_scale.start = kFp16Start;
-    return;
-  }
-  if (r.loss_scale.dynamic) number.remove_prefix(std::string_view("dynamic:").size());
+  r.loss_scale.dynamic = number.starts_with(kDynamic);
+  if (r.loss_scale.dynamic) number.remove_prefix(kDynamic.size());
   if (!read_number(number, r.loss_scale.start)) {
     throw usage_error("--loss-scale '{}' is not auto, none, dynamic, dynamic:START or a number",
                       o.loss_scale);

@@ -188,7 +188,7 @@ class Training {
                {.directory = directory,
                 .config_json = run_.model.config_json(saved_dtype(run_.recipe)),
                 .tokenizer_from = run_.model.source_dir()});
-    write_file_atomically(directory / "run.toml", to_toml(run_.options));
+    write_file_atomically(directory / "run.toml", to_toml(run_));
     report_.out = directory.string();
   }
 

@@ -60,6 +60,21 @@ TEST_F(CliBatches, NoSampleIsSkippedOrTakenTwice) {
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(cut[i], whole[i], 1e-5 * whole[i]) << "step " << i;
 }
 
+// A saved configuration names micro-batches as they were asked for, so that each can be changed.
+TEST_F(CliBatches, ASavedConfigurationTakesOtherMicroBatches) {
+  const std::string train = "train tiny --data text.txt --seq 16 --steps 1 --out o ";
+  const auto tokens = [&](const std::string& change) -> int64_t {
+    const Ended run = snug("train --config o/run.toml --json" + change);
+    EXPECT_EQ(run.code, 0) << run.err;
+    return run.code == 0 ? lines_of(run)[0]["tokens"].get<int64_t>() : 0;
+  };
+  ASSERT_EQ(snug(train + "--batch 4 --global-batch 10").code, 0);
+  EXPECT_EQ(tokens(""), 160);
+  EXPECT_EQ(tokens(" --batch 3"), 160);
+  ASSERT_EQ(snug(train + "--batch 4 --accum 2").code, 0);
+  EXPECT_EQ(tokens(" --accum 3"), 192);
+}
+
 TEST_F(CliBatches, TheLearningRateFollowsTheSequencesOfAStep) {
   const std::string train = "--lr 0.001 --lr-schedule constant --base-batch 2";
   const auto lr = [&](const std::string& options) -> double {

@@ -116,7 +116,7 @@ TEST_F(CliTechniqueRefusals, Precisions) {
   expect_bad("--precision bf16 --master bf16", "--master 'bf16' is not one of fp32, none");
   expect_bad("--loss-scale 0.5", "--loss-scale 0.5: a scale is at least 1 and finite");
   expect_bad("--loss-scale 1e39", "--loss-scale 1e39: a scale is at least 1 and finite");
-  for (const std::string scale : {"nonsense", "dynamic:", "dynamic:x", "dynamics"})
+  for (const std::string scale : {"nonsense", "dynamic:", "dynamic:x", "dynamics", "dynamicx2"})
     expect_bad("--loss-scale " + scale, "--loss-scale '" + scale + "' is not auto, none, dynamic");
   expect_bad("--loss-scale-interval 0", "--loss-scale-interval is 0; it must be at least 1");
 }
