@@ -23,6 +23,7 @@ constexpr int kTimeColumns = 11;  // "123456.7 ms"
 constexpr int kRatioColumns = 7;  // "x 12.34"
 constexpr int kLossColumns = 7;
 constexpr int kLargestBar = 24;
+constexpr std::string_view kTooLarge = "does not fit";
 
 // Flags after a label, in lines that break before a flag.
 std::string flag_lines(std::string_view label, const std::string& flags) {
@@ -52,7 +53,9 @@ class Table {
   void planned(const LadderReport& report) {
     total_ = report.rungs.size();
     for (const Rung& rung : report.rungs) largest_ = std::max(largest_, rung.planned_bytes);
-    byte_columns_ = std::max(8, static_cast<int>(format_exact(largest_).size()));
+    const bool all_fit = std::ranges::all_of(report.rungs, &Rung::fits);
+    const size_t least = all_fit ? std::string_view("measured").size() : kTooLarge.size();
+    byte_columns_ = static_cast<int>(std::max(least, format_exact(largest_).size()));
     const int taken =
         kNameColumns + 2 * (byte_columns_ + 2) + kTimeColumns + kRatioColumns + kLossColumns + 8;
     bar_columns_ = std::clamp(kColumns - taken, 4, kLargestBar);
@@ -94,8 +97,8 @@ class Table {
       ratio = fmt::format("x {:.2f}", *rung.step_seconds / *baseline_seconds_);
     if (rung.loss) loss = fmt::format("{:.4f}", *rung.loss);
     print_columns(rung.name, bar_text(share, bar_columns_), format_exact(rung.planned_bytes),
-                  rung.fits ? format_exact(rung.measured_bytes.value()) : "does not fit", time,
-                  ratio, loss);
+                  rung.fits ? format_exact(rung.measured_bytes.value()) : std::string(kTooLarge),
+                  time, ratio, loss);
     if (!rung.as_planned()) fmt::print("{:>{}}\n", "^^^ MEASURED IS NOT PLANNED ^^^", kColumns);
   }
 

@@ -27,7 +27,7 @@ extern "C" void on_interrupt(int signal_number) {
 
 class View {
  public:
-  View(bool json, bool terminal) : json_(json), terminal_(terminal) {}
+  View(const Options& options, bool terminal) : options_(options), terminal_(terminal) {}
 
   void planned(const PlanReport& report) const { fmt::print(stderr, "{}\n", report.table); }
 
@@ -38,7 +38,7 @@ class View {
 
   void stepped(const StepReport& r) {
     clear_bar();
-    if (json_) {
+    if (options_.json) {
       const nlohmann::json line{
           {"step", r.step},
           {"loss", r.loss},
@@ -64,7 +64,7 @@ class View {
 
   void evaluated(int64_t step, double loss) {
     clear_bar();
-    if (json_) {
+    if (options_.json) {
       fmt::print("{}\n", nlohmann::json{{"step", step}, {"eval_loss", loss}}.dump());
     } else {
       fmt::print("step {:>5}        held-out loss {:.4f}\n", step, loss);
@@ -78,8 +78,10 @@ class View {
   }
 
  private:
-  static std::string skip_note(const StepReport& r) {
+  std::string skip_note(const StepReport& r) const {
     if (!r.skipped) return "";
+    if (options_.update_in_backward)
+      return "  (the norm is not finite: parameters with such a gradient are skipped)";
     if (r.loss_scale == 0) return "  (skipped: the norm is not finite)";
     return fmt::format("  (skipped: the norm is not finite; loss scale now {})", r.loss_scale);
   }
@@ -98,7 +100,7 @@ class View {
     bar_drawn_ = true;
   }
 
-  bool json_;
+  const Options& options_;
   bool terminal_;
   bool bar_drawn_ = false;
   double seconds_ = 0;
@@ -112,7 +114,7 @@ int train_verb(std::vector<std::string> arguments) {
   add_options(app, options, OptionUse::train);
   if (!parse(app, std::move(arguments))) return 0;
 
-  View view(options.json, stderr_is_terminal());
+  View view(options, stderr_is_terminal());
   TrainObserver observer;
   observer.planned = [&](const PlanReport& r) { view.planned(r); };
   observer.said = [&](const std::string& line) { view.said(line); };

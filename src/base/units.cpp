@@ -77,7 +77,8 @@ std::string format_count(double number) {
     number /= 1000;
     ++unit;
   }
-  return unit == 0 ? fmt::format("{:g}", number) : fmt::format("{:.2f}{}", number, names[unit]);
+  if (unit == 0) return fmt::format("{:.4g}", number);
+  return fmt::format("{:.2f}{}", number, names[unit]);
 }
 
 std::string format_seconds(double seconds) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
 
@@ -63,7 +64,8 @@ std::string text_of(const nlohmann::ordered_json& option) {
 
 bool in_headline(const std::string& option, const PlanFacts& facts) {
   // What the first line has said already.
-  if (option == "model" || option == "batch" || option == "seq" || option == "accum") return false;
+  constexpr std::array kSaid{"model", "batch", "seq", "accum", "global-batch"};
+  if (std::ranges::count(kSaid, option) > 0) return false;
   return facts.headline.empty() || std::ranges::count(facts.headline, option) > 0;
 }
 
@@ -179,7 +181,6 @@ std::string layers_name(int32_t first, int32_t last) {
   return first == last ? fmt::format("{}", first) : fmt::format("{}..{} each", first, last);
 }
 
-// Equal layers that follow one another are one line.
 // What recompute was chosen, one group of layers to a line, and why.
 std::string choice(const PlanFacts& facts) {
   if (!facts.chosen) return "";
@@ -195,6 +196,7 @@ std::string choice(const PlanFacts& facts) {
   return out;
 }
 
+// Equal layers that follow one another are one line.
 std::string layers(const Account& account, const Paint& paint) {
   if (account.layers.empty()) return "";
   std::string out =
