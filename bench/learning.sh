@@ -8,8 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly STEPS=${1:-125} SEEDS="1 2 3" LR=1e-3
 readonly THREADS=$((($(nproc) + 2) / 3))
-# Lion's authors: a rate 3 to 10 times smaller, a decay as much larger.
-readonly LION="--lr 2e-4 --weight-decay 0.5"
+# Lion has a rate of its own; its momentum is shorter than its authors' 0.99, for a job of 125 steps.
+readonly LION="--lr 5e-4 --beta1 0.7 --beta2 0.85"
 
 # name, most that the mean may differ (percent), options
 rungs() {
