@@ -93,17 +93,27 @@ std::vector<Advice> advice_for(const Resolved& run, const Plan& plan) {
       o.master = "none";
     });
   }
-  const auto set_batch = [](Options& o, int64_t n) { o.batch = n; };
+  // Where micro-batches were counted beside a global batch, the count goes along.
+  const bool counted = run.asked.global_batch > 0 && run.asked.accum > 1;
+  const auto set_batch = [counted](Options& o, int64_t n) {
+    o.batch = n;
+    if (counted) o.accum = ceil_div(o.global_batch, n);
+  };
+  const auto batch_flag = [&](int64_t n) {
+    Options o = run.asked;
+    set_batch(o, n);
+    return fmt::format("--batch {}{}", n, counted ? fmt::format(" --accum {}", o.accum) : "");
+  };
   if (const int64_t n = largest_that_fits(run, run.build.batch, set_batch); n > 0) {
-    try_change(fmt::format("--batch {}", n), [&](Options& o) { set_batch(o, n); });
+    try_change(batch_flag(n), [&](Options& o) { set_batch(o, n); });
     return advice;
   }
-  const auto set_seq = [](Options& o, int64_t n) {
-    o.batch = 1;
+  const auto set_seq = [&](Options& o, int64_t n) {
+    set_batch(o, 1);
     o.seq = n;
   };
   if (const int64_t n = largest_that_fits(run, run.build.seq, set_seq); n > 0)
-    try_change(fmt::format("--batch 1 --seq {}", n), [&](Options& o) { set_seq(o, n); });
+    try_change(fmt::format("{} --seq {}", batch_flag(1), n), [&](Options& o) { set_seq(o, n); });
   return advice;
 }
 

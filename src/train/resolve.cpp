@@ -130,6 +130,9 @@ std::string to_toml(const Resolved& run) {
   options.recompute = run.asked.recompute;
   options.accum = run.asked.accum;
   options.global_batch = run.asked.global_batch;
+  options.grad_dtype = run.asked.grad_dtype;
+  options.loss_scale = run.asked.loss_scale;
+  options.beta2 = run.asked.beta2;
   std::string out = fmt::format("model = {}\n", toml_value(options.model));
   each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {
     out += fmt::format("{} = {}\n", key, toml_value(value));

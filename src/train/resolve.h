@@ -30,9 +30,10 @@ Recipe resolve_recipe(Options& options);
 // What --lr is multiplied by for the sequences of a step.
 double learning_rate_factor(const Options& options);
 
-// The configuration as a file that --config reads back. How much is recomputed and how many
-// micro-batches make a step stand there as they were asked for, so that another --budget or --batch
-// beside the file means what it says.
+// The configuration as a file that --config reads back. What follows from other options (how much
+// is recomputed, how many micro-batches make a step, types and scales left to the precision) stands
+// there as it was asked for, so that another --budget, --batch or --precision beside the file means
+// what it says.
 std::string to_toml(const Resolved& run);
 
 }  // namespace snug

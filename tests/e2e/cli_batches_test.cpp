@@ -75,6 +75,36 @@ TEST_F(CliBatches, ASavedConfigurationTakesOtherMicroBatches) {
   EXPECT_EQ(tokens(" --accum 3"), 192);
 }
 
+// What precision and optimizer imply follows them when they change beside the file.
+TEST_F(CliBatches, ASavedConfigurationTakesAnotherPrecision) {
+  ASSERT_EQ(snug("train tiny --data text.txt --seq 16 --batch 2 --steps 1 --out o").code, 0);
+  const Ended run = snug("train --config o/run.toml --precision fp16 --optimizer lion --json");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(lines_of(run)[0]["loss_scale"], 65536);
+  const Ended plan = snug("plan --config o/run.toml --precision fp16 --optimizer lion --json");
+  const auto recipe = nlohmann::json::parse(plan.out)["recipe"];
+  EXPECT_EQ(recipe["grad-dtype"], "fp16");
+  EXPECT_EQ(recipe["beta2"], 0.99);
+}
+
+// Micro-batches that were counted beside a global batch are counted anew in advice.
+TEST_F(CliBatches, AdviceOnTheBatchHoldsBesideAGlobalBatch) {
+  const std::string plan = "plan tiny --seq 16 --batch 8 --accum 2 --global-batch 16 ";
+  const auto small = nlohmann::json::parse(
+      snug("plan tiny --seq 16 --batch 2 --global-batch 16 --recompute none --json").out);
+  const std::string budget =
+      fmt::format("--recompute none --budget {} ", small["arena_bytes"].get<int64_t>() * 21 / 20);
+  const Ended refused = snug(plan + budget + "--json");
+  ASSERT_EQ(refused.code, 3) << refused.err;
+  std::string batch;
+  for (const auto& advice : nlohmann::json::parse(refused.out)["advice"]) {
+    const std::string change = advice["change"];
+    if (change.starts_with("--batch")) batch = change;
+  }
+  ASSERT_NE(batch.find("--accum"), std::string::npos) << refused.out;
+  EXPECT_EQ(snug("plan tiny --seq 16 --global-batch 16 " + batch + " " + budget).code, 0);
+}
+
 TEST_F(CliBatches, TheLearningRateFollowsTheSequencesOfAStep) {
   const std::string train = "--lr 0.001 --lr-schedule constant --base-batch 2";
   const auto lr = [&](const std::string& options) -> double {
