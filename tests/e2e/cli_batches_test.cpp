@@ -97,7 +97,8 @@ TEST_F(CliBatches, AdviceOnTheBatchHoldsBesideAGlobalBatch) {
   const Ended refused = snug(plan + budget + "--json");
   ASSERT_EQ(refused.code, 3) << refused.err;
   std::string batch;
-  for (const auto& advice : nlohmann::json::parse(refused.out)["advice"]) {
+  const auto report = nlohmann::json::parse(refused.out);
+  for (const auto& advice : report["advice"]) {
     const std::string change = advice["change"];
     if (change.starts_with("--batch")) batch = change;
   }
