@@ -117,7 +117,7 @@ using Tables = std::vector<std::vector<State>>;  // by layer; the last is behind
 Tables solve(const LayerOptions& layers, size_t limit) {
   const size_t L = layers.at.size();
   Tables tables(L + 1);
-  tables[L] = {{.room = layers.after.working}};
+  tables[L].push_back({.room = layers.after.working});
   for (size_t l = L; l-- > 0;) {
     std::vector<State> states;
     for (const int o : layers.at[l]) {

@@ -103,7 +103,8 @@ TEST_F(CliBatches, AdviceOnTheBatchHoldsBesideAGlobalBatch) {
     if (change.starts_with("--batch")) batch = change;
   }
   ASSERT_NE(batch.find("--accum"), std::string::npos) << refused.out;
-  EXPECT_EQ(snug("plan tiny --seq 16 --global-batch 16 " + batch + " " + budget).code, 0);
+  const Ended pasted = snug(plan + budget + batch);
+  EXPECT_EQ(pasted.code, 0) << pasted.err;
 }
 
 TEST_F(CliBatches, TheLearningRateFollowsTheSequencesOfAStep) {
