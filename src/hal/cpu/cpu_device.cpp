@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "hal/cpu/memory_limit.h"
 
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
@@ -121,7 +122,10 @@ std::unique_ptr<Device> cpu_device() { return std::make_unique<CpuDevice>(); }
 
 int64_t resident_anonymous_bytes() { return proc_bytes("/proc/self/status", "RssAnon"); }
 int64_t total_memory_bytes() { return proc_bytes("/proc/meminfo", "MemTotal"); }
-int64_t available_memory_bytes() { return proc_bytes("/proc/meminfo", "MemAvailable"); }
+int64_t available_memory_bytes() {
+  const int64_t available = proc_bytes("/proc/meminfo", "MemAvailable");
+  return std::min(available, memory_limit_left().value_or(available));
+}
 
 void forbid_access(const std::byte* data, int64_t bytes) {
   ASAN_POISON_MEMORY_REGION(data, static_cast<size_t>(bytes));

@@ -12,7 +12,8 @@ std::unique_ptr<Device> cpu_device();
 // Bytes of anonymous memory that this process has resident, as the kernel counts them.
 int64_t resident_anonymous_bytes();
 
-// Physical memory of this machine, and what is available now.
+// Physical memory of this machine, and what is available now, to this container where it has a
+// limit.
 int64_t total_memory_bytes();
 int64_t available_memory_bytes();
 
