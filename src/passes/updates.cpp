@@ -33,7 +33,7 @@ ops::UpdateRule rule_for(const Type& type, const Param& param, const Recipe& r) 
 
 }  // namespace
 
-Updates::Updates(Module& module, const Recipe& recipe) : module_(module), recipe_(recipe) {
+Updates::Updates(Module& module, const Recipe& recipe) : module_(module) {
   collect();
   if (trained_.empty())
     throw usage_error("model '{}' has no trainable parameter that the loss depends on",

@@ -44,7 +44,6 @@ class Updates {
   ValueId seed();
 
   Module& module_;
-  const Recipe& recipe_;
   std::vector<Trained> trained_;
   ValueId lr_, norm_, updates_, loss_scale_, seed_;
 };
