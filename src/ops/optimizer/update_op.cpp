@@ -27,6 +27,13 @@ std::vector<Alias> update_aliases(size_t outputs) {
   return aliases;
 }
 
+std::vector<Split> update_splits(size_t outputs) {
+  constexpr size_t kScalars = 4;  // lr, step, scale, seed
+  Split rows{"rows", std::vector<int>(outputs + 1, 0), std::vector<int>(outputs, 0)};
+  rows.inputs.insert(rows.inputs.end(), kScalars, Split::kWhole);
+  return {std::move(rows)};
+}
+
 void require_moment(const OpView& op, size_t port) {
   const Dtype dtype = op.in(port).dtype == Dtype::bf16 ? Dtype::bf16 : Dtype::f32;
   require_type(op, port, {dtype, op.shape(kParam)});

@@ -21,6 +21,9 @@ struct UpdatePorts {
 };
 
 std::vector<Alias> update_aliases(size_t outputs);
+// By rows of the parameter and its states. The noise of 2-byte results counts elements within the
+// op's own array: tiles of such an update give as good a result, with other bits.
+std::vector<Split> update_splits(size_t outputs);
 
 // A state of param's shape in f32 or bf16.
 void require_moment(const OpView& op, size_t port);
