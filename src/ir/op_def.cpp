@@ -34,11 +34,16 @@ int OpDef::accumulator_of(int output) const {
   return -1;
 }
 
-KernelFn OpDef::kernel(Backend backend, Dtype dtype) const {
+const Kernel* OpDef::find_kernel(Backend backend, Dtype dtype) const {
   for (const Kernel& k : kernels) {
-    if (k.backend == backend && k.dtype == dtype) return k.run;
+    if (k.backend == backend && k.dtype == dtype) return &k;
   }
   return nullptr;
+}
+
+KernelFn OpDef::kernel(Backend backend, Dtype dtype) const {
+  const Kernel* found = find_kernel(backend, dtype);
+  return found != nullptr ? found->run : nullptr;
 }
 
 const OpDef* find_op(Registry registry, std::string_view kind) {

@@ -94,6 +94,12 @@ struct Tensor {
   int64_t elements() const { return type->shape.elements(); }
 };
 
+// How products and sums may be made, where a backend has a choice.
+struct Math {
+  bool deterministic = false;  // the same bits from every run; algorithms are chosen by rule
+  bool tf32 = false;           // fp32 products may round their factors to tf32
+};
+
 // What a kernel gets: pointers, types, scratch and attributes. It allocates nothing, keeps nothing,
 // and writes every byte of its outputs and nothing else. An output may be the same pointer as an
 // input only where `alias` grants it.
@@ -102,7 +108,11 @@ struct KernelArgs {
   std::span<const Tensor> outputs;
   std::span<std::byte> workspace;
   const Attrs& attrs;
-  void* stream = nullptr;  // the lane's stream on backends that have them
+  void* stream = nullptr;  // the lane's stream on backends that have them: a kernel only enqueues
+  // On such backends also the op's predicate, on the device: a kernel in a row that `predicated`
+  // marks does nothing where it holds 0.
+  const int32_t* predicate = nullptr;
+  Math math = {};
 
   bool has(size_t port) const { return port < inputs.size() && inputs[port].data != nullptr; }
   const Tensor& in(size_t port) const { return inputs[port]; }
@@ -124,6 +134,10 @@ struct Kernel {
   Backend backend;
   Dtype dtype;
   KernelFn run;
+  // Called once per op before any value has its content, with the arguments that `run` will get:
+  // chooses and times algorithms. It may write the outputs and the scratch.
+  KernelFn prepare = nullptr;
+  bool predicated = false;  // reads KernelArgs::predicate itself (backends with streams)
 };
 
 // --- the plain meaning of an op, in double ------------------------------------------------------
@@ -248,8 +262,9 @@ struct OpDef {
   int output_port(std::string_view port) const;
   const Port& port_of_input(size_t i) const { return inputs[std::min(i, inputs.size() - 1)]; }
   bool must_alias(int output) const;
-  int accumulator_of(int output) const;                 // the input port, or -1
-  KernelFn kernel(Backend backend, Dtype dtype) const;  // nullptr when there is none
+  int accumulator_of(int output) const;                           // the input port, or -1
+  const Kernel* find_kernel(Backend backend, Dtype dtype) const;  // nullptr when there is none
+  KernelFn kernel(Backend backend, Dtype dtype) const;            // its `run`, or nullptr
 };
 
 // The explicit list of ops, looked up by kind (the parser does).

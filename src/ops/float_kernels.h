@@ -1,5 +1,5 @@
-// One CPU kernel for the three float types that models compute in. What it does inside is fp32;
-// only loads and stores know the type.
+// One kernel per backend for the three float types that models compute in. What it does inside is
+// fp32; only loads and stores know the type.
 //
 //   void gelu_cpu(const KernelArgs& a) {
 //     visit_float(a.in(0).type->dtype, [&](auto zero) {
@@ -8,7 +8,7 @@
 //       ... store(y[i], gelu(float(x[i])));
 //     });
 //   }
-//   .kernels = float_kernels(gelu_cpu),
+//   .kernels = float_kernels(gelu_cpu, {.run = SNUG_CUDA_KERNEL(gelu_cuda)}),
 #pragma once
 
 #include <vector>
@@ -18,10 +18,36 @@
 
 namespace snug::ops {
 
-inline std::vector<Kernel> float_kernels(KernelFn run) {
-  return {{Backend::cpu, Dtype::f32, run},
-          {Backend::cpu, Dtype::bf16, run},
-          {Backend::cpu, Dtype::f16, run}};
+// A CUDA kernel in a table: known, so that plans for a GPU can be made anywhere, and built where a
+// toolkit is.
+#ifdef SNUG_CUDA
+#define SNUG_CUDA_KERNEL(name) (&(name))
+#else
+inline void not_built(const KernelArgs&) {
+  throw device_error("this build has no CUDA kernels: no toolkit was found when it was configured");
+}
+#define SNUG_CUDA_KERNEL(name) (&::snug::ops::not_built)
+#endif
+
+struct CudaKernel {
+  KernelFn run = nullptr;  // none: the op does not run on CUDA
+  KernelFn prepare = nullptr;
+  bool predicated = false;
+};
+
+// Rows for `dtypes`, first of the CPU, then of CUDA.
+inline std::vector<Kernel> kernels_for(std::initializer_list<Dtype> dtypes, KernelFn cpu,
+                                       const CudaKernel& cuda = {}) {
+  std::vector<Kernel> rows;
+  for (const Dtype dtype : dtypes) rows.push_back({Backend::cpu, dtype, cpu});
+  if (cuda.run == nullptr) return rows;
+  for (const Dtype dtype : dtypes)
+    rows.push_back({Backend::cuda, dtype, cuda.run, cuda.prepare, cuda.predicated});
+  return rows;
+}
+
+inline std::vector<Kernel> float_kernels(KernelFn cpu, const CudaKernel& cuda = {}) {
+  return kernels_for({Dtype::f32, Dtype::bf16, Dtype::f16}, cpu, cuda);
 }
 
 template <typename Fn>

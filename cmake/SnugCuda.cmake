@@ -1,0 +1,69 @@
+# The CUDA backend, where a toolkit is found. It sets
+#   SNUG_CUDA_ON               is the backend built
+#   SNUG_CUDA_LIBRARIES        what hal/cuda links: only the static runtime. cuBLASLt, cuDNN and NVML are opened when a
+#                              device is, so that the binary starts on machines that have none of them.
+#   SNUG_CUDA_COMPILE_OPTIONS  for every .cu file
+# A folder's *.cu and *_cuda.cpp files, and all of a folder named cuda, are built with it; no_cuda*.cpp without it.
+set(SNUG_CUDA_ON OFF)
+if(SNUG_SANITIZE OR SNUG_CUDA STREQUAL "OFF")
+  return() # the host's sanitizers and device code do not mix
+endif()
+
+include(CheckLanguage)
+if(NOT CMAKE_CUDA_HOST_COMPILER)
+  set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
+endif()
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  if(SNUG_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "SNUG_CUDA=ON, but no CUDA toolkit (nvcc) was found")
+  endif()
+  message(STATUS "no CUDA toolkit: the CUDA backend is left out")
+  return()
+endif()
+
+# What the code is made for: the GPU that is here, or Hopper.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  find_program(nvidia_smi nvidia-smi)
+  if(nvidia_smi)
+    set(CMAKE_CUDA_ARCHITECTURES native)
+  else()
+    set(CMAKE_CUDA_ARCHITECTURES 90)
+  endif()
+endif()
+enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake 3.25 does not know that nvcc has C++20
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+find_package(CUDAToolkit REQUIRED)
+set(SNUG_CUDA_ON ON)
+set(SNUG_CUDA_LIBRARIES CUDA::cudart_static)
+add_compile_definitions(SNUG_CUDA=1)
+
+# Constant expressions of ours (philox) run on the device too; fmt 9 under nvcc needs to be told what the compiler can.
+set(SNUG_CUDA_COMPILE_OPTIONS
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-DFMT_CONSTEVAL=;-DFMT_USE_CONSTEXPR=1;-Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers,-Werror;-Werror=all-warnings>")
+
+# Where the libraries that are opened at run time lie. dlopen looks in the RUNPATH of the binary.
+list(APPEND CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
+
+# cuDNN: beside the toolkit, or as Python's package. cudnn-frontend: headers only, fetched by ./dev into .deps.
+find_package(Python3 QUIET COMPONENTS Interpreter)
+if(Python3_FOUND)
+  execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sysconfig; print(sysconfig.get_path('purelib'))"
+                  OUTPUT_VARIABLE python_packages OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+find_path(CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${python_packages}/nvidia/cudnn/include)
+find_path(CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${PROJECT_SOURCE_DIR}/.deps/cudnn-frontend/include)
+find_path(CUDNN_LIBRARY_DIR libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR} ${python_packages}/nvidia/cudnn/lib)
+if(CUDNN_LIBRARY_DIR)
+  list(APPEND CMAKE_BUILD_RPATH ${CUDNN_LIBRARY_DIR})
+endif()
+set(SNUG_CUDNN_ON OFF)
+if(CUDNN_INCLUDE AND CUDNN_FRONTEND_INCLUDE)
+  set(SNUG_CUDNN_ON ON)
+endif()
+list(REMOVE_DUPLICATES CMAKE_BUILD_RPATH)
+message(STATUS "CUDA ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}; cuDNN attention: ${SNUG_CUDNN_ON}")

@@ -1,0 +1,1 @@
+// The device of a build without a CUDA toolkit.
