@@ -37,6 +37,8 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake 3.25 does not know that nvc
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
 set(CMAKE_CUDA_STANDARD 20)
+# What the host compiler finds by itself must not be named again: naming it changes the order of its own headers.
+list(APPEND CMAKE_CUDA_IMPLICIT_INCLUDE_DIRECTORIES ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
 find_package(CUDAToolkit REQUIRED)
 set(SNUG_CUDA_ON ON)
 set(SNUG_CUDA_LIBRARIES CUDA::cudart_static)
