@@ -227,6 +227,17 @@ struct Rederive {
   std::vector<int> outputs;
 };
 
+// Where backward reads this op's output `output` again, its backward op of kind `grad` can be
+// replaced by `with`, which takes the same inputs and after them this op's inputs `inputs`, makes
+// the same outputs, and at port `remade` this op's `output`, with the same bits.
+struct Remake {
+  const OpDef* grad = nullptr;
+  const OpDef* with = nullptr;
+  int output = 0;
+  int remade = 0;
+  std::vector<int> inputs = {};
+};
+
 enum class Comm : uint8_t { none, collective, send, recv };
 
 struct OpDef {
@@ -247,6 +258,7 @@ struct OpDef {
   bool random =
       false;  // draws from (seed, step, sample, element, attrs "key"): clones copy the key
   std::optional<Rederive> rederive = {};
+  std::optional<Remake> remake = {};
   // Inputs that must come back from lossy storage unchanged: what a norm divides by, softmax's
   // statistics. `compress` leaves the values that such a port reads alone.
   std::vector<int> exact = {};
