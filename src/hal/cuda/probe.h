@@ -1,0 +1,41 @@
+// What of CUDA is here, told without a context and without device memory. It never throws: what is
+// missing is part of the answer.
+//
+//   if (const std::string why = why_no_cuda(); !why.empty()) throw device_error("{}", why);
+#pragma once
+
+#include <fmt/format.h>
+
+#include "hal/nvml.h"
+
+namespace snug {
+
+struct LibraryProbe {
+  std::string file;     // what is opened: "libcudnn.so.9"
+  std::string version;  // "9.13.0"; empty: it cannot be opened
+};
+
+struct CudaProbe {
+  bool built = false;        // has this build the CUDA backend
+  int toolkit = 0;           // what it was built with: 13000 for 13.0
+  bool cudnn_built = false;  // ... and with cudnn-frontend, so that attention is cuDNN's
+  // Its GPUs are numbered as CUDA numbers them, or as NVML does where CUDA cannot use them.
+  DriverProbe driver;
+  LibraryProbe cublas_lt, cudnn, nccl;  // in a build with CUDA
+  std::string why_not;                  // why_no_cuda()
+};
+CudaProbe probe_cuda();
+
+// A sentence for refusals: no backend in this build, no driver, a driver too old (with both
+// numbers), no GPU. Empty: there is a GPU to use.
+std::string why_no_cuda();
+
+// What nvidia-smi shows as used on a GPU, by all processes. None: NVML does not tell.
+std::optional<int64_t> gpu_used_bytes(int device);
+
+// "13.0" for 13000.
+inline std::string cuda_version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+}  // namespace snug
