@@ -23,8 +23,8 @@ std::string version_text(int64_t number) {
 
 LibraryProbe probe_library(std::string file, const char* get_version) {
   const Library library(file);
-  const auto* get = library.function<size_t()>(get_version);
-  return {std::move(file), get ? version_text(static_cast<int64_t>(get())) : ""};
+  auto* get = library.function<size_t()>(get_version);
+  return {std::move(file), get != nullptr ? version_text(static_cast<int64_t>(get())) : ""};
 }
 
 LibraryProbe probe_nccl() {
