@@ -94,6 +94,13 @@ struct LadderObserver {
 // options say everything but the techniques.
 LadderReport ladder(const Options& options, const LadderObserver& observer);
 
+struct DoctorReport {
+  std::string table;  // for people
+  std::string json;   // for programs: one object
+};
+// The machine, its driver, libraries and GPUs, and what is missing. A report: it refuses nothing.
+DoctorReport doctor();
+
 struct ModelLine {
   std::string name, family, note;
   int64_t parameters = 0, layers = 0, width = 0, heads = 0, kv_heads = 0, vocabulary = 0;
