@@ -43,23 +43,33 @@ def rotate(x, cos, sin):
 
 
 class Block(nn.Module):
+    expand_heads = False  # grouped-query attention: copies of K and V for each head, instead of enable_gqa
+
     def __init__(self, c):
         super().__init__()
         C, self.H = c["hidden_size"], c["num_attention_heads"]
         self.K = c.get("num_key_value_heads") or self.H
         self.D = c.get("head_dim") or C // self.H
         self.norm1, self.norm2 = RmsNorm(C, c["rms_norm_eps"]), RmsNorm(C, c["rms_norm_eps"])
-        self.qkv = nn.Linear(C, (self.H + 2 * self.K) * self.D, bias=False)
+        qkv_bias = c.get("attention_bias", c["model_type"] == "qwen2")
+        self.qkv = nn.Linear(C, (self.H + 2 * self.K) * self.D, bias=qkv_bias)
         self.out = nn.Linear(self.H * self.D, C, bias=False)
         self.gate_up = nn.Linear(C, 2 * c["intermediate_size"], bias=False)
         self.down = nn.Linear(c["intermediate_size"], C, bias=False)
+
+    @classmethod
+    def attend(cls, q, k, v):
+        """Causal attention of q [B, H, T, D] over k and v [B, K, T, D]."""
+        H, K = q.shape[1], k.shape[1]
+        if cls.expand_heads and H != K:
+            k, v = k.repeat_interleave(H // K, dim=1), v.repeat_interleave(H // K, dim=1)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=H != k.shape[1])
 
     def forward(self, x, cos, sin):
         B, T, _ = x.shape
         qkv = self.qkv(self.norm1(x)).view(B, T, self.H + 2 * self.K, self.D).transpose(1, 2)
         q, k, v = qkv.split((self.H, self.K, self.K), dim=1)
-        y = F.scaled_dot_product_attention(rotate(q, cos, sin), rotate(k, cos, sin), v, is_causal=True,
-                                           enable_gqa=self.H != self.K)
+        y = self.attend(rotate(q, cos, sin), rotate(k, cos, sin), v)
         x = x + self.out(y.transpose(1, 2).reshape(B, T, self.H * self.D))
         gate, up = self.gate_up(self.norm2(x)).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
@@ -78,17 +88,17 @@ class Llama(nn.Module):
             if p.ndim >= 2:
                 nn.init.normal_(p, std=0.02)
         D = self.blocks[0].D
-        theta = c.get("rope_theta") or c["rope_parameters"]["rope_theta"]
-        angles = torch.outer(torch.arange(T), theta ** (-torch.arange(0, D, 2) / D))
-        self.register_buffer("cos", angles.cos(), persistent=False)
-        self.register_buffer("sin", angles.sin(), persistent=False)
+        theta = c.get("rope_theta") or c.get("rope_parameters", {}).get("rope_theta", 10000.0)
+        angles = torch.outer(torch.arange(T).float(), theta ** (-torch.arange(0, D, 2).float() / D))
+        self.register_buffer("cos", angles.cos().to(self.norm.weight.dtype), persistent=False)
+        self.register_buffer("sin", angles.sin().to(self.norm.weight.dtype), persistent=False)
 
     def forward(self, tokens, targets):
         x = self.embed(tokens)
         for block in self.blocks:
             x = block(x, self.cos, self.sin)
         logits = self.head(self.norm(x))
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())  # in fp32, as transformers does
 
 
 def adamw(model, **kind):
