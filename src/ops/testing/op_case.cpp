@@ -1,7 +1,5 @@
 #include "ops/testing/op_case.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 
 #include "base/rng.h"
@@ -11,6 +9,8 @@
 namespace snug {
 namespace {
 
+constexpr size_t kSeveralThreads = 1 << 16;
+
 double rounded(double v, Dtype dtype) {
   if (!is_float(dtype)) v = std::nearbyint(v);
   return visit_dtype(
@@ -19,6 +19,12 @@ double rounded(double v, Dtype dtype) {
 
 }  // namespace
 
+RefTensor rounded(RefTensor t) {
+#pragma omp parallel for if (t.v.size() > kSeveralThreads)
+  for (double& v : t.v) v = rounded(v, t.type.dtype);
+  return t;
+}
+
 RefTensor make_input(const SampleInput& spec, std::string_view port,
                      std::span<const RefTensor> earlier) {
   RefTensor t{spec.type, std::vector<double>(static_cast<size_t>(spec.type.shape.elements()))};
@@ -26,6 +32,7 @@ RefTensor make_input(const SampleInput& spec, std::string_view port,
     spec.fill.compute(t, earlier);
   } else {
     const Key key = random_key(7, 0, hash_name(port));
+#pragma omp parallel for if (t.v.size() > kSeveralThreads)
     for (size_t i = 0; i < t.v.size(); ++i) {
       switch (spec.fill.kind) {
         case Fill::Kind::normal:
@@ -42,25 +49,20 @@ RefTensor make_input(const SampleInput& spec, std::string_view port,
       }
     }
   }
-  for (double& v : t.v) v = rounded(v, t.type.dtype);
-  return t;
+  return rounded(std::move(t));
 }
 
-OpCase build_case(const OpDef& def, const Sample& sample) {
-  OpCase c;
+OpCase build_program(const OpDef& def, const Sample& sample) {
+  OpCase c{.sample = sample.name};
   Builder b(c.module, "check");
   for (size_t i = 0; i < sample.inputs.size(); ++i) {
     const SampleInput& spec = sample.inputs[i];
     const std::string name =
         fmt::format("{}{}", def.port_of_input(i).name,
                     def.port_of_input(i).variadic() ? fmt::format(".{}", i) : "");
-    c.inputs.push_back(make_input(spec, name, c.inputs));
-    if (spec.fill.kind == Fill::Kind::absent) {
-      c.input_ids.emplace_back();
-      continue;
-    }
-    c.input_ids.push_back(add_shared(c.module, name, spec.type, Category::inputs, Scope::step));
-    c.given.emplace_back(c.input_ids.back(), c.inputs.back());
+    const bool absent = spec.fill.kind == Fill::Kind::absent;
+    c.input_ids.push_back(
+        absent ? ValueId{} : add_shared(c.module, name, spec.type, Category::inputs, Scope::step));
   }
   c.outputs = b.emit(def, "op", c.input_ids, sample.attrs);
   c.gradients.resize(c.input_ids.size());
@@ -69,9 +71,8 @@ OpCase build_case(const OpDef& def, const Sample& sample) {
   for (size_t i = 0; i < c.outputs.size(); ++i) {
     const Type type = c.module[c.outputs[i]].type;
     if (def.outputs[i].aux() || !is_float(type.dtype)) continue;
-    const std::string name = fmt::format("d.{}", def.outputs[i].name);
-    c.cotangents[i] = add_shared(c.module, name, type, Category::inputs, Scope::step);
-    c.given.emplace_back(c.cotangents[i], make_input({type, Fill::normal()}, name, {}));
+    c.cotangents[i] = add_shared(c.module, fmt::format("d.{}", def.outputs[i].name), type,
+                                 Category::inputs, Scope::step);
   }
   std::vector<bool> wanted;
   for (ValueId id : c.input_ids) wanted.push_back(id.valid() && is_float(c.module[id].type.dtype));
@@ -79,6 +80,21 @@ OpCase build_case(const OpDef& def, const Sample& sample) {
   GradContext g(b, c.program().ops[0], c.cotangents, wanted);
   def.grad(g);
   c.gradients = g.input_grads();
+  return c;
+}
+
+OpCase build_case(const OpDef& def, const Sample& sample) {
+  OpCase c = build_program(def, sample);
+  const auto name = [&](ValueId id) { return id.valid() ? c.module[id].name : std::string(); };
+  for (size_t i = 0; i < sample.inputs.size(); ++i) {
+    const ValueId id = c.input_ids[i];
+    c.inputs.push_back(make_input(sample.inputs[i], name(id), c.inputs));
+    if (id.valid()) c.given.emplace_back(id, c.inputs.back());
+  }
+  for (ValueId id : c.cotangents) {
+    if (id.valid())
+      c.given.emplace_back(id, make_input({c.module[id].type, Fill::normal()}, name(id), {}));
+  }
   return c;
 }
 
@@ -103,14 +119,10 @@ std::vector<RefTensor> reference_results(const OpCase& c, const Op& op, const Re
   return results;
 }
 
-void run_reference(const OpCase& c, RefValues& values, size_t ops, bool round) {
+void run_reference(const OpCase& c, RefValues& values, size_t ops) {
   for (size_t at = 0; at < ops; ++at) {
     const Op& op = c.program().ops[at];
-    ASSERT_NE(op.def->reference, nullptr) << op.def->kind << " has no reference";
     std::vector<RefTensor> results = reference_results(c, op, values);
-    for (RefTensor& r : results) {
-      for (double& v : r.v) v = round ? rounded(v, r.type.dtype) : v;
-    }
     for (size_t i = 0; i < results.size(); ++i)
       values[static_cast<size_t>(op.outputs[i].index)] = std::move(results[i]);
   }

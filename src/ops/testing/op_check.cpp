@@ -6,189 +6,113 @@
 #include <cmath>
 
 #include "base/rng.h"
-#include "ops/testing/guarded.h"
-#include "ops/testing/op_case.h"
-#include "ops/testing/run_op.h"
+#include "ir/builder.h"
+#include "ops/testing/tensor_bytes.h"
+#include "ops/testing/tolerance.h"
 
 namespace snug {
 namespace {
 
-// Tolerances by backend and dtype: |got - want| <= relative * (|want| + rms(want)).
-struct Tolerance {
-  Backend backend;
-  Dtype dtype;
-  double relative;
-};
-constexpr Tolerance kTolerances[] = {
-    {Backend::cpu, Dtype::f64, 1e-12},
-    {Backend::cpu, Dtype::f32, 5e-6},
-    {Backend::cpu, Dtype::bf16, 0x1p-8},  // 8 significant bits, rounded
-    {Backend::cpu, Dtype::f16, 0x1p-11},  // 11
-};
-
-double tolerance(Backend backend, Dtype dtype) {
-  for (const Tolerance& t : kTolerances) {
-    if (t.backend == backend && t.dtype == dtype) return t.relative;
-  }
-  return 0;
-}
-
-// Integers: half a unit around what the reference gives, and a little for the arithmetic before the
-// rounding. Where it gives whole numbers they must be equal; a code it may give as a fraction, and
-// near a tie both neighbours are right.
-constexpr double kIntegerTolerance = 0.51;
-
-double rms_of(const std::vector<double>& v) {
-  double square = 0;
-  for (double x : v) square += x * x;
-  return std::sqrt(square / std::max<double>(1, static_cast<double>(v.size())));
-}
-
 // --- kernels on guarded buffers ------------------------------------------------------------------
 
-void store(const RefTensor& from, Guarded& to) { std::ranges::copy(to_bytes(from), to.data()); }
+size_t at(ValueId id) { return static_cast<size_t>(id.index); }
 
-std::vector<double> load(const Type& type, const Guarded& from) {
-  return from_bytes(type, from.data()).v;
+Guarded stored(const RefTensor& from) {
+  Guarded to(from.type.bytes());
+  std::ranges::copy(to_bytes(from), to.data());
+  return to;
 }
 
 // By value id: what is given, and room for the rest.
-std::vector<Guarded> given_buffers(const OpCase& c) {
-  std::vector<Guarded> values;
+Buffers given_buffers(const OpCase& c) {
+  Buffers values;
   for (const Value& v : c.module.values) values.emplace_back(v.type.bytes());
-  for (const auto& [id, tensor] : c.given) store(tensor, values[static_cast<size_t>(id.index)]);
+  for (const auto& [id, tensor] : c.given) values[at(id)] = stored(tensor);
   return values;
 }
 
-// Runs one op on copies of its inputs. `shared` names an (output, input) pair that gets one buffer.
-struct OpRun {
-  std::vector<Guarded> inputs, outputs;
+// One op on one backend, with what it should give.
+class KernelCheck {
+ public:
+  KernelCheck(const OpCase& c, const Op& op, const Buffers& values, OpRunner& runner,
+              const Expected& expected)
+      : c_(c), op_(op), values_(values), runner_(runner), expected_(expected) {}
+
+  void values_and_aliases() {
+    const Buffers first = runner_.run(c_, op_, values_, {});
+    for (size_t o = 0; o < first.size(); ++o) close(first, o, "");
+    for (const auto& [way, again] : runner_.again(c_, op_, values_)) {
+      for (size_t o = 0; o < first.size(); ++o)
+        EXPECT_TRUE(again[o] == first[o]) << name(o) << " differs " << way;
+    }
+    std::vector<Shared> together;
+    for (const Alias& a : op_.def->alias) {
+      if (a.must || !op_.inputs[static_cast<size_t>(a.input)].valid()) continue;
+      in_place({{a.output, a.input}}, first);
+      const auto taken = [&](const Shared& s) {
+        return s.output == a.output || s.input == a.input;
+      };
+      if (std::ranges::none_of(together, taken)) together.push_back({a.output, a.input});
+    }
+    if (together.size() > 1) in_place(together, first);
+  }
+
+  // out = accumulator + result, fresh and in place.
+  void accumulator(const Accumulate& a) {
+    const Buffers fresh = runner_.run(c_, op_, values_, {});
+    close(fresh, static_cast<size_t>(a.output), " with an accumulator");
+    in_place({{a.output, a.input}}, fresh);
+  }
+
+ private:
+  std::string name(size_t o) const {
+    return fmt::format("{}.{}", op_.def->kind, op_.def->outputs[o].name);
+  }
+
+  void close(const Buffers& got, size_t o, const std::string& how) const {
+    const Type& type = c_.module[op_.outputs[o]].type;
+    expect_close(from_bytes(type, got[o].data()).v, expected_.outputs[o], runner_.backend(),
+                 type.dtype, name(o) + how, expected_.factor);
+  }
+
+  void in_place(const std::vector<Shared>& shared, const Buffers& fresh) {
+    std::string how = " when";
+    for (const auto& [o, i] : shared) {
+      how += fmt::format(" {} lies in {}", op_.def->outputs[static_cast<size_t>(o)].name,
+                         op_.def->inputs[static_cast<size_t>(i)].name);
+    }
+    const Buffers got = runner_.run(c_, op_, values_, shared);
+    for (size_t o = 0; o < got.size(); ++o) {
+      if (runner_.repeats_bits()) {
+        EXPECT_TRUE(got[o] == fresh[o]) << name(o) << " differs" << how;
+      } else {
+        close(got, o, how);
+      }
+    }
+  }
+
+  const OpCase& c_;
+  const Op& op_;
+  const Buffers& values_;
+  OpRunner& runner_;
+  const Expected& expected_;
 };
 
-OpRun run_kernel(const OpCase& c, const Op& op, const std::vector<Guarded>& values,
-                 std::vector<std::pair<int, int>> shared) {
-  const KernelFn kernel = op.def->kernel(Backend::cpu, kernel_dtype(c.module, op));
-  OpRun run;
-  std::vector<Tensor> in, out;
-  for (ValueId id : op.inputs)
-    run.inputs.push_back(id.valid() ? values[static_cast<size_t>(id.index)] : Guarded(0));
-  for (ValueId id : op.outputs) run.outputs.emplace_back(c.module[id].type.bytes());
-  for (const Alias& a : op.def->alias) {
-    if (a.must && op.inputs[static_cast<size_t>(a.input)].valid())
-      shared.emplace_back(a.output, a.input);
-  }
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    const ValueId id = op.inputs[i];
-    in.push_back(id.valid() ? Tensor{run.inputs[i].data(), &c.module[id].type} : Tensor{});
-  }
-  for (size_t o = 0; o < op.outputs.size(); ++o)
-    out.push_back({run.outputs[o].data(), &c.module[op.outputs[o]].type});
-  for (auto [o, i] : shared) out[static_cast<size_t>(o)].data = in[static_cast<size_t>(i)].data;
-
-  Guarded scratch(cost_of(c.module, op, Backend::cpu).workspace);
-  kernel(KernelArgs{in, out, scratch.span(), op.attrs});
-
-  EXPECT_TRUE(scratch.intact()) << op.def->kind << " writes beyond its workspace of "
-                                << scratch.size() << " bytes";
-  for (size_t i = 0; i < run.inputs.size(); ++i) {
-    EXPECT_TRUE(run.inputs[i].intact())
-        << op.def->kind << " writes outside its input " << op.def->port_of_input(i).name;
-    const bool written = std::any_of(shared.begin(), shared.end(),
-                                     [&](auto p) { return p.second == static_cast<int>(i); });
-    if (!written && op.inputs[i].valid()) {
-      EXPECT_TRUE(run.inputs[i] == values[static_cast<size_t>(op.inputs[i].index)])
-          << op.def->kind << " changes its input " << op.def->port_of_input(i).name;
-    }
-  }
-  for (size_t o = 0; o < run.outputs.size(); ++o) {
-    EXPECT_TRUE(run.outputs[o].intact())
-        << op.def->kind << " writes outside its output " << op.def->outputs[o].name;
-  }
-  for (auto [o, i] : shared)
-    run.outputs[static_cast<size_t>(o)] = run.inputs[static_cast<size_t>(i)];
-  return run;
-}
-
-void expect_close(const std::vector<double>& got, const std::vector<double>& want, Dtype dtype,
-                  const std::string& what) {
-  const double relative = tolerance(Backend::cpu, dtype);
-  const double rms = rms_of(want);
-  for (size_t i = 0; i < want.size(); ++i) {
-    const double allowed =
-        is_float(dtype) ? relative * (std::abs(want[i]) + rms) : kIntegerTolerance;
-    if (std::abs(got[i] - want[i]) <= allowed) continue;
-    ADD_FAILURE() << what << "[" << i << "] is " << got[i] << ", want " << want[i] << " (rms "
-                  << rms << ", tolerance " << allowed << ")";
-    return;
+void check_accumulators(OpCase& c, const Op& op, Buffers& values, OpRunner& runner,
+                        const Oracle& oracle) {
+  for (const Accumulate& a : op.def->accumulate) {
+    Op summing = op;
+    ValueId& port = summing.inputs[static_cast<size_t>(a.input)];
+    if (port.valid()) continue;
+    const Type type = c.module[op.outputs[static_cast<size_t>(a.output)]].type;
+    port = add_shared(c.module, fmt::format("accumulator.{}", values.size()), type,
+                      Category::inputs, Scope::step);
+    values.push_back(stored(make_input({type, Fill::normal()}, "accumulator", {})));
+    KernelCheck(c, summing, values, runner, oracle(c, summing, values)).accumulator(a);
   }
 }
 
-void check_kernels(const OpCase& c, const RefValues& want) {
-  std::vector<Guarded> values = given_buffers(c);
-  for (const Op& op : c.program().ops) {
-    SCOPED_TRACE(fmt::format("{} '{}'", op.def->kind, op.name));
-    ASSERT_NE(op.def->kernel(Backend::cpu, kernel_dtype(c.module, op)), nullptr)
-        << "no CPU kernel for " << name_of(kernel_dtype(c.module, op));
-    const OpRun first = run_kernel(c, op, values, {});
-    const OpRun alone = with_threads(1, [&] { return run_kernel(c, op, values, {}); });
-    const OpRun shared = with_threads(3, [&] { return run_kernel(c, op, values, {}); });
-    // Held to what was not rounded: near a tie two roundings may differ by a whole unit.
-    const std::vector<RefTensor> exact = reference_results(c, op, want);
-    for (size_t o = 0; o < op.outputs.size(); ++o) {
-      const ValueId id = op.outputs[o];
-      const Type& type = c.module[id].type;
-      const std::string what = fmt::format("{}.{}", op.def->kind, op.def->outputs[o].name);
-      EXPECT_TRUE(first.outputs[o] == alone.outputs[o]) << what << " differs on 1 thread";
-      EXPECT_TRUE(first.outputs[o] == shared.outputs[o]) << what << " differs on 3 threads";
-      expect_close(load(type, first.outputs[o]), exact[o].v, type.dtype, what);
-    }
-    for (const Alias& a : op.def->alias) {
-      if (a.must || !op.inputs[static_cast<size_t>(a.input)].valid()) continue;
-      const OpRun in_place = run_kernel(c, op, values, {{a.output, a.input}});
-      for (size_t o = 0; o < op.outputs.size(); ++o) {
-        EXPECT_TRUE(in_place.outputs[o] == first.outputs[o])
-            << op.def->kind << "." << op.def->outputs[o].name << " differs when "
-            << op.def->outputs[static_cast<size_t>(a.output)].name << " lies in "
-            << op.def->inputs[static_cast<size_t>(a.input)].name;
-      }
-    }
-    // Later ops see the reference's values rounded to the dtype, so that an error does not travel.
-    for (size_t o = 0; o < op.outputs.size(); ++o)
-      store(want[static_cast<size_t>(op.outputs[o].index)],
-            values[static_cast<size_t>(op.outputs[o].index)]);
-  }
-}
-
-// out = accumulator + result, fresh and in place, for every accumulator that the op grants.
-void check_accumulators(OpCase c, const RefValues& want) {
-  const size_t count = c.program().ops.size();
-  for (size_t at = 0; at < count; ++at) {
-    for (const Accumulate& a : c.program().ops[at].def->accumulate) {
-      Op op = c.program().ops[at];
-      if (op.inputs[static_cast<size_t>(a.input)].valid()) continue;
-      const Type type = c.module[op.outputs[static_cast<size_t>(a.output)]].type;
-      const RefTensor before = make_input({type, Fill::normal()}, "accumulator", {});
-      op.inputs[static_cast<size_t>(a.input)] =
-          add_shared(c.module, "accumulator", type, Category::inputs, Scope::step);
-      std::vector<Guarded> values = given_buffers(c);
-      for (size_t i = 0; i < want.size(); ++i) {
-        if (!want[i].v.empty()) store(want[i], values[i]);
-      }
-      store(before, values.back());
-      const OpRun fresh = run_kernel(c, op, values, {});
-      const OpRun in_place = run_kernel(c, op, values, {{a.output, a.input}});
-      const auto o = static_cast<size_t>(a.output);
-      const std::string what =
-          fmt::format("{}.{} with an accumulator", op.def->kind, op.def->outputs[o].name);
-      EXPECT_TRUE(fresh.outputs[o] == in_place.outputs[o]) << what << " differs in place";
-      RefValues with_sum = want;
-      with_sum.resize(c.module.values.size());
-      with_sum.back() = before;
-      const std::vector<double> sum = reference_results(c, op, with_sum)[o].v;  // rounded nowhere
-      expect_close(load(type, fresh.outputs[o]), sum, type.dtype, what);
-    }
-  }
-}
+// --- gradients -----------------------------------------------------------------------------------
 
 void check_gradients(const OpCase& c, const RefValues& base) {
   auto objective = [&](size_t port, size_t element, double delta) {
@@ -222,12 +146,7 @@ void check_gradients(const OpCase& c, const RefValues& base) {
   }
 }
 
-void check_rounded(const OpCase& c) {
-  RefValues values = start_values(c);
-  ASSERT_NO_FATAL_FAILURE(run_reference(c, values, c.program().ops.size(), /*round=*/true));
-  check_kernels(c, values);
-  check_accumulators(c, values);
-}
+// --- samples -------------------------------------------------------------------------------------
 
 // What autodiff does to backward ops where gradients are kept in f32. False: no op heeds it.
 bool keep_parameter_gradients_in_f32(OpCase& c) {
@@ -247,30 +166,86 @@ bool keep_parameter_gradients_in_f32(OpCase& c) {
 
 }  // namespace
 
+Expected expect_reference(const OpCase& c, const Op& op, const Buffers& values) {
+  RefValues inputs(values.size());
+  for (ValueId id : op.inputs) {
+    if (id.valid()) inputs[at(id)] = from_bytes(c.module[id].type, values[at(id)].data());
+  }
+  Expected expected;
+  // Held to what was not rounded: near a tie two roundings may differ by a whole unit.
+  for (RefTensor& r : reference_results(c, op, inputs)) {
+    expected.outputs.push_back(r.v);
+    expected.stored.push_back(stored(rounded(std::move(r))));
+  }
+  return expected;
+}
+
+Expected expect_cpu_kernel(const OpCase& c, const Op& op, const Buffers& values) {
+  Expected expected{.outputs = {}, .stored = CpuRunner().run(c, op, values, {}), .factor = 2};
+  for (size_t o = 0; o < op.outputs.size(); ++o) {
+    const Type& type = c.module[op.outputs[o]].type;
+    expected.outputs.push_back(from_bytes(type, expected.stored[o].data()).v);
+  }
+  return expected;
+}
+
+void check_kernels(OpCase c, OpRunner& runner, const Oracle& oracle) {
+  Buffers values = given_buffers(c);
+  for (const Op& op : c.program().ops) {
+    const Dtype dtype = kernel_dtype(c.module, op);
+    SCOPED_TRACE(fmt::format("{} '{}' in {}", op.def->kind, op.name, name_of(dtype)));
+    Expected expected = oracle(c, op, values);
+    if (op.def->kernel(runner.backend(), dtype) == nullptr) {
+      ADD_FAILURE() << op.def->kind << " has no kernel for " << name_of(dtype);
+    } else {
+      KernelCheck(c, op, values, runner, expected).values_and_aliases();
+      check_accumulators(c, op, values, runner, oracle);
+    }
+    // Later ops see what was expected, as kernels store it, so that an error does not travel.
+    for (size_t o = 0; o < op.outputs.size(); ++o)
+      values[at(op.outputs[o])] = std::move(expected.stored[o]);
+  }
+}
+
+Sample in_dtype(Sample sample, Dtype dtype) {
+  for (SampleInput& input : sample.inputs) {
+    if (input.type.dtype == Dtype::f32 && input.type.shape.rank() > 0) input.type.dtype = dtype;
+  }
+  return sample;
+}
+
+void check_sample(const OpDef& def, const Sample& sample, OpRunner& runner) {
+  OpCase c = build_case(def, sample);
+  check_kernels(c, runner, expect_reference);
+  if (keep_parameter_gradients_in_f32(c)) check_kernels(std::move(c), runner, expect_reference);
+}
+
 void check_op(const OpDef& def) {
   ASSERT_NE(def.samples, nullptr) << def.kind << " has no samples";
   const std::vector<Sample> samples = def.samples();
   ASSERT_FALSE(samples.empty());
+  CpuRunner cpu;
   for (const Sample& sample : samples) {
     SCOPED_TRACE(fmt::format("{} sample '{}'", def.kind, sample.name));
     const OpCase c = build_case(def, sample);
-    RefValues values = start_values(c);
-    ASSERT_NO_FATAL_FAILURE(run_reference(c, values, c.program().ops.size()));
-    if (def.grad != nullptr) check_gradients(c, values);
-    check_rounded(c);
+    for (const Op& op : c.program().ops) {
+      ASSERT_NE(op.def->reference, nullptr) << op.def->kind << " has no reference";
+    }
+    if (def.grad != nullptr) {
+      RefValues values = start_values(c);
+      run_reference(c, values, c.program().ops.size());
+      check_gradients(c, values);
+    }
+    check_sample(def, sample, cpu);
   }
 }
 
 void check_op_in_halves(const OpDef& def) {
+  CpuRunner cpu;
   for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
-    for (Sample sample : def.samples()) {
+    for (const Sample& sample : def.samples()) {
       SCOPED_TRACE(fmt::format("{} sample '{}' in {}", def.kind, sample.name, name_of(dtype)));
-      for (SampleInput& input : sample.inputs) {
-        if (input.type.dtype == Dtype::f32 && input.type.shape.rank() > 0) input.type.dtype = dtype;
-      }
-      OpCase c = build_case(def, sample);
-      check_rounded(c);
-      if (keep_parameter_gradients_in_f32(c)) check_rounded(c);
+      check_sample(def, in_dtype(sample, dtype), cpu);
     }
   }
 }

@@ -8,10 +8,12 @@
 //   TEST(RmsNorm, Checks) { check_op(rms_norm_def); }
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 
 #include "ir/op_def.h"
+#include "ops/testing/op_runner.h"
 
 namespace snug {
 
@@ -23,5 +25,28 @@ void check_op_in_halves(const OpDef& def);
 
 // The kinds that check_op(def) runs: the op itself and the backward ops that its samples reach.
 std::set<std::string> kinds_reached(const OpDef& def);
+
+// --- the parts, for other backends than the CPU --------------------------------------------------
+
+// The sample with its arrays of f32 in `dtype`.
+Sample in_dtype(Sample sample, Dtype dtype);
+
+// All but the gradients' check of one sample on a backend; in halves also with the gradients of
+// parameters in f32.
+void check_sample(const OpDef& def, const Sample& sample, OpRunner& runner);
+
+// What an op's outputs should be, and what later ops read of them.
+struct Expected {
+  std::vector<std::vector<double>> outputs;
+  Buffers stored;
+  double factor = 1;  // of the tolerance: see expect_close
+};
+using Oracle = std::function<Expected(const OpCase&, const Op&, const Buffers& values)>;
+Expected expect_reference(const OpCase& c, const Op& op, const Buffers& values);
+// The CPU's kernel, where the reference would take too long.
+Expected expect_cpu_kernel(const OpCase& c, const Op& op, const Buffers& values);
+
+// Values, determinism, guards and in-place runs of every op of the case.
+void check_kernels(OpCase c, OpRunner& runner, const Oracle& oracle);
 
 }  // namespace snug

@@ -1,0 +1,86 @@
+// Every op on CUDA, from its samples: values against the reference, determinism, guards, in place.
+#include <gtest/gtest.h>
+
+#include "gpu/cuda_runner.h"
+#include "ops/registry.h"
+#include "ops/testing/op_check.h"
+
+namespace snug {
+namespace {
+
+// Copies between spaces and ranks are the device's and the communicator's work, not a kernel's.
+bool is_for_cuda(const OpDef& def) {
+  const auto on_cpu = [](const Kernel& k) { return k.backend == Backend::cpu; };
+  return !def.crosses_spaces && def.comm == Comm::none && std::ranges::any_of(def.kernels, on_cpu);
+}
+
+struct OpAndDtype {
+  const OpDef* def;
+  Dtype dtype;
+
+  std::string name() const { return fmt::format("{}_{}", def->kind, name_of(dtype)); }
+  friend void PrintTo(const OpAndDtype& p, std::ostream* to) { *to << p.name(); }
+};
+
+std::vector<OpAndDtype> ops_and_dtypes() {
+  std::vector<OpAndDtype> all;
+  for (const OpDef* def : ops::registry()) {
+    if (!is_for_cuda(*def) || def->samples == nullptr) continue;
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) all.push_back({def, dtype});
+  }
+  return all;
+}
+
+// False where the op's own rules refuse the sample in that type (an f16 moment, noise without a
+// seed).
+bool is_accepted(const OpDef& def, const Sample& sample) {
+  try {
+    build_case(def, sample);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+class OpOnCuda : public ::testing::TestWithParam<OpAndDtype> {};
+
+TEST_P(OpOnCuda, AgreesWithItsReference) {
+  SNUG_NEEDS_CUDA;
+  const auto& [def, dtype] = GetParam();
+  CudaRunner fastest({.deterministic = false}), repeatable({.deterministic = true});
+  bool any = false;
+  for (Sample sample : def->samples()) {
+    sample = in_dtype(std::move(sample), dtype);
+    if (!is_accepted(*def, sample)) continue;
+    any = true;
+    for (CudaRunner* runner : {&repeatable, &fastest}) {
+      SCOPED_TRACE(fmt::format("{} sample '{}' in {}, {}", def->kind, sample.name, name_of(dtype),
+                               runner->repeats_bits() ? "deterministic" : "fastest"));
+      try {
+        check_sample(*def, sample, *runner);
+      } catch (const std::exception& e) {
+        ADD_FAILURE() << e.what();
+      }
+    }
+  }
+  if (!any) GTEST_SKIP() << def->kind << " takes no arrays of " << name_of(dtype);
+}
+
+INSTANTIATE_TEST_SUITE_P(, OpOnCuda, ::testing::ValuesIn(ops_and_dtypes()),
+                         [](const auto& test) { return test.param.name(); });
+
+// Needs no device: the table says it.
+TEST(OpsOnCuda, HaveAKernelWhereverTheCpuHasOne) {
+  for (const OpDef* def : ops::registry()) {
+    if (!is_for_cuda(*def)) continue;
+    for (const Kernel& k : def->kernels) {
+      if (k.backend != Backend::cpu) continue;
+      EXPECT_NE(def->kernel(Backend::cuda, k.dtype), nullptr)
+          << def->kind << " has no CUDA kernel for " << name_of(k.dtype);
+    }
+  }
+}
+
+}  // namespace snug

@@ -1,0 +1,97 @@
+#include "gpu/training_samples.h"
+
+#include "ops/attention/attention.h"
+#include "ops/attention/rope.h"
+#include "ops/embedding/embedding.h"
+#include "ops/loss/linear_cross_entropy.h"
+#include "ops/optimizer/adamw.h"
+#include "ops/optimizer/clip.h"
+
+namespace snug {
+namespace {
+
+constexpr Dtype kFloat = Dtype::f32;
+
+SampleInput scalar(Dtype dtype, double value) { return {{dtype, {}}, Fill::constant(value)}; }
+
+SampleInput tokens(const ModelShape& m) {
+  return {{Dtype::i32, {m.B, m.T}}, Fill::integers(static_cast<double>(m.V))};
+}
+
+Sample packed_qkv(const ModelShape& m, Attrs attrs) {
+  for (const auto& [key, value] : {std::pair{"heads", m.H}, {"kv_heads", m.K}, {"head_dim", m.D}})
+    attrs.set(key, value);
+  return {m.name, {{{kFloat, {m.B, m.T, (m.H + 2 * m.K) * m.D}}}}, std::move(attrs)};
+}
+
+}  // namespace
+
+const std::vector<ModelShape>& qwen_shapes() {
+  static const std::vector<ModelShape> all{
+      {"Qwen2.5-0.5B", 32, 1024, 896, 14, 2, 64, 4864, 151936},
+      {"Qwen2.5-1.5B", 16, 1024, 1536, 12, 2, 128, 8960, 151936},
+      {"Qwen2.5-7B", 4, 1024, 3584, 28, 4, 128, 18944, 152064}};
+  return all;
+}
+
+// Norms take [B,T,C], as often as they have such inputs, then their parameters [C].
+TrainingSample norm_sample(const ModelShape& m, const OpDef& def) {
+  Sample sample{m.name, {}, {{"eps", 1e-6}}};
+  for (const Port& port : def.inputs) {
+    const bool is_param = port.name == "weight" || port.name == "bias";
+    sample.inputs.push_back({{kFloat, is_param ? Shape{m.C} : Shape{m.B, m.T, m.C}}});
+  }
+  return {&def, std::move(sample)};
+}
+
+TrainingSample activation_sample(const ModelShape& m, const OpDef& def) {
+  const bool gated = def.inputs[0].name == "gate_up";
+  return {&def, {m.name, {{{kFloat, {m.B, m.T, gated ? 2 * m.F : m.F}}}}, {{"tanh", true}}}};
+}
+
+TrainingSample rope_sample(const ModelShape& m) {
+  return {&ops::rope_def, packed_qkv(m, {{"theta", 1e6}})};
+}
+
+TrainingSample attention_sample(const ModelShape& m) {
+  return {&ops::flash_attention_def, packed_qkv(m, {{"causal", true}})};
+}
+
+TrainingSample embedding_sample(const ModelShape& m) {
+  return {&ops::embedding_def, {m.name, {{{kFloat, {m.V, m.C}}}, tokens(m)}}};
+}
+
+// Weights as small as a trained head's: logits of a few units.
+TrainingSample head_sample(const ModelShape& m) {
+  return {&ops::linear_cross_entropy_def,
+          {m.name,
+           {{{kFloat, {m.B, m.T, m.C}}}, {{kFloat, {m.V, m.C}}, Fill::normal(0.05)}, tokens(m)},
+           {{"chunk", int64_t{1024}}}}};
+}
+
+TrainingSample adamw_sample(int64_t elements) {
+  const Type type{kFloat, {elements}};
+  return {&ops::adamw_def,
+          {fmt::format("{} elements", elements),
+           {{type},
+            {type},
+            {type, Fill::normal(0.1)},
+            {type, Fill::constant(0.3)},
+            scalar(Dtype::f32, 1e-2),
+            scalar(Dtype::i64, 3),
+            scalar(Dtype::f32, 0.5),
+            scalar(Dtype::i64, 11)},
+           {{"beta1", 0.9},
+            {"beta2", 0.95},
+            {"eps", 1e-8},
+            {"weight_decay", 0.1},
+            {"key", "update.w"}}}};
+}
+
+TrainingSample sum_squares_sample(int64_t tensors, int64_t elements) {
+  Sample sample{fmt::format("{} tensors", tensors), {}};
+  for (int64_t i = 0; i < tensors; ++i) sample.inputs.push_back({{kFloat, {elements + 8 * i}}});
+  return {&ops::sum_squares_def, std::move(sample)};
+}
+
+}  // namespace snug

@@ -1,0 +1,35 @@
+// The ops of a training step at the shapes of models, for checks and measurements at sizes that
+// take a kernel's fast path. In f32 as samples are; in_dtype() makes them bf16.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/op_def.h"
+
+namespace snug {
+
+struct ModelShape {
+  std::string name;
+  int64_t B, T;           // micro-batch
+  int64_t C, H, K, D, F;  // width, q heads, kv heads, head width, width between gate|up and down
+  int64_t V;
+};
+const std::vector<ModelShape>& qwen_shapes();
+
+struct TrainingSample {
+  const OpDef* def;
+  Sample sample;
+};
+
+// By family, so that a check can be as small as its CPU side needs.
+TrainingSample norm_sample(const ModelShape& m, const OpDef& def);
+TrainingSample activation_sample(const ModelShape& m, const OpDef& def);
+TrainingSample rope_sample(const ModelShape& m);
+TrainingSample attention_sample(const ModelShape& m);
+TrainingSample embedding_sample(const ModelShape& m);
+TrainingSample head_sample(const ModelShape& m);
+TrainingSample adamw_sample(int64_t elements);
+TrainingSample sum_squares_sample(int64_t tensors, int64_t elements);
+
+}  // namespace snug

@@ -1,0 +1,86 @@
+// Kernels at sizes that take their fast paths, in bf16, against the CPU's kernels: the references
+// in double would take too long.
+#include <gtest/gtest.h>
+
+#include "gpu/cuda_runner.h"
+#include "gpu/training_samples.h"
+#include "ops/activation/gelu.h"
+#include "ops/activation/swiglu.h"
+#include "ops/norm/layer_norm.h"
+#include "ops/norm/rms_norm.h"
+#include "ops/testing/op_check.h"
+
+namespace snug {
+namespace {
+
+ModelShape with_tokens(ModelShape m, int64_t B, int64_t T) {
+  m.B = B;
+  m.T = T;
+  return m;
+}
+
+// `math.deterministic`: also the same bits from every run, and from those that work in place.
+void check(const TrainingSample& s, const Math& math = {}) {
+  SCOPED_TRACE(fmt::format("{} at the shape of {} in bf16", s.def->kind, s.sample.name));
+  CudaRunner runner(math);
+  check_kernels(build_case(*s.def, in_dtype(s.sample, Dtype::bf16)), runner, expect_cpu_kernel);
+}
+
+constexpr Math kRepeatable{.deterministic = true};
+
+const ModelShape& small() { return qwen_shapes()[0]; }
+const ModelShape& middle() { return qwen_shapes()[1]; }
+
+}  // namespace
+
+TEST(TrainingShapes, Norms) {
+  SNUG_NEEDS_CUDA;
+  for (const ModelShape& m : qwen_shapes()) {
+    for (const OpDef* def : {&ops::rms_norm_def, &ops::residual_rms_norm_def, &ops::layer_norm_def,
+                             &ops::residual_layer_norm_def}) {
+      check(norm_sample(with_tokens(m, 2, 1024), *def));
+    }
+  }
+  check(norm_sample(with_tokens(small(), 2, 1024), ops::residual_rms_norm_def), kRepeatable);
+}
+
+TEST(TrainingShapes, Activations) {
+  SNUG_NEEDS_CUDA;
+  for (const OpDef* def : {&ops::swiglu_def, &ops::gelu_def})
+    check(activation_sample(with_tokens(small(), 2, 1024), *def));
+  check(activation_sample(with_tokens(small(), 1, 1024), ops::swiglu_def), kRepeatable);
+}
+
+TEST(TrainingShapes, Rope) {
+  SNUG_NEEDS_CUDA;
+  for (const ModelShape& m : {small(), middle()}) check(rope_sample(with_tokens(m, 2, 1024)));
+}
+
+TEST(TrainingShapes, Attention) {
+  SNUG_NEEDS_CUDA;
+  for (const ModelShape& m : {small(), middle()}) check(attention_sample(with_tokens(m, 2, 1024)));
+  check(attention_sample(with_tokens(small(), 1, 512)), kRepeatable);
+}
+
+TEST(TrainingShapes, Embedding) {
+  SNUG_NEEDS_CUDA;
+  check(embedding_sample(with_tokens(small(), 4, 1024)));
+}
+
+TEST(TrainingShapes, LinearCrossEntropy) {
+  SNUG_NEEDS_CUDA;
+  check(head_sample(with_tokens(small(), 1, 512)));
+}
+
+TEST(TrainingShapes, AdamW) {
+  SNUG_NEEDS_CUDA;
+  check(adamw_sample(1 << 20));
+  check(adamw_sample((1 << 20) + 8), kRepeatable);
+}
+
+TEST(TrainingShapes, SumSquares) {
+  SNUG_NEEDS_CUDA;
+  check(sum_squares_sample(300, 40'000));
+}
+
+}  // namespace snug
