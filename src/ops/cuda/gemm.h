@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "ir/op_def.h"
@@ -30,7 +31,19 @@ struct CudaGemm {
 // runs. Algorithms that want more are passed over.
 constexpr int64_t kCudaGemmWorkspace = int64_t{32} << 20;
 
+// Is it worth timing, and a large workspace? From about 512 x 512 x 512.
+constexpr bool is_large_gemm(int64_t m, int64_t n, int64_t k) {
+  return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) >= 1 << 27;
+}
+constexpr int64_t cuda_gemm_workspace(int64_t m, int64_t n, int64_t k) {
+  return is_large_gemm(m, n, k) ? kCudaGemmWorkspace : int64_t{4} << 20;
+}
+
+// Writes c, as often as it likes. SNUG_NO_TUNE=1 in the environment: by rule instead of timing.
 void prepare_gemm(const CudaGemm& p, const Math& math, void* stream);
 void cuda_gemm(const CudaGemm& p, const Math& math, void* stream);
+
+// What the chosen algorithm took when it was timed; nothing for products chosen by rule.
+std::optional<double> tuned_ms(const CudaGemm& p, const Math& math);
 
 }  // namespace snug::ops

@@ -1,9 +1,10 @@
 #include "ops/linear/linear.h"
 
-#include "ops/blas/typed_gemm.h"
 #include "ops/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/linear/linear_cpu.h"
+#include "ops/linear/linear_cuda.h"
+#include "ops/linear/product_scratch.h"
 #include "ops/linear/weight_layout.h"
 
 namespace snug::ops {
@@ -41,11 +42,11 @@ void grad(GradContext& g) {
   if (g.wants(kResidual)) g.set(kResidual, dy);
 }
 
-Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
+Cost cost(const OpView& op, std::span<const Type> outputs, Backend backend) {
   const Dtype x = op.in(kX).dtype, weight = op.in(kWeight).dtype, y = outputs[0].dtype;
   return {.flops = product_flops(op.shape(kX), op.shape(kWeight)),
-          .workspace = gemm_scratch(op.shape(kX).rows(), outputs[0].shape.back(),
-                                    op.shape(kX).back(), {x, weight, y})};
+          .workspace = product_scratch(backend, op.shape(kX).rows(), outputs[0].shape.back(),
+                                       op.shape(kX).back(), {x, weight, y})};
 }
 
 void reference(const RefArgs& a) {
@@ -98,7 +99,8 @@ const OpDef linear_def{
     .cost = cost,
     .alias = {{.output = 0, .input = kResidual}},
     .splits = {{"rows", {0, Split::kWhole, Split::kWhole, 0}, {0}}},
-    .kernels = float_kernels(linear_cpu),
+    .kernels = float_kernels(linear_cpu, {.run = SNUG_CUDA_KERNEL(linear_cuda),
+                                          .prepare = SNUG_CUDA_KERNEL(linear_cuda_prepare)}),
     .reference = reference,
     .samples = samples,
 };

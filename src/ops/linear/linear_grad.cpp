@@ -1,10 +1,12 @@
 #include "ops/linear/linear.h"
 
-#include "ops/blas/typed_gemm.h"
 #include "ops/column_sum.h"
+#include "ops/cuda/column_sum.h"
 #include "ops/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/linear/linear_cpu.h"
+#include "ops/linear/linear_cuda.h"
+#include "ops/linear/product_scratch.h"
 #include "ops/linear/weight_layout.h"
 #include "ops/reference.h"
 
@@ -25,11 +27,11 @@ std::vector<Type> infer(const OpView& op) {
   return {dx};
 }
 
-Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
+Cost cost(const OpView& op, std::span<const Type> outputs, Backend backend) {
   const Dtype dy = op.in(kDy).dtype, weight = op.in(kWeight).dtype, dx = outputs[0].dtype;
   return {.flops = product_flops(op.shape(kDy), op.shape(kWeight)),
-          .workspace = gemm_scratch(op.shape(kDy).rows(), outputs[0].shape.back(),
-                                    op.shape(kDy).back(), {dy, weight, dx})};
+          .workspace = product_scratch(backend, op.shape(kDy).rows(), outputs[0].shape.back(),
+                                       op.shape(kDy).back(), {dy, weight, dx})};
 }
 
 void reference(const RefArgs& a) {
@@ -64,12 +66,12 @@ std::vector<Type> infer(const OpView& op) {
   return {dweight};
 }
 
-Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
+Cost cost(const OpView& op, std::span<const Type> outputs, Backend backend) {
   const Type& dweight = outputs[0];
   const Dtype x = op.in(kX).dtype;  // and dy's
   return {.flops = product_flops(op.shape(kX), dweight.shape),
-          .workspace = gemm_scratch(dweight.shape[0], dweight.shape[1], op.shape(kX).rows(),
-                                    {x, x, dweight.dtype})};
+          .workspace = product_scratch(backend, dweight.shape[0], dweight.shape[1],
+                                       op.shape(kX).rows(), {x, x, dweight.dtype})};
 }
 
 void reference(const RefArgs& a) {
@@ -101,9 +103,12 @@ std::vector<Type> infer(const OpView& op) {
   return {dbias};
 }
 
-Cost cost(const OpView& op, std::span<const Type>, Backend) {
-  return {.flops = op.shape(kDy).elements(),
-          .workspace = column_sum_scratch(op.shape(kDy).back()) * size_of(Dtype::f32)};
+Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
+  const Shape& dy = op.shape(kDy);
+  return {.flops = dy.elements(),
+          .workspace = backend == Backend::cuda
+                           ? cuda_column_sum_scratch(dy.rows(), dy.back())
+                           : column_sum_scratch(dy.back()) * size_of(Dtype::f32)};
 }
 
 void reference(const RefArgs& a) {
@@ -123,7 +128,9 @@ const OpDef linear_grad_input_def{
     .cost = grad_input::cost,
     .accumulate = {{.output = 0, .input = grad_input::kSum}},
     .splits = {{"rows", {0, Split::kWhole, 0}, {0}}},
-    .kernels = float_kernels(linear_grad_input_cpu),
+    .kernels = float_kernels(linear_grad_input_cpu,
+                             {.run = SNUG_CUDA_KERNEL(linear_grad_input_cuda),
+                              .prepare = SNUG_CUDA_KERNEL(linear_grad_input_cuda_prepare)}),
     .reference = grad_input::reference,
 };
 
@@ -135,7 +142,9 @@ const OpDef linear_grad_weight_def{
     .cost = grad_weight::cost,
     .accumulate = {{.output = 0, .input = grad_weight::kSum}},
     .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial}}},
-    .kernels = float_kernels(linear_grad_weight_cpu),
+    .kernels = float_kernels(linear_grad_weight_cpu,
+                             {.run = SNUG_CUDA_KERNEL(linear_grad_weight_cuda),
+                              .prepare = SNUG_CUDA_KERNEL(linear_grad_weight_cuda_prepare)}),
     .reference = grad_weight::reference,
 };
 
@@ -147,7 +156,8 @@ const OpDef linear_grad_bias_def{
     .cost = grad_bias::cost,
     .accumulate = {{.output = 0, .input = grad_bias::kSum}},
     .splits = {{"rows", {0, Split::kWhole}, {Split::kPartial}}},
-    .kernels = float_kernels(linear_grad_bias_cpu),
+    .kernels =
+        float_kernels(linear_grad_bias_cpu, {.run = SNUG_CUDA_KERNEL(linear_grad_bias_cuda)}),
     .reference = grad_bias::reference,
 };
 

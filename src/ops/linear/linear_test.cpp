@@ -130,6 +130,16 @@ TEST_F(LinearTest, OnlyTwoByteProductsNeedScratch) {
   EXPECT_EQ(scratch(Dtype::f16, {9000, 5000}, {7000, 5000}), 12 << 20);  // of any large product
 }
 
+// By rule from the shape, so that a plan for a GPU can be made anywhere.
+TEST_F(LinearTest, OnAGpuTheLibraryHasItsWorkspace) {
+  auto scratch = [&](Shape x, Shape weight) {
+    linear(b_, "y", {.x = input("x", x), .weight = input("w", weight)});
+    return cost_of(module_, b_.last(), Backend::cuda).workspace;
+  };
+  EXPECT_EQ(scratch({64, 32}, {16, 32}), 4 << 20);
+  EXPECT_EQ(scratch({32768, 896}, {1152, 896}), 32 << 20);
+}
+
 TEST_F(LinearTest, EmitsOnlyTheGradientsThatAreWanted) {
   const ValueId x = input("x", {8, 6});
   const ValueId w = input("w", {6, 6});

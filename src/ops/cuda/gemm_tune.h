@@ -1,0 +1,20 @@
+// Times the algorithms that may serve a product, as it will be used: its real epilogue and sum.
+// Operands at training shapes exceed the caches, so launches back to back find them cold; small
+// products are not worth timing.
+#pragma once
+
+#include <optional>
+
+#include "ops/cuda/gemm_plan.h"
+
+namespace snug::ops {
+
+struct TimedAlgorithm {
+  cublasLtMatmulAlgo_t algorithm = {};
+  double ms = 0;
+};
+
+// The fastest; nothing where the library runs none. Takes about 0.4 s at most and writes c.
+std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& p, void* stream);
+
+}  // namespace snug::ops

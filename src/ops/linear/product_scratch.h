@@ -1,0 +1,14 @@
+// The scratch of a product on either backend.
+#pragma once
+
+#include "ops/blas/typed_gemm.h"
+#include "ops/cuda/gemm.h"
+
+namespace snug::ops {
+
+inline int64_t product_scratch(Backend backend, int64_t m, int64_t n, int64_t k,
+                               const GemmTypes& types) {
+  return backend == Backend::cuda ? cuda_gemm_workspace(m, n, k) : gemm_scratch(m, n, k, types);
+}
+
+}  // namespace snug::ops
