@@ -1,5 +1,6 @@
 #include "ops/basic/add.h"
 
+#include "ops/basic/basic_cuda.h"
 #include "ops/basic/elementwise.h"
 
 namespace snug::ops {
@@ -12,7 +13,7 @@ void grad(GradContext& g) {
 
 }  // namespace
 
-const OpDef add_def = elementwise<std::plus<>>("add", grad);
+const OpDef add_def = elementwise<std::plus<>>("add", grad, SNUG_CUDA_KERNEL(add_cuda));
 
 ValueId add(Builder& b, std::string_view name, ValueId a, ValueId other) {
   return b.emit(add_def, name, {a, other})[0];

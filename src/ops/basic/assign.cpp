@@ -1,5 +1,6 @@
 #include "ops/basic/assign.h"
 
+#include "ops/basic/basic_cuda.h"
 #include "ops/float_kernels.h"
 #include "ops/for_blocks.h"
 #include "ops/infer.h"
@@ -55,7 +56,7 @@ const OpDef assign_def{
     .cost = cost,
     .alias = {{.output = 0, .input = kTarget, .must = true}},
     .splits = {{"rows", {0, 0}, {0}}},
-    .kernels = float_kernels(assign_cpu),
+    .kernels = float_kernels(assign_cpu, {.run = SNUG_CUDA_KERNEL(assign_cuda)}),
     .reference = reference,
     .samples = samples,
 };

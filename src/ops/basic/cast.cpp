@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ir/visit_dtype.h"
+#include "ops/basic/basic_cuda.h"
 #include "ops/float_kernels.h"
 #include "ops/for_blocks.h"
 
@@ -62,7 +63,7 @@ void convert(From x, To& y) {
 }
 
 template <typename From>
-void cast_cpu(const KernelArgs& a) {
+void cast_from(const KernelArgs& a) {
   const From* x = a.in<From>(0);
   const int64_t n = a.out(0).elements();
   visit_dtype(a.out(0).type->dtype, [&](auto zero) {
@@ -75,6 +76,10 @@ void cast_cpu(const KernelArgs& a) {
   });
 }
 
+void cast_cpu(const KernelArgs& a) {
+  visit_dtype(a.in(0).type->dtype, [&](auto zero) { cast_from<decltype(zero)>(a); });
+}
+
 }  // namespace
 
 const OpDef cast_def{
@@ -84,12 +89,9 @@ const OpDef cast_def{
     .infer = infer,
     .grad = grad,
     .splits = {{"rows", {0}, {0}}},
-    .kernels = {{Backend::cpu, Dtype::f32, cast_cpu<float>},
-                {Backend::cpu, Dtype::f64, cast_cpu<double>},
-                {Backend::cpu, Dtype::bf16, cast_cpu<Bf16>},
-                {Backend::cpu, Dtype::f16, cast_cpu<F16>},
-                {Backend::cpu, Dtype::i32, cast_cpu<int32_t>},
-                {Backend::cpu, Dtype::i64, cast_cpu<int64_t>}},
+    .kernels =
+        kernels_for({Dtype::f32, Dtype::f64, Dtype::bf16, Dtype::f16, Dtype::i32, Dtype::i64},
+                    cast_cpu, {.run = SNUG_CUDA_KERNEL(cast_cuda)}),
     .reference = reference,
     .samples = samples,
 };

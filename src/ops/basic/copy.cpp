@@ -1,5 +1,7 @@
 #include "ops/basic/copy.h"
 
+#include "ops/basic/basic_cuda.h"
+#include "ops/float_kernels.h"
 #include "ops/for_blocks.h"
 
 namespace snug::ops {
@@ -40,14 +42,9 @@ const OpDef copy_def{
     .grad = grad,
     .splits = {{"rows", {0}, {0}}},
     .crosses_spaces = true,
-    .kernels = {{Backend::cpu, Dtype::f32, copy_cpu},
-                {Backend::cpu, Dtype::f64, copy_cpu},
-                {Backend::cpu, Dtype::bf16, copy_cpu},
-                {Backend::cpu, Dtype::f16, copy_cpu},
-                {Backend::cpu, Dtype::i8, copy_cpu},
-                {Backend::cpu, Dtype::u8, copy_cpu},
-                {Backend::cpu, Dtype::i32, copy_cpu},
-                {Backend::cpu, Dtype::i64, copy_cpu}},
+    .kernels = kernels_for({Dtype::f32, Dtype::f64, Dtype::bf16, Dtype::f16, Dtype::i8, Dtype::u8,
+                            Dtype::i32, Dtype::i64},
+                           copy_cpu, {.run = SNUG_CUDA_KERNEL(copy_cuda)}),
     .reference = reference,
     .samples = samples,
 };

@@ -48,7 +48,7 @@ inline std::vector<Sample> elementwise_samples() {
 
 // The facts of such an op; `F` is std::plus<> and the like.
 template <typename F>
-OpDef elementwise(std::string_view kind, void (*grad)(GradContext&)) {
+OpDef elementwise(std::string_view kind, void (*grad)(GradContext&), KernelFn cuda) {
   return {
       .kind = kind,
       .inputs = {"a", "b"},
@@ -58,7 +58,7 @@ OpDef elementwise(std::string_view kind, void (*grad)(GradContext&)) {
       .cost = cost_elementwise,
       .alias = {{.output = 0, .input = 0}, {.output = 0, .input = 1}},
       .splits = {{"rows", {0, 0}, {0}}},
-      .kernels = float_kernels(elementwise_cpu<F>),
+      .kernels = float_kernels(elementwise_cpu<F>, {.run = cuda}),
       .reference = elementwise_reference<F>,
       .samples = elementwise_samples,
   };

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include "base/half.h"
+#include "ir/visit_dtype.h"
+#include "ops/basic/basic_cuda.h"
+#include "ops/float_kernels.h"
 #include "ops/for_blocks.h"
 #include "ops/type_attrs.h"
 
@@ -30,12 +32,14 @@ std::vector<Sample> samples() {
           sample("i32", {Dtype::i32, {3, 5}}, -100),   sample("i64", {Dtype::i64, {7}}, 1e10)};
 }
 
-template <typename T>
 void fill_cpu(const KernelArgs& a) {
-  T* y = a.out<T>(0);
-  const T value = static_cast<T>(a.attrs.f("value"));
-  for_blocks(a.out(0).elements(),
-             [=](int64_t begin, int64_t end) { std::fill(y + begin, y + end, value); });
+  visit_dtype(a.out(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* y = a.out<T>(0);
+    const T value = static_cast<T>(a.attrs.f("value"));
+    for_blocks(a.out(0).elements(),
+               [=](int64_t begin, int64_t end) { std::fill(y + begin, y + end, value); });
+  });
 }
 
 }  // namespace
@@ -45,11 +49,8 @@ const OpDef fill_def{
     .inputs = {},
     .outputs = {"y"},
     .infer = infer,
-    .kernels = {{Backend::cpu, Dtype::f32, fill_cpu<float>},
-                {Backend::cpu, Dtype::bf16, fill_cpu<Bf16>},
-                {Backend::cpu, Dtype::f16, fill_cpu<F16>},
-                {Backend::cpu, Dtype::i32, fill_cpu<int32_t>},
-                {Backend::cpu, Dtype::i64, fill_cpu<int64_t>}},
+    .kernels = kernels_for({Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::i32, Dtype::i64}, fill_cpu,
+                           {.run = SNUG_CUDA_KERNEL(fill_cuda)}),
     .reference = reference,
     .samples = samples,
 };

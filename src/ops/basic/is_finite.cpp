@@ -3,6 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/basic/basic_cuda.h"
+#include "ops/float_kernels.h"
+
 namespace snug::ops {
 namespace {
 
@@ -37,7 +40,7 @@ const OpDef is_finite_def{
     .inputs = {"x"},
     .outputs = {"y"},
     .infer = infer,
-    .kernels = {{Backend::cpu, Dtype::f32, is_finite_cpu}},
+    .kernels = kernels_for({Dtype::f32}, is_finite_cpu, {.run = SNUG_CUDA_KERNEL(is_finite_cuda)}),
     .reference = reference,
     .samples = samples,
 };

@@ -1,5 +1,6 @@
 #include "ops/basic/multiply.h"
 
+#include "ops/basic/basic_cuda.h"
 #include "ops/basic/elementwise.h"
 
 namespace snug::ops {
@@ -14,7 +15,8 @@ void grad(GradContext& g) {
 
 }  // namespace
 
-const OpDef multiply_def = elementwise<std::multiplies<>>("multiply", grad);
+const OpDef multiply_def =
+    elementwise<std::multiplies<>>("multiply", grad, SNUG_CUDA_KERNEL(multiply_cuda));
 
 ValueId multiply(Builder& b, std::string_view name, ValueId x, ValueId y) {
   return b.emit(multiply_def, name, {x, y})[0];

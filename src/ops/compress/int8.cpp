@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "ops/compress/int8_cpu.h"
+#include "ops/compress/int8_cuda.h"
 #include "ops/compress/int8_scale.h"
 #include "ops/float_kernels.h"
 
@@ -105,7 +106,7 @@ const OpDef quantize_int8_def{
     .outputs = {"payload", "scales"},
     .infer = infer_quantize,
     .cost = cost_quantize,
-    .kernels = float_kernels(quantize_int8_cpu),
+    .kernels = float_kernels(quantize_int8_cpu, {.run = SNUG_CUDA_KERNEL(quantize_int8_cuda)}),
     .reference = reference_quantize,
     .samples = samples_quantize,
 };
@@ -117,7 +118,8 @@ const OpDef dequantize_int8_def{
     .infer = infer_dequantize,
     .cost = cost_dequantize,
     .exact = {kScales},
-    .kernels = {{Backend::cpu, Dtype::i8, dequantize_int8_cpu}},
+    .kernels = kernels_for({Dtype::i8}, dequantize_int8_cpu,
+                           {.run = SNUG_CUDA_KERNEL(dequantize_int8_cuda)}),
     .reference = reference_dequantize,
     .samples = samples_dequantize,
 };

@@ -1,4 +1,4 @@
-// How a block becomes int8: the one rule that the kernel and the reference share, so that both
+// How a block becomes int8: the one rule that the kernels and the reference share, so that both
 // round every tie the same way.
 #pragma once
 
@@ -14,7 +14,7 @@ struct Int8Scale {
   float scale;    // payload -> value
   float inverse;  // value -> payload; 0: the block holds only zeros, or something not finite
 
-  static Int8Scale of(float absmax) {
+  static constexpr Int8Scale of(float absmax) {
     constexpr float kSmallest = 0x1p-100F;  // below it the inverse would not be finite
     const bool usable = absmax >= kSmallest && absmax <= std::numeric_limits<float>::max();
     if (!usable) return {absmax * 0, 0};  // 0, or NaN where absmax is not finite

@@ -1,0 +1,11 @@
+// CUDA kernels of the int8 storage.
+#pragma once
+
+#include "ir/op_def.h"
+
+namespace snug::ops {
+
+void quantize_int8_cuda(const KernelArgs& a);
+void dequantize_int8_cuda(const KernelArgs& a);
+
+}  // namespace snug::ops
