@@ -34,6 +34,8 @@ struct Options {
   double dropout = -1;  // < 0: as the model's configuration says
   std::string budget;
   std::string device = "cpu";
+  bool deterministic = false;
+  bool tf32 = false;
   int64_t seed = 1;
 
   // Optimizer and schedule.
@@ -103,8 +105,15 @@ void each_option(O& o, Visit&& visit) {
         "none | int8: how activations are stored between forward and backward", both);
   visit("dropout", o.dropout,
         "probability for every dropout of the model (negative: as its configuration says)", both);
-  visit("budget", o.budget, "memory to stay inside, e.g. 24GiB: recompute is chosen to fit", both);
-  visit("device", o.device, "cpu | null (null follows every byte and computes nothing)", both);
+  visit("budget", o.budget,
+        "memory to stay inside, e.g. 24GiB: recompute is chosen to fit (on a GPU all that "
+        "nvidia-smi shows)",
+        both);
+  visit("device", o.device, "cpu | cuda | null (null follows every byte and computes nothing)",
+        both);
+  visit("deterministic", o.deterministic,
+        "the same bits from every run: algorithms are chosen by rule, not by timing", both);
+  visit("tf32", o.tf32, "a GPU's fp32 products may round their factors to tf32", both);
   visit("seed", o.seed, "of initial weights, shuffling and dropout", both);
   visit("json", o.json, "results as JSON on stdout", both);
   visit("optimizer", o.optimizer, "adamw | adamw8bit | adam-mini | lion | sgd", both);

@@ -1,16 +1,20 @@
-// The machine under a program, and nothing about ops: memory and copies to and from it. A backend
-// implements these few slots; the runtime does the rest.
+// The machine under a program, and nothing about ops: memory, copies to and from it, and the order
+// in which work is done. A backend implements these few slots; the runtime does the rest.
 //
 //   auto device = cpu_device();
 //   std::unique_ptr<Memory> arena = device->allocate(plan_bytes);     // one allocation; throws
 //   before anything runs
+//   device->upload(arena->data(), bytes);                             // in the order of the stream
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace snug {
 
@@ -26,19 +30,64 @@ class Memory {
   // filled with when it was allocated. -1 where the device cannot tell. Throws when something was
   // written behind the end.
   virtual int64_t high_water_mark() const = 0;
+  // Forgets what was written so far: the pattern is everywhere again.
+  virtual void reset() {}
 };
+
+// Work that was enqueued once and can be enqueued again at the price of one launch: a CUDA graph.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void launch() = 0;
+};
+
+// Copies of device bytes that arrive while the device goes on.
+class Reading {
+ public:
+  virtual ~Reading() = default;
+  // Waits until they are there; piece i in the order in which they were asked for.
+  virtual std::span<const std::byte> piece(size_t i) = 0;
+};
+
+enum class DeviceKind : uint8_t { cpu, cuda, null };
 
 class Device {
  public:
+  using Piece = std::span<const std::byte>;
+
   virtual ~Device() = default;
+  virtual DeviceKind kind() const = 0;
   virtual std::string_view name() const = 0;
 
   // Memory that is there: every page is touched before this returns, so that nothing can fail for
   // memory later.
   virtual std::unique_ptr<Memory> allocate(int64_t bytes) = 0;
 
+  // In the order of the stream. `from` may be reused when this returns.
   virtual void upload(std::byte* to, std::span<const std::byte> from) = 0;
+  // Waits for everything before it.
   virtual void download(std::span<std::byte> to, const std::byte* from) = 0;
+  virtual std::unique_ptr<Reading> read_later(std::span<const Piece> pieces) = 0;
+  // Sets every byte, in the order of the stream.
+  virtual void fill(std::span<std::byte> bytes, uint8_t value) = 0;
+
+  // --- devices that run behind the host's back; on the others work is done when a call returns ---
+
+  // What kernels enqueue on; nullptr where a kernel has run when it returns.
+  virtual void* stream() const { return nullptr; }
+  virtual void synchronise() {}
+  // Records what `enqueue` enqueues, without running it. Only where there is a stream.
+  virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue);
+  // Milliseconds on the device between the begin and the end of what `enqueue` enqueues.
+  virtual double time_ms(const std::function<void()>& enqueue);
+  // Random numbers as bf16 reads them, all of magnitude about one: what algorithms are timed on.
+  virtual void fill_noise(std::span<std::byte>) {}
+  // Leaves a number behind when the device gets here, for the one who asks after a failure.
+  virtual void mark(int32_t) {}
+  virtual int32_t last_mark() const { return -1; }
 };
+
+// What kernels of this device write is what the host reads at the same address.
+inline bool shares_host_memory(const Device& device) { return device.kind() != DeviceKind::cuda; }
 
 }  // namespace snug

@@ -61,7 +61,8 @@ ValueId Emitter::param(std::string_view name, Shape shape, Role role, Init init,
                Param{.role = role, .init = init, .checkpoint = {{std::move(checkpoint), shape}}});
 }
 
-ValueId Emitter::linear(std::string_view name, ValueId x, const LinearLayer& layer) {
+ValueId Emitter::linear(std::string_view name, ValueId x, const LinearLayer& layer,
+                        ValueId residual) {
   const int64_t in = builder_.shape(x).back();
   Param weight{.role = Role::matrix, .init = {Init::Kind::normal, layer.init_std}};
   Param bias{.role = Role::bias};
@@ -81,8 +82,9 @@ ValueId Emitter::linear(std::string_view name, ValueId x, const LinearLayer& lay
   const ValueId w = param(with_suffix(name, "weight"), shape, std::move(weight));
   const ValueId b =
       layer.bias ? param(with_suffix(name, "bias"), {out}, std::move(bias)) : ValueId{};
-  return ops::linear(builder_, name,
-                     {.x = x, .weight = w, .bias = b, .weight_in_out = layer.in_out});
+  return ops::linear(
+      builder_, name,
+      {.x = x, .weight = w, .bias = b, .residual = residual, .weight_in_out = layer.in_out});
 }
 
 Emitter::NormParams Emitter::norm_params(std::string_view name, const ModelConfig& c,

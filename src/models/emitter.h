@@ -47,7 +47,8 @@ class Emitter {
   ValueId param(std::string_view name, Shape shape, Role role, Init init, std::string checkpoint);
   ValueId param(std::string_view name, Shape shape, Param param);
 
-  ValueId linear(std::string_view name, ValueId x, const LinearLayer& layer);
+  // With a residual the result is their sum.
+  ValueId linear(std::string_view name, ValueId x, const LinearLayer& layer, ValueId residual = {});
   ValueId norm(std::string_view name, ValueId x, const ModelConfig& c, const std::string& tensor);
   // h = x + delta, y = norm(h); without a delta h is x itself.
   ops::ResidualNorm residual_norm(std::string_view name, ValueId x, ValueId delta,

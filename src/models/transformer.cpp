@@ -56,26 +56,39 @@ class Transformer {
   // x is the residual stream and delta what the last part wants added to it: the next norm adds it.
   ValueId pre_norm_layers(ValueId x) {
     const TensorNames& n = c_.names;
-    ValueId delta;
+    Stream s{x, {}};
     for (int64_t i = 0; i < c_.L; ++i) {
       const auto scope = enter(i);
-      const auto a = e_.residual_norm("attn.norm", x, delta, c_, tensor(i, n.attention_norm));
-      delta = attention(i, a.y);
-      const auto m = e_.residual_norm("mlp.norm", a.h, delta, c_, tensor(i, n.mlp_norm));
-      delta = mlp(i, m.y);
-      x = m.h;
+      const auto a = e_.residual_norm("attn.norm", s.x, s.delta, c_, tensor(i, n.attention_norm));
+      s = joined(a.h, attention(i, a.y, into_product(a.h)));
+      const auto m = e_.residual_norm("mlp.norm", s.x, s.delta, c_, tensor(i, n.mlp_norm));
+      s = joined(m.h, mlp(i, m.y, into_product(m.h)));
     }
-    return e_.residual_norm("norm", x, delta, c_, n.final_norm).y;
+    return e_.residual_norm("norm", s.x, s.delta, c_, n.final_norm).y;
   }
 
   ValueId post_norm_layers(ValueId x) {
     const TensorNames& n = c_.names;
     for (int64_t i = 0; i < c_.L; ++i) {
       const auto scope = enter(i);
-      x = e_.residual_norm("attn.norm", x, attention(i, x), c_, tensor(i, n.attention_norm)).y;
-      x = e_.residual_norm("mlp.norm", x, mlp(i, x), c_, tensor(i, n.mlp_norm)).y;
+      const Stream a = joined(x, attention(i, x, into_product(x)));
+      x = e_.residual_norm("attn.norm", a.x, a.delta, c_, tensor(i, n.attention_norm)).y;
+      const Stream m = joined(x, mlp(i, x, into_product(x)));
+      x = e_.residual_norm("mlp.norm", m.x, m.delta, c_, tensor(i, n.mlp_norm)).y;
     }
     return x;
+  }
+
+  // The residual that the last product of a part is to add; none where something stands between.
+  ValueId into_product(ValueId h) const {
+    return o_.residual_in_product && rate(c_.residual_dropout) == 0 ? h : ValueId{};
+  }
+  // The residual stream behind a part: the sum that its product made, or both addends.
+  struct Stream {
+    ValueId x, delta;
+  };
+  Stream joined(ValueId h, ValueId result) const {
+    return into_product(h).valid() ? Stream{result, {}} : Stream{h, result};
   }
 
   Builder::LayerScope enter(int64_t i) {
@@ -100,7 +113,7 @@ class Transformer {
   }
 
   // [B,T,C] -> [B,T,C]
-  ValueId attention(int64_t i, ValueId x) {
+  ValueId attention(int64_t i, ValueId x, ValueId residual) {
     const int64_t H = c_.H, K = c_.K, D = c_.D;
     LinearLayer packed = layer(i, c_.names.qkv, {H * D, K * D, K * D}, c_.qkv_bias);
     packed.heads = H + 2 * K;
@@ -128,11 +141,12 @@ class Transformer {
                                           .random = drop > 0 ? e_.random() : ops::Random{}});
     LinearLayer out = layer(i, {c_.names.attention_out}, {c_.C}, c_.attention_out_bias);
     out.init_std = c_.residual_init_std;
-    return e_.dropout("attn.dropout", e_.linear("attn.out", mixed, out), rate(c_.residual_dropout));
+    return e_.dropout("attn.dropout", e_.linear("attn.out", mixed, out, residual),
+                      rate(c_.residual_dropout));
   }
 
   // [B,T,C] -> [B,T,C]
-  ValueId mlp(int64_t i, ValueId x) {
+  ValueId mlp(int64_t i, ValueId x, ValueId residual) {
     const bool gated = c_.activation == Activation::swiglu;
     const std::vector<int64_t> sizes(gated ? 2 : 1, c_.F);
     const ValueId inner = e_.linear(gated ? "mlp.gate_up" : "mlp.up", x,
@@ -140,7 +154,7 @@ class Transformer {
     LinearLayer down = layer(i, {c_.names.mlp_out}, {c_.C}, c_.mlp_bias);
     down.init_std = c_.residual_init_std;
     const ValueId delta =
-        e_.linear("mlp.down", e_.activation("mlp.act", inner, c_.activation), down);
+        e_.linear("mlp.down", e_.activation("mlp.act", inner, c_.activation), down, residual);
     return e_.dropout("mlp.dropout", delta, rate(c_.residual_dropout));
   }
 

@@ -22,6 +22,9 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
   // before it is copied.
   eliminate_dead(module);
 
+  // What a backward op can make as it goes need not be kept at all, so it is no choice of recompute's.
+  if (recipe.remake) remake(module, "micro_first");
+
   // What is kept for backward is decided once, before the pass is copied. Forward ops whose results
   // only backward wanted are repeated there now, and dead here.
   recompute(module, "micro_first", values_to_keep(module, "micro_first", recipe.recompute));

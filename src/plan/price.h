@@ -17,6 +17,12 @@ struct Rates {
 // Round numbers for a device of that kind, good enough to compare programs with each other.
 Rates nominal_rates(Backend backend);
 
+// What a device's driver and libraries take beside the arena: by rule, so that a plan made
+// elsewhere is the one that runs.
+constexpr int64_t context_bytes(Backend backend) {
+  return backend == Backend::cuda ? int64_t{640} << 20 : 0;
+}
+
 double seconds_of(const Module& module, const Op& op, Backend backend, const Rates& rates);
 
 struct Price {

@@ -37,8 +37,9 @@ struct PlanFacts {
   int64_t accum = 1;                                                 // micro-batches per step
   int64_t sequences = 0;                                             // per step; 0: batch x accum
   nlohmann::ordered_json recipe = nlohmann::ordered_json::object();  // the resolved options
-  std::vector<std::string> headline;  // the options worth a word in the table's head; empty: all
-  std::optional<int64_t> budget_bytes;
+  std::vector<std::string> headline;    // the options worth a word in the table's head; empty: all
+  std::optional<int64_t> budget_bytes;  // for the arena and the context together
+  int64_t context_bytes = 0;            // of the device's driver and libraries, outside the arena
   std::optional<ChosenRecompute> chosen;
   std::optional<double> step_ms;  // none until a cost model has priced the step
   std::vector<Advice> advice;

@@ -111,7 +111,8 @@ int64_t PlanFacts::tokens_per_step() const {
 }
 
 bool fits(const Account& account, const PlanFacts& facts) {
-  return !facts.budget_bytes || account.device().placement.arena_bytes <= *facts.budget_bytes;
+  return !facts.budget_bytes ||
+         account.device().placement.arena_bytes <= *facts.budget_bytes - facts.context_bytes;
 }
 
 nlohmann::ordered_json plan_json(const Account& account, const PlanFacts& facts) {
@@ -128,6 +129,7 @@ nlohmann::ordered_json plan_json(const Account& account, const PlanFacts& facts)
       {"arena_bytes", device.placement.arena_bytes},
       {"max_live_bytes", device.placement.max_live_bytes},
       {"budget_bytes", or_null(facts.budget_bytes)},
+      {"context_bytes", facts.context_bytes},
       {"breakdown", breakdown_json(device)},
       {"category_peaks", categories_json(device.category_peaks)},
       {"host_bytes", account[Space::host].placement.arena_bytes},

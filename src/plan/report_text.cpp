@@ -231,8 +231,13 @@ std::string largest(const SpaceAccount& space, const Paint& paint) {
 
 std::string verdict(const Account& account, const PlanFacts& facts, const Paint& paint) {
   if (!facts.budget_bytes) return "";
-  const int64_t left = *facts.budget_bytes - account.device().placement.arena_bytes;
-  const std::string budget = fmt::format("budget {}", format_bytes(*facts.budget_bytes));
+  const int64_t for_arena = *facts.budget_bytes - facts.context_bytes;
+  const int64_t left = for_arena - account.device().placement.arena_bytes;
+  std::string budget = fmt::format("budget {}", format_bytes(*facts.budget_bytes));
+  if (facts.context_bytes > 0) {
+    budget += fmt::format(", of it {} for the context (driver, libraries)",
+                          format_bytes(facts.context_bytes));
+  }
   if (left >= 0) {
     return fmt::format("\n{}  {}: {} left ({} bytes)\n", paint.good("fits"), budget,
                        format_bytes(left), format_exact(left));
@@ -240,7 +245,7 @@ std::string verdict(const Account& account, const PlanFacts& facts, const Paint&
   std::string out = fmt::format("\n{}  {}: {} too much ({} bytes)\n", paint.bad("does not fit"),
                                 budget, format_bytes(-left), format_exact(-left));
   for (const Advice& a : facts.advice) {
-    const bool enough = a.peak_bytes <= *facts.budget_bytes;
+    const bool enough = a.peak_bytes <= for_arena;
     out += fmt::format("  {:<40} {:>12}  {}\n", a.change, format_bytes(a.peak_bytes),
                        enough ? paint.good("fits") : paint.quiet("not yet"));
   }

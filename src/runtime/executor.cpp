@@ -1,26 +1,39 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "hal/cpu/cpu_device.h"
+#include "hal/device_failure.h"
 
 namespace snug {
 namespace {
 
-constexpr int kNanByte = 0xFF;  // a float, bf16 or f16 of these bytes is NaN; an integer is -1
+constexpr int kMarkBits = 20;       // of a mark: the op's index; the program's stands above
+constexpr uint8_t kNanByte = 0xFF;  // a float, bf16 or f16 of these bytes is NaN; an integer is -1
 
-KernelFn kernel_for(const Module& module, const Op& op) {
+Backend backend_of(const Device& device) {
+  return device.kind() == DeviceKind::cuda ? Backend::cuda : Backend::cpu;
+}
+
+const Kernel& kernel_for(const Module& module, const Op& op, const Device& device) {
   const Dtype dtype = kernel_dtype(module, op);
-  if (const KernelFn kernel = op.def->kernel(Backend::cpu, dtype)) return kernel;
-  throw usage_error("{} '{}' has no {} kernel for the CPU", op.def->kind, op.name, name_of(dtype));
+  const Backend backend = backend_of(device);
+  const Kernel* kernel = op.def->find_kernel(backend, dtype);
+  if (kernel == nullptr) {
+    throw usage_error("{} '{}' has no {} kernel for {}", op.def->kind, op.name, name_of(dtype),
+                      backend == Backend::cuda ? "CUDA" : "the CPU");
+  }
+  if (op.predicate.valid() && device.stream() != nullptr && !kernel->predicated)
+    throw internal_error("{} '{}' has a predicate that its kernel does not read", op.def->kind,
+                         op.name);
+  return *kernel;
 }
 
 // All that this executor cannot do, said before the large allocation.
-void require_runnable(const Module& module) {
+void require_runnable(const Module& module, const Device& device) {
   if (module.level != Level::placed) throw internal_error("module '{}' is not placed", module.name);
   for (const Program& program : module.programs) {
-    for (const Op& op : program.ops) kernel_for(module, op);
+    for (const Op& op : program.ops) kernel_for(module, op, device);
   }
   for (const Value& value : module.values) {
     if (value.space == Space::device) continue;
@@ -42,12 +55,13 @@ int64_t transient_floor(const Module& module) {
 }  // namespace
 
 Executor::Executor(const Module& module, Device& device, ExecutorOptions options)
-    : module_(module), options_(options) {
-  require_runnable(module);
+    : module_(module), device_(device), options_(options) {
+  require_runnable(module, device);
   arena_ = device.allocate(planned_bytes());
   const int64_t floor = transient_floor(module);
   transient_ = {arena_->data() + floor, static_cast<size_t>(planned_bytes() - floor)};
   for (size_t p = 0; p < module.programs.size(); ++p) programs_.push_back(resolve(p));
+  prepare();
 }
 
 Executor::Compiled Executor::resolve(size_t index) const {
@@ -75,12 +89,12 @@ Executor::Compiled Executor::resolve(size_t index) const {
   for (size_t at = 0; at < program.ops.size(); ++at) {
     const Op& op = program.ops[at];
     Call call{};
-    call.kernel = kernel_for(module_, op);
+    call.kernel = &kernel_for(module_, op, device_);
     call.first_input = add_tensors(op.inputs);
     call.inputs = op.inputs.size();
     call.first_output = add_tensors(op.outputs);
     call.outputs = op.outputs.size();
-    if (op.workspace.valid()) call.workspace = bytes(op.workspace);
+    if (op.workspace.valid()) call.workspace = range(op.workspace);
     call.attrs = &op.attrs;
     call.predicate =
         op.predicate.valid() ? reinterpret_cast<const int32_t*>(address(op.predicate)) : nullptr;
@@ -93,28 +107,120 @@ Executor::Compiled Executor::resolve(size_t index) const {
   return out;
 }
 
+// Before any value has its content, so that whoever times an algorithm may write where it will.
+void Executor::prepare() {
+  bool any = false;
+  for (size_t p = 0; p < programs_.size(); ++p) {
+    for (size_t at = 0; at < programs_[p].calls.size(); ++at) {
+      const KernelFn fn = programs_[p].calls[at].kernel->prepare;
+      if (fn == nullptr) continue;
+      if (!any) device_.fill_noise({arena_->data(), static_cast<size_t>(arena_->bytes())});
+      any = true;
+      call_kernel(p, at, fn);
+    }
+  }
+  if (any) arena_->reset();
+}
+
+KernelArgs Executor::arguments(const Compiled& program, const Call& call) const {
+  const std::span<const Tensor> tensors(program.tensors);
+  return {tensors.subspan(call.first_input, call.inputs),
+          tensors.subspan(call.first_output, call.outputs),
+          call.workspace,
+          *call.attrs,
+          device_.stream(),
+          call.predicate,
+          options_.math};
+}
+
+void Executor::call_kernel(size_t program, size_t op, KernelFn fn) {
+  const Compiled& compiled = programs_[program];
+  try {
+    fn(arguments(compiled, compiled.calls[op]));
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::device) throw;
+    throw DeviceFailure(fmt::format("{}: {}", place(program, op), e.what()));
+  }
+}
+
+void Executor::enqueue(size_t program, size_t op) {
+  call_kernel(program, op, programs_.at(program).calls.at(op).kernel->run);
+}
+
 void Executor::run(std::string_view name) {
   const int32_t index = module_.program_index(name);
   if (index < 0) throw internal_error("module '{}' has no program '{}'", module_.name, name);
-  const Compiled& program = programs_[static_cast<size_t>(index)];
+  const auto program = static_cast<size_t>(index);
+  if (device_.stream() == nullptr) {
+    run_on_host(program);
+  } else {
+    run_on_stream(program);
+  }
+}
+
+void Executor::run_on_host(size_t index) {
+  const Compiled& program = programs_[index];
   forbid_access(transient_.data(), static_cast<int64_t>(transient_.size()));
   for (size_t at = 0; at < program.calls.size(); ++at) {
     const Call& call = program.calls[at];
     for (const auto& range : std::span(program.ranges).subspan(call.first_born, call.born)) {
       allow_access(range.data(), static_cast<int64_t>(range.size()));
     }
-    if (call.predicate == nullptr || *call.predicate != 0) {
-      const std::span<const Tensor> tensors(program.tensors);
-      call.kernel({tensors.subspan(call.first_input, call.inputs),
-                   tensors.subspan(call.first_output, call.outputs), call.workspace, *call.attrs});
-    }
-    if (observe) observe(static_cast<size_t>(index), at);
-    for (const auto& range : std::span(program.ranges).subspan(call.first_dead, call.dead)) {
-      if (options_.poison_dead) std::memset(range.data(), kNanByte, range.size());
+    if (call.predicate == nullptr || *call.predicate != 0)
+      call.kernel->run(arguments(program, call));
+    if (observe) observe(index, at);
+    poison_what_died(program, at);
+    for (const auto& range : std::span(program.ranges).subspan(call.first_dead, call.dead))
       forbid_access(range.data(), static_cast<int64_t>(range.size()));
-    }
   }
   allow_access(transient_.data(), static_cast<int64_t>(transient_.size()));
+}
+
+// The first run loads what is loaded lazily, which must not happen inside a recording.
+void Executor::run_on_stream(size_t index) {
+  Compiled& program = programs_[index];
+  if (!program.ran || observe) {
+    enqueue_all(index);
+    program.ran = true;
+    return;
+  }
+  if (!program.recording) program.recording = device_.record([&] { enqueue_all(index); });
+  program.recording->launch();
+}
+
+void Executor::enqueue_all(size_t index) {
+  const std::vector<Op>& ops = module_.programs[index].ops;
+  for (size_t at = 0; at < ops.size(); ++at) {
+    if (at == 0 || ops[at].layer != ops[at - 1].layer || observe)
+      device_.mark(static_cast<int32_t>(index << kMarkBits | at));
+    enqueue(index, at);
+    if (observe) {
+      device_.synchronise();
+      observe(index, at);
+    }
+    poison_what_died(programs_[index], at);
+  }
+}
+
+void Executor::poison_what_died(const Compiled& program, size_t at) {
+  if (!options_.poison_dead) return;
+  const Call& call = program.calls[at];
+  for (const auto& range : std::span(program.ranges).subspan(call.first_dead, call.dead))
+    device_.fill(range, kNanByte);
+}
+
+std::string Executor::place(size_t program, size_t op) const {
+  const Op& at = module_.programs[program].ops[op];
+  const std::string layer = at.layer == kNoLayer ? "" : fmt::format(" (layer {})", at.layer);
+  return fmt::format("{} '{}'{} in {}", at.def->kind, at.name, layer,
+                     module_.programs[program].name);
+}
+
+std::string Executor::last_place() const {
+  const int32_t mark = device_.last_mark();
+  if (mark < 0) return "before the first op";
+  return "at or after " + place(static_cast<size_t>(mark) >> kMarkBits,
+                                static_cast<size_t>(mark) & ((size_t{1} << kMarkBits) - 1));
 }
 
 void Executor::run_step(const std::function<void(std::string_view)>& before) {
@@ -141,8 +247,41 @@ std::byte* Executor::address(ValueId id) const {
   return arena_->data() + *module_[id].offset + offset;
 }
 
-std::span<std::byte> Executor::bytes(ValueId id) const {
+std::span<std::byte> Executor::range(ValueId id) const {
   return {address(id), static_cast<size_t>(module_[id].type.bytes())};
+}
+
+std::span<std::byte> Executor::bytes(ValueId id) const {
+  if (!shares_host_memory(device_))
+    throw internal_error("'{}' is asked for in host memory, but lies on {}", module_[id].name,
+                         device_.name());
+  return range(id);
+}
+
+void Executor::write(ValueId id, std::span<const std::byte> from) {
+  require_size(id, from.size());
+  device_.upload(address(id), from);
+}
+
+void Executor::read(ValueId id, std::span<std::byte> to) const {
+  require_size(id, to.size());
+  device_.download(to, address(id));
+}
+
+void Executor::zero(ValueId id) {
+  device_.fill({address(id), static_cast<size_t>(module_[id].storage_bytes())}, 0);
+}
+
+std::unique_ptr<Reading> Executor::read_later(std::span<const ValueId> ids) const {
+  std::vector<Device::Piece> pieces;
+  for (ValueId id : ids) pieces.push_back(range(id));
+  return device_.read_later(pieces);
+}
+
+void Executor::require_size(ValueId id, size_t bytes) const {
+  if (bytes == static_cast<size_t>(module_[id].type.bytes())) return;
+  throw internal_error("{} bytes for '{}', which has {}", bytes, module_[id].name,
+                       module_[id].type.bytes());
 }
 
 int64_t Executor::planned_bytes() const {

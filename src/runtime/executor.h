@@ -1,10 +1,11 @@
 // Runs placed programs. All pointers are resolved once; from then on a run walks a list of kernels
-// and allocates nothing.
+// and allocates nothing. On a device with a stream a run only enqueues: a program's first run walks
+// the list, the second is recorded, every later one is a single launch.
 //
 //   auto device = cpu_device();
 //   Executor executor(module, *device);
 //   executor.run("micro_first");
-//   float loss = executor.scalar<float>(executor.shared("loss_sum"));
+//   float loss = executor.read_scalar<float>(executor.shared("loss_sum"));
 #pragma once
 
 #include <functional>
@@ -22,12 +23,14 @@ namespace snug {
 struct ExecutorOptions {
   // Test mode: overwrites each value with NaN when its lifetime ends. Results must not change.
   bool poison_dead = false;
+  Math math = {};
 };
 
 class Executor {
  public:
   // Allocates the arena of the device space: exactly the plan's number. Refuses, before that, an op
-  // without a kernel and a value in another space. `module` outlives this.
+  // without a kernel and a value in another space. Then lets kernels choose their algorithms.
+  // `module` and `device` outlive this.
   Executor(const Module& module, Device& device, ExecutorOptions options = {});
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -36,9 +39,31 @@ class Executor {
   // One step: every program in the order of Module::step. `before` is called before each, to feed
   // it.
   void run_step(const std::function<void(std::string_view program)>& before);
+  // One op alone, for those who measure. What it reads is whatever is there.
+  void enqueue(size_t program, size_t op);
 
   const Module& module() const { return module_; }
+  Device& device() const { return device_; }
   ValueId shared(std::string_view name) const;  // throws an internal error when there is none
+
+  // Copies, in the order of the device's work: `write` returns when `from` may be reused, `read`
+  // when the bytes are there.
+  void write(ValueId id, std::span<const std::byte> from);
+  void read(ValueId id, std::span<std::byte> to) const;
+  template <typename T>
+  void write_scalar(ValueId id, T value) {
+    write(id, std::as_bytes(std::span(&value, 1)));
+  }
+  template <typename T>
+  T read_scalar(ValueId id) const {
+    T value{};
+    read(id, std::as_writable_bytes(std::span(&value, 1)));
+    return value;
+  }
+  void zero(ValueId id);  // its storage, padding too
+  std::unique_ptr<Reading> read_later(std::span<const ValueId> ids) const;
+
+  // The bytes themselves, where kernels and host share memory; an internal error elsewhere.
   std::span<std::byte> bytes(ValueId id) const;
   template <typename T>
   std::span<T> values(ValueId id) const {
@@ -54,12 +79,16 @@ class Executor {
   int64_t allocated_bytes() const;  // what was asked of the device
   int64_t measured_bytes() const;   // the highest byte written so far, plus one
 
+  // Where the device was last known to be, in words: what a failure is named by.
+  std::string last_place() const;
+
   // Called after every op, with the program's and the op's index: checks and profiles look in here.
+  // While it is set, every op is waited for.
   std::function<void(size_t program, size_t op)> observe;
 
  private:
   struct Call {
-    KernelFn kernel;
+    const Kernel* kernel;
     size_t first_input, inputs, first_output, outputs;  // ranges in tensors
     std::span<std::byte> workspace;
     const Attrs* attrs;
@@ -71,12 +100,25 @@ class Executor {
     std::vector<Call> calls;
     std::vector<Tensor> tensors;
     std::vector<std::span<std::byte>> ranges;
+    bool ran = false;
+    std::unique_ptr<Recording> recording;
   };
 
   Compiled resolve(size_t program) const;
+  void prepare();
+  KernelArgs arguments(const Compiled& program, const Call& call) const;
+  void call_kernel(size_t program, size_t op, KernelFn fn);
+  void run_on_host(size_t program);
+  void run_on_stream(size_t program);
+  void enqueue_all(size_t program);
+  void poison_what_died(const Compiled& program, size_t at);
+  std::string place(size_t program, size_t op) const;
+  std::span<std::byte> range(ValueId id) const;
+  void require_size(ValueId id, size_t bytes) const;
   std::byte* address(ValueId id) const;
 
   const Module& module_;
+  Device& device_;
   ExecutorOptions options_;
   std::unique_ptr<Memory> arena_;
   std::vector<Compiled> programs_;

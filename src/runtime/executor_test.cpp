@@ -20,6 +20,7 @@ using testing_ops::Fixture;
 // Counts what is asked of it.
 class CountingDevice final : public Device {
  public:
+  DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string_view name() const override { return "counting"; }
   std::unique_ptr<Memory> allocate(int64_t bytes) override {
     asked.push_back(bytes);
@@ -29,6 +30,10 @@ class CountingDevice final : public Device {
   void download(std::span<std::byte> to, const std::byte* from) override {
     cpu_->download(to, from);
   }
+  std::unique_ptr<Reading> read_later(std::span<const Piece> pieces) override {
+    return cpu_->read_later(pieces);
+  }
+  void fill(std::span<std::byte> bytes, uint8_t value) override { cpu_->fill(bytes, value); }
   std::vector<int64_t> asked;
 
  private:

@@ -1,10 +1,10 @@
 #include "runtime/initialise.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/rng.h"
 #include "ops/float_kernels.h"
+#include "runtime/host_values.h"
 
 namespace snug {
 namespace {
@@ -22,14 +22,15 @@ void fill_normal(std::span<T> out, double deviation, Key key) {
 }
 
 // 16-bit values are the same draws, rounded.
-void fill_floats(const Executor& executor, ValueId id, const Init& init, uint64_t seed) {
+void fill_floats(Executor& executor, HostValues& host, ValueId id, uint64_t seed) {
   const Value& value = executor.module()[id];
+  const Init& init = value.param->init;
   ops::visit_float(value.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (init.kind == Init::Kind::normal) {
-      fill_normal(executor.values<T>(id), init.value, random_key(seed, 0, hash_name(value.name)));
+      fill_normal(host.make<T>(id), init.value, random_key(seed, 0, hash_name(value.name)));
     } else {
-      std::ranges::fill(executor.values<T>(id), T(static_cast<float>(init.value)));
+      std::ranges::fill(host.make<T>(id), T(static_cast<float>(init.value)));
     }
   });
 }
@@ -38,17 +39,17 @@ void fill_floats(const Executor& executor, ValueId id, const Init& init, uint64_
 
 void initialise(Executor& executor, uint64_t seed) {
   const Module& module = executor.module();
+  HostValues host(executor);
   for (size_t i = 0; i < module.values.size(); ++i) {
     const Value& value = module.values[i];
     const ValueId id{static_cast<int32_t>(i)};
     if (!value.shared() || !value.owns_bytes()) continue;
     // Step-scoped values start as zeros too, so that nothing ever reads what nobody wrote.
-    const Init init = value.param ? value.param->init : Init{};
-    if (init.kind == Init::Kind::zeros) {
-      std::memset(executor.bytes(id).data(), 0, static_cast<size_t>(value.storage_bytes()));
-      continue;
+    if (!value.param || value.param->init.kind == Init::Kind::zeros) {
+      executor.zero(id);
+    } else {
+      fill_floats(executor, host, id, seed);
     }
-    fill_floats(executor, id, init, seed);
   }
 }
 

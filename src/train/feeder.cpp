@@ -73,28 +73,39 @@ std::string Samples::text() const {
   return text;
 }
 
-void Samples::fill_tokens(const Dataset& data, const Executor& executor,
-                          int64_t first_sample) const {
-  const auto tokens = executor.values<int32_t>(executor.shared("tokens"));
-  const auto targets = executor.values<int32_t>(executor.shared("targets"));
-  data.fill(first_sample, tokens, targets);
-  if (masking_) masking_->apply(first_sample, data.T(), tokens, targets);
+void Samples::make_tokens(const Dataset& data, const Executor& executor, int64_t first_sample) {
+  tokens_.resize(static_cast<size_t>(elements_of(executor, "tokens")));
+  data.fill(first_sample, tokens_, targets_);
+  if (masking_) masking_->apply(first_sample, data.T(), tokens_, targets_);
 }
 
-void Samples::fill(const Executor& executor, int64_t first_sample, int64_t rows) const {
-  const ValueId id = executor.shared("targets");
-  const auto targets = executor.values<int32_t>(id);
-  if (train_) {
-    fill_tokens(*train_, executor, first_sample);
+void Samples::send(Executor& executor) const {
+  if (features_) {
+    executor.write(executor.shared("features"), std::as_bytes(std::span(feature_values_)));
   } else {
-    features_->fill(first_sample, executor.values<float>(executor.shared("features")), targets);
+    executor.write(executor.shared("tokens"), std::as_bytes(std::span(tokens_)));
   }
-  const auto per_row = targets.size() / static_cast<size_t>(executor.module()[id].type.shape[0]);
-  std::ranges::fill(targets.subspan(static_cast<size_t>(rows) * per_row), -1);
+  executor.write(executor.shared("targets"), std::as_bytes(std::span(targets_)));
 }
 
-void Samples::fill_held_out(const Executor& executor, int64_t first_sample) const {
-  fill_tokens(*held_out_, executor, first_sample);
+void Samples::feed(Executor& executor, int64_t first_sample, int64_t rows) {
+  const ValueId id = executor.shared("targets");
+  targets_.resize(static_cast<size_t>(elements_of(executor, "targets")));
+  if (train_) {
+    make_tokens(*train_, executor, first_sample);
+  } else {
+    feature_values_.resize(static_cast<size_t>(elements_of(executor, "features")));
+    features_->fill(first_sample, feature_values_, targets_);
+  }
+  const auto per_row = targets_.size() / static_cast<size_t>(executor.module()[id].type.shape[0]);
+  std::ranges::fill(std::span(targets_).subspan(static_cast<size_t>(rows) * per_row), -1);
+  send(executor);
+}
+
+void Samples::feed_held_out(Executor& executor, int64_t first_sample) {
+  targets_.resize(static_cast<size_t>(elements_of(executor, "targets")));
+  make_tokens(*held_out_, executor, first_sample);
+  send(executor);
 }
 
 int64_t Samples::targets(const Executor& executor) const {
@@ -102,7 +113,7 @@ int64_t Samples::targets(const Executor& executor) const {
   return masking_ ? all / train_->T() * Masking::per_row(train_->T()) : all;
 }
 
-Feeder::Feeder(const Executor& executor, const Resolved& run, const Samples& samples)
+Feeder::Feeder(Executor& executor, const Resolved& run, Samples& samples)
     : executor_(executor),
       samples_(samples),
       schedule_(run.schedule),
@@ -122,7 +133,7 @@ void Feeder::before(std::string_view program, int64_t step) {
   if (program == "update") return;
   if (left_ == 0) left_ = sequences_;
   const int64_t rows = std::min(batch_, left_);
-  samples_.fill(executor_, next_sample_, rows);
+  samples_.feed(executor_, next_sample_, rows);
   set(seed_id_, seed_);
   set(step_id_, step);
   set(sample_id_, next_sample_);

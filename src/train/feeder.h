@@ -1,5 +1,5 @@
-// Feeds a run: the next micro-batch and the scalars that go with it, written straight into the
-// arena.
+// Feeds a run: the next micro-batch and the scalars that go with it. On a device with a stream this
+// happens while the device still works on the last one.
 //
 //   Feeder feeder(executor, run);
 //   executor.run_step([&](std::string_view program) { feeder.before(program, step); });
@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/executor.h"
 #include "train/data.h"
@@ -25,28 +26,35 @@ class Samples {
   std::string text() const;
   bool has_held_out() const { return held_out_ != nullptr; }
   // Of the micro-batch's rows the first `rows` are samples; the targets of the others do not count.
-  void fill(const Executor& executor, int64_t first_sample, int64_t rows) const;
-  void fill_held_out(const Executor& executor, int64_t first_sample) const;
+  void feed(Executor& executor, int64_t first_sample, int64_t rows);
+  void feed_held_out(Executor& executor, int64_t first_sample);
   // Targets that count in one micro-batch.
   int64_t targets(const Executor& executor) const;
 
  private:
-  void fill_tokens(const Dataset& data, const Executor& executor, int64_t first_sample) const;
+  void make_tokens(const Dataset& data, const Executor& executor, int64_t first_sample);
+  void send(Executor& executor) const;
 
   std::shared_ptr<const Dataset> train_, held_out_;
   std::shared_ptr<const SyntheticFeatures> features_;
   std::optional<Masking> masking_;  // the model sees the whole sequence
+  std::vector<int32_t> tokens_, targets_;
+  std::vector<float> feature_values_;
 };
 
 class Feeder {
  public:
-  Feeder(const Executor& executor, const Resolved& run, const Samples& samples);
+  Feeder(Executor& executor, const Resolved& run, Samples& samples);
 
   // To be called before each program of step `step` (from 0). The last micro-batch of a step may be
   // short.
   void before(std::string_view program, int64_t step);
-  // Makes the last step's samples the next ones again.
-  void rewind() { next_sample_ -= sequences_; }
+  // The sample that comes next; going back to where a step began runs it again.
+  int64_t position() const { return next_sample_; }
+  void rewind(int64_t position) {
+    next_sample_ = position;
+    left_ = 0;
+  }
 
   int64_t targets_per_step() const { return targets_ * sequences_; }
   int64_t targets_per_micro_batch() const { return targets_ * batch_; }
@@ -54,12 +62,12 @@ class Feeder {
 
  private:
   template <typename T>
-  void set(ValueId id, T value) const {
-    if (id.valid()) executor_.scalar<T>(id) = value;
+  void set(ValueId id, T value) {
+    if (id.valid()) executor_.write_scalar(id, value);
   }
 
-  const Executor& executor_;
-  const Samples& samples_;
+  Executor& executor_;
+  Samples& samples_;
   LrSchedule schedule_;
   int64_t batch_;             // sequences per micro-batch
   int64_t sequences_;         // per step

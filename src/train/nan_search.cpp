@@ -4,22 +4,24 @@
 #include <cmath>
 
 #include "ir/visit_dtype.h"
+#include "runtime/host_values.h"
 
 namespace snug {
 namespace {
 
-bool holds_non_finite(const Executor& executor, ValueId id) {
+bool holds_non_finite(Executor& executor, ValueId id) {
   const Dtype dtype = executor.module()[id].type.dtype;
   if (!is_float(dtype)) return false;
   return visit_dtype(dtype, [&](auto zero) {
-    const auto values = executor.values<decltype(zero)>(id);
+    HostValues host(executor);
+    const auto values = host.look<decltype(zero)>(id);
     return std::any_of(values.begin(), values.end(),
                        [](auto v) { return !std::isfinite(static_cast<double>(v)); });
   });
 }
 
 // The first of `ids` that does; none when all are finite.
-ValueId first_non_finite(const Executor& executor, const std::vector<ValueId>& ids) {
+ValueId first_non_finite(Executor& executor, const std::vector<ValueId>& ids) {
   const auto at = std::find_if(ids.begin(), ids.end(), [&](ValueId id) {
     return id.valid() && holds_non_finite(executor, id);
   });

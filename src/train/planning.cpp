@@ -158,8 +158,9 @@ PlanFacts facts_of(const PlannedRun& planned, const Resolved& run) {
                   .sequences = run.options.global_batch,
                   .recipe = recipe_json(run.options),
                   .headline = headline_of(run.options),
-                  .budget_bytes = run.budget,
+                  .context_bytes = run.context,
                   .chosen = planned.chosen};
+  if (run.budget) facts.budget_bytes = *run.budget + run.context;
   if (!fits(planned.plan.account, facts)) facts.advice = advice_for(run, planned.plan);
   return facts;
 }

@@ -47,6 +47,13 @@ void resolve_dropout(Options& o, const ModelConfig& c, BuildOptions& build) {
   }
 }
 
+// On a GPU the sum costs nothing in the product's epilogue, and a chunk's logits must be many for
+// its products to be efficient.
+void for_gpu(BuildOptions& build) {
+  build.residual_in_product = true;
+  build.loss_chunk = 4096;
+}
+
 BuildOptions build_options(Options& o, const Model& model) {
   require_at_least(1, o.batch, "batch");
   require_at_least(0, o.seq, "seq");
@@ -59,6 +66,7 @@ BuildOptions build_options(Options& o, const Model& model) {
   build.batch = o.batch;
   build.seq = o.seq;
   resolve_attention(o.attention, build);
+  if (backend_of(o) == Backend::cuda) for_gpu(build);
   resolve_loss(o.loss, build);
   resolve_dropout(o, model.config(), build);
   return build;
@@ -70,6 +78,16 @@ int64_t bytes_of_budget(const std::string& text) {
   } catch (const Error& error) {
     throw usage_error("--budget {}", error.what()).hint(error.hint());
   }
+}
+
+// What --budget leaves for the arena.
+int64_t arena_budget(const std::string& text, int64_t context) {
+  const int64_t bytes = bytes_of_budget(text);
+  if (context > 0 && bytes <= context) {
+    throw does_not_fit("--budget {} leaves nothing: the GPU's driver and libraries alone take {}",
+                       text, format_bytes(context));
+  }
+  return bytes - context;
 }
 
 LrSchedule schedule_of(const Options& o) {
@@ -105,7 +123,9 @@ std::string toml_value(double value) { return fmt::format("{}", value); }
 Resolved resolve(Options o) {
   const Options asked = o;
   Model model = Model::load(o.model);
-  require_word(o.device, "device", {"cpu", "null"});
+  require_word(o.device, "device", {"cpu", "cuda", "null"});
+  const Backend backend = backend_of(o);
+  const int64_t context = context_bytes(backend);
   require_word(o.init, "init", {"auto", "scratch", "load"});
   require_between(0, 0.9, o.holdout, "holdout");
   require_at_least(0, o.eval_every, "eval-every");
@@ -113,16 +133,17 @@ Resolved resolve(Options o) {
   require_between(0, 4096, static_cast<double>(o.threads), "threads");
   require_at_least(-1, o.mask_token, "mask-token");
   std::optional<int64_t> budget;
-  if (!o.budget.empty()) budget = bytes_of_budget(o.budget);
+  if (!o.budget.empty()) budget = arena_budget(o.budget, context);
   const BuildOptions build = build_options(o, model);
   if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
   if (o.init == "load" && !model.has_weights()) {
     throw usage_error("--init load, but '{}' holds no weights", o.model)
         .hint("give a directory with model.safetensors, or --init scratch");
   }
-  const Recipe recipe = resolve_recipe(o);
+  const Recipe recipe = resolve_recipe(o, budget);
   const LrSchedule schedule = schedule_of(o);
-  return {std::move(o), asked, std::move(model), build, recipe, budget, schedule};
+  const Math math{.deterministic = o.deterministic, .tf32 = o.tf32};
+  return {std::move(o), asked, std::move(model), build, recipe, budget, context, math, schedule};
 }
 
 std::string to_toml(const Resolved& run) {

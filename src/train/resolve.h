@@ -7,6 +7,7 @@
 #include "models/model.h"
 #include "passes/recipe.h"
 #include "plan/plan.h"
+#include "plan/price.h"
 #include "snug/options.h"
 #include "train/schedule.h"
 
@@ -18,7 +19,9 @@ struct Resolved {
   Model model;
   BuildOptions build;
   Recipe recipe;
-  std::optional<int64_t> budget;  // bytes
+  std::optional<int64_t> budget;  // bytes for the arena: --budget without the context
+  int64_t context = 0;            // bytes that the device's driver and libraries take beside it
+  Math math;
   LrSchedule schedule;
 };
 
@@ -26,7 +29,9 @@ struct Resolved {
 Resolved resolve(Options options);
 
 // The techniques alone. Makes their defaults explicit in `options`.
-Recipe resolve_recipe(Options& options);
+Recipe resolve_recipe(Options& options, std::optional<int64_t> budget);
+// What programs are made for: --device null follows those of the CPU.
+Backend backend_of(const Options& options);
 // What --lr is multiplied by for the sequences of a step.
 double learning_rate_factor(const Options& options);
 

@@ -129,13 +129,22 @@ void resolve_update_in_backward(const Options& o, Recipe& r) {
   }
 }
 
+// As the user wrote it, where all of it is the arena's.
+std::string auto_within(const Options& o, int64_t arena) {
+  return context_bytes(backend_of(o)) == 0 ? "auto:" + o.budget : fmt::format("auto:{}", arena);
+}
+
 }  // namespace
 
-Recipe resolve_recipe(Options& o) {
+Backend backend_of(const Options& o) { return o.device == "cuda" ? Backend::cuda : Backend::cpu; }
+
+Recipe resolve_recipe(Options& o, std::optional<int64_t> budget) {
   Recipe r;
+  r.backend = backend_of(o);
+  r.remake = r.backend == Backend::cuda;
   resolve_global_batch(o);
   r.accum = o.accum;
-  if (o.recompute == "auto") o.recompute = o.budget.empty() ? "none" : "auto:" + o.budget;
+  if (o.recompute == "auto") o.recompute = budget ? auto_within(o, *budget) : "none";
   r.recompute = parse_recompute(o.recompute);
   require_word(o.compress, "compress", {"none", "int8"});
   r.compress = o.compress == "int8" ? CompressKind::int8 : CompressKind::none;

@@ -9,18 +9,22 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "hal/cpu/cpu_device.h"
+#include "hal/device_failure.h"
 #include "passes/passes.h"
+#include "runtime/host_values.h"
 #include "runtime/initialise.h"
 #include "runtime/null_executor.h"
 #include "snug/snug.h"
 #include "train/checkpoint.h"
 #include "train/feeder.h"
 #include "train/nan_search.h"
+#include "train/open_device.h"
 #include "train/planning.h"
 
 namespace snug {
@@ -61,71 +65,107 @@ Spellings spellings_of(const Resolved& run) {
 // What weights are saved in: the master where there is one.
 Dtype saved_dtype(const Recipe& recipe) { return recipe.master ? Dtype::f32 : recipe.precision; }
 
+// What a step leaves behind for the host, on its way while the next step runs.
+struct Pending {
+  int64_t step = 0;
+  int64_t position = 0;  // of the data, where the step began
+  std::unique_ptr<Reading> reading;
+};
+
 class Training {
  public:
-  Training(const Resolved& run, const TrainObserver& observer, const Samples& samples,
+  Training(const Resolved& run, const TrainObserver& observer, Samples& samples, Device& device,
            const Module& module, const CheckpointReader* weights)
       : run_(run),
         observer_(observer),
         samples_(samples),
-        device_(cpu_device()),
-        executor_(module, *device_),
+        device_(device),
+        executor_(module, device, {.math = run.math}),
         feeder_(executor_, run, samples) {
     initialise(executor_, static_cast<uint64_t>(run.options.seed));
     if (weights) {
+      HostValues host(executor_);
       load_model(
-          module, [&](ValueId id) { return executor_.bytes(id); }, *weights, spellings_of(run));
+          module, [&](ValueId id) { return host.edit(id); }, *weights, spellings_of(run));
       say(observer, fmt::format("weights from {}", weights->path().string()));
     }
     derive(executor_);
+    for (const char* name :
+         {shared_names::kLoss, shared_names::kGradNorm, shared_names::kLossScale})
+      if (const ValueId id = module.find_shared(name); id.valid()) reported_.push_back(id);
   }
 
   TrainReport loop() {
-    const int64_t steps = run_.options.steps;
-    evaluate(0);
-    for (int64_t step = 0; step < steps && !report_.stopped_early; ++step) {
-      const StepReport r = run_step(step);
-      if (step == 0) report_.first_loss = r.loss;
-      report_.last_loss = r.loss;
-      report_.steps = step + 1;
-      if (observer_.stepped) observer_.stepped(r);
-      if (!std::isfinite(r.loss)) stop_at_non_finite_loss(r);
-      stop_when_nothing_is_learned(r);
-      report_.stopped_early = observer_.stop != nullptr && *observer_.stop;
-      const bool last = step + 1 == steps || report_.stopped_early;
-      if (last || (run_.options.eval_every > 0 && (step + 1) % run_.options.eval_every == 0))
-        evaluate(step + 1);
+    try {
+      evaluate(0);
+      for (step_ = 0; step_ < run_.options.steps && !report_.stopped_early; ++step_) run_step();
+    } catch (const DeviceFailure& e) {
+      throw device_error("step {}: {}; the device was {}", step_ + 1, e.what(),
+                         executor_.last_place())
+          .hint("nothing was saved since the last --out; `snug doctor` looks at the GPU");
     }
     save();
     return report_;
   }
 
  private:
-  StepReport run_step(int64_t step) {
-    const auto start = Clock::now();
-    executor_.run_step([&](std::string_view program) { feeder_.before(program, step); });
-    const double seconds = seconds_since(start);
+  void run_step() {
+    const int64_t position = feeder_.position();
+    const std::string& last_program = executor_.module().step.back().programs.back();
+    executor_.run_step([&](std::string_view program) {
+      // The device has work while the host looks at the last step, and no update is made before
+      // the last one is known to be good.
+      if (program == last_program) settle();
+      feeder_.before(program, step_);
+    });
+    pending_ = Pending{step_, position, executor_.read_later(reported_)};
+    report_.stopped_early = observer_.stop != nullptr && *observer_.stop;
+    const int64_t done = step_ + 1;
+    const bool last = done == run_.options.steps || report_.stopped_early;
+    const bool due = run_.options.eval_every > 0 && done % run_.options.eval_every == 0;
+    if (last || due || shares_host_memory(device_)) settle();
+    if (last) report_.peak_bytes = executor_.measured_bytes();
+    if (last || due) evaluate(done);
+  }
+
+  // Reports the step whose numbers are on their way, and stops at one that is not finite.
+  void settle() {
+    if (!pending_) return;
+    const Pending pending = *std::exchange(pending_, std::nullopt);
+    const StepReport r = report_of(pending);
+    if (pending.step == 0) report_.first_loss = r.loss;
+    report_.last_loss = r.loss;
+    report_.steps = r.step;
+    if (observer_.stepped) observer_.stepped(r);
+    if (!std::isfinite(r.loss)) stop_at_non_finite_loss(r, pending.position);
+    stop_when_nothing_is_learned(r);
+  }
+
+  StepReport report_of(const Pending& pending) {
     StepReport r;
-    r.step = step + 1;
+    r.step = pending.step + 1;
     r.steps = run_.options.steps;
-    r.loss = scalar(shared_names::kLoss) / static_cast<double>(feeder_.targets_per_step());
-    r.grad_norm = scalar(shared_names::kGradNorm);
-    r.lr = learning_rate(run_.schedule, step);
-    r.tokens = (step + 1) * feeder_.tokens_per_step();
-    r.tokens_per_s = static_cast<double>(feeder_.tokens_per_step()) / seconds;
-    r.seconds = seconds;
+    r.loss = number(pending, 0) / static_cast<double>(feeder_.targets_per_step());
+    r.grad_norm = number(pending, 1);
+    r.lr = learning_rate(run_.schedule, pending.step);
+    r.tokens = r.step * feeder_.tokens_per_step();
+    r.seconds = seconds_since(clock_);
+    clock_ = Clock::now();
+    r.tokens_per_s = static_cast<double>(feeder_.tokens_per_step()) / r.seconds;
     r.planned_bytes = executor_.planned_bytes();
-    r.peak_bytes = executor_.measured_bytes();
+    if (pending.step == 0 || shares_host_memory(device_))
+      report_.peak_bytes = executor_.measured_bytes();  // elsewhere it would stop the device
+    r.peak_bytes = report_.peak_bytes;
     r.skipped = !std::isfinite(r.grad_norm);
-    if (run_.recipe.loss_scale.on()) r.loss_scale = scalar(shared_names::kLossScale);
+    if (run_.recipe.loss_scale.on()) r.loss_scale = number(pending, 2);
     return r;
   }
 
-  // The update was skipped: these are the parameters from before the step.
-  [[noreturn]] void stop_at_non_finite_loss(const StepReport& r) {
+  // The update was skipped, and none was made since: these are the parameters from before the step.
+  [[noreturn]] void stop_at_non_finite_loss(const StepReport& r, int64_t position) {
     say(observer_, fmt::format("the loss is {} at step {}: running the step again with checks",
                                r.loss, r.step));
-    feeder_.rewind();
+    feeder_.rewind(position);
     const auto site = find_non_finite(executor_, [&] {
       executor_.run_step([&](std::string_view program) { feeder_.before(program, r.step - 1); });
     });
@@ -160,8 +200,9 @@ class Training {
   }
 
   // The sign of a NaN says nothing, and is not worth printing.
-  double scalar(const char* name) const {
-    const double value = executor_.scalar<float>(executor_.shared(name));
+  static double number(const Pending& pending, size_t i) {
+    float value = 0;
+    std::memcpy(&value, pending.reading->piece(i).data(), sizeof(value));
     return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
   }
 
@@ -171,20 +212,22 @@ class Training {
     double sum = 0;
     const int64_t batches = run_.options.eval_batches;
     for (int64_t b = 0; b < batches; ++b) {
-      samples_.fill_held_out(executor_, b * run_.build.batch);
+      samples_.feed_held_out(executor_, b * run_.build.batch);
       executor_.run("eval");
-      sum += scalar(shared_names::kLoss);
+      sum += executor_.read_scalar<float>(executor_.shared(shared_names::kLoss));
     }
     const double loss = sum / static_cast<double>(batches * feeder_.targets_per_micro_batch());
     if (step == 0) report_.first_eval = loss;
     report_.last_eval = loss;
     if (observer_.evaluated) observer_.evaluated(step, loss);
+    clock_ = Clock::now();
   }
 
   void save() {
     if (run_.options.out.empty()) return;
     const std::filesystem::path directory = run_.options.out;
-    save_model(executor_.module(), [&](ValueId id) { return executor_.bytes(id); },
+    HostValues host(executor_);
+    save_model(executor_.module(), [&](ValueId id) { return host.look(id); },
                {.directory = directory,
                 .config_json = run_.model.config_json(saved_dtype(run_.recipe)),
                 .tokenizer_from = run_.model.source_dir()});
@@ -194,11 +237,15 @@ class Training {
 
   const Resolved& run_;
   const TrainObserver& observer_;
-  const Samples& samples_;
-  std::unique_ptr<Device> device_;
+  Samples& samples_;
+  Device& device_;
   Executor executor_;
   Feeder feeder_;
+  std::vector<ValueId> reported_;  // loss, norm and, where there is one, the loss scale
   TrainReport report_;
+  int64_t step_ = 0;
+  std::optional<Pending> pending_;
+  Clock::time_point clock_ = Clock::now();
   int64_t skipped_ = 0;  // steps in a row that nothing could be learned from
 };
 
@@ -209,9 +256,10 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
   if (run.options.threads > 0) omp_set_num_threads(static_cast<int>(run.options.threads));
   if (const std::string note = run.model.sequence_note(run.build.seq); !note.empty())
     say(observer, note);
-  const Samples samples = Samples::for_training(run);
+  Samples samples = Samples::for_training(run);
   if (!run.options.out.empty()) require_writable(run.options.out);
 
+  const std::unique_ptr<Device> device = open_device(run);
   const PlannedRun planned = plan_run(run);
   const Plan& plan = planned.plan;
   require_fit(planned, run);
@@ -223,13 +271,13 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
   if (observer.planned) observer.planned(report_of(planned, run, false));
   say(observer, fmt::format("data: {}", samples.text()));
 
-  if (run.options.device == "null") {
+  if (!device) {
     const NullRun followed = run_null(plan.module);
     say(observer, fmt::format("null device: followed {} ops over {} bytes; nothing was computed",
                               format_exact(followed.ops), format_exact(followed.high_water[0])));
     return {};
   }
-  return Training(run, observer, samples, plan.module, weights.get()).loop();
+  return Training(run, observer, samples, *device, plan.module, weights.get()).loop();
 }
 
 }  // namespace snug

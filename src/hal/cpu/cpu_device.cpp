@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "hal/cpu/memory_limit.h"
+#include "hal/host_reading.h"
 
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
@@ -87,6 +88,7 @@ class GuardedMemory final : public Memory {
 
 class CpuDevice final : public Device {
  public:
+  DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string_view name() const override { return "cpu"; }
   std::unique_ptr<Memory> allocate(int64_t bytes) override {
     const int64_t available = available_memory_bytes();
@@ -105,6 +107,12 @@ class CpuDevice final : public Device {
   }
   void download(std::span<std::byte> to, const std::byte* from) override {
     std::memcpy(to.data(), from, to.size());
+  }
+  std::unique_ptr<Reading> read_later(std::span<const Piece> pieces) override {
+    return std::make_unique<HostReading>(pieces);
+  }
+  void fill(std::span<std::byte> bytes, uint8_t value) override {
+    std::memset(bytes.data(), value, bytes.size());
   }
 };
 

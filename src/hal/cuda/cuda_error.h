@@ -1,21 +1,21 @@
-// One line behind every call of the CUDA runtime: anything but success becomes a device error that
-// says what was being done. The executor adds op, layer and step.
+// One line behind every call of the CUDA runtime: anything but success becomes a failure that says
+// what was being done. The executor adds op, layer and step.
 //
 //   check(cudaMallocAsync(&p, n, s), "allocating {} bytes", n);
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include "base/error.h"
+#include "hal/device_failure.h"
 
 namespace snug::cuda {
 
 template <typename... Args>
 void check(cudaError_t status, fmt::format_string<Args...> format, Args&&... args) {
   if (status == cudaSuccess) return;
-  throw device_error("CUDA failed while {}: {} ({})",
-                     fmt::format(format, std::forward<Args>(args)...), cudaGetErrorString(status),
-                     cudaGetErrorName(status));
+  throw DeviceFailure(fmt::format("CUDA failed while {}: {} ({})",
+                                  fmt::format(format, std::forward<Args>(args)...),
+                                  cudaGetErrorString(status), cudaGetErrorName(status)));
 }
 
 }  // namespace snug::cuda

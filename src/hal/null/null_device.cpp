@@ -1,5 +1,7 @@
 #include "hal/null/null_device.h"
 
+#include "hal/host_reading.h"
+
 namespace snug {
 namespace {
 
@@ -16,12 +18,17 @@ class NullMemory final : public Memory {
 
 class NullDevice final : public Device {
  public:
+  DeviceKind kind() const override { return DeviceKind::null; }
   std::string_view name() const override { return "null"; }
   std::unique_ptr<Memory> allocate(int64_t bytes) override {
     return std::make_unique<NullMemory>(bytes);
   }
   void upload(std::byte*, std::span<const std::byte>) override {}
   void download(std::span<std::byte>, const std::byte*) override {}
+  std::unique_ptr<Reading> read_later(std::span<const Piece>) override {
+    return std::make_unique<HostReading>(std::span<const Piece>{});
+  }
+  void fill(std::span<std::byte>, uint8_t) override {}
 };
 
 }  // namespace

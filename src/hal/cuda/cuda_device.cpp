@@ -1,0 +1,319 @@
+#include "hal/cuda/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "base/units.h"
+#include "hal/cuda/arena.h"
+#include "hal/cuda/cuda_error.h"
+#include "hal/cuda/probe.h"
+
+namespace snug {
+namespace {
+
+using cuda::check;
+
+class Event {
+ public:
+  explicit Event(unsigned flags = cudaEventDisableTiming) {
+    check(cudaEventCreateWithFlags(&event_, flags), "making an event");
+  }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "recording an event"); }
+  void wait() { check(cudaEventSynchronize(event_), "waiting for the device"); }
+  float since(const Event& start) const {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, start.event_, event_), "reading a time");
+    return ms;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Host memory that the device copies from and to by itself.
+class Pinned {
+ public:
+  explicit Pinned(size_t bytes) {
+    void* data = nullptr;
+    check(cudaHostAlloc(&data, bytes, cudaHostAllocMapped), "pinning {} bytes of host memory",
+          bytes);
+    bytes_ = {static_cast<std::byte*>(data), bytes};
+  }
+  ~Pinned() { cudaFreeHost(bytes_.data()); }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+// What goes up passes through slots of pinned memory in turn: the host fills one while the device
+// copies from another, and neither waits for the step that is running.
+class UploadRing {
+ public:
+  void upload(std::byte* to, std::span<const std::byte> from, cudaStream_t stream) {
+    while (!from.empty()) {
+      Slot& slot = slots_[next_++ % kSlots];
+      if (slot.used) slot.copied.wait();
+      slot.used = true;
+      const size_t n = std::min(from.size(), slot.memory.bytes().size());
+      std::memcpy(slot.memory.bytes().data(), from.data(), n);
+      check(cudaMemcpyAsync(to, slot.memory.bytes().data(), n, cudaMemcpyHostToDevice, stream),
+            "copying {} bytes to the device", n);
+      slot.copied.record(stream);
+      to += n;
+      from = from.subspan(n);
+    }
+  }
+
+ private:
+  static constexpr size_t kSlots = 32;  // several micro-batches' inputs
+  static constexpr size_t kSlotBytes = size_t{1} << 20;
+  struct Slot {
+    Pinned memory{kSlotBytes};
+    Event copied;
+    bool used = false;
+  };
+  std::array<Slot, kSlots> slots_;
+  size_t next_ = 0;
+};
+
+class CudaMemory final : public Memory {
+ public:
+  CudaMemory(int64_t bytes, cudaStream_t stream, int64_t& held)
+      : bytes_(bytes), stream_(stream), held_(held) {
+    void* data = nullptr;
+    const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+    if (cudaMalloc(&data, size) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());  // not sticky: the caller may plan again
+      throw does_not_fit("the driver refuses an arena of {} ({} bytes)", format_bytes(bytes),
+                         format_exact(bytes))
+          .hint("another process may have taken memory since: nvidia-smi shows which");
+    }
+    data_ = static_cast<std::byte*>(data);
+    held_ += bytes_;
+    void* end = nullptr;
+    check(cudaMalloc(&end, sizeof(*end_)), "allocating a counter");
+    end_ = static_cast<unsigned long long*>(end);
+    reset();
+  }
+  ~CudaMemory() override {
+    cudaFree(end_);
+    cudaFree(data_);
+    held_ -= bytes_;
+  }
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
+
+  std::byte* data() const override { return data_; }
+  int64_t bytes() const override { return bytes_; }
+  int64_t high_water_mark() const override {
+    for (int64_t last = bytes_; last > 0;) {  // what is looked for is near the top, as a rule
+      const int64_t first = std::max<int64_t>(0, (last - 1) / kPart * kPart);
+      if (const int64_t end = last_written(first, last); end > 0) return first + end;
+      last = first;
+    }
+    return 0;
+  }
+  void reset() override {
+    check(cudaMemsetAsync(data_, cuda::kPattern, static_cast<size_t>(bytes_), stream_),
+          "filling the arena");
+  }
+
+ private:
+  static constexpr int64_t kPart = int64_t{1} << 28;
+
+  int64_t last_written(int64_t first, int64_t last) const {
+    unsigned long long end = 0;
+    cuda::find_end(data_ + first, last - first, end_, stream_);
+    check(cudaMemcpyAsync(&end, end_, sizeof(end), cudaMemcpyDeviceToHost, stream_),
+          "reading a counter");
+    check(cudaStreamSynchronize(stream_), "looking through the arena");
+    return static_cast<int64_t>(end);
+  }
+
+  int64_t bytes_;
+  cudaStream_t stream_;
+  int64_t& held_;
+  std::byte* data_ = nullptr;
+  unsigned long long* end_ = nullptr;
+};
+
+class Graph final : public Recording {
+ public:
+  Graph(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
+    const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(status, "making a graph executable");
+    check(cudaGraphUpload(graph_, stream_), "uploading a graph");
+  }
+  ~Graph() override { cudaGraphExecDestroy(graph_); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void launch() override { check(cudaGraphLaunch(graph_, stream_), "launching a graph"); }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+class PinnedReading final : public Reading {
+ public:
+  PinnedReading(std::span<const Device::Piece> pieces, cudaStream_t stream)
+      : memory_(total(pieces)) {
+    size_t at = 0;
+    for (const Device::Piece& piece : pieces) {
+      places_.push_back(memory_.bytes().subspan(at, piece.size()));
+      check(cudaMemcpyAsync(places_.back().data(), piece.data(), piece.size(),
+                            cudaMemcpyDeviceToHost, stream),
+            "copying {} bytes to the host", piece.size());
+      at += round_up(static_cast<int64_t>(piece.size()), 16);
+    }
+    arrived_.record(stream);
+  }
+  std::span<const std::byte> piece(size_t i) override {
+    arrived_.wait();
+    return places_.at(i);
+  }
+
+ private:
+  static size_t total(std::span<const Device::Piece> pieces) {
+    int64_t sum = 16;
+    for (const Device::Piece& piece : pieces)
+      sum += round_up(static_cast<int64_t>(piece.size()), 16);
+    return static_cast<size_t>(sum);
+  }
+  Pinned memory_;
+  Event arrived_;
+  std::vector<std::span<std::byte>> places_;
+};
+
+class CudaDeviceImpl final : public CudaDevice {
+ public:
+  explicit CudaDeviceImpl(int ordinal) : ordinal_(ordinal) {
+    if (const std::string why = why_no_cuda(); !why.empty())
+      throw device_error("{}", why).hint("`snug doctor` says what is there and what is missing");
+    used_before_ = gpu_used_bytes(ordinal).value_or(0);
+    check(cudaSetDevice(ordinal), "choosing GPU {}", ordinal);
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, ordinal), "asking GPU {} what it is", ordinal);
+    name_ = properties.name;
+    capability_ = 10 * properties.major + properties.minor;
+    if (capability_ < kOldest) {
+      throw device_error("{} has compute capability {}.{}: the kernels need {}.{} or newer", name_,
+                         properties.major, properties.minor, kOldest / 10, kOldest % 10);
+    }
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    ring_ = std::make_unique<UploadRing>();
+    mark_memory_ = std::make_unique<Pinned>(sizeof(int32_t));
+    mark_value() = -1;
+  }
+  ~CudaDeviceImpl() override { cudaStreamDestroy(stream_); }
+  CudaDeviceImpl(const CudaDeviceImpl&) = delete;
+  CudaDeviceImpl& operator=(const CudaDeviceImpl&) = delete;
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string_view name() const override { return name_; }
+  int capability() const override { return capability_; }
+
+  std::unique_ptr<Memory> allocate(int64_t bytes) override {
+    const GpuMemory now = memory();
+    if (bytes > now.free) {
+      throw does_not_fit("an arena of {} ({} bytes) does not fit: {} has {} free of {}",
+                         format_bytes(bytes), format_exact(bytes), name_, format_bytes(now.free),
+                         format_bytes(now.total))
+          .hint("--budget plans inside less; nvidia-smi shows which other processes hold memory");
+    }
+    return std::make_unique<CudaMemory>(bytes, stream_, held_);
+  }
+  void upload(std::byte* to, std::span<const std::byte> from) override {
+    ring_->upload(to, from, stream_);
+  }
+  void download(std::span<std::byte> to, const std::byte* from) override {
+    check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, stream_),
+          "copying {} bytes to the host", to.size());
+    synchronise();
+  }
+  std::unique_ptr<Reading> read_later(std::span<const Piece> pieces) override {
+    return std::make_unique<PinnedReading>(pieces, stream_);
+  }
+  void fill(std::span<std::byte> bytes, uint8_t value) override {
+    check(cudaMemsetAsync(bytes.data(), value, bytes.size(), stream_), "filling {} bytes",
+          bytes.size());
+  }
+
+  void* stream() const override { return stream_; }
+  void synchronise() override { check(cudaStreamSynchronize(stream_), "waiting for the device"); }
+  std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording");
+    cudaGraph_t graph = nullptr;
+    try {
+      enqueue();
+    } catch (...) {
+      cudaStreamEndCapture(stream_, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      throw;
+    }
+    check(cudaStreamEndCapture(stream_, &graph), "ending a recording");
+    return std::make_unique<Graph>(graph, stream_);
+  }
+  double time_ms(const std::function<void()>& enqueue) override {
+    Event start(cudaEventDefault), end(cudaEventDefault);
+    start.record(stream_);
+    enqueue();
+    end.record(stream_);
+    end.wait();
+    return end.since(start);
+  }
+  void fill_noise(std::span<std::byte> bytes) override {
+    cuda::fill_noise(bytes.data(), static_cast<int64_t>(bytes.size()), stream_);
+  }
+  void mark(int32_t value) override {
+    void* device = nullptr;
+    check(cudaHostGetDevicePointer(&device, mark_memory_->bytes().data(), 0), "finding the mark");
+    cuda::write_mark(static_cast<int32_t*>(device), value, stream_);
+  }
+  int32_t last_mark() const override { return mark_value(); }
+
+  GpuMemory memory() const override {
+    size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "asking for free memory");
+    return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+  }
+  int64_t context_bytes() const override {
+    return gpu_used_bytes(ordinal_).value_or(0) - used_before_ - held_;
+  }
+
+ private:
+  static constexpr int kOldest = 70;
+
+  volatile int32_t& mark_value() const {
+    return *reinterpret_cast<volatile int32_t*>(mark_memory_->bytes().data());
+  }
+
+  int ordinal_;
+  int capability_ = 0;
+  int64_t used_before_ = 0;
+  int64_t held_ = 0;  // in arenas
+  std::string name_;
+  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<UploadRing> ring_;
+  std::unique_ptr<Pinned> mark_memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<CudaDevice> cuda_device(int ordinal) {
+  return std::make_unique<CudaDeviceImpl>(ordinal);
+}
+
+}  // namespace snug

@@ -1,0 +1,29 @@
+// An NVIDIA GPU as a device: one stream, one arena from a single allocation, a ring of pinned host
+// memory for what goes up, graphs for what is enqueued again and again.
+//
+//   auto device = cuda_device();                 // throws a device error that says what is missing
+//   device->capability() >= 80                   // 9.0 is 90
+#pragma once
+
+#include <memory>
+
+#include "hal/device.h"
+
+namespace snug {
+
+struct GpuMemory {
+  int64_t free = 0, total = 0;
+};
+
+class CudaDevice : public Device {
+ public:
+  virtual int capability() const = 0;
+  virtual GpuMemory memory() const = 0;
+  // What this process holds on the GPU besides its arenas: context, libraries, graphs. Measured
+  // now against what was in use before the device was opened.
+  virtual int64_t context_bytes() const = 0;
+};
+
+std::unique_ptr<CudaDevice> cuda_device(int ordinal = 0);
+
+}  // namespace snug
