@@ -59,7 +59,9 @@ struct TrainReport {
   double last_loss = 0;
   double first_eval = 0, last_eval = 0;  // 0 when nothing was held out
   bool stopped_early = false;
-  std::string out;  // where the model was written, if anywhere
+  int64_t peak_bytes = 0;     // measured in the arena
+  int64_t context_bytes = 0;  // what a GPU's driver, libraries and graphs hold beside it
+  std::string out;            // where the model was written, if anywhere
 };
 
 TrainReport train(const Options& options, const TrainObserver& observer);
