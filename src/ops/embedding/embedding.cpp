@@ -1,6 +1,7 @@
 #include "ops/embedding/embedding.h"
 
 #include "ops/embedding/embedding_cpu.h"
+#include "ops/embedding/embedding_cuda.h"
 #include "ops/embedding/padding.h"
 #include "ops/float_kernels.h"
 
@@ -103,7 +104,7 @@ const OpDef embedding_def{
     .grad = grad,
     .cost = cost,
     .splits = {{"rows", {Split::kWhole, 0, Split::kWhole, Split::kWhole}, {0}}},
-    .kernels = float_kernels(embedding_cpu),
+    .kernels = float_kernels(embedding_cpu, {.run = SNUG_CUDA_KERNEL(embedding_cuda)}),
     .reference = reference,
     .samples = samples,
 };

@@ -1,6 +1,8 @@
 #include "ops/column_sum.h"
+#include "ops/cuda/column_sum.h"
 #include "ops/embedding/embedding.h"
 #include "ops/embedding/embedding_cpu.h"
+#include "ops/embedding/embedding_cuda.h"
 #include "ops/embedding/padding.h"
 #include "ops/float_kernels.h"
 #include "ops/infer.h"
@@ -31,14 +33,28 @@ Cost cost(const OpView& op, std::span<const Type>, Backend) {
   return {.flops = op.shape(kDy).elements()};
 }
 
-Cost cost_table(const OpView& op, std::span<const Type> outputs, Backend) {
+// On CUDA only the rows of tokens that occur are added to a sum; without one the others are zeros.
+Cost cost_table_cuda(const OpView& op, const Type& dtable) {
+  const int64_t tokens = op.shape(kTokens).elements(), C = op.shape(kDy).back();
+  const bool add = op.has(op.def.inputs.size() - 1);
+  const int64_t touched = std::min(tokens, dtable.shape[0]) * C * size_of(dtable.dtype);
+  return {.flops = op.shape(kDy).elements(),
+          .bytes_read = op.in(kDy).bytes() + op.in(kTokens).bytes() + (add ? touched : 0),
+          .bytes_written = touched + (add ? 0 : dtable.bytes()),
+          .workspace = EmbeddingGradScratch::of(tokens, C).end};
+}
+
+Cost cost_table(const OpView& op, std::span<const Type> outputs, Backend backend) {
+  if (backend == Backend::cuda) return cost_table_cuda(op, outputs[0]);
   return {.flops = op.shape(kDy).elements(),
           .workspace = embedding_grad_workspace(outputs[0].shape[0], op.shape(kTokens).elements())};
 }
 
-Cost cost_types(const OpView& op, std::span<const Type>, Backend) {
+Cost cost_types(const OpView& op, std::span<const Type>, Backend backend) {
+  const int64_t C = op.shape(kDy).back();
   return {.flops = op.shape(kDy).elements(),
-          .workspace = column_sum_scratch(op.shape(kDy).back()) * size_of(Dtype::f32)};
+          .workspace = backend == Backend::cuda ? cuda_column_sum_scratch(op.shape(kDy).rows(), C)
+                                                : column_sum_scratch(C) * size_of(Dtype::f32)};
 }
 
 // Adds row r of dy to the row that `row_of` names; kNoRow: to none.
@@ -78,7 +94,7 @@ const OpDef embedding_grad_def{
     .cost = cost_table,
     .accumulate = {{.output = 0, .input = 2}},
     .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial}}},
-    .kernels = float_kernels(embedding_grad_cpu),
+    .kernels = float_kernels(embedding_grad_cpu, {.run = SNUG_CUDA_KERNEL(embedding_grad_cuda)}),
     .reference = reference_table,
 };
 
@@ -90,7 +106,8 @@ const OpDef embedding_grad_positions_def{
     .cost = cost,
     .accumulate = {{.output = 0, .input = 1}},
     .splits = {{"rows", {0, Split::kWhole}, {Split::kPartial}}},
-    .kernels = float_kernels(embedding_grad_positions_cpu),
+    .kernels = float_kernels(embedding_grad_positions_cpu,
+                             {.run = SNUG_CUDA_KERNEL(embedding_grad_positions_cuda)}),
     .reference = reference_positions,
 };
 
@@ -102,7 +119,8 @@ const OpDef embedding_grad_types_def{
     .cost = cost_types,
     .accumulate = {{.output = 0, .input = 1}},
     .splits = {{"rows", {0, Split::kWhole}, {Split::kPartial}}},
-    .kernels = float_kernels(embedding_grad_types_cpu),
+    .kernels = float_kernels(embedding_grad_types_cpu,
+                             {.run = SNUG_CUDA_KERNEL(embedding_grad_types_cuda)}),
     .reference = reference_types,
 };
 

@@ -1,0 +1,150 @@
+// The lookup, and the gradients of positions and types.
+#include "ops/embedding/embedding_cuda.h"
+
+#include "ops/cuda/column_sum.h"
+#include "ops/cuda/map.cuh"
+#include "ops/embedding/start_from.cuh"
+
+namespace snug::ops {
+namespace {
+
+template <typename T>
+struct LookUp {
+  const T* table;         // [V, C]
+  const int32_t* tokens;  // [B, T]
+  const T* positions;     // [P, C] or absent
+  const T* types;         // [N, C] or absent
+  T* y;                   // [B, T, C]
+  int64_t rows, length, C;
+};
+
+constexpr int kRowsPerBlock = 8;  // a warp each
+constexpr int kAhead = 4;         // loads in flight per thread
+
+template <int N, typename T>
+__device__ void add_floats(const T* from, float (&sum)[N]) {
+  float values[N];
+  load_floats<N>(from, values);
+#pragma unroll
+  for (int i = 0; i < N; ++i) sum[i] += values[i];
+}
+
+template <int N, typename T>
+__global__ void __launch_bounds__(kRowsPerBlock * 32) look_up(LookUp<T> p) {
+  const int64_t r = int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / 32;
+  if (r >= p.rows) return;
+  const T* row = p.table + p.tokens[r] * p.C;
+  const T* position = p.positions != nullptr ? p.positions + (r % p.length) * p.C : nullptr;
+  for (int64_t first = (threadIdx.x % 32) * N; first < p.C; first += 32 * N * kAhead) {
+    Vector<T, N> in[kAhead];
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const int64_t c = first + u * 32 * N;
+      if (c < p.C) in[u] = Vector<T, N>::load(row + c);
+    }
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const int64_t c = first + u * 32 * N;
+      if (c >= p.C) break;
+      float sum[N];
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] = to_float(in[u].v[i]);
+      if (position != nullptr) add_floats<N>(position + c, sum);
+      if (p.types != nullptr) add_floats<N>(p.types + c, sum);
+      store_floats<N>(p.y + r * p.C + c, sum);
+    }
+  }
+}
+
+// --- backward ------------------------------------------------------------------------------------
+
+template <typename T, typename G>
+struct Positions {
+  const T* dy;   // [B, T, C]
+  const G* add;  // [P, C] or absent
+  G* sum;        // [P, C], may be add
+  int64_t B, length, C;
+};
+
+constexpr int kColumnThreads = 128;
+
+// A block per position: row t of every sequence, one after another.
+template <int N, typename T, typename G>
+__global__ void __launch_bounds__(kColumnThreads) sum_positions(Positions<T, G> p) {
+  const int64_t c = (int64_t{blockIdx.y} * kColumnThreads + threadIdx.x) * N, t = blockIdx.x;
+  if (c >= p.C) return;
+  float sum[N] = {};
+  if (p.add != nullptr) load_floats<N>(p.add + t * p.C + c, sum);
+  if (t < p.length) {
+#pragma unroll 8
+    for (int64_t b = 0; b < p.B; ++b) add_floats<N>(p.dy + (b * p.length + t) * p.C + c, sum);
+  }
+  store_floats<N>(p.sum + t * p.C + c, sum);
+}
+
+}  // namespace
+
+void embedding_cuda(const KernelArgs& a) {
+  visit_device_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const LookUp<T> p{.table = a.in<T>(0),
+                      .tokens = a.in<int32_t>(1),
+                      .positions = a.in<T>(2),
+                      .types = a.in<T>(3),
+                      .y = a.out<T>(0),
+                      .rows = a.in(1).elements(),
+                      .length = a.in(1).shape().back(),
+                      .C = a.in(0).shape().back()};
+    if (p.rows == 0) return;
+    const auto blocks = static_cast<unsigned>(ceil_div(p.rows, kRowsPerBlock));
+    constexpr int kThreads = kRowsPerBlock * 32;
+    if (packs<T>(p.C) && aligned(p.table, p.positions, p.types, p.y)) {
+      look_up<Pack<T>::kSize><<<blocks, kThreads, 0, stream_of(a)>>>(p);
+    } else {
+      look_up<1><<<blocks, kThreads, 0, stream_of(a)>>>(p);
+    }
+  });
+  check_launch("embedding");
+}
+
+void embedding_grad_positions_cuda(const KernelArgs& a) {
+  visit_device_float(a.in(0).type->dtype, [&](auto x) {
+    visit_device_float(a.out(0).type->dtype, [&](auto g) {
+      using T = decltype(x);
+      using G = decltype(g);
+      const Positions<T, G> p{.dy = a.in<T>(0),
+                              .add = a.in<G>(1),
+                              .sum = a.out<G>(0),
+                              .B = a.in(0).shape()[0],
+                              .length = a.in(0).shape()[1],
+                              .C = a.out(0).shape().back()};
+      const auto grid = [&](int64_t width) {
+        return dim3(static_cast<unsigned>(a.out(0).shape()[0]),
+                    static_cast<unsigned>(ceil_div(p.C, kColumnThreads * width)));
+      };
+      constexpr int kWidth = Pack<T>::kSize;
+      if (packs<T>(p.C) && aligned(p.dy, p.add, p.sum)) {
+        sum_positions<kWidth><<<grid(kWidth), kColumnThreads, 0, stream_of(a)>>>(p);
+      } else {
+        sum_positions<1><<<grid(1), kColumnThreads, 0, stream_of(a)>>>(p);
+      }
+    });
+  });
+  check_launch("embedding_grad_positions");
+}
+
+// Every token is of type 0.
+void embedding_grad_types_cuda(const KernelArgs& a) {
+  start_from(a, 1);
+  cuda_column_sum({.x = a.in(0).data,
+                   .add = a.out(0).data,
+                   .sum = a.out(0).data,
+                   .scratch = a.workspace.data(),
+                   .rows = a.in(0).shape().rows(),
+                   .columns = a.in(0).shape().back(),
+                   .x_dtype = a.in(0).type->dtype,
+                   .sum_dtype = a.out(0).type->dtype},
+                  a.stream);
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,160 @@
+// The gradient of the table without atomics: rows of dy in the order of their tokens, a segment of
+// them per block. A token inside a segment is summed in registers and written once; of one that
+// runs over an end each segment leaves its part in scratch, and a second kernel adds those up in
+// order. Sums are fp32, rounded once. A frequent token is so spread over many blocks.
+#include "ops/cuda/map.cuh"
+#include "ops/embedding/embedding_cuda.h"
+#include "ops/embedding/padding.h"
+#include "ops/embedding/start_from.cuh"
+
+namespace snug::ops {
+namespace {
+
+constexpr int kThreads = 128;  // of a block, side by side along a row
+constexpr int kSegment = kEmbeddingSegment;
+constexpr int kAhead = 8;  // rows in flight
+constexpr int32_t kNoToken = -1;
+
+template <typename T, typename G>
+struct TableGrad {
+  const T* dy;               // [n, C]
+  const TokenPlace* places;  // [n], in order
+  G* dtable;                 // [V, C]
+  float* parts;              // [segments, 2, C]
+  int64_t C;
+  int n;
+  int32_t padding;  // the token without gradient, or kNoToken
+  bool add;         // does dtable hold a sum already?
+
+  __device__ int32_t token_at(int i) const { return i >= 0 && i < n ? places[i].token : kNoToken; }
+  // Of a token that began in an earlier segment, and of one that goes on in the next.
+  __device__ float* head(int segment) const { return parts + int64_t{segment} * 2 * C; }
+  __device__ float* tail(int segment) const { return head(segment) + C; }
+
+  template <int N>
+  __device__ void write(int32_t token, int64_t c, float (&sum)[N]) const {
+    if (token == padding) return;
+    G* to = dtable + token * C + c;
+    if (add) {
+      float before[N];
+      load_floats<N>(to, before);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] += before[i];
+    }
+    store_floats<N>(to, sum);
+  }
+};
+
+template <int N, typename T, typename G>
+__global__ void __launch_bounds__(kThreads, 6) sum_segments(TableGrad<T, G> p) {
+  __shared__ TokenPlace window[kSegment + 2];  // the segment and its neighbours
+  const int segment = blockIdx.x, first = segment * kSegment;
+  const int count = min(kSegment, p.n - first);
+  if (threadIdx.x < kSegment + 2) {
+    const int i = first - 1 + static_cast<int>(threadIdx.x);
+    window[threadIdx.x] = i >= 0 && i < p.n ? p.places[i] : TokenPlace{0, kNoToken};
+  }
+  __syncthreads();
+  const int64_t c = (int64_t{blockIdx.y} * kThreads + threadIdx.x) * N;
+  if (c >= p.C) return;
+
+  bool began_before = window[0].token == window[1].token;
+  float sum[N] = {};
+  for (int base = 0; base < count; base += kAhead) {
+    Vector<T, N> in[kAhead];
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      if (base + u < count) {
+        in[u] = Vector<T, N>::load(p.dy + window[base + u + 1].row * p.C + c);
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const int k = base + u + 1;  // in the window
+      if (k > count) break;
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] += to_float(in[u].v[i]);
+      const int32_t token = window[k].token;
+      const bool goes_on = window[k + 1].token == token;
+      if (goes_on && k < count) continue;
+      if (began_before) {
+        store_floats<N>(p.head(segment) + c, sum);
+      } else if (goes_on) {
+        store_floats<N>(p.tail(segment) + c, sum);
+      } else {
+        p.template write<N>(token, c, sum);
+      }
+      began_before = false;
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] = 0;
+    }
+  }
+}
+
+// The block of the segment where a token began that goes on beyond it adds up the token's parts.
+template <int N, typename T, typename G>
+__global__ void __launch_bounds__(kThreads) join_segments(TableGrad<T, G> p) {
+  const int segment = blockIdx.x, first = segment * kSegment, next = first + kSegment;
+  const int32_t token = p.token_at(next - 1);
+  if (token == kNoToken || token != p.token_at(next)) return;
+  if (token == p.token_at(first - 1)) return;  // it began before
+
+  int last = segment + 1;  // the last segment that begins with the token, by bisection
+  for (int beyond = static_cast<int>(gridDim.x); beyond - last > 1;) {
+    const int middle = last + (beyond - last) / 2;
+    (p.token_at(middle * kSegment) == token ? last : beyond) = middle;
+  }
+  const int64_t c = (int64_t{blockIdx.y} * kThreads + threadIdx.x) * N;
+  if (c >= p.C) return;
+  float sum[N];
+  load_floats<N>(p.tail(segment) + c, sum);
+#pragma unroll 4
+  for (int s = segment + 1; s <= last; ++s) {
+    float part[N];
+    load_floats<N>(p.head(s) + c, part);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum[i] += part[i];
+  }
+  p.template write<N>(token, c, sum);
+}
+
+template <int N, typename T, typename G>
+void launch(const TableGrad<T, G>& p, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(ceil_div(p.n, kSegment)),
+                  static_cast<unsigned>(ceil_div(p.C, kThreads * N)));
+  sum_segments<N><<<grid, kThreads, 0, stream>>>(p);
+  if (grid.x > 1) join_segments<N><<<grid, kThreads, 0, stream>>>(p);
+  check_launch("embedding_grad");
+}
+
+}  // namespace
+
+void embedding_grad_cuda(const KernelArgs& a) {
+  const bool add = start_from(a, 2);
+  const int64_t n = a.in(1).elements(), C = a.out(0).shape().back();
+  if (n == 0) return;
+  std::byte* scratch = a.workspace.data();
+  const TokenPlace* places =
+      order_tokens(a.in<int32_t>(1), n, a.out(0).shape()[0], scratch, a.stream);
+  auto* parts = reinterpret_cast<float*>(scratch + EmbeddingGradScratch::of(n, C).parts);
+  visit_device_float(a.in(0).type->dtype, [&](auto x) {
+    visit_device_float(a.out(0).type->dtype, [&](auto g) {
+      using T = decltype(x);
+      const TableGrad<T, decltype(g)> p{.dy = a.in<T>(0),
+                                        .places = places,
+                                        .dtable = a.out<decltype(g)>(0),
+                                        .parts = parts,
+                                        .C = C,
+                                        .n = static_cast<int>(n),
+                                        .padding = static_cast<int32_t>(padding_of(a.attrs)),
+                                        .add = add};
+      if (packs<T>(C) && aligned(p.dy, p.dtable)) {
+        launch<Pack<T>::kSize>(p, stream_of(a));
+      } else {
+        launch<1>(p, stream_of(a));
+      }
+    });
+  });
+}
+
+}  // namespace snug::ops
