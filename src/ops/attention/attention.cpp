@@ -2,6 +2,8 @@
 
 #include "base/units.h"
 #include "ops/attention/attention_cpu.h"
+#include "ops/attention/attention_cuda.h"
+#include "ops/attention/attention_cudnn.h"
 #include "ops/attention/attention_reference.h"
 #include "ops/attention/packed_heads.h"
 #include "ops/float_kernels.h"
@@ -94,15 +96,28 @@ int64_t flops(const OpView& op, int64_t products) {
   return flops;
 }
 
-Cost cost(const OpView& op, std::span<const Type>, Backend) {
-  return {.flops = flops(op, 2), .workspace = attention_workspace(heads_of(op), op.in(0).dtype)};
+bool through_cudnn(const OpView& op) {
+  return cudnn_serves(heads_of(op), op.in(0).dtype, op.attrs.has("p"));
 }
 
-Cost cost_flash(const OpView& op, std::span<const Type>, Backend) {
-  return {.flops = flops(op, 2)};
+// On CUDA the standard kind keeps its rows' statistics, [B,H,T], between its two kernels.
+Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
+  const PackedHeads p = heads_of(op);
+  return {.flops = flops(op, 2),
+          .workspace = backend == Backend::cuda ? row_type(p).bytes()
+                                                : attention_workspace(p, op.in(0).dtype)};
 }
 
-Cost cost_chunked(const OpView& op, std::span<const Type>, Backend) {
+// Our own kernels need no scratch; cuDNN's may, and is planned for where there is none too.
+Cost cost_flash(const OpView& op, std::span<const Type>, Backend backend) {
+  const bool scratch = backend == Backend::cuda && through_cudnn(op);
+  return {.flops = flops(op, 2),
+          .workspace = scratch ? cudnn_attention_workspace(heads_of(op)) : 0};
+}
+
+// On CUDA flash's kernels serve the chunked kind.
+Cost cost_chunked(const OpView& op, std::span<const Type> outputs, Backend backend) {
+  if (backend == Backend::cuda) return cost_flash(op, outputs, backend);
   return {.flops = flops(op, 2),
           .workspace = chunked_attention_workspace(heads_of(op), op.attrs.i("chunk"))};
 }
@@ -117,11 +132,26 @@ Cost cost_grad(const OpView& op, std::span<const Type>, Backend backend) {
           .workspace = row_type(heads_of(op)).bytes()};
 }
 
-Cost cost_chunked_grad(const OpView& op, std::span<const Type>, Backend) {
+// cuDNN's scratch is the larger.
+Cost cost_flash_grad(const OpView& op, std::span<const Type> outputs, Backend backend) {
+  Cost cost = cost_grad</*kShared=*/2>(op, outputs, backend);
+  if (backend == Backend::cuda && through_cudnn(op)) {
+    cost.workspace = std::max(cost.workspace, cudnn_attention_grad_workspace(heads_of(op)));
+  }
+  return cost;
+}
+
+Cost cost_chunked_grad(const OpView& op, std::span<const Type> outputs, Backend backend) {
+  if (backend == Backend::cuda) return cost_flash_grad(op, outputs, backend);
   return {.flops = flops(op, 5),
           .workspace =
               chunked_attention_grad_workspace(heads_of(op), op.attrs.i("chunk"), op.in(0).dtype)};
 }
+
+const CudaKernel kFlashCuda{.run = SNUG_CUDA_KERNEL(flash_attention_cuda),
+                            .prepare = SNUG_CUDA_KERNEL(prepare_flash_attention_cuda)};
+const CudaKernel kFlashGradCuda{.run = SNUG_CUDA_KERNEL(flash_attention_grad_cuda),
+                                .prepare = SNUG_CUDA_KERNEL(prepare_flash_attention_grad_cuda)};
 
 Attrs attributes(const Attention& p, std::string key) {
   Attrs attrs{
@@ -187,7 +217,7 @@ const OpDef attention_def{
     .cost = cost,
     .random = true,
     .selective = true,
-    .kernels = float_kernels(attention_cpu),
+    .kernels = float_kernels(attention_cpu, {.run = SNUG_CUDA_KERNEL(attention_cuda)}),
     .reference = attention_reference,
     .samples = samples,
 };
@@ -199,7 +229,7 @@ const OpDef attention_grad_def{
     .infer = infer_grad,
     .cost = cost_grad</*kShared=*/1>,
     .random = true,
-    .kernels = float_kernels(attention_grad_cpu),
+    .kernels = float_kernels(attention_grad_cpu, {.run = SNUG_CUDA_KERNEL(attention_grad_cuda)}),
     .reference = attention_grad_reference,
 };
 
@@ -212,7 +242,7 @@ const OpDef chunked_attention_def{
     .cost = cost_chunked,
     .random = true,
     .selective = true,
-    .kernels = float_kernels(chunked_attention_cpu),
+    .kernels = float_kernels(chunked_attention_cpu, kFlashCuda),
     .reference = flash_attention_reference,
     .samples = chunked_samples,
 };
@@ -225,7 +255,7 @@ const OpDef chunked_attention_grad_def{
     .cost = cost_chunked_grad,
     .random = true,
     .exact = {1, 2},  // y and lse: the probabilities and their gradients hang on them
-    .kernels = float_kernels(chunked_attention_grad_cpu),
+    .kernels = float_kernels(chunked_attention_grad_cpu, kFlashGradCuda),
     .reference = flash_attention_grad_reference,
 };
 
@@ -238,7 +268,7 @@ const OpDef flash_attention_def{
     .cost = cost_flash,
     .random = true,
     .selective = true,
-    .kernels = float_kernels(flash_attention_cpu),
+    .kernels = float_kernels(flash_attention_cpu, kFlashCuda),
     .reference = flash_attention_reference,
     .samples = samples,
 };
@@ -248,10 +278,10 @@ const OpDef flash_attention_grad_def{
     .inputs = {"qkv", "y", "lse", "dy", optional("seed"), optional("step"), optional("sample")},
     .outputs = {"dqkv"},
     .infer = infer_rows_grad,
-    .cost = cost_grad</*kShared=*/2>,
+    .cost = cost_flash_grad,
     .random = true,
     .exact = {1, 2},  // y and lse: the probabilities and their gradients hang on them
-    .kernels = float_kernels(flash_attention_grad_cpu),
+    .kernels = float_kernels(flash_attention_grad_cpu, kFlashGradCuda),
     .reference = flash_attention_grad_reference,
 };
 

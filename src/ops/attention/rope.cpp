@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "ops/attention/packed_heads.h"
 #include "ops/attention/rope_cpu.h"
+#include "ops/attention/rope_cuda.h"
 #include "ops/attention/rope_frequency.h"
 #include "ops/float_kernels.h"
 
@@ -102,7 +103,7 @@ const OpDef rope_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"batch", {0}, {0}}},
-    .kernels = float_kernels(rope_cpu),
+    .kernels = float_kernels(rope_cpu, {.run = SNUG_CUDA_KERNEL(rope_cuda)}),
     .reference = reference,
     .samples = samples,
 };

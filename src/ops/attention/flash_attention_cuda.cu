@@ -1,0 +1,211 @@
+// Forward of the flash and the standard kind on our own tiles.
+#include "ops/attention/attention_cuda.h"
+#include "ops/attention/attention_tiles.cuh"
+
+namespace snug::ops {
+namespace {
+
+template <typename T>
+struct Forward {
+  PackedHeads p;
+  CudaDropout dropout;
+  bool causal;
+  float scale;   // 1 / sqrt(D)
+  const T* qkv;  // [B, T, (H+2K)*D]
+  T* y;          // [B, T, H*D]
+  float* lse;    // [B, H, T]
+  T* probs;      // standard: [B, H, T, T]
+};
+
+template <int kD>
+constexpr int kForwardTile = kD <= 128 ? 64 : 32;
+
+// Floats of shared memory: queries, keys or values, probabilities.
+template <int kD, int kTile = kForwardTile<kD>>
+constexpr int64_t kForwardFloats = 2 * HeadTile<kTile, kD>::kFloats + ScoreTile<kTile>::kFloats;
+
+// Scores of one tile as a thread holds them, -inf where there is no key or it is not seen.
+template <typename T, int kM>
+__device__ void mask(const Forward<T>& f, int64_t i0, int64_t j0, float (&scores)[kM][kM]) {
+#pragma unroll
+  for (int i = 0; i < kM; ++i) {
+    const int64_t query = i0 + thread_y() + kSide * i;
+#pragma unroll
+    for (int j = 0; j < kM; ++j) {
+      const int64_t key = j0 + thread_x() + kSide * j;
+      const bool seen = key < f.p.T && (!f.causal || key <= query);
+      scores[i][j] = seen ? scores[i][j] * f.scale : -INFINITY;
+    }
+  }
+}
+
+// The maximum and the sum of a thread's rows over all keys so far; the sum is the thread's own part
+// until the end.
+template <int kM>
+struct Softmax {
+  float max[kM], sum[kM];
+
+  // scores -> e^(score - max); returns in `rescale` what the results so far shrink by.
+  __device__ void add(float (&scores)[kM][kM], float (&rescale)[kM]) {
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+      float top = max[i];
+#pragma unroll
+      for (int j = 0; j < kM; ++j) top = fmaxf(top, scores[i][j]);
+      top = row_max(top);
+      rescale[i] = expf(max[i] - top);
+      max[i] = top;
+      sum[i] *= rescale[i];
+#pragma unroll
+      for (int j = 0; j < kM; ++j) {
+        scores[i][j] = expf(scores[i][j] - top);
+        sum[i] += scores[i][j];
+      }
+    }
+  }
+};
+
+// All of y and lse for one tile of queries of one head. The first keys hold one that every query
+// sees, so no maximum stays at -inf; queries beyond the last are zeros that nobody reads.
+template <typename T, int kD>
+__global__ void __launch_bounds__(kTileThreads) attend(const Forward<T> f) {
+  constexpr int kTile = kForwardTile<kD>;
+  constexpr int kM = kTile / kSide;
+  extern __shared__ __align__(16) float shared[];
+  const HeadTile<kTile, kD> queries{shared};
+  const HeadTile<kTile, kD> keys{queries.at + queries.kFloats};  // then values
+  const ScoreTile<kTile> weights{keys.at + keys.kFloats};
+
+  const PackedHeads& p = f.p;
+  const int64_t tiles = ceil_div(p.T, kTile);
+  const TileTask task(p.H, tiles);
+  const int64_t i0 = (tiles - 1 - task.tile) * kTile;  // longest first
+  const int64_t rows = min(int64_t{kTile}, p.T - i0);
+  const int64_t seen = f.causal ? i0 + rows : p.T;
+  const int64_t kv = task.h / p.group();
+  const DropoutFactors dropout(f.dropout, task.b);
+
+  queries.load(f.qkv + p.q(task.b, i0, task.h), p.width(), rows, p.D);
+  HeadSums<kTile, kD> y;
+  Softmax<kM> softmax;
+#pragma unroll
+  for (int i = 0; i < kM; ++i) softmax.max[i] = -INFINITY, softmax.sum[i] = 0;
+  for (int64_t j0 = 0; j0 < seen; j0 += kTile) {
+    const int64_t n = min(int64_t{kTile}, p.T - j0);
+    __syncthreads();  // the last values are read
+    keys.load(f.qkv + p.k(task.b, j0, kv), p.width(), n, p.D);
+    __syncthreads();
+    float scores[kM][kM], rescale[kM];
+    multiply(queries, keys, scores);
+    mask(f, i0, j0, scores);
+    softmax.add(scores, rescale);
+#pragma unroll
+    for (int i = 0; i < kM; ++i) y.scale(i, rescale[i]);
+    if (dropout.on()) {
+#pragma unroll
+      for (int i = 0; i < kM; ++i) {
+        const int64_t row = task.h * p.T + i0 + thread_y() + kSide * i;
+#pragma unroll
+        for (int j = 0; j < kM; ++j)
+          scores[i][j] *= dropout.at(row * p.T + j0 + thread_x() + kSide * j);
+      }
+    }
+    weights.store(scores);
+    __syncthreads();  // the keys are read too
+    keys.load(f.qkv + p.v(task.b, j0, kv), p.width(), n, p.D);
+    __syncthreads();
+    y.add(weights, keys);
+  }
+#pragma unroll
+  for (int i = 0; i < kM; ++i) {
+    const float sum = row_sum(softmax.sum[i]);
+    y.scale(i, 1 / sum);
+    const int64_t r = thread_y() + kSide * i;
+    if (thread_x() == 0 && r < rows)
+      f.lse[(task.b * p.H + task.h) * p.T + i0 + r] = softmax.max[i] + logf(sum);
+  }
+  y.store(f.y + p.y(task.b, i0, task.h), p.H * p.D, rows, p.D);
+}
+
+// probs of one tile of queries of one head against all keys, from their log-sum-exp.
+template <typename T, int kD>
+__global__ void __launch_bounds__(kTileThreads) write_probs(const Forward<T> f) {
+  constexpr int kTile = kForwardTile<kD>;
+  constexpr int kM = kTile / kSide;
+  extern __shared__ __align__(16) float shared[];
+  const HeadTile<kTile, kD> queries{shared};
+  const HeadTile<kTile, kD> keys{queries.at + queries.kFloats};
+
+  const PackedHeads& p = f.p;
+  const TileTask task(p.H, ceil_div(p.T, kTile));
+  const int64_t i0 = task.tile * kTile;
+  const int64_t first_row = (task.b * p.H + task.h) * p.T + i0;
+  queries.load(f.qkv + p.q(task.b, i0, task.h), p.width(), min(int64_t{kTile}, p.T - i0), p.D);
+  for (int64_t j0 = 0; j0 < p.T; j0 += kTile) {
+    __syncthreads();
+    keys.load(f.qkv + p.k(task.b, j0, task.h / p.group()), p.width(), min(int64_t{kTile}, p.T - j0),
+              p.D);
+    __syncthreads();
+    float scores[kM][kM];
+    multiply(queries, keys, scores);
+    mask(f, i0, j0, scores);
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+      const int64_t r = thread_y() + kSide * i;
+      if (i0 + r >= p.T) continue;
+      const float lse = f.lse[first_row + r];
+#pragma unroll
+      for (int j = 0; j < kM; ++j) {
+        const int64_t key = j0 + thread_x() + kSide * j;
+        if (key < p.T)
+          f.probs[(first_row + r) * p.T + key] = from_float<T>(expf(scores[i][j] - lse));
+      }
+    }
+  }
+}
+
+template <typename T>
+Forward<T> forward_of(const KernelArgs& a) {
+  const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
+  return {p,
+          cuda_dropout(a, 1),
+          a.attrs.b("causal"),
+          1 / std::sqrt(static_cast<float>(p.D)),
+          a.in<T>(0),
+          a.out<T>(0),
+          nullptr,
+          nullptr};
+}
+
+template <typename T>
+void launch(const Forward<T>& f, const KernelArgs& a) {
+  visit_head_dim(f.p.D, [&](auto width) {
+    constexpr int kD = decltype(width)::value;
+    const int64_t tasks = f.p.B * f.p.H * ceil_div(f.p.T, kForwardTile<kD>);
+    launch_tiles(attend<T, kD>, tasks, kForwardFloats<kD>, a, f);
+    if (f.probs != nullptr) launch_tiles(write_probs<T, kD>, tasks, kForwardFloats<kD>, a, f);
+  });
+}
+
+}  // namespace
+
+void tiled_flash_attention(const KernelArgs& a) {
+  visit_device_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    Forward<T> f = forward_of<T>(a);
+    f.lse = a.out<float>(1);
+    launch(f, a);
+  });
+}
+
+void attention_cuda(const KernelArgs& a) {
+  visit_device_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    Forward<T> f = forward_of<T>(a);
+    f.lse = reinterpret_cast<float*>(a.workspace.data());
+    f.probs = a.out<T>(1);
+    launch(f, a);
+  });
+}
+
+}  // namespace snug::ops
