@@ -1,6 +1,7 @@
 #include "ops/activation/dropout.h"
 
 #include "ops/activation/activation_cpu.h"
+#include "ops/activation/activation_cuda.h"
 #include "ops/float_kernels.h"
 
 namespace snug::ops {
@@ -68,7 +69,7 @@ const OpDef dropout_def{
     .cost = cost,
     .alias = {{.output = 0, .input = kX}},
     .random = true,
-    .kernels = float_kernels(dropout_cpu),
+    .kernels = float_kernels(dropout_cpu, {.run = SNUG_CUDA_KERNEL(dropout_cuda)}),
     .reference = reference,
     .samples = samples,
 };

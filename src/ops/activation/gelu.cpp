@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "ops/activation/activation_cpu.h"
+#include "ops/activation/activation_cuda.h"
 #include "ops/float_kernels.h"
 
 namespace snug::ops {
@@ -61,6 +62,24 @@ std::vector<Type> infer_grad(const OpView& op) {
   return {op.in(0)};
 }
 
+// --- backward that makes y again -----------------------------------------------------------------
+
+std::vector<Type> infer_remake(const OpView& op) {
+  const Type x = infer_grad(op)[0];
+  return {x, x};
+}
+
+void reference_remake(const RefArgs& a) {
+  reference_grad(a);
+  reference(RefArgs{a.inputs.first(1), a.outputs.last(1), a.attrs});
+}
+
+std::vector<Sample> samples_remake() {
+  std::vector<Sample> with_dy = samples();
+  for (Sample& s : with_dy) s.inputs.push_back({s.inputs[0].type});
+  return with_dy;
+}
+
 }  // namespace
 
 const OpDef gelu_def{
@@ -72,7 +91,9 @@ const OpDef gelu_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0}, {0}}},
-    .kernels = float_kernels(gelu_cpu),
+    .remake =
+        Remake{.grad = &gelu_grad_def, .with = &gelu_remake_grad_def, .output = 0, .remade = 1},
+    .kernels = float_kernels(gelu_cpu, {.run = SNUG_CUDA_KERNEL(gelu_cuda)}),
     .reference = reference,
     .samples = samples,
 };
@@ -85,8 +106,25 @@ const OpDef gelu_grad_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}, {.output = 0, .input = 1}},
     .splits = {{"rows", {0, 0}, {0}}},
-    .kernels = float_kernels(gelu_grad_cpu),
+    .kernels = float_kernels(gelu_grad_cpu, {.run = SNUG_CUDA_KERNEL(gelu_grad_cuda)}),
     .reference = reference_grad,
+};
+
+const OpDef gelu_remake_grad_def{
+    .kind = "gelu_remake_grad",
+    .inputs = {"x", "dy"},
+    .outputs = {"dx", "y"},
+    .infer = infer_remake,
+    .cost = cost,
+    .alias = {{.output = 0, .input = 0},
+              {.output = 0, .input = 1},
+              {.output = 1, .input = 1},
+              {.output = 1, .input = 0}},
+    .splits = {{"rows", {0, 0}, {0, 0}}},
+    .kernels =
+        float_kernels(gelu_remake_grad_cpu, {.run = SNUG_CUDA_KERNEL(gelu_remake_grad_cuda)}),
+    .reference = reference_remake,
+    .samples = samples_remake,
 };
 
 ValueId gelu(Builder& b, std::string_view name, ValueId x, bool tanh) {

@@ -36,16 +36,21 @@ void forward(const KernelArgs& a) {
   });
 }
 
-template <typename T, typename Form>
+// kRemakes: y is made again on the way; it may lie in x or dy, where dx does not.
+template <typename T, typename Form, bool kRemakes>
 void backward(const KernelArgs& a) {
   const T* x = a.in<T>(0);
   const T* dy = a.in<T>(1);
   T* dx = a.out<T>(0);  // may be x or dy
+  T* y = kRemakes ? a.out<T>(1) : nullptr;
   for_blocks(a.out(0).elements(), [=](int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
-      const Gate p = Form::gate(x[i]);
-      store(dx[i], dy[i] * (p.value + x[i] * p.slope));
+      const float xi = x[i];
+      const float d = dy[i];
+      const Gate p = Form::gate(xi);
+      store(dx[i], d * (p.value + xi * p.slope));
+      if constexpr (kRemakes) store(y[i], xi * p.value);
     }
   });
 }
@@ -61,7 +66,13 @@ void gelu_cpu(const KernelArgs& a) {
 void gelu_grad_cpu(const KernelArgs& a) {
   visit_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
-    a.attrs.b("tanh") ? backward<T, TanhForm>(a) : backward<T, ExactForm>(a);
+    a.attrs.b("tanh") ? backward<T, TanhForm, false>(a) : backward<T, ExactForm, false>(a);
+  });
+}
+void gelu_remake_grad_cpu(const KernelArgs& a) {
+  visit_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    a.attrs.b("tanh") ? backward<T, TanhForm, true>(a) : backward<T, ExactForm, true>(a);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/activation/activation_cpu.h"
+#include "ops/activation/activation_cuda.h"
 #include "ops/float_kernels.h"
 
 namespace snug::ops {
@@ -63,6 +64,28 @@ void reference_grad(const RefArgs& a) {
   });
 }
 
+// --- backward that makes y again -----------------------------------------------------------------
+
+std::vector<Type> infer_remake(const OpView& op) {
+  std::vector<Type> types = infer_grad(op);
+  types.push_back(op.in(1));
+  return types;
+}
+
+void reference_remake(const RefArgs& a) {
+  reference_grad(a);
+  reference(RefArgs{a.inputs.first(1), a.outputs.last(1), a.attrs});
+}
+
+std::vector<Sample> samples_remake() {
+  std::vector<Sample> with_dy = samples();
+  for (Sample& s : with_dy) {
+    const Shape& x = s.inputs[0].type.shape;
+    s.inputs.push_back({{Dtype::f32, x.with_back(x.back() / 2)}});
+  }
+  return with_dy;
+}
+
 }  // namespace
 
 const OpDef swiglu_def{
@@ -73,7 +96,9 @@ const OpDef swiglu_def{
     .grad = grad,
     .cost = cost,
     .splits = {{"rows", {0}, {0}}},
-    .kernels = float_kernels(swiglu_cpu),
+    .remake =
+        Remake{.grad = &swiglu_grad_def, .with = &swiglu_remake_grad_def, .output = 0, .remade = 1},
+    .kernels = float_kernels(swiglu_cpu, {.run = SNUG_CUDA_KERNEL(swiglu_cuda)}),
     .reference = reference,
     .samples = samples,
 };
@@ -86,8 +111,22 @@ const OpDef swiglu_grad_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0, 0}, {0}}},
-    .kernels = float_kernels(swiglu_grad_cpu),
+    .kernels = float_kernels(swiglu_grad_cpu, {.run = SNUG_CUDA_KERNEL(swiglu_grad_cuda)}),
     .reference = reference_grad,
+};
+
+const OpDef swiglu_remake_grad_def{
+    .kind = "swiglu_remake_grad",
+    .inputs = {"gate_up", "dy"},
+    .outputs = {"dgate_up", "y"},
+    .infer = infer_remake,
+    .cost = cost,
+    .alias = {{.output = 0, .input = 0}, {.output = 1, .input = 1}},
+    .splits = {{"rows", {0, 0}, {0, 0}}},
+    .kernels =
+        float_kernels(swiglu_remake_grad_cpu, {.run = SNUG_CUDA_KERNEL(swiglu_remake_grad_cuda)}),
+    .reference = reference_remake,
+    .samples = samples_remake,
 };
 
 ValueId swiglu(Builder& b, std::string_view name, ValueId gate_up) {

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "ops/float_kernels.h"
 #include "ops/norm/norm_cpu.h"
+#include "ops/norm/norm_cuda.h"
 #include "ops/norm/norm_parts.h"
 #include "ops/reference.h"
 
@@ -52,11 +53,11 @@ std::vector<Sample> samples() {
 
 // --- backward ------------------------------------------------------------------------------------
 
-enum GradIn : size_t { kX, kWeight, kMean, kRstd, kDy, kDxSum, kDweightSum, kDbiasSum };
+enum GradIn : size_t { kX, kWeight, kMean, kRstd, kDy, kDxSum, kDweightSum, kDbiasSum, kBias };
 
-Cost cost_grad(const OpView& op, std::span<const Type>, Backend) {
+Cost cost_grad(const OpView& op, std::span<const Type>, Backend backend) {
   return {.flops = checked_mul(13, op.shape(kX).elements(), op.name),
-          .workspace = norm_grad_workspace(op.shape(kX), /*params=*/2)};
+          .workspace = norm_grad_scratch(op, backend, /*params=*/2)};
 }
 
 void reference_grad(const RefArgs& a) {
@@ -81,6 +82,20 @@ void reference_grad(const RefArgs& a) {
   add_accumulators(layer_norm_grad_def, a);
 }
 
+// y once more, from the statistics as they are given.
+void reference_remake(const RefArgs& a) {
+  reference_grad(a);
+  const std::vector<double>&x = a.in(kX).v, &weight = a.in(kWeight).v, &bias = a.in(kBias).v;
+  for (size_t i = 0, C = weight.size(); i < x.size(); ++i) {
+    const double n = (x[i] - a.in(kMean).v[i / C]) * a.in(kRstd).v[i / C];
+    a.out(3).v[i] = n * weight[i % C] + bias[i % C];
+  }
+}
+
+std::vector<Sample> samples_remake() {
+  return remake_samples(layer_norm_remake_grad_def, /*centered=*/true);
+}
+
 }  // namespace
 
 const OpDef layer_norm_def{
@@ -92,8 +107,13 @@ const OpDef layer_norm_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0, Split::kWhole, Split::kWhole}, {0, 0, 0}}},
+    .remake = Remake{.grad = &layer_norm_grad_def,
+                     .with = &layer_norm_remake_grad_def,
+                     .output = 0,
+                     .remade = 3,
+                     .inputs = {2}},
     .exact = {0},
-    .kernels = float_kernels(layer_norm_cpu),
+    .kernels = float_kernels(layer_norm_cpu, {.run = SNUG_CUDA_KERNEL(layer_norm_cuda)}),
     .reference = reference<false>,
     .samples = samples<false>,
 };
@@ -108,8 +128,14 @@ const OpDef residual_layer_norm_def{
     .alias = {{.output = 0, .input = 1}, {.output = 0, .input = 0}},
     .splits = {{"rows", {0, 0, Split::kWhole, Split::kWhole}, {0, 0, 0, 0}}},
     .rederive = Rederive{.from = 0, .def = &layer_norm_def, .inputs = {2, 3}, .outputs = {1, 2, 3}},
+    .remake = Remake{.grad = &layer_norm_grad_def,
+                     .with = &layer_norm_remake_grad_def,
+                     .output = 1,
+                     .remade = 3,
+                     .inputs = {3}},
     .exact = {0, 1},
-    .kernels = float_kernels(residual_layer_norm_cpu),
+    .kernels =
+        float_kernels(residual_layer_norm_cpu, {.run = SNUG_CUDA_KERNEL(residual_layer_norm_cuda)}),
     .reference = reference<true>,
     .samples = samples<true>,
 };
@@ -129,9 +155,27 @@ const OpDef layer_norm_grad_def{
                 {0, Split::kWhole, 0, 0, 0, 0, Split::kWhole, Split::kWhole},
                 {0, Split::kPartial, Split::kPartial}}},
     .exact = {kX, kMean, kRstd},
-    .kernels = float_kernels(layer_norm_grad_cpu),
+    .kernels = float_kernels(layer_norm_grad_cpu, {.run = SNUG_CUDA_KERNEL(layer_norm_grad_cuda)}),
     .reference = reference_grad,
 };
+
+// The plain backward op, with y as one more output.
+const OpDef layer_norm_remake_grad_def = [] {
+  OpDef def = layer_norm_grad_def;
+  def.kind = "layer_norm_remake_grad";
+  def.outputs.emplace_back("y");
+  def.inputs.emplace_back("bias");
+  def.splits[0].inputs.push_back(Split::kWhole);
+  for (const size_t input : {kDy, kDxSum, kX}) {
+    def.alias.push_back({.output = 3, .input = static_cast<int>(input)});
+  }
+  def.splits[0].outputs.push_back(0);
+  def.kernels = float_kernels(layer_norm_remake_grad_cpu,
+                              {.run = SNUG_CUDA_KERNEL(layer_norm_remake_grad_cuda)});
+  def.reference = reference_remake;
+  def.samples = samples_remake;
+  return def;
+}();
 
 ValueId layer_norm(Builder& b, std::string_view name, const LayerNorm& p) {
   return b.emit(layer_norm_def, name, {p.x, p.weight, p.bias}, {{"eps", p.eps}})[0];

@@ -39,6 +39,14 @@ const T* normed_row(const KernelArgs& a, int64_t r, int64_t C) {
   return x;
 }
 
+// An element's norm. The one expression that forward and a backward that makes y again share: their
+// bits must agree.
+template <bool kCentered>
+float normed(float x, float mean, float rstd, float weight, float bias) {
+  const float scaled = (x - mean) * rstd * weight;
+  return kCentered ? scaled + bias : scaled;
+}
+
 // kCentered: layer_norm, which subtracts the row's mean and adds a bias; rms_norm takes it as 0.
 template <typename T, bool kCentered, bool kResidual>
 void norm(const KernelArgs& a) {
@@ -63,27 +71,19 @@ void norm(const KernelArgs& a) {
     const float s = rstd[r] = 1 / std::sqrt(variance + eps);
 #pragma omp simd
     for (int64_t c = 0; c < C; ++c) {
-      const float scaled = (x[c] - m) * s * weight[c];
-      store(yr[c], kCentered ? scaled + bias[c] : scaled);
+      store(yr[c], normed<kCentered>(x[c], m, s, weight[c], kCentered ? float(bias[c]) : 0));
     }
   }
 }
 
 // --- backward ------------------------------------------------------------------------------------
 
-template <bool kCentered>
-struct GradPorts {
-  static constexpr size_t x = 0, weight = 1, mean = 2, rstd = kCentered ? 3 : 2;
-  static constexpr size_t dy = rstd + 1, dx_sum = rstd + 2, dweight_sum = rstd + 3,
-                          dbias_sum = rstd + 4;
-  static constexpr int64_t params = kCentered ? 2 : 1;
-};
-
 // One row, with n = (x - mean) * rstd: adds dy * n to dweight and dy to dbias, and makes
 // dx = rstd * (dy * weight - mean(dy * weight) - n * mean(dy * weight * n)) + dx_sum.
-template <typename T, bool kCentered>
+// kRemakes: and y once more, which may lie in x, dy or dx_sum, where dx does not.
+template <typename T, bool kCentered, bool kRemakes>
 void norm_grad_row(const KernelArgs& a, int64_t r, int64_t C, float* dweight, float* dbias) {
-  using P = GradPorts<kCentered>;
+  using P = NormGradPorts<kCentered>;
   const T* x = a.in<T>(P::x) + r * C;
   const T* weight = a.in<T>(P::weight);
   const T* dy = a.in<T>(P::dy) + r * C;
@@ -104,16 +104,23 @@ void norm_grad_row(const KernelArgs& a, int64_t r, int64_t C, float* dweight, fl
   }
   const float mean_dot = dot / static_cast<float>(C);
   const float mean_sum = sum / static_cast<float>(C);
-  const auto dx_at = [=](int64_t c) {
-    return s * (dy[c] * weight[c] - mean_sum - (x[c] - m) * s * mean_dot);
+  const T* bias = kCentered && kRemakes ? a.in<T>(P::bias) : nullptr;
+  T* y = kRemakes ? a.out<T>(P::y) + r * C : nullptr;
+  const auto finish = [=](int64_t c, float start) {
+    const float xc = x[c];
+    const float n = (xc - m) * s;
+    store(dx[c], start + s * (dy[c] * weight[c] - mean_sum - n * mean_dot));
+    if constexpr (kRemakes) {
+      store(y[c], normed<kCentered>(xc, m, s, weight[c], kCentered ? float(bias[c]) : 0));
+    }
   };
   if (a.has(P::dx_sum)) {
     const T* dx_sum = a.in<T>(P::dx_sum) + r * C;
 #pragma omp simd
-    for (int64_t c = 0; c < C; ++c) store(dx[c], dx_sum[c] + dx_at(c));
+    for (int64_t c = 0; c < C; ++c) finish(c, dx_sum[c]);
   } else {
 #pragma omp simd
-    for (int64_t c = 0; c < C; ++c) store(dx[c], dx_at(c));
+    for (int64_t c = 0; c < C; ++c) finish(c, 0);
   }
 }
 
@@ -135,9 +142,9 @@ void sum_blocks(const KernelArgs& a, size_t port, size_t start_port, const float
   });
 }
 
-template <typename T, bool kCentered>
+template <typename T, bool kCentered, bool kRemakes>
 void norm_grad(const KernelArgs& a) {
-  using P = GradPorts<kCentered>;
+  using P = NormGradPorts<kCentered>;
   const int64_t C = a.in(P::x).shape().back();
   const int64_t rows = a.in(P::x).shape().rows();
   const int64_t blocks = row_blocks(rows);
@@ -148,7 +155,7 @@ void norm_grad(const KernelArgs& a) {
     float* sums = partial + b * stride;
     std::fill_n(sums, stride, 0.0F);
     for (int64_t r = b * rows / blocks; r < (b + 1) * rows / blocks; ++r) {
-      norm_grad_row<T, kCentered>(a, r, C, sums, sums + C);
+      norm_grad_row<T, kCentered, kRemakes>(a, r, C, sums, sums + C);
     }
   }
   sum_blocks(a, 1, P::dweight_sum, partial, blocks, stride);
@@ -163,9 +170,10 @@ void norm(const KernelArgs& a) {
               [&](auto zero) { norm<decltype(zero), kCentered, kResidual>(a); });
 }
 
-template <bool kCentered>
+template <bool kCentered, bool kRemakes = false>
 void norm_grad(const KernelArgs& a) {
-  visit_float(a.in(0).type->dtype, [&](auto zero) { norm_grad<decltype(zero), kCentered>(a); });
+  visit_float(a.in(0).type->dtype,
+              [&](auto zero) { norm_grad<decltype(zero), kCentered, kRemakes>(a); });
 }
 
 }  // namespace
@@ -173,9 +181,11 @@ void norm_grad(const KernelArgs& a) {
 void rms_norm_cpu(const KernelArgs& a) { norm<false, false>(a); }
 void residual_rms_norm_cpu(const KernelArgs& a) { norm<false, true>(a); }
 void rms_norm_grad_cpu(const KernelArgs& a) { norm_grad<false>(a); }
+void rms_norm_remake_grad_cpu(const KernelArgs& a) { norm_grad<false, true>(a); }
 void layer_norm_cpu(const KernelArgs& a) { norm<true, false>(a); }
 void residual_layer_norm_cpu(const KernelArgs& a) { norm<true, true>(a); }
 void layer_norm_grad_cpu(const KernelArgs& a) { norm_grad<true>(a); }
+void layer_norm_remake_grad_cpu(const KernelArgs& a) { norm_grad<true, true>(a); }
 
 int64_t norm_grad_workspace(const Shape& x, int64_t params) {
   return checked_mul(row_blocks(x.rows()) * params, x.back() * size_of(Dtype::f32),

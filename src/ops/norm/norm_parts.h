@@ -1,22 +1,17 @@
 // What the facts of all norms share. A norm is (x, weight, ...) -> (y, statistics...); its residual
 // form is (x, delta, weight, ...) -> (h, y, statistics...); both have one backward op,
-// (x, weight, statistics..., dy, [dx_sum], [dweight_sum], ...) -> (dx, dweight, ...).
+// (x, weight, statistics..., dy, [dx_sum], [dweight_sum], ...) -> (dx, dweight, ...), which in
+// another form takes the bias, where there is one, and makes y again.
 #pragma once
 
 #include "ir/builder.h"
 #include "ir/visit_dtype.h"
+#include "ops/norm/norm_ports.h"
 
 namespace snug::ops {
 
-// Where the residual form's ports differ from the plain form's.
-template <bool kResidual>
-struct NormPorts {
-  static constexpr size_t x = 0, delta = 1, weight = kResidual ? 2 : 1;
-  static constexpr size_t h = 0, y = kResidual ? 1 : 0;
-};
-
 std::vector<Type> infer_norm(const OpView& op);
-std::vector<Type> infer_norm_grad(const OpView& op);
+std::vector<Type> infer_norm_grad(const OpView& op);  // with or without y
 
 // One dx serves x and delta alike; what flows into h rides along as dx_sum, so that no add is
 // emitted.
@@ -45,6 +40,13 @@ Sample norm_sample(const char* name, const Shape& x, size_t params, double eps) 
   inputs.insert(inputs.end(), params, {{Dtype::f32, {x.back()}}});
   return {name, std::move(inputs), {{"eps", eps}}};
 }
+
+// Samples of a backward op that makes y again, in every float type: its statistics are f32 and
+// agree with x.
+std::vector<Sample> remake_samples(const OpDef& def, bool centered);
+
+// Scratch of a norm's backward op on either backend.
+int64_t norm_grad_scratch(const OpView& op, Backend backend, int64_t params);
 
 // A sum as the norm reads it back from two bytes. f32 keeps its digits: finite differences need
 // them.

@@ -19,6 +19,9 @@ TEST(RmsNorm, ResidualChecks) { check_op(residual_rms_norm_def); }
 TEST(LayerNorm, Checks) { check_op(layer_norm_def); }
 TEST(LayerNorm, ResidualChecks) { check_op(residual_layer_norm_def); }
 
+TEST(RmsNorm, RemakeChecks) { check_op(rms_norm_remake_grad_def); }
+TEST(LayerNorm, RemakeChecks) { check_op(layer_norm_remake_grad_def); }
+
 TEST(Norm, ChecksInHalves) {
   for (const OpDef* def :
        {&rms_norm_def, &residual_rms_norm_def, &layer_norm_def, &residual_layer_norm_def}) {
@@ -42,6 +45,29 @@ TEST(Norm, OfTheSumAsStoredHasTheBitsOfTheResidualForm) {
         run_op(residual_layer_norm_def, {normal(stream, 3), normal(stream, 4), w, w}, attrs);
     const auto again = run_op(layer_norm_def, {both[0], w, w}, attrs);
     for (size_t i = 0; i < again.size(); ++i) EXPECT_EQ(again[i].v, both[i + 1].v) << i;
+  }
+}
+
+// The remade y has the forward's bits, and the gradients those of the plain backward op.
+TEST(Norm, RemakesTheSameBits) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
+    const Type stream{dtype, {9, 77}};
+    const RefTensor x = normal(stream, 3), dy = normal(stream, 4), dx = normal(stream, 5);
+    const RefTensor w = normal({dtype, {77}}, 6), bias = normal({dtype, {77}}, 7);
+    const auto expect_same = [&](const OpDef& def, std::vector<RefTensor> inputs,
+                                 std::vector<RefTensor> backward, std::vector<RefTensor> more) {
+      const auto forward = run_op(def, inputs, {{"eps", 1e-5}});
+      backward.insert(backward.end(), forward.begin() + 1, forward.end());
+      backward.insert(backward.end(), {dy, dx});
+      const auto plain = run_op(*def.remake->grad, backward);
+      backward.resize(def.remake->grad->inputs.size());
+      backward.insert(backward.end(), more.begin(), more.end());
+      const auto remade = run_op(*def.remake->with, backward);
+      for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(remade[i].v, plain[i].v) << i;
+      EXPECT_EQ(remade.back().v, forward[0].v) << def.kind;
+    };
+    expect_same(rms_norm_def, {x, w}, {x, w}, {});
+    expect_same(layer_norm_def, {x, w, bias}, {x, w}, {bias});
   }
 }
 

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "ops/float_kernels.h"
 #include "ops/norm/norm_cpu.h"
+#include "ops/norm/norm_cuda.h"
 #include "ops/norm/norm_parts.h"
 #include "ops/reference.h"
 
@@ -49,9 +50,9 @@ std::vector<Sample> samples() {
 
 enum GradIn : size_t { kX, kWeight, kRstd, kDy, kDxSum, kDweightSum };
 
-Cost cost_grad(const OpView& op, std::span<const Type>, Backend) {
+Cost cost_grad(const OpView& op, std::span<const Type>, Backend backend) {
   return {.flops = checked_mul(9, op.shape(kX).elements(), op.name),
-          .workspace = norm_grad_workspace(op.shape(kX), /*params=*/1)};
+          .workspace = norm_grad_scratch(op, backend, /*params=*/1)};
 }
 
 void reference_grad(const RefArgs& a) {
@@ -70,6 +71,19 @@ void reference_grad(const RefArgs& a) {
   add_accumulators(rms_norm_grad_def, a);
 }
 
+// y once more, from the statistics as they are given.
+void reference_remake(const RefArgs& a) {
+  reference_grad(a);
+  const std::vector<double>&x = a.in(kX).v, &weight = a.in(kWeight).v, &rstd = a.in(kRstd).v;
+  for (size_t i = 0, C = weight.size(); i < x.size(); ++i) {
+    a.out(2).v[i] = x[i] * rstd[i / C] * weight[i % C];
+  }
+}
+
+std::vector<Sample> samples_remake() {
+  return remake_samples(rms_norm_remake_grad_def, /*centered=*/false);
+}
+
 }  // namespace
 
 const OpDef rms_norm_def{
@@ -81,8 +95,12 @@ const OpDef rms_norm_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0, Split::kWhole}, {0, 0}}},
+    .remake = Remake{.grad = &rms_norm_grad_def,
+                     .with = &rms_norm_remake_grad_def,
+                     .output = 0,
+                     .remade = 2},
     .exact = {0},
-    .kernels = float_kernels(rms_norm_cpu),
+    .kernels = float_kernels(rms_norm_cpu, {.run = SNUG_CUDA_KERNEL(rms_norm_cuda)}),
     .reference = reference<false>,
     .samples = samples<false>,
 };
@@ -97,8 +115,13 @@ const OpDef residual_rms_norm_def{
     .alias = {{.output = 0, .input = 1}, {.output = 0, .input = 0}},
     .splits = {{"rows", {0, 0, Split::kWhole}, {0, 0, 0}}},
     .rederive = Rederive{.from = 0, .def = &rms_norm_def, .inputs = {2}, .outputs = {1, 2}},
+    .remake = Remake{.grad = &rms_norm_grad_def,
+                     .with = &rms_norm_remake_grad_def,
+                     .output = 1,
+                     .remade = 2},
     .exact = {0, 1},
-    .kernels = float_kernels(residual_rms_norm_cpu),
+    .kernels =
+        float_kernels(residual_rms_norm_cpu, {.run = SNUG_CUDA_KERNEL(residual_rms_norm_cuda)}),
     .reference = reference<true>,
     .samples = samples<true>,
 };
@@ -113,9 +136,25 @@ const OpDef rms_norm_grad_def{
     .accumulate = {{.output = 0, .input = kDxSum}, {.output = 1, .input = kDweightSum}},
     .splits = {{"rows", {0, Split::kWhole, 0, 0, 0, Split::kWhole}, {0, Split::kPartial}}},
     .exact = {kX, kRstd},
-    .kernels = float_kernels(rms_norm_grad_cpu),
+    .kernels = float_kernels(rms_norm_grad_cpu, {.run = SNUG_CUDA_KERNEL(rms_norm_grad_cuda)}),
     .reference = reference_grad,
 };
+
+// The plain backward op, with y as one more output.
+const OpDef rms_norm_remake_grad_def = [] {
+  OpDef def = rms_norm_grad_def;
+  def.kind = "rms_norm_remake_grad";
+  def.outputs.emplace_back("y");
+  for (const size_t input : {kDy, kDxSum, kX}) {
+    def.alias.push_back({.output = 2, .input = static_cast<int>(input)});
+  }
+  def.splits[0].outputs.push_back(0);
+  def.kernels =
+      float_kernels(rms_norm_remake_grad_cpu, {.run = SNUG_CUDA_KERNEL(rms_norm_remake_grad_cuda)});
+  def.reference = reference_remake;
+  def.samples = samples_remake;
+  return def;
+}();
 
 ValueId rms_norm(Builder& b, std::string_view name, const RmsNorm& p) {
   return b.emit(rms_norm_def, name, {p.x, p.weight}, {{"eps", p.eps}})[0];

@@ -1,0 +1,16 @@
+// CUDA kernels of the activations.
+#pragma once
+
+#include "ir/op_def.h"
+
+namespace snug::ops {
+
+void gelu_cuda(const KernelArgs& a);
+void gelu_grad_cuda(const KernelArgs& a);
+void gelu_remake_grad_cuda(const KernelArgs& a);
+void swiglu_cuda(const KernelArgs& a);
+void swiglu_grad_cuda(const KernelArgs& a);
+void swiglu_remake_grad_cuda(const KernelArgs& a);
+void dropout_cuda(const KernelArgs& a);
+
+}  // namespace snug::ops

@@ -1,0 +1,88 @@
+#include "ops/activation/activation_cuda.h"
+#include "ops/cuda/rows.cuh"
+#include "ops/random.h"
+
+namespace snug::ops {
+namespace {
+
+enum In : size_t { kX, kSeed, kStep, kSample };
+
+template <typename T>
+struct Dropout {
+  const T* x;  // [B, per_sample]
+  T* y;        // may be x
+  const int64_t *seed, *step, *sample;
+  uint64_t name;
+  int64_t per_sample;
+  uint32_t threshold;
+  float scale;
+};
+
+// The bits of V::kSize elements from `element` on, as keeps() in ops/random.h draws them.
+template <typename V>
+__device__ void draw(Key key, uint64_t sample, int64_t element, uint32_t (&bits)[V::kSize]) {
+  const auto e = static_cast<uint64_t>(element);
+  if constexpr (V::kSize == 1) {
+    const auto four = philox(key, e / 4, sample);
+    bits[0] = e % 4 < 2 ? (e % 4 == 0 ? four[0] : four[1]) : (e % 4 == 2 ? four[2] : four[3]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V::kSize; i += 4) {
+      const auto four = philox(key, (e + i) / 4, sample);
+#pragma unroll
+      for (int lane = 0; lane < 4; ++lane) bits[i + lane] = four[lane];
+    }
+  }
+}
+
+template <typename T, typename V, int kPerThread>
+__global__ void __launch_bounds__(512) dropout(Dropout<T> p) {
+  const int64_t packs = p.per_sample / V::kSize;
+  const int64_t start = blockIdx.x * p.per_sample;
+  const uint64_t sample = static_cast<uint64_t>(*p.sample) + blockIdx.x;
+  const Key key =
+      random_key(static_cast<uint64_t>(*p.seed), static_cast<uint64_t>(*p.step), p.name);
+  for_tiles<kPerThread>(packs, [&](int64_t first) {
+    V x[kPerThread];
+    for_tile_packs<V, kPerThread>(
+        first, packs, [&](int k, int64_t at) { x[k] = V::load_once(p.x + start + at); });
+    for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+      uint32_t bits[V::kSize];
+      draw<V>(key, sample, at, bits);
+      V y;
+#pragma unroll
+      for (int i = 0; i < V::kSize; ++i) {
+        y.set(i, bits[i] >= p.threshold ? x[k][i] * p.scale : 0.0F);
+      }
+      y.store(p.y + start + at);
+    });
+  });
+}
+
+}  // namespace
+
+void dropout_cuda(const KernelArgs& a) {
+  if (a.in(kX).elements() == 0) return;
+  const double drop = a.attrs.f("p");
+  const int64_t B = a.in(kX).shape()[0];
+  visit_device_float(a.in(kX).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Dropout<T> p{.x = a.in<T>(kX),
+                       .y = a.out<T>(0),
+                       .seed = a.in<int64_t>(kSeed),
+                       .step = a.in<int64_t>(kStep),
+                       .sample = a.in<int64_t>(kSample),
+                       .name = hash_name(a.attrs.s("key")),
+                       .per_sample = a.in(kX).elements() / B,
+                       .threshold = drop_threshold(drop),
+                       .scale = static_cast<float>(1 / (1 - drop))};
+    visit_width<T>(p.per_sample, [&](auto access) {
+      using V = decltype(access);
+      const RowTiles tiles = row_tiles<2>(B, p.per_sample / V::kSize);
+      dropout<T, V, 2><<<tiles.grid, tiles.threads, 0, stream_of(a)>>>(p);
+    });
+  });
+  check_launch("dropout");
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,115 @@
+#include "ops/activation/activation_cuda.h"
+#include "ops/activation/activation_math.cuh"
+#include "ops/cuda/rows.cuh"
+
+namespace snug::ops {
+namespace {
+
+template <typename T>
+struct Swiglu {
+  const T *gate_up, *dy;  // [rows, 2F], [rows, F]
+  T *dgate_up, *y;        // may be gate_up and dy
+  int64_t F;
+};
+
+__device__ float swiglu(float gate, float sigmoid, float up) {
+  return __fmul_rn(__fmul_rn(gate, sigmoid), up);
+}
+
+template <typename T, typename V, int kPerThread>
+__global__ void __launch_bounds__(512) forward(Swiglu<T> p) {
+  const int64_t packs = p.F / V::kSize;
+  const T* gates = p.gate_up + int64_t{blockIdx.x} * 2 * p.F;
+  T* ys = p.y + int64_t{blockIdx.x} * p.F;
+  for_tiles<kPerThread>(packs, [&](int64_t first) {
+    V gate[kPerThread], up[kPerThread];
+    for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+      gate[k] = V::load_once(gates + at);
+      up[k] = V::load_once(gates + p.F + at);
+    });
+    for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+      V y;
+#pragma unroll
+      for (int i = 0; i < V::kSize; ++i) {
+        y.set(i, swiglu(gate[k][i], sigmoid<T>(gate[k][i]), up[k][i]));
+      }
+      y.store(ys + at);
+    });
+  });
+}
+
+template <typename T, typename V, int kPerThread, bool kRemakes>
+__global__ void __launch_bounds__(512) backward(Swiglu<T> p) {
+  const int64_t packs = p.F / V::kSize;
+  const int64_t row = blockIdx.x;
+  const T* gates = p.gate_up + row * 2 * p.F;
+  T* dgates = p.dgate_up + row * 2 * p.F;
+  for_tiles<kPerThread>(packs, [&](int64_t first) {
+    V gate[kPerThread], up[kPerThread], dy[kPerThread];
+    for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+      gate[k] = V::load_once(gates + at);
+      up[k] = V::load_once(gates + p.F + at);
+      dy[k] = V::load_once(p.dy + row * p.F + at);
+    });
+    for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+      V dgate, dup, y;
+#pragma unroll
+      for (int i = 0; i < V::kSize; ++i) {
+        const float g = gate[k][i];
+        const float u = up[k][i];
+        const float d = dy[k][i];
+        const float s = sigmoid<T>(g);
+        dgate.set(i, d * u * s * (1 + g * (1 - s)));
+        dup.set(i, d * g * s);
+        if constexpr (kRemakes) y.set(i, swiglu(g, s, u));
+      }
+      dgate.store(dgates + at);
+      dup.store(dgates + p.F + at);
+      if constexpr (kRemakes) y.store(p.y + row * p.F + at);
+    });
+  });
+}
+
+template <bool kRemakes>
+void grad(const KernelArgs& a) {
+  const int64_t rows = a.in(1).shape().rows();
+  const int64_t F = a.in(1).shape().back();
+  if (a.in(1).elements() == 0) return;
+  visit_device_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Swiglu<T> p{.gate_up = a.in<T>(0),
+                      .dy = a.in<T>(1),
+                      .dgate_up = a.out<T>(0),
+                      .y = kRemakes ? a.out<T>(1) : nullptr,
+                      .F = F};
+    visit_width<T>(F, [&](auto access) {
+      using V = decltype(access);
+      const RowTiles tiles = row_tiles<2>(rows, F / V::kSize);
+      backward<T, V, 2, kRemakes><<<tiles.grid, tiles.threads, 0, stream_of(a)>>>(p);
+    });
+  });
+  check_launch("swiglu_grad");
+}
+
+}  // namespace
+
+void swiglu_cuda(const KernelArgs& a) {
+  const int64_t rows = a.out(0).shape().rows();
+  const int64_t F = a.out(0).shape().back();
+  if (a.out(0).elements() == 0) return;
+  visit_device_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Swiglu<T> p{
+        .gate_up = a.in<T>(0), .dy = nullptr, .dgate_up = nullptr, .y = a.out<T>(0), .F = F};
+    visit_width<T>(F, [&](auto access) {
+      using V = decltype(access);
+      const RowTiles tiles = row_tiles<2>(rows, F / V::kSize);
+      forward<T, V, 2><<<tiles.grid, tiles.threads, 0, stream_of(a)>>>(p);
+    });
+  });
+  check_launch("swiglu");
+}
+void swiglu_grad_cuda(const KernelArgs& a) { grad<false>(a); }
+void swiglu_remake_grad_cuda(const KernelArgs& a) { grad<true>(a); }
+
+}  // namespace snug::ops

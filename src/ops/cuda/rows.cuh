@@ -1,0 +1,149 @@
+// Rows on the device: accesses for rows that do not pack, blocks that tile rows, and sums over a
+// row that several warps hold.
+#pragma once
+
+#include "ops/cuda/kernel.cuh"
+
+namespace snug::ops {
+
+// One element at a time, with a Pack's interface: for rows of odd width.
+template <typename T>
+struct Single {
+  static constexpr int kSize = 1;
+  T v;
+
+  __device__ static Single load(const T* from) { return {*from}; }
+  __device__ static Single load_once(const T* from) { return {*from}; }
+  __device__ void store(T* to) const { *to = v; }
+  __device__ float operator[](int) const { return to_float(v); }
+  __device__ void set(int, float x) { v = from_float<T>(x); }
+};
+
+// fn(V{}) with the widest access that rows of `columns` elements allow.
+template <typename T, typename Fn>
+void visit_width(int64_t columns, Fn&& fn) {
+  packs<T>(columns) ? fn(Pack<T>{}) : fn(Single<T>{});
+}
+
+// --- tiles of rows ------------------------------------------------------------------------------
+
+// Blocks (row, tile): a tile is `threads` threads with kPerThread accesses each, as even as the row
+// allows. A kernel walks for_tile's places.
+struct RowTiles {
+  dim3 grid;
+  unsigned threads;
+};
+
+template <int kPerThread>
+RowTiles row_tiles(int64_t rows, int64_t accesses) {
+  constexpr int64_t kMostThreads = 512;
+  const int64_t tiles = std::max<int64_t>(1, ceil_div(accesses, kPerThread * kMostThreads));
+  const int64_t threads = 32 * std::max<int64_t>(1, ceil_div(accesses, tiles * kPerThread * 32));
+  return {dim3(static_cast<unsigned>(rows), static_cast<unsigned>(std::min<int64_t>(tiles, 65535))),
+          static_cast<unsigned>(threads)};
+}
+
+// fn(first): this thread's accesses are first, first + blockDim.x, ... (kPerThread of them).
+template <int kPerThread, typename Fn>
+__device__ void for_tiles(int64_t accesses, const Fn& fn) {
+  const int64_t tile = int64_t{kPerThread} * blockDim.x;
+  for (int64_t first = blockIdx.y * tile + threadIdx.x; first < accesses;
+       first += gridDim.y * tile) {
+    fn(first);
+  }
+}
+
+// fn(k, element) for the accesses of one tile that lie inside the row: access k starts there. Loads
+// go into arrays by k, all of them before the first use, so that they are in flight together.
+template <typename V, int kPerThread, typename Fn>
+__device__ void for_tile_packs(int64_t first, int64_t accesses, const Fn& fn) {
+#pragma unroll
+  for (int k = 0; k < kPerThread; ++k) {
+    const int64_t at = first + k * int64_t{blockDim.x};
+    if (at < accesses) fn(k, at * V::kSize);
+  }
+}
+
+// fn(V{}, first element, accesses) for the part of a flat array that packs, then for the rest.
+template <typename T, typename Fn>
+void for_spans(int64_t elements, const Fn& fn) {
+  const int64_t whole = elements / Pack<T>::kSize;
+  const int64_t from = whole * Pack<T>::kSize;
+  if (whole > 0) fn(Pack<T>{}, 0, whole);
+  if (from < elements) fn(Single<T>{}, from, elements - from);
+}
+
+// --- rows in registers --------------------------------------------------------------------------
+
+// A block of row groups: kWarps warps hold one row, and groups never wait for each other.
+template <int kWarps>
+struct RowGroup {
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kGroups = kWarps < 4 ? 4 / kWarps : 1;
+  static constexpr int kBlock = kThreads * kGroups;
+
+  __device__ static int group() { return static_cast<int>(threadIdx.x) / kThreads; }
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % kThreads; }
+
+  // Barriers by constant number: what a kernel may use of them is then known, and small.
+  __device__ static void sync() {
+    static_assert(kGroups <= 2, "a warp alone has nobody to wait for");
+    if constexpr (kGroups == 1) {
+      __syncthreads();
+    } else if (group() == 0) {
+      asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+    } else {
+      asm volatile("bar.sync 2, %0;" ::"n"(kThreads) : "memory");
+    }
+  }
+};
+
+// Sums over a row group, in a fixed order. Slots alternate, so that one barrier per sum is enough:
+// who writes a slot again has passed the barrier of the sum between.
+template <int kWarps>
+class RowSum {
+ public:
+  template <int kValues>
+  __device__ void operator()(float (&v)[kValues]) {
+#pragma unroll
+    for (float& x : v) x = warp_sum(x);
+    if constexpr (kWarps > 1) {
+      using Group = RowGroup<kWarps>;
+      __shared__ float slots[2][Group::kGroups][kWarps][kValues];
+      auto& mine = slots[turn_][Group::group()];
+      if (Group::lane() % 32 == 0) {
+#pragma unroll
+        for (int i = 0; i < kValues; ++i) mine[Group::lane() / 32][i] = v[i];
+      }
+      Group::sync();
+#pragma unroll
+      for (int i = 0; i < kValues; ++i) {
+        v[i] = mine[0][i];
+#pragma unroll
+        for (int w = 1; w < kWarps; ++w) v[i] += mine[w][i];
+      }
+      turn_ ^= 1;
+    }
+  }
+  __device__ float operator()(float x) {
+    float v[1] = {x};
+    (*this)(v);
+    return v[0];
+  }
+
+ private:
+  int turn_ = 0;
+};
+
+// fn(std::integral_constant<int, warps>) for the powers of two up to 16.
+template <typename Fn>
+void visit_row_warps(int warps, Fn&& fn) {
+  if (warps == 1) return fn(std::integral_constant<int, 1>{});
+  if (warps == 2) return fn(std::integral_constant<int, 2>{});
+  if (warps == 4) return fn(std::integral_constant<int, 4>{});
+  if (warps == 8) return fn(std::integral_constant<int, 8>{});
+  if (warps == 16) return fn(std::integral_constant<int, 16>{});
+  throw internal_error("no kernel holds a row in {} warps", warps);
+}
+
+}  // namespace snug::ops

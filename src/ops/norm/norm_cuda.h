@@ -1,0 +1,38 @@
+// CUDA kernels of the norms, and the rules that their shapes follow.
+#pragma once
+
+#include "ir/op_def.h"
+
+namespace snug::ops {
+
+void rms_norm_cuda(const KernelArgs& a);
+void residual_rms_norm_cuda(const KernelArgs& a);
+void rms_norm_grad_cuda(const KernelArgs& a);
+void rms_norm_remake_grad_cuda(const KernelArgs& a);
+void layer_norm_cuda(const KernelArgs& a);
+void residual_layer_norm_cuda(const KernelArgs& a);
+void layer_norm_grad_cuda(const KernelArgs& a);
+void layer_norm_remake_grad_cuda(const KernelArgs& a);
+
+// How many warps share a row that is held in registers in 16-byte packs, four to a lane; 0: the row
+// does not pack, or is too wide.
+constexpr int norm_row_warps(int64_t columns, int64_t bytes_per_element) {
+  const int64_t bytes = columns * bytes_per_element;
+  if (bytes % 16 != 0) return 0;
+  int warps = 1;
+  while (bytes > int64_t{warps} * 32 * 4 * 16) warps *= 2;
+  return warps <= 16 ? warps : 0;
+}
+
+// Blocks of backward, each with its own sum of the parameters' gradients. A fixed number, so that
+// neither the sum nor the scratch depends on the machine: what an H200 holds at once.
+constexpr int64_t norm_grad_blocks(int64_t rows, int row_warps, int64_t params) {
+  const int64_t resident_warps = params == 1 ? 16 : 12;  // per multiprocessor: what registers allow
+  const int64_t block_warps = row_warps > 4 ? row_warps : 4;
+  const int64_t rows_per_block = row_warps == 0 ? 1 : block_warps / row_warps;
+  const int64_t most = 132 * (resident_warps > block_warps ? resident_warps / block_warps : 1);
+  const int64_t needed = (rows + rows_per_block - 1) / rows_per_block;
+  return needed < 1 ? 1 : needed < most ? needed : most;
+}
+
+}  // namespace snug::ops
