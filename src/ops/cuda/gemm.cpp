@@ -48,9 +48,11 @@ class Products {
     const GemmKey key = GemmKey::of(p, math);
     Served& served = at(key, p);
     if (served.prepared) return;
-    const bool timed =
-        served.algorithm && !math.deterministic && is_large_gemm(p.m, p.n, p.k) && !tuning_is_off();
-    if (timed) choose_fastest(key, served, p, stream);
+    const bool large = is_large_gemm(p.m, p.n, p.k);
+    if (large && !served.algorithm)
+      log("cuBLASLt takes no product {}: a plain kernel makes it, slowly", key.text());
+    if (large && served.algorithm && !math.deterministic && !tuning_is_off())
+      choose_fastest(key, served, p, stream);
     run(key, served, p, stream);  // loads its code, which must not happen while a graph is captured
     served.prepared = true;
   }
@@ -80,8 +82,9 @@ class Products {
 
   void choose_fastest(const GemmKey& key, Served& served, const CudaGemm& p, void* stream) {
     if (remember(key, served)) return;
+    const std::string path = cache().path().string();
     if (!told_)
-      log("timing matrix products for this GPU, once; kept in {}", cache().path().string());
+      log("timing matrix products on this GPU, once{}", path.empty() ? "" : "; kept in " + path);
     told_ = true;
     const std::optional<TimedAlgorithm> best = fastest_algorithm(served.plan, p, stream);
     if (!best) return;

@@ -1,0 +1,202 @@
+// Products and sums over rows on a GPU, against plain ones; skipped where there is none.
+#include "ops/cuda/gemm.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/rng.h"
+#include "hal/cuda/cuda_error.h"
+#include "ops/cuda/column_sum.h"
+#include "ops/cuda/gemm_plain.h"
+#include "ops/float_kernels.h"
+
+namespace snug::ops {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_device() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
+// Numbers of one type on the device.
+class Array {
+ public:
+  Array(Dtype dtype, int64_t size, const char* name = "") : dtype_(dtype), size_(size) {
+    cuda::check(cudaMalloc(&data_, bytes()), "allocating {} bytes", bytes());
+    std::vector<std::byte> content(bytes());
+    visit_float(dtype, [&](auto zero) {
+      auto* numbers = reinterpret_cast<decltype(zero)*>(content.data());
+      for (size_t i = 0; i < static_cast<size_t>(size); ++i)
+        store(numbers[i], unit_float(philox(hash_name(name), i)[0]) - 0.5F);
+    });
+    cuda::check(cudaMemcpy(data_, content.data(), bytes(), cudaMemcpyHostToDevice), "copying");
+  }
+  ~Array() { cudaFree(data_); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+
+  void* data() const { return data_; }
+  std::vector<float> read() const {
+    std::vector<std::byte> content(bytes());
+    cuda::check(cudaMemcpy(content.data(), data_, bytes(), cudaMemcpyDeviceToHost), "copying");
+    std::vector<float> numbers;
+    visit_float(dtype_, [&](auto zero) {
+      const auto* from = reinterpret_cast<const decltype(zero)*>(content.data());
+      numbers.assign(from, from + size_);
+    });
+    return numbers;
+  }
+
+ private:
+  size_t bytes() const { return static_cast<size_t>(size_ * size_of(dtype_)); }
+  Dtype dtype_;
+  int64_t size_;
+  void* data_ = nullptr;
+};
+
+struct Adds {
+  bool bias = false, sum = false, in_place = false;
+};
+constexpr Adds kAllAdds[] = {{}, {true}, {false, true}, {false, true, true}, {true, true, true}};
+
+struct Case {
+  int64_t m, n, k;
+  Dtype in, out;
+  bool transpose_a = false, transpose_b = false;
+  Adds adds = {};
+  Math math = {};
+};
+
+void expect_near(const std::vector<float>& is, const std::vector<float>& should, double relative) {
+  ASSERT_EQ(is.size(), should.size());
+  for (size_t i = 0; i < is.size(); ++i)
+    ASSERT_NEAR(is[i], should[i], relative * (1 + std::abs(should[i]))) << "element " << i;
+}
+
+double tolerance(const Case& t) {
+  if (t.out == Dtype::f32) return t.math.tf32 ? 5e-3 : 1e-4;
+  return t.out == Dtype::bf16 ? 1.0 / 128 : 1.0 / 1024;
+}
+
+// Prepared, then enqueued, against the plain kernel. Returns the time if it was timed.
+std::optional<double> check_product(const Case& t) {
+  const Array a(t.in, t.m * t.k, "a"), b(t.in, t.k * t.n, "b"), bias(t.out, t.n, "bias");
+  const Array sum(t.out, t.m * t.n, "sum"), c(t.out, t.m * t.n), plain(t.out, t.m * t.n, "plain");
+  const Array scratch(Dtype::f32, cuda_gemm_workspace(t.m, t.n, t.k) / 4);
+  CudaGemm p{.m = t.m,
+             .n = t.n,
+             .k = t.k,
+             .a_dtype = t.in,
+             .b_dtype = t.in,
+             .c_dtype = t.out,
+             .a = a.data(),
+             .b = b.data(),
+             .c = plain.data(),
+             .transpose_a = t.transpose_a,
+             .transpose_b = t.transpose_b,
+             .bias = t.adds.bias ? bias.data() : nullptr,
+             .sum = t.adds.sum ? sum.data() : nullptr};
+  plain_gemm(p, nullptr);
+
+  p.c = t.adds.in_place ? sum.data() : c.data();
+  p.workspace = {static_cast<std::byte*>(scratch.data()),
+                 static_cast<size_t>(cuda_gemm_workspace(t.m, t.n, t.k))};
+  prepare_gemm(p, t.math, nullptr);
+  if (t.adds.in_place) {  // which preparing has written
+    const Array fresh(t.out, t.m * t.n, "sum");
+    cuda::check(
+        cudaMemcpy(sum.data(), fresh.data(), static_cast<size_t>(t.m * t.n * size_of(t.out)),
+                   cudaMemcpyDeviceToDevice),
+        "copying");
+  }
+  cuda_gemm(p, t.math, nullptr);
+  expect_near(t.adds.in_place ? sum.read() : c.read(), plain.read(), tolerance(t));
+  return tuned_ms(p, t.math);
+}
+
+constexpr std::pair<Dtype, Dtype> kTypes[] = {{Dtype::f32, Dtype::f32},
+                                              {Dtype::bf16, Dtype::bf16},
+                                              {Dtype::f16, Dtype::f16},
+                                              {Dtype::bf16, Dtype::f32},
+                                              {Dtype::f16, Dtype::f32}};
+
+void check_all_kinds(int64_t m, int64_t n, int64_t k) {
+  for (const auto& [in, out] : kTypes) {
+    for (const int transposes : {0, 1, 2, 3}) {
+      for (const Adds& adds : kAllAdds) {
+        SCOPED_TRACE(fmt::format("{}x{}x{} {} -> {}, transposes {}, bias {}, sum {}, in place {}",
+                                 m, n, k, name_of(in), name_of(out), transposes, adds.bias,
+                                 adds.sum, adds.in_place));
+        check_product({m, n, k, in, out, (transposes & 1) != 0, (transposes & 2) != 0, adds});
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+#define SNUG_NEEDS_CUDA \
+  if (!has_device()) GTEST_SKIP() << "no CUDA device here"
+
+TEST(CudaGemm, EveryKindAtEvenSizes) {
+  SNUG_NEEDS_CUDA;
+  check_all_kinds(96, 80, 64);
+}
+
+TEST(CudaGemm, EveryKindAtOddSizes) {
+  SNUG_NEEDS_CUDA;
+  check_all_kinds(37, 29, 41);
+  check_all_kinds(1, 5, 8);
+}
+
+TEST(CudaGemm, TimesLargeProductsAndKeepsWhatItFound) {
+  SNUG_NEEDS_CUDA;
+  const fs::path folder = fs::path(testing::TempDir()) / ("snug-gemm-" + std::to_string(getpid()));
+  setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  for (const Adds& adds : kAllAdds) {
+    EXPECT_TRUE(check_product({640, 520, 512, Dtype::bf16, Dtype::bf16, false, true, adds}));
+    EXPECT_FALSE(check_product(
+        {640, 520, 512, Dtype::bf16, Dtype::bf16, false, true, adds, {.deterministic = true}}));
+  }
+  EXPECT_TRUE(check_product({640, 520, 512, Dtype::bf16, Dtype::f32, true, false, {false, true}}));
+  EXPECT_TRUE(
+      check_product({640, 520, 512, Dtype::f32, Dtype::f32, true, false, {}, {.tf32 = true}}));
+  EXPECT_TRUE(fs::exists(folder / "snug"));
+  fs::remove_all(folder);
+}
+
+TEST(CudaColumnSum, AddsRows) {
+  SNUG_NEEDS_CUDA;
+  const std::pair<int64_t, int64_t> shapes[] = {
+      {1, 1}, {1, 8}, {37, 29}, {3000, 1152}, {500, 70001}};
+  for (const auto& [rows, columns] : shapes) {
+    for (const auto& [in, out] : kTypes) {
+      SCOPED_TRACE(fmt::format("[{},{}] {} -> {}", rows, columns, name_of(in), name_of(out)));
+      const Array x(in, rows * columns, "x"), sum(out, columns, "sum");
+      const Array scratch(Dtype::f32, cuda_column_sum_scratch(rows, columns) / 4);
+      std::vector<float> should = sum.read();
+      const std::vector<float> numbers = x.read();
+      for (size_t i = 0; i < numbers.size(); ++i)
+        should[i % static_cast<size_t>(columns)] += numbers[i];
+      cuda_column_sum({.x = x.data(),
+                       .add = sum.data(),
+                       .sum = sum.data(),
+                       .scratch = scratch.data(),
+                       .rows = rows,
+                       .columns = columns,
+                       .x_dtype = in,
+                       .sum_dtype = out},
+                      nullptr);
+      expect_near(sum.read(), should, out == Dtype::bf16 ? 1.0 / 128 : 1.0 / 1024);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+}  // namespace snug::ops
