@@ -46,7 +46,7 @@ add_compile_definitions(SNUG_CUDA=1)
 
 # Constant expressions of ours (philox) run on the device too; fmt 9 under nvcc needs to be told what the compiler can.
 set(SNUG_CUDA_COMPILE_OPTIONS
-  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-DFMT_CONSTEVAL=;-DFMT_USE_CONSTEXPR=1;-Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers,-Werror;-Werror=all-warnings>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-DFMT_CONSTEVAL=;-DFMT_USE_CONSTEXPR=1;-Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers,-Wno-unknown-pragmas,-Werror;-Werror=all-warnings>")
 
 # Where the libraries that are opened at run time lie. dlopen looks in the RUNPATH of the binary.
 list(APPEND CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})

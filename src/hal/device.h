@@ -80,6 +80,9 @@ class Device {
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue);
   // Milliseconds on the device between the begin and the end of what `enqueue` enqueues.
   virtual double time_ms(const std::function<void()>& enqueue);
+  // What this process holds on the device besides its arenas: driver, libraries, recordings.
+  // Measured now, against what was in use before the device was opened.
+  virtual int64_t context_bytes() const { return 0; }
   // Random numbers as bf16 reads them, all of magnitude about one: what algorithms are timed on.
   virtual void fill_noise(std::span<std::byte>) {}
   // Leaves a number behind when the device gets here, for the one who asks after a failure.

@@ -90,6 +90,7 @@ class Training {
       say(observer, fmt::format("weights from {}", weights->path().string()));
     }
     derive(executor_);
+    require_context_within_budget();
     for (const char* name :
          {shared_names::kLoss, shared_names::kGradNorm, shared_names::kLossScale})
       if (const ValueId id = module.find_shared(name); id.valid()) reported_.push_back(id);
@@ -104,11 +105,33 @@ class Training {
                          executor_.last_place())
           .hint("nothing was saved since the last --out; `snug doctor` looks at the GPU");
     }
+    report_.context_bytes = device_.context_bytes();
+    if (report_.context_bytes > 0) {
+      say(observer_,
+          fmt::format("on {}: arena {} + context {} (driver, libraries, graphs) = {}",
+                      device_.name(), format_bytes(executor_.allocated_bytes()),
+                      format_bytes(report_.context_bytes),
+                      format_bytes(executor_.allocated_bytes() + report_.context_bytes)));
+    }
     save();
     return report_;
   }
 
  private:
+  // The plan counted on a context by rule; this is the one that there is.
+  void require_context_within_budget() const {
+    const int64_t context = device_.context_bytes();
+    if (!run_.budget || executor_.allocated_bytes() + context <= *run_.budget + run_.context)
+      return;
+    throw does_not_fit(
+        "the context on {} (driver, libraries) takes {} where {} were planned for, and with the "
+        "arena of {} that is more than --budget {}",
+        device_.name(), format_bytes(context), format_bytes(run_.context),
+        format_bytes(executor_.allocated_bytes()), run_.options.budget)
+        .hint(fmt::format("--budget {} keeps the whole inside what you have",
+                          *run_.budget + 2 * run_.context - context));
+  }
+
   void run_step() {
     const int64_t position = feeder_.position();
     const std::string& last_program = executor_.module().step.back().programs.back();

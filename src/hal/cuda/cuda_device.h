@@ -19,9 +19,6 @@ class CudaDevice : public Device {
  public:
   virtual int capability() const = 0;
   virtual GpuMemory memory() const = 0;
-  // What this process holds on the GPU besides its arenas: context, libraries, graphs. Measured
-  // now against what was in use before the device was opened.
-  virtual int64_t context_bytes() const = 0;
 };
 
 std::unique_ptr<CudaDevice> cuda_device(int ordinal = 0);
