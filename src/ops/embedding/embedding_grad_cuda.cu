@@ -46,7 +46,7 @@ struct TableGrad {
 };
 
 template <int N, typename T, typename G>
-__global__ void __launch_bounds__(kThreads, 6) sum_segments(TableGrad<T, G> p) {
+__global__ void __launch_bounds__(kThreads) sum_segments(TableGrad<T, G> p) {
   __shared__ TokenPlace window[kSegment + 2];  // the segment and its neighbours
   const int segment = blockIdx.x, first = segment * kSegment;
   const int count = min(kSegment, p.n - first);
