@@ -1,5 +1,6 @@
 #include "gpu/training_samples.h"
 
+#include "ir/builder.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/rope.h"
 #include "ops/embedding/embedding.h"
@@ -92,6 +93,21 @@ TrainingSample sum_squares_sample(int64_t tensors, int64_t elements) {
   Sample sample{fmt::format("{} tensors", tensors), {}};
   for (int64_t i = 0; i < tensors; ++i) sample.inputs.push_back({{kFloat, {elements + 8 * i}}});
   return {&ops::sum_squares_def, std::move(sample)};
+}
+
+void add_remake(OpCase& c) {
+  const std::vector<Op> ops = c.program().ops;  // emitting moves the list
+  const auto& remake = ops.at(0).def->remake;
+  if (!remake) return;
+  Builder b(c.module, c.program().name);
+  for (const Op& op : ops) {
+    if (op.def != remake->grad) continue;
+    std::vector<ValueId> inputs = op.inputs;
+    inputs.resize(op.def->inputs.size());
+    for (const int port : remake->inputs)
+      inputs.push_back(ops[0].inputs[static_cast<size_t>(port)]);
+    b.emit(*remake->with, "op.remake", std::move(inputs), op.attrs);
+  }
 }
 
 }  // namespace snug

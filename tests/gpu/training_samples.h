@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/op_def.h"
+#include "ops/testing/op_case.h"
 
 namespace snug {
 
@@ -31,5 +31,8 @@ TrainingSample embedding_sample(const ModelShape& m);
 TrainingSample head_sample(const ModelShape& m);
 TrainingSample adamw_sample(int64_t elements);
 TrainingSample sum_squares_sample(int64_t tensors, int64_t elements);
+
+// Appends the backward op that also makes again what a policy may choose not to keep.
+void add_remake(OpCase& c);
 
 }  // namespace snug

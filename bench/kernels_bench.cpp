@@ -1,0 +1,196 @@
+// How close memory-bound kernels come to the memory: each op of a training step at the shapes of
+// three models in bf16, its time, the bytes that it must move, and their rate beside that of a
+// device-to-device copy. Launches run in one graph over several sets of arrays, larger together
+// than the cache.
+#include <algorithm>
+#include <cstdio>
+
+#include "base/units.h"
+#include "gpu/device_buffer.h"
+#include "gpu/training_samples.h"
+#include "ops/activation/gelu.h"
+#include "ops/activation/swiglu.h"
+#include "ops/norm/layer_norm.h"
+#include "ops/norm/rms_norm.h"
+#include "ops/testing/op_check.h"
+#include "ops/testing/tensor_bytes.h"
+
+namespace snug {
+namespace {
+
+constexpr int kLaunches = 20, kRepeats = 9;
+constexpr int64_t kBeyondCache = int64_t{512} << 20;
+
+cudaStream_t the_stream() {
+  static const cudaStream_t stream = [] {
+    cudaStream_t s = nullptr;
+    cuda::check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "making a stream");
+    return s;
+  }();
+  return stream;
+}
+
+class Event {
+ public:
+  Event() { cuda::check(cudaEventCreate(&event_), "making an event"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void record() { cuda::check(cudaEventRecord(event_, the_stream()), "recording an event"); }
+  double microseconds_since(const Event& start) const {
+    float ms = 0;
+    cuda::check(cudaEventSynchronize(event_), "waiting for an event");
+    cuda::check(cudaEventElapsedTime(&ms, start.event_, event_), "reading an event");
+    return 1e3 * static_cast<double>(ms);
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// The median time of one call among `kLaunches` in a graph; `launch(i)` enqueues the i-th.
+template <typename Fn>
+double microseconds(const Fn& launch) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t ready = nullptr;
+  cuda::check(cudaStreamBeginCapture(the_stream(), cudaStreamCaptureModeThreadLocal), "capturing");
+  for (int i = 0; i < kLaunches; ++i) launch(i);
+  cuda::check(cudaStreamEndCapture(the_stream(), &graph), "capturing");
+  cuda::check(cudaGraphInstantiate(&ready, graph, 0), "instantiating a graph");
+  std::vector<double> times;
+  for (int r = 0; r <= kRepeats; ++r) {
+    Event start, end;
+    start.record();
+    cuda::check(cudaGraphLaunch(ready, the_stream()), "launching a graph");
+    end.record();
+    const double time = end.microseconds_since(start) / kLaunches;
+    if (r > 0) times.push_back(time);  // the first warms up
+  }
+  cudaGraphExecDestroy(ready);
+  cudaGraphDestroy(graph);
+  std::ranges::nth_element(times, times.begin() + kRepeats / 2);
+  return times[kRepeats / 2];
+}
+
+// Bytes per microsecond of a large copy, read and written.
+double copy_rate() {
+  constexpr int64_t kBytes = int64_t{2} << 30;
+  DeviceBuffer from(kBytes, the_stream()), to(kBytes, the_stream());
+  from.fill(std::byte{0x3C});
+  const double time = microseconds([&](int) {
+    cuda::check(
+        cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice, the_stream()),
+        "copying");
+  });
+  return 2 * static_cast<double>(kBytes) / time;
+}
+
+// Random numbers as `spec` says: a block of them, over and over.
+void fill(DeviceBuffer& to, SampleInput spec, const std::string& name) {
+  constexpr int64_t kBlock = 1 << 20;
+  if (spec.type.shape.elements() > kBlock) spec.type.shape = {kBlock};
+  const std::vector<std::byte> block = to_bytes(make_input(spec, name, {}));
+  for (size_t at = 0; at < to.size(); at += block.size()) {
+    cuda::check(
+        cudaMemcpyAsync(to.data() + at, block.data(), std::min(block.size(), to.size() - at),
+                        cudaMemcpyHostToDevice, the_stream()),
+        "filling an array");
+  }
+}
+
+// A sample's ops on several sets of arrays.
+class SampleOnDevice {
+ public:
+  explicit SampleOnDevice(const TrainingSample& s)
+      : sample_(in_dtype(s.sample, Dtype::bf16)), c_(build_program(*s.def, sample_)) {
+    add_remake(c_);
+    int64_t bytes = 0;
+    for (const Value& v : c_.module.values) bytes += v.type.bytes();
+    sets_.resize(static_cast<size_t>(ceil_div(kBeyondCache, bytes)));
+    for (std::vector<DeviceBuffer>& set : sets_) {
+      for (const Value& v : c_.module.values) set.emplace_back(v.type.bytes(), the_stream());
+      fill_given(set);
+    }
+  }
+
+  void measure(double copy) {
+    for (const Op& op : c_.program().ops) measure(op, copy);
+  }
+
+ private:
+  void fill_given(std::vector<DeviceBuffer>& set) const {
+    const auto fill_value = [&](ValueId id, const SampleInput& spec) {
+      if (id.valid()) fill(set[static_cast<size_t>(id.index)], spec, c_.module[id].name);
+    };
+    for (size_t i = 0; i < c_.input_ids.size(); ++i) fill_value(c_.input_ids[i], sample_.inputs[i]);
+    for (ValueId id : c_.cotangents) {
+      if (id.valid()) fill_value(id, {c_.module[id].type, Fill::normal()});
+    }
+  }
+
+  void measure(const Op& op, double copy) {
+    const Kernel* kernel = op.def->find_kernel(Backend::cuda, kernel_dtype(c_.module, op));
+    if (kernel == nullptr) return;
+    const Cost cost = cost_of(c_.module, op, Backend::cuda);
+    DeviceBuffer scratch(cost.workspace, the_stream());
+    const auto call = [&](KernelFn fn, size_t set) {
+      std::vector<Tensor> in, out;
+      for (ValueId id : op.inputs) in.push_back(id.valid() ? tensor(set, id) : Tensor{});
+      for (ValueId id : op.outputs) out.push_back(tensor(set, id));
+      for (const Alias& a : op.def->alias) {
+        if (a.must) out[static_cast<size_t>(a.output)] = in[static_cast<size_t>(a.input)];
+      }
+      fn({in, out, {scratch.data(), scratch.size()}, op.attrs, the_stream()});
+    };
+    if (kernel->prepare != nullptr) call(kernel->prepare, 0);
+    for (size_t set = 0; set < sets_.size(); ++set) call(kernel->run, set);
+    const double time =
+        microseconds([&](int i) { call(kernel->run, static_cast<size_t>(i) % sets_.size()); });
+    const auto bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
+    std::printf("%-22s %-22s %9.1f %9.1f %8.0f %6.1f%%\n", sample_.name.c_str(),
+                std::string(op.def->kind).c_str(), time, bytes / 1e6, bytes / time / 1e3,
+                100 * bytes / time / copy);
+    std::fflush(stdout);
+  }
+
+  Tensor tensor(size_t set, ValueId id) const {
+    return {sets_[set][static_cast<size_t>(id.index)].data(), &c_.module[id].type};
+  }
+
+  Sample sample_;
+  OpCase c_;
+  std::vector<std::vector<DeviceBuffer>> sets_;
+};
+
+void measure_model(const ModelShape& m, double copy) {
+  for (const TrainingSample& s :
+       {norm_sample(m, ops::rms_norm_def), norm_sample(m, ops::residual_rms_norm_def),
+        norm_sample(m, ops::residual_layer_norm_def), activation_sample(m, ops::swiglu_def),
+        activation_sample(m, ops::gelu_def), rope_sample(m), embedding_sample(m),
+        adamw_sample(2 * m.F * m.C), sum_squares_sample(300, m.C * m.C)}) {
+    SampleOnDevice(s).measure(copy);
+  }
+}
+
+}  // namespace
+}  // namespace snug
+
+int main() {
+  using namespace snug;
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::puts("no CUDA device here: nothing to measure");
+    return 0;
+  }
+  try {
+    const double copy = copy_rate();
+    std::printf("device-to-device copy, read + written: %.0f GB/s\n\n", copy / 1e3);
+    std::printf("%-22s %-22s %9s %9s %8s %7s\n", "shape", "op", "us", "MB", "GB/s", "of copy");
+    for (const ModelShape& m : qwen_shapes()) measure_model(m, copy);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+  return 0;
+}
