@@ -4,7 +4,9 @@
 
 #include "base/units.h"
 #include "ops/float_kernels.h"
+#include "ops/optimizer/mini_scratch.h"
 #include "ops/optimizer/optimizer_cpu.h"
+#include "ops/optimizer/optimizer_cuda.h"
 #include "ops/optimizer/parts.h"
 #include "ops/optimizer/update_op.h"
 
@@ -32,10 +34,12 @@ std::vector<Type> infer(const OpView& op) {
   return infer_update(op);
 }
 
-// Scratch: a double per output.
-Cost cost(const OpView& op, std::span<const Type>, Backend) {
+// Scratch on the CPU: a double per output.
+Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
   Cost cost = update_cost(op, 12);
-  cost.workspace = checked_mul(outputs_in(op).count, size_of(Dtype::f64), op.name);
+  cost.workspace = backend == Backend::cuda
+                       ? MiniScratch::bytes(outputs_in(op))
+                       : checked_mul(outputs_in(op).count, size_of(Dtype::f64), op.name);
   return cost;
 }
 
@@ -109,7 +113,8 @@ const OpDef adam_mini_def{
     .cost = cost,
     .alias = update_aliases(3),
     .random = true,
-    .kernels = float_kernels(adam_mini_cpu),
+    .kernels =
+        float_kernels(adam_mini_cpu, {.run = SNUG_CUDA_KERNEL(adam_mini_cuda), .predicated = true}),
     .reference = reference,
     .samples = samples,
 };

@@ -4,6 +4,7 @@
 
 #include "ops/float_kernels.h"
 #include "ops/optimizer/optimizer_cpu.h"
+#include "ops/optimizer/optimizer_cuda.h"
 #include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
@@ -63,7 +64,7 @@ const OpDef adamw_def{
     .alias = update_aliases(3),
     .splits = update_splits(3),
     .random = true,
-    .kernels = float_kernels(adamw_cpu),
+    .kernels = float_kernels(adamw_cpu, {.run = SNUG_CUDA_KERNEL(adamw_cuda), .predicated = true}),
     .reference = reference,
     .samples = samples,
 };

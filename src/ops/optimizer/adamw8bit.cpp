@@ -6,6 +6,7 @@
 #include "ops/float_kernels.h"
 #include "ops/optimizer/blockwise.h"
 #include "ops/optimizer/optimizer_cpu.h"
+#include "ops/optimizer/optimizer_cuda.h"
 #include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
@@ -113,7 +114,8 @@ const OpDef adamw8bit_def{
     .cost = cost,
     .alias = update_aliases(5),
     .random = true,
-    .kernels = float_kernels(adamw8bit_cpu),
+    .kernels =
+        float_kernels(adamw8bit_cpu, {.run = SNUG_CUDA_KERNEL(adamw8bit_cuda), .predicated = true}),
     .reference = reference,
     .samples = samples,
 };

@@ -8,6 +8,7 @@
 #include "ops/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/optimizer/optimizer_cpu.h"
+#include "ops/optimizer/optimizer_cuda.h"
 
 namespace snug::ops {
 namespace {
@@ -57,6 +58,11 @@ std::vector<Type> infer_clip(const OpView& op) {
   for (size_t i = kSums; i < op.size(); ++i)
     op.require(op.in(i) == Type{Dtype::f64, {}}, "sum_squares is {}, not f64[]", op.in(i).text());
   return {{Dtype::f32, {}}, {Dtype::f32, {}}, {Dtype::i32, {}}};
+}
+
+// Scratch on CUDA: a running sum, where there are more sums than one launch takes.
+Cost cost_clip(const OpView&, std::span<const Type>, Backend backend) {
+  return {.workspace = backend == Backend::cuda ? size_of(Dtype::f64) : 0};
 }
 
 void reference_clip(const RefArgs& a) {
@@ -116,7 +122,7 @@ const OpDef sum_squares_def{
     .outputs = {"sum"},
     .infer = infer_sum,
     .cost = cost_sum,
-    .kernels = float_kernels(sum_squares_cpu),
+    .kernels = float_kernels(sum_squares_cpu, {.run = SNUG_CUDA_KERNEL(sum_squares_cuda)}),
     .reference = reference_sum,
     .samples = samples_sum,
 };
@@ -126,7 +132,9 @@ const OpDef clip_def{
     .inputs = {optional("loss_scale"), optional("loss"), variadic("sum_squares")},
     .outputs = {"norm", "scale", "finite"},
     .infer = infer_clip,
-    .kernels = {{Backend::cpu, Dtype::f64, clip_cpu}, {Backend::cpu, Dtype::f32, clip_cpu}},
+    .cost = cost_clip,
+    .kernels =
+        kernels_for({Dtype::f64, Dtype::f32}, clip_cpu, {.run = SNUG_CUDA_KERNEL(clip_cuda)}),
     .reference = reference_clip,
     .samples = samples_clip,
 };
@@ -137,7 +145,8 @@ const OpDef advance_def{
     .outputs = {"counter"},
     .infer = infer_advance,
     .alias = {{.output = 0, .input = 0, .must = true}},
-    .kernels = {{Backend::cpu, Dtype::i64, advance_cpu}},
+    .kernels = kernels_for({Dtype::i64}, advance_cpu,
+                           {.run = SNUG_CUDA_KERNEL(advance_cuda), .predicated = true}),
     .reference = reference_advance,
     .samples = samples_advance,
 };

@@ -26,6 +26,8 @@ struct Cells {
   }
 };
 
+constexpr int64_t kCodeBlock = 256;  // elements that share a scale
+
 struct Codebook {
   std::array<float, 256> values{};  // ascending
   std::array<float, 255> bounds{};  // halfway between neighbours
@@ -56,7 +58,7 @@ constexpr void fill_values(Codebook& book, bool has_sign) {
 constexpr void fill_cells(Codebook& book) {
   size_t code = 0;
   for (int32_t cell = -Cells::kCount; cell < Cells::kCount; ++cell) {
-    const int32_t last = (cell << Cells::kLowBits) + Cells::kLowMask;
+    const int32_t last = cell * (1 << Cells::kLowBits) + Cells::kLowMask;
     const auto lower = static_cast<int32_t>(code);
     int32_t bound = last;  // the last key that has the lower code
     if (code < book.bounds.size() && Cells::key(book.bounds[code]) <= last)
@@ -75,22 +77,5 @@ constexpr Codebook make_codebook(bool has_sign) {
 
 inline constexpr Codebook kSignedCodes = make_codebook(true);
 inline constexpr Codebook kUnsignedCodes = make_codebook(false);
-
-// The codes of the values nearest to x[0..n): how many bounds lie below each; 0 for NaN. `keys` has
-// room for n. One look at a table each: adamw8bit takes 3.5 ns per element where a binary search of
-// the bounds made it 15 (one thread, 2^20 elements).
-inline void nearest_codes(const Codebook& book, int64_t n, const float* x, int32_t* keys,
-                          uint8_t* codes) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    const float above = x[i] > -1.0F ? x[i] : -1.0F;
-    keys[i] = Cells::key(above < 1.0F ? above : 1.0F);
-  }
-  const int32_t* cells = book.cells.data() + Cells::kCount;
-  for (int64_t i = 0; i < n; ++i) {
-    const int32_t passed = cells[keys[i] >> Cells::kLowBits] + (keys[i] & Cells::kLowMask);
-    codes[i] = static_cast<uint8_t>(passed >> Cells::kLowBits);
-  }
-}
 
 }  // namespace snug::ops

@@ -2,6 +2,7 @@
 
 #include "ops/float_kernels.h"
 #include "ops/optimizer/optimizer_cpu.h"
+#include "ops/optimizer/optimizer_cuda.h"
 #include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
@@ -49,7 +50,7 @@ const OpDef lion_def{
     .alias = update_aliases(2),
     .splits = update_splits(2),
     .random = true,
-    .kernels = float_kernels(lion_cpu),
+    .kernels = float_kernels(lion_cpu, {.run = SNUG_CUDA_KERNEL(lion_cuda), .predicated = true}),
     .reference = reference,
     .samples = samples,
 };

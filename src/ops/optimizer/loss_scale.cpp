@@ -1,7 +1,9 @@
 #include "ops/optimizer/loss_scale.h"
 
+#include "ops/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/optimizer/optimizer_cpu.h"
+#include "ops/optimizer/optimizer_cuda.h"
 
 namespace snug::ops {
 namespace {
@@ -70,7 +72,8 @@ const OpDef adjust_loss_scale_def{
     .infer = infer,
     .alias = {{.output = 0, .input = kLossScale, .must = true},
               {.output = 1, .input = kClean, .must = true}},
-    .kernels = {{Backend::cpu, Dtype::f32, adjust_loss_scale_cpu}},
+    .kernels = kernels_for({Dtype::f32}, adjust_loss_scale_cpu,
+                           {.run = SNUG_CUDA_KERNEL(adjust_loss_scale_cuda)}),
     .reference = reference,
     .samples = samples,
 };

@@ -2,15 +2,11 @@
 
 #include <cmath>
 
-#include "base/units.h"
 #include "ops/float_kernels.h"
+#include "ops/optimizer/sum_blocks.h"
 
 namespace snug::ops {
 namespace {
-
-// Fixed, so that neither the sum nor the scratch depends on the threads; 64 Ki floats keep the
-// scratch of a 70B model at 9 MiB.
-constexpr int64_t kSumBlock = 65536;
 
 template <typename T>
 double block_sum_squares(const T* x, int64_t n) {
@@ -34,7 +30,7 @@ double sum_squares_of(const Tensor& grad, int64_t begin, int64_t end) {
 
 int64_t sum_squares_workspace(const OpView& op) {
   int64_t blocks = 0;
-  for (const Type* grad : op.inputs) blocks += ceil_div(grad->shape.elements(), kSumBlock);
+  for (const Type* grad : op.inputs) blocks += sum_blocks(grad->shape.elements());
   return checked_mul(blocks, size_of(Dtype::f64), op.name);
 }
 
@@ -46,7 +42,7 @@ void sum_squares_cpu(const KernelArgs& a) {
     int64_t first = 0;  // of this gradient, among all blocks
     for (const Tensor& grad : a.inputs) {
       const int64_t n = grad.elements();
-      const int64_t count = ceil_div(n, kSumBlock);
+      const int64_t count = sum_blocks(n);
 #pragma omp for schedule(static) nowait
       for (int64_t b = 0; b < count; ++b)
         partial[first + b] = sum_squares_of(grad, b * kSumBlock, std::min(n, (b + 1) * kSumBlock));

@@ -2,6 +2,7 @@
 
 #include "ops/float_kernels.h"
 #include "ops/optimizer/optimizer_cpu.h"
+#include "ops/optimizer/optimizer_cuda.h"
 #include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
@@ -64,7 +65,7 @@ const OpDef sgd_def{
     .alias = update_aliases(1),
     .splits = update_splits(1),
     .random = true,
-    .kernels = float_kernels(sgd_cpu),
+    .kernels = float_kernels(sgd_cpu, {.run = SNUG_CUDA_KERNEL(sgd_cuda), .predicated = true}),
     .reference = reference,
     .samples = samples,
 };
@@ -78,7 +79,8 @@ const OpDef sgd_momentum_def{
     .alias = update_aliases(2),
     .splits = update_splits(2),
     .random = true,
-    .kernels = float_kernels(sgd_momentum_cpu),
+    .kernels = float_kernels(sgd_momentum_cpu,
+                             {.run = SNUG_CUDA_KERNEL(sgd_momentum_cuda), .predicated = true}),
     .reference = reference_momentum,
     .samples = samples_momentum,
 };

@@ -1,0 +1,10 @@
+#include "ops/optimizer/optimizer_cuda.h"
+#include "ops/optimizer/update_cuda.cuh"
+
+namespace snug::ops {
+
+// With every array in bf16: 14 bytes per element, and by count about 65 instructions, 18 of them
+// for three draws of noise per eight elements. At 85% of 4.3 TB/s an H200 has room for 110.
+void adamw_cuda(const KernelArgs& a) { launch_update(a, Adam::of(a.attrs)); }
+
+}  // namespace snug::ops

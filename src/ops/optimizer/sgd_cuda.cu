@@ -1,0 +1,37 @@
+#include "ops/optimizer/optimizer_cuda.h"
+#include "ops/optimizer/update_cuda.cuh"
+
+namespace snug::ops {
+namespace {
+
+struct Sgd {
+  static constexpr int kStates = 0;
+  float lr;  // made by start
+
+  __device__ void start(double rate, int64_t) { lr = static_cast<float>(rate); }
+  __device__ NoCursor cursor(int64_t) const { return {}; }
+  __device__ float operator()(NoCursor&, float g, float*) const { return lr * g; }
+};
+
+struct Momentum {
+  static constexpr int kStates = 1;
+  float momentum;
+  float lr;  // made by start
+
+  __device__ void start(double rate, int64_t) { lr = static_cast<float>(rate); }
+  __device__ NoCursor cursor(int64_t) const { return {}; }
+  __device__ float operator()(NoCursor&, float g, float* sum) const {
+    *sum = momentum * *sum + g;
+    return lr * *sum;
+  }
+};
+
+}  // namespace
+
+void sgd_cuda(const KernelArgs& a) { launch_update(a, Sgd{}); }
+
+void sgd_momentum_cuda(const KernelArgs& a) {
+  launch_update(a, Momentum{.momentum = static_cast<float>(a.attrs.f("momentum"))});
+}
+
+}  // namespace snug::ops
