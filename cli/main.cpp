@@ -25,6 +25,7 @@ constexpr Verb kVerbs[] = {
     {"train", "trains inside the plan, and saves a model that transformers opens", train_verb},
     {"ladder", "what each memory technique saves and costs on this model: planned and measured",
      ladder_verb},
+    {"bench", "a GPU's speed and memory: beside PyTorch, or beside what it could do", bench_verb},
     {"doctor", "the machine, its libraries, free memory, and what is missing", doctor_verb},
     {"models", "the built-in models", models_verb},
 };

@@ -74,12 +74,12 @@ std::optional<NvmlMemory> memory_of(const Functions& call, Handle device) {
   MemoryV2 now{.version = kMemoryV2};
   if (ok(call.memory_v2, device, &now)) {
     return NvmlMemory{static_cast<int64_t>(now.total), static_cast<int64_t>(now.used),
-                     static_cast<int64_t>(now.free)};
+                      static_cast<int64_t>(now.free)};
   }
   MemoryV1 before{};
   if (!ok(call.memory, device, &before)) return {};
   return NvmlMemory{static_cast<int64_t>(before.total), static_cast<int64_t>(before.used),
-                   static_cast<int64_t>(before.free)};
+                    static_cast<int64_t>(before.free)};
 }
 
 std::vector<GpuProcess> processes_of(const Functions& call, Handle device) {

@@ -1,0 +1,20 @@
+// Times on a GPU's stream, for those who measure.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "hal/device.h"
+
+namespace snug {
+
+// Milliseconds on the device of each of `count` pieces of work. They are enqueued one behind the
+// other and waited for once, so that the device never idles between them.
+std::vector<double> stream_times_ms(Device& device, size_t count,
+                                    const std::function<void(size_t)>& enqueue);
+
+// Bytes read plus bytes written per second by a large copy inside the device's memory. Allocates
+// for it and frees again; throws does_not_fit where there is no room.
+double copy_bytes_per_s(Device& device);
+
+}  // namespace snug

@@ -1,0 +1,156 @@
+// Snug and a peer on the same GPU, one after another, each from the first allocation to the last.
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/median.h"
+#include "base/text.h"
+#include "hal/cuda/probe.h"
+#include "snug/bench.h"
+#include "snug/snug.h"
+#include "train/bench_device.h"
+#include "train/child_process.h"
+#include "train/resolve.h"
+
+namespace snug {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kWarmUp = 3;  // steps: kernels are loaded, programs are recorded
+
+// What the peer's script trains; another run would be compared with something else.
+void require_comparable(const Resolved& run) {
+  const std::string& family = run.model.config().family;
+  if (family != "llama" && family != "qwen2" && family != "mistral") {
+    throw usage_error("--peer torch trains llama, qwen2 and mistral models; '{}' is {}",
+                      run.options.model, family);
+  }
+  const Options& o = run.options;
+  const auto require = [](bool same, std::string_view option, const std::string& value,
+                          std::string_view peer) {
+    if (!same) throw usage_error("--{} {}: the peer trains with {}", option, value, peer);
+  };
+  require(o.precision == "bf16", "precision", o.precision, "bf16");
+  require(o.master == "none", "master", o.master, "none");
+  require(o.grad_dtype == "bf16", "grad-dtype", o.grad_dtype, "bf16");
+  require(o.state_dtype == "bf16", "state-dtype", o.state_dtype, "bf16");
+  require(o.optimizer == "adamw", "optimizer", o.optimizer, "adamw");
+  require(o.clip == 1.0, "clip", fmt::format("{}", o.clip), "1");
+  require(o.data == "synthetic", "data", o.data, "synthetic data");
+  require(o.global_batch == o.batch * o.accum, "global-batch", fmt::format("{}", o.global_batch),
+          "whole micro-batches");
+  require(o.steps > kWarmUp, "steps", fmt::format("{}", o.steps),
+          fmt::format("{} steps of warm-up before those that count", kWarmUp));
+}
+
+// A directory with the model's config.json, gone again at the end.
+class ConfigDirectory {
+ public:
+  explicit ConfigDirectory(const Model& model) {
+    std::string name = (fs::temp_directory_path() / "snug-bench-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      throw bad_input("no directory can be made in {}", fs::temp_directory_path().string());
+    path_ = name;
+    write_file_atomically(path_ / "config.json", model.config_json(Dtype::bf16));
+  }
+  ~ConfigDirectory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ConfigDirectory(const ConfigDirectory&) = delete;
+  ConfigDirectory& operator=(const ConfigDirectory&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// A step is what lies between two reports: the loop reads a step's loss when it is over, and the
+// device goes on meanwhile.
+BenchRow train_snug(const Resolved& run) {
+  BenchRow row{.name = "snug"};
+  const std::optional<int64_t> before = gpu_used_bytes(0);
+  std::vector<double> ms;
+  Clock::time_point last;
+  TrainObserver observer;
+  observer.stepped = [&](const StepReport& r) {
+    const auto now = Clock::now();
+    if (r.step > kWarmUp)
+      ms.push_back(std::chrono::duration<double, std::milli>(now - last).count());
+    last = now;
+    row.arena_bytes = r.planned_bytes;
+    if (r.step == r.steps) row.peak_bytes = gpu_used_bytes(0).value_or(0) - before.value_or(0);
+  };
+  train(run.asked, observer);
+  const Options& o = run.options;
+  row.step_ms = median(std::move(ms));
+  row.tokens_per_s = static_cast<double>(o.global_batch * o.seq) / row.step_ms * 1e3;
+  return row;
+}
+
+// The last line that a program wrote, which is what it died of.
+std::string last_line(const std::string& text) {
+  const std::vector<std::string> lines = split(trim(text), '\n');
+  return lines.empty() ? "" : lines.back();
+}
+
+std::vector<std::string> peer_command(const Resolved& run, const Peer& peer, const fs::path& config,
+                                      const std::string& mode) {
+  const Options& o = run.options;
+  const auto number = [](int64_t n) { return fmt::format("{}", n); };
+  return {
+      peer.python,   peer.script,    config.string(), "--name",        o.model,
+      "--mode",      mode,           "--batch",       number(o.batch), "--seq",
+      number(o.seq), "--accum",      number(o.accum), "--steps",       number(o.steps - kWarmUp),
+      "--warmup",    number(kWarmUp)};
+}
+
+BenchRow train_peer(const Resolved& run, const Peer& peer, const fs::path& config,
+                    const std::string& mode, std::string name) {
+  BenchRow row{.name = std::move(name)};
+  const ChildEnded ended = run_child(peer_command(run, peer, config, mode));
+  if (ended.code != 0) {
+    row.failed = last_line(ended.err);
+    if (row.failed.empty())
+      row.failed = fmt::format("{} ended with code {}", peer.python, ended.code);
+    return row;
+  }
+  const auto result = nlohmann::json::parse(last_line(ended.out));
+  row.step_ms = result.at("step_ms");
+  row.tokens_per_s = result.at("tokens_per_s");
+  row.peak_bytes = result.at("peak_bytes");
+  row.note =
+      fmt::format("PyTorch {}, attention: {}", result.at("versions").at("torch").get<std::string>(),
+                  result.at("attention").get<std::string>());
+  return row;
+}
+
+}  // namespace
+
+PeerReport bench_peer(const Options& options, const Peer& peer, const PeerObserver& observer) {
+  const Resolved run = resolve(options);
+  require_comparable(run);
+  PeerReport report{.device = require_gpu(run),
+                    .batch = run.options.batch,
+                    .seq = run.options.seq,
+                    .accum = run.options.accum};
+  if (!fs::exists(peer.script)) throw bad_input("the peer's script {} is not there", peer.script);
+  if (observer.started) observer.started(report);
+  const ConfigDirectory config(run.model);
+  const auto add = [&](const std::string& name, const std::function<BenchRow()>& measure) {
+    if (observer.running) observer.running(name);
+    report.rows.push_back(measure());
+    if (observer.measured) observer.measured(report.rows.back());
+  };
+  add("snug", [&] { return train_snug(run); });
+  for (const auto& [mode, name] : {std::pair{"eager", "torch eager"}, {"compile", "torch.compile"}})
+    add(name, [&] { return train_peer(run, peer, config.path(), mode, name); });
+  return report;
+}
+
+}  // namespace snug
