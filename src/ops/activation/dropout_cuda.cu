@@ -35,27 +35,28 @@ __device__ void draw(Key key, uint64_t sample, int64_t element, uint32_t (&bits)
   }
 }
 
-template <typename T, typename V, int kPerThread>
-__global__ void __launch_bounds__(512) dropout(Dropout<T> p) {
+constexpr int kPerThread = 2;
+
+template <typename T, typename V>
+__global__ void __launch_bounds__(RowTiles::kMostThreads) dropout(Dropout<T> p, unsigned tiles) {
+  const auto [row, first] = row_place<kPerThread>(tiles);
   const int64_t packs = p.per_sample / V::kSize;
-  const int64_t start = blockIdx.x * p.per_sample;
-  const uint64_t sample = static_cast<uint64_t>(*p.sample) + blockIdx.x;
+  const int64_t start = row * p.per_sample;
+  V x[kPerThread];
+  for_tile_packs<V, kPerThread>(first, packs,
+                                [&](int k, int64_t at) { x[k] = V::load_once(p.x + start + at); });
+  const auto sample = static_cast<uint64_t>(*p.sample + row);
   const Key key =
       random_key(static_cast<uint64_t>(*p.seed), static_cast<uint64_t>(*p.step), p.name);
-  for_tiles<kPerThread>(packs, [&](int64_t first) {
-    V x[kPerThread];
-    for_tile_packs<V, kPerThread>(
-        first, packs, [&](int k, int64_t at) { x[k] = V::load_once(p.x + start + at); });
-    for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
-      uint32_t bits[V::kSize];
-      draw<V>(key, sample, at, bits);
-      V y;
+  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+    uint32_t bits[V::kSize];
+    draw<V>(key, sample, at, bits);
+    V y;
 #pragma unroll
-      for (int i = 0; i < V::kSize; ++i) {
-        y.set(i, bits[i] >= p.threshold ? x[k][i] * p.scale : 0.0F);
-      }
-      y.store(p.y + start + at);
-    });
+    for (int i = 0; i < V::kSize; ++i) {
+      y.set(i, bits[i] >= p.threshold ? x[k][i] * p.scale : 0.0F);
+    }
+    y.store(p.y + start + at);
   });
 }
 
@@ -78,8 +79,8 @@ void dropout_cuda(const KernelArgs& a) {
                        .scale = static_cast<float>(1 / (1 - drop))};
     visit_width<T>(p.per_sample, [&](auto access) {
       using V = decltype(access);
-      const RowTiles tiles = row_tiles<2>(B, p.per_sample / V::kSize);
-      dropout<T, V, 2><<<tiles.grid, tiles.threads, 0, stream_of(a)>>>(p);
+      const RowTiles tiles = row_tiles<kPerThread>(B, p.per_sample / V::kSize);
+      dropout<T, V><<<tiles.blocks, tiles.threads, 0, stream_of(a)>>>(p, tiles.tiles);
     });
   });
   check_launch("dropout");

@@ -16,57 +16,58 @@ __device__ float swiglu(float gate, float sigmoid, float up) {
   return __fmul_rn(__fmul_rn(gate, sigmoid), up);
 }
 
-template <typename T, typename V, int kPerThread>
-__global__ void __launch_bounds__(512) forward(Swiglu<T> p) {
+constexpr int kPerThread = 2;
+
+template <typename T, typename V>
+__global__ void __launch_bounds__(RowTiles::kMostThreads, 4) forward(Swiglu<T> p, unsigned tiles) {
+  const auto [row, first] = row_place<kPerThread>(tiles);
   const int64_t packs = p.F / V::kSize;
-  const T* gates = p.gate_up + int64_t{blockIdx.x} * 2 * p.F;
-  T* ys = p.y + int64_t{blockIdx.x} * p.F;
-  for_tiles<kPerThread>(packs, [&](int64_t first) {
-    V gate[kPerThread], up[kPerThread];
-    for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
-      gate[k] = V::load_once(gates + at);
-      up[k] = V::load_once(gates + p.F + at);
-    });
-    for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
-      V y;
+  const T* gates = p.gate_up + row * 2 * p.F;
+  V gate[kPerThread], up[kPerThread];
+  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+    gate[k] = V::load_once(gates + at);
+    up[k] = V::load_once(gates + p.F + at);
+  });
+  T* ys = p.y + row * p.F;
+  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+    V y;
 #pragma unroll
-      for (int i = 0; i < V::kSize; ++i) {
-        y.set(i, swiglu(gate[k][i], sigmoid<T>(gate[k][i]), up[k][i]));
-      }
-      y.store(ys + at);
-    });
+    for (int i = 0; i < V::kSize; ++i) {
+      y.set(i, swiglu(gate[k][i], sigmoid<T>(gate[k][i]), up[k][i]));
+    }
+    y.store(ys + at);
   });
 }
 
-template <typename T, typename V, int kPerThread, bool kRemakes>
-__global__ void __launch_bounds__(512) backward(Swiglu<T> p) {
+template <typename T, typename V, bool kRemakes>
+__global__ void __launch_bounds__(RowTiles::kMostThreads, 4) backward(Swiglu<T> p, unsigned tiles) {
+  const auto [row, first] = row_place<kPerThread>(tiles);
   const int64_t packs = p.F / V::kSize;
-  const int64_t row = blockIdx.x;
   const T* gates = p.gate_up + row * 2 * p.F;
+  const T* dys = p.dy + row * p.F;
+  V gate[kPerThread], up[kPerThread], dy[kPerThread];
+  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+    gate[k] = V::load_once(gates + at);
+    up[k] = V::load_once(gates + p.F + at);
+    dy[k] = V::load_once(dys + at);
+  });
   T* dgates = p.dgate_up + row * 2 * p.F;
-  for_tiles<kPerThread>(packs, [&](int64_t first) {
-    V gate[kPerThread], up[kPerThread], dy[kPerThread];
-    for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
-      gate[k] = V::load_once(gates + at);
-      up[k] = V::load_once(gates + p.F + at);
-      dy[k] = V::load_once(p.dy + row * p.F + at);
-    });
-    for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
-      V dgate, dup, y;
+  T* ys = p.y + row * p.F;
+  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+    V dgate, dup, y;
 #pragma unroll
-      for (int i = 0; i < V::kSize; ++i) {
-        const float g = gate[k][i];
-        const float u = up[k][i];
-        const float d = dy[k][i];
-        const float s = sigmoid<T>(g);
-        dgate.set(i, d * u * s * (1 + g * (1 - s)));
-        dup.set(i, d * g * s);
-        if constexpr (kRemakes) y.set(i, swiglu(g, s, u));
-      }
-      dgate.store(dgates + at);
-      dup.store(dgates + p.F + at);
-      if constexpr (kRemakes) y.store(p.y + row * p.F + at);
-    });
+    for (int i = 0; i < V::kSize; ++i) {
+      const float g = gate[k][i];
+      const float u = up[k][i];
+      const float d = dy[k][i];
+      const float s = sigmoid<T>(g);
+      dgate.set(i, d * u * s * (1 + g * (1 - s)));
+      dup.set(i, d * g * s);
+      if constexpr (kRemakes) y.set(i, swiglu(g, s, u));
+    }
+    dgate.store(dgates + at);
+    dup.store(dgates + p.F + at);
+    if constexpr (kRemakes) y.store(ys + at);
   });
 }
 
@@ -84,8 +85,8 @@ void grad(const KernelArgs& a) {
                       .F = F};
     visit_width<T>(F, [&](auto access) {
       using V = decltype(access);
-      const RowTiles tiles = row_tiles<2>(rows, F / V::kSize);
-      backward<T, V, 2, kRemakes><<<tiles.grid, tiles.threads, 0, stream_of(a)>>>(p);
+      const RowTiles tiles = row_tiles<kPerThread>(rows, F / V::kSize);
+      backward<T, V, kRemakes><<<tiles.blocks, tiles.threads, 0, stream_of(a)>>>(p, tiles.tiles);
     });
   });
   check_launch("swiglu_grad");
@@ -103,8 +104,8 @@ void swiglu_cuda(const KernelArgs& a) {
         .gate_up = a.in<T>(0), .dy = nullptr, .dgate_up = nullptr, .y = a.out<T>(0), .F = F};
     visit_width<T>(F, [&](auto access) {
       using V = decltype(access);
-      const RowTiles tiles = row_tiles<2>(rows, F / V::kSize);
-      forward<T, V, 2><<<tiles.grid, tiles.threads, 0, stream_of(a)>>>(p);
+      const RowTiles tiles = row_tiles<kPerThread>(rows, F / V::kSize);
+      forward<T, V><<<tiles.blocks, tiles.threads, 0, stream_of(a)>>>(p, tiles.tiles);
     });
   });
   check_launch("swiglu");

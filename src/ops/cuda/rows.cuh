@@ -27,30 +27,31 @@ void visit_width(int64_t columns, Fn&& fn) {
 
 // --- tiles of rows ------------------------------------------------------------------------------
 
-// Blocks (row, tile): a tile is `threads` threads with kPerThread accesses each, as even as the row
-// allows. A kernel walks for_tile's places.
+// A row is cut into `tiles` tiles of `threads` threads with kPerThread accesses each, as even as
+// its width allows; blocks run along the rows.
 struct RowTiles {
-  dim3 grid;
-  unsigned threads;
+  static constexpr int kMostThreads = 256;
+  unsigned tiles, threads, blocks;
 };
 
 template <int kPerThread>
 RowTiles row_tiles(int64_t rows, int64_t accesses) {
-  constexpr int64_t kMostThreads = 512;
-  const int64_t tiles = std::max<int64_t>(1, ceil_div(accesses, kPerThread * kMostThreads));
-  const int64_t threads = 32 * std::max<int64_t>(1, ceil_div(accesses, tiles * kPerThread * 32));
-  return {dim3(static_cast<unsigned>(rows), static_cast<unsigned>(std::min<int64_t>(tiles, 65535))),
-          static_cast<unsigned>(threads)};
+  const int64_t tiles = ceil_div(accesses, kPerThread * RowTiles::kMostThreads);
+  const int64_t threads = 32 * ceil_div(accesses, tiles * kPerThread * 32);
+  return {static_cast<unsigned>(tiles), static_cast<unsigned>(threads),
+          static_cast<unsigned>(rows * tiles)};
 }
 
-// fn(first): this thread's accesses are first, first + blockDim.x, ... (kPerThread of them).
-template <int kPerThread, typename Fn>
-__device__ void for_tiles(int64_t accesses, const Fn& fn) {
-  const int64_t tile = int64_t{kPerThread} * blockDim.x;
-  for (int64_t first = blockIdx.y * tile + threadIdx.x; first < accesses;
-       first += gridDim.y * tile) {
-    fn(first);
-  }
+// This thread's accesses of its row: first, first + blockDim.x, ... (kPerThread of them).
+struct RowPlace {
+  int64_t row, first;
+};
+
+template <int kPerThread>
+__device__ RowPlace row_place(unsigned tiles) {
+  const unsigned row = blockIdx.x / tiles;
+  const unsigned tile = blockIdx.x - row * tiles;
+  return {row, int64_t{tile} * kPerThread * blockDim.x + threadIdx.x};
 }
 
 // fn(k, element) for the accesses of one tile that lie inside the row: access k starts there. Loads
