@@ -1,7 +1,6 @@
 // The ladder: the same short training again and again, with one technique changed at a time. Every
 // rung is planned before the first one runs, so that whatever is refused is refused at once.
-#include <algorithm>
-
+#include "base/median.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -128,12 +127,6 @@ std::vector<Rung> plan_rungs(const Options& baseline) {
   rungs.push_back({.name = "all together", .change = join(together, " ")});
   plan_rung(rungs.back(), baseline);
   return rungs;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // One training of its own. The first step, which also warms caches up, counts for the time only
