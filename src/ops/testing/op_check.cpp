@@ -214,10 +214,10 @@ Sample in_dtype(Sample sample, Dtype dtype) {
   return sample;
 }
 
-void check_sample(const OpDef& def, const Sample& sample, OpRunner& runner) {
+void check_sample(const OpDef& def, const Sample& sample, OpRunner& runner, const Oracle& oracle) {
   OpCase c = build_case(def, sample);
-  check_kernels(c, runner, expect_reference);
-  if (keep_parameter_gradients_in_f32(c)) check_kernels(std::move(c), runner, expect_reference);
+  check_kernels(c, runner, oracle);
+  if (keep_parameter_gradients_in_f32(c)) check_kernels(std::move(c), runner, oracle);
 }
 
 void check_op(const OpDef& def) {

@@ -31,10 +31,6 @@ std::set<std::string> kinds_reached(const OpDef& def);
 // The sample with its arrays of f32 in `dtype`.
 Sample in_dtype(Sample sample, Dtype dtype);
 
-// All but the gradients' check of one sample on a backend; in halves also with the gradients of
-// parameters in f32.
-void check_sample(const OpDef& def, const Sample& sample, OpRunner& runner);
-
 // What an op's outputs should be, and what later ops read of them.
 struct Expected {
   std::vector<std::vector<double>> outputs;
@@ -48,5 +44,8 @@ Expected expect_cpu_kernel(const OpCase& c, const Op& op, const Buffers& values)
 
 // Values, determinism, guards and in-place runs of every op of the case.
 void check_kernels(OpCase c, OpRunner& runner, const Oracle& oracle);
+// The same of a sample; in halves also with the gradients of parameters in f32.
+void check_sample(const OpDef& def, const Sample& sample, OpRunner& runner,
+                  const Oracle& oracle = expect_reference);
 
 }  // namespace snug
