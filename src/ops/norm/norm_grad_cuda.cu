@@ -113,13 +113,15 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, kResident<kWarps, kC
       }
       keep_packed(x[k]);
       keep_packed(dy[k]);
+      keep_packed(dx_sum[k]);
     });
     row_sum(totals);
     const RowMeans means{totals[0] * p.per_column, kCentered ? totals[1] * p.per_column : 0};
     for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
       const V weight = V::load(p.weight + column);
-      V dx, y, bias;
+      V bias;
       if constexpr (kRemakes && kCentered) bias = V::load(p.bias + column);
+      V dx, y;
 #pragma unroll
       for (int i = 0; i < V::kSize; ++i) {
         const float n = (x[k][i] - mean) * rstd;
