@@ -188,7 +188,7 @@ struct Mini {
     const float divisor = divisors[at.output];
     next(at);
     *m += adam.new1 * (g - *m);
-    return adam.step_size * (*m / divisor);
+    return adam.step_size * quick_quotient(*m, divisor);
   }
 };
 

@@ -100,7 +100,7 @@ __device__ inline bool round_ordinary(const float (&x)[8], const Noise& noise,
                                       Eight<__nv_bfloat16>& to) {
   bool ordinary = true;
 #pragma unroll
-  for (int i = 0; i < 8; ++i) ordinary = ordinary && fabsf(x[i]) < 0x1.FEp127F;
+  for (int i = 0; i < 8; ++i) ordinary &= fabsf(x[i]) < 0x1.FEp127F;
   if (!ordinary) return false;
 #pragma unroll
   for (int i = 0; i < 4; ++i)

@@ -84,6 +84,19 @@ __device__ inline double power(double x, int64_t n) {
   return result;
 }
 
+// Within 2 units in the last place, for a third of the instructions of the exact ones. Subnormal v
+// or y counts as 0: beside Adam's eps both are nothing.
+__device__ inline float quick_root(float v) {
+  float root;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(v));
+  return root;
+}
+__device__ inline float quick_quotient(float x, float y) {
+  float quotient;
+  asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(quotient) : "f"(x), "f"(y));
+  return quotient;
+}
+
 // A rule whose elements do not depend on where they stand.
 struct NoCursor {};
 
@@ -107,13 +120,13 @@ struct Adam {
     step_size = static_cast<float>(lr / (1 - power(beta1, step)));
     per_root = static_cast<float>(1 / sqrt(1 - power(beta2, step)));
   }
-  __device__ float divisor(float v) const { return __fsqrt_rn(v) * per_root + eps; }
+  __device__ float divisor(float v) const { return quick_root(v) * per_root + eps; }
   __device__ NoCursor cursor(int64_t) const { return {}; }
   __device__ float operator()(NoCursor&, float g, float* state) const {
     float &m = state[0], &v = state[1];
     m += new1 * (g - m);
     v = old2 * v + new2 * g * g;
-    return step_size * (m / divisor(v));
+    return step_size * quick_quotient(m, divisor(v));
   }
 };
 
@@ -157,9 +170,10 @@ struct UpdateGroup {
   }
 };
 
-// The first loads are under way while one thread makes the numbers.
+// The first loads are under way while one thread makes the numbers. As many blocks at once as their
+// registers allow without spilling.
 template <typename Rule, typename P, typename G, typename M, typename V>
-__global__ void __launch_bounds__(kUpdateThreads, 4)
+__global__ void __launch_bounds__(kUpdateThreads, Rule::kStates > 1 ? 3 : 4)
     update(const __grid_constant__ UpdateCuda u, const __grid_constant__ Rule given) {
   const int64_t groups = ceil_div(u.n, 8);
   const int64_t stride = int64_t{gridDim.x} * kUpdateThreads;
