@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "ops/float_kernels.h"
 #include "ops/loss/cross_entropy_cpu.h"
+#include "ops/loss/cross_entropy_cuda.h"
 #include "ops/loss/targets.h"
 #include "ops/reference.h"
 
@@ -93,7 +94,7 @@ const OpDef cross_entropy_def{
     .accumulate = {{.output = 0, .input = kLossSum}},
     .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial, 0}}},
     .exact = {kLogits},
-    .kernels = float_kernels(cross_entropy_cpu),
+    .kernels = float_kernels(cross_entropy_cpu, {.run = SNUG_CUDA_KERNEL(cross_entropy_cuda)}),
     .reference = reference,
     .samples = samples,
 };
@@ -107,7 +108,8 @@ const OpDef cross_entropy_grad_def{
     .alias = {{.output = 0, .input = kGradLogits}},
     .splits = {{"rows", {0, 0, 0, Split::kWhole}, {0}}},
     .exact = {kGradLogits, kLse},
-    .kernels = float_kernels(cross_entropy_grad_cpu),
+    .kernels =
+        float_kernels(cross_entropy_grad_cpu, {.run = SNUG_CUDA_KERNEL(cross_entropy_grad_cuda)}),
     .reference = reference_grad,
 };
 

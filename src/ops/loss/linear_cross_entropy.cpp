@@ -6,6 +6,7 @@
 #include "ops/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/loss/linear_cross_entropy_cpu.h"
+#include "ops/loss/linear_cross_entropy_cuda.h"
 #include "ops/loss/targets.h"
 #include "ops/reference.h"
 
@@ -53,6 +54,7 @@ struct Sizes {
   int64_t sweeps;             // how often the weight is read from end to end
   int64_t product;            // flops of one product of all chunks
   int64_t x, weight, logits;  // bytes
+  int64_t cuda_logits;        // which are in the type of x there
 };
 
 Sizes sizes_of(const OpView& op) {
@@ -69,12 +71,20 @@ Sizes sizes_of(const OpView& op) {
   s.x = x.bytes();
   s.weight = checked_mul(s.sweeps, weight.bytes(), op.name);
   s.logits = checked_mul(size_of(Dtype::f32), logits, op.name);
+  s.cuda_logits = checked_mul(size_of(x.dtype), logits, op.name);
   return s;
 }
 
-// Forward writes the logits and reads them twice: for their maximum, and into exponentials.
-Cost cost(const OpView& op, std::span<const Type>, Backend) {
+// On the CPU forward writes the logits and reads them twice: for their maximum, and into
+// exponentials; on CUDA once for both.
+Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
   const Sizes s = sizes_of(op);
+  if (backend == Backend::cuda) {
+    return {.flops = s.product,
+            .bytes_read = s.x + s.weight + s.cuda_logits,
+            .bytes_written = s.cuda_logits,
+            .workspace = CudaLossScratch::of(s.head).end};
+  }
   return {.flops = s.product,
           .bytes_read = s.x + s.weight + 2 * s.logits,
           .bytes_written = 2 * s.logits,
@@ -148,15 +158,22 @@ std::vector<Type> infer_grad(const OpView& op) {
 }
 
 // Three products a chunk; the weight is read twice and its gradient read and written once per
-// chunk.
+// chunk. On CUDA the logits are written twice, by their product and by softmax, which reads them as
+// the two other products and the bias gradient do.
 template <bool kBias>
-Cost cost_grad(const OpView& op, std::span<const Type> outputs, Backend) {
+Cost cost_grad(const OpView& op, std::span<const Type> outputs, Backend backend) {
   Sizes s = sizes_of(op);
   const Type& dweight = outputs[2];
   s.head.backward = true;
   s.head.dbias = kBias;
   s.head.grads = dweight.dtype;
   const int64_t dweight_bytes = checked_mul(s.sweeps, dweight.bytes(), op.name);
+  if (backend == Backend::cuda) {
+    return {.flops = 3 * s.product,
+            .bytes_read = 2 * s.x + 2 * s.weight + dweight_bytes + (kBias ? 4 : 3) * s.cuda_logits,
+            .bytes_written = s.x + dweight_bytes + 2 * s.cuda_logits,
+            .workspace = CudaLossScratch::of(s.head).end};
+  }
   return {.flops = 3 * s.product,
           .bytes_read = 2 * s.x + 2 * s.weight + dweight_bytes + 5 * s.logits,
           .bytes_written = s.x + dweight_bytes + 3 * s.logits,
@@ -202,7 +219,10 @@ OpDef grad_def(std::string_view kind) {
                   {0, Split::kWhole, 0, Split::kWhole, Split::kWhole, 0, Split::kWhole},
                   {Split::kPartial, 0, Split::kPartial}}},
       .exact = {GradIn::kX},
-      .kernels = float_kernels(linear_cross_entropy_grad_cpu),
+      .kernels =
+          float_kernels(linear_cross_entropy_grad_cpu,
+                        {.run = SNUG_CUDA_KERNEL(linear_cross_entropy_grad_cuda),
+                         .prepare = SNUG_CUDA_KERNEL(linear_cross_entropy_grad_cuda_prepare)}),
       .reference = reference_grad<kBias>,
   };
   if (!kBias) return def;
@@ -226,7 +246,9 @@ const OpDef linear_cross_entropy_def{
     .accumulate = {{.output = 0, .input = In::kLossSum}},
     .splits = {{"rows", {0, Split::kWhole, 0, Split::kWhole, Split::kWhole}, {Split::kPartial}}},
     .exact = {In::kX},
-    .kernels = float_kernels(linear_cross_entropy_cpu),
+    .kernels = float_kernels(linear_cross_entropy_cpu,
+                             {.run = SNUG_CUDA_KERNEL(linear_cross_entropy_cuda),
+                              .prepare = SNUG_CUDA_KERNEL(linear_cross_entropy_cuda_prepare)}),
     .reference = reference,
     .samples = samples,
 };

@@ -1,0 +1,177 @@
+#include "ops/loss/linear_cross_entropy_cuda.h"
+
+#include "ops/loss/loss_rows.h"
+
+namespace snug::ops {
+namespace {
+
+// One call of either kernel: its shapes, what both read, and its scratch.
+struct Sweep {
+  const KernelArgs& a;
+  LossHead head;
+  CudaLossScratch at;
+  size_t bias;  // its port
+  int64_t chunk;
+
+  std::byte* scratch(int64_t offset) const { return a.workspace.data() + offset; }
+  double* losses() const { return reinterpret_cast<double*>(a.workspace.data()); }
+  const std::byte* rows(size_t port, int64_t first) const {  // of [rows, C], absent or not
+    return a.has(port) ? a.in<std::byte>(port) + first * head.C * size_of(head.dtype) : nullptr;
+  }
+  int64_t rows_at(int64_t first) const { return std::min(chunk, head.rows - first); }
+  CudaGemm product(int64_t m, int64_t n, int64_t k) const {
+    return {.m = m,
+            .n = n,
+            .k = k,
+            .a_dtype = head.dtype,
+            .b_dtype = head.dtype,
+            .c_dtype = head.dtype,
+            .workspace = a.workspace.subspan(static_cast<size_t>(at.product))};
+  }
+};
+
+Sweep sweep_of(const KernelArgs& a, size_t bias, bool backward) {
+  using P = LinearCrossEntropyIn;
+  const LossHead head{.rows = a.in(P::kX).shape().rows(),
+                      .C = a.in(P::kX).shape().back(),
+                      .V = a.in(P::kWeight).shape()[0],
+                      .chunk = a.attrs.i("chunk"),
+                      .dtype = a.in(P::kX).type->dtype,
+                      .backward = backward,
+                      .dbias = backward && a.has(bias),
+                      .grads = backward ? a.out(2).type->dtype : Dtype::f32};
+  return {.a = a,
+          .head = head,
+          .at = CudaLossScratch::of(head),
+          .bias = bias,
+          .chunk = std::min(head.rows, head.chunk)};
+}
+
+// --- the products of the chunk that begins with row `first` -------------------------------------
+
+CudaGemm logits_product(const Sweep& s, int64_t first) {
+  using P = LinearCrossEntropyIn;
+  CudaGemm p = s.product(s.rows_at(first), s.head.V, s.head.C);
+  p.a = s.rows(P::kX, first);
+  p.b = s.a.in(P::kWeight).data;
+  p.transpose_b = true;
+  p.bias = s.a.in<std::byte>(s.bias);
+  p.c = s.scratch(s.at.logits);
+  return p;
+}
+
+// dweight adds up in fp32 inside a product and in its own type over the chunks: one of two bytes is
+// rounded once per chunk. fp32 over all chunks would take another [V, C] floats, which --grad-dtype
+// f32 gives to those who want it.
+CudaGemm dweight_product(const Sweep& s, int64_t first) {
+  using P = LinearCrossEntropyGradIn;
+  CudaGemm p = s.product(s.head.V, s.head.C, s.rows_at(first));
+  p.a = s.scratch(s.at.logits);
+  p.transpose_a = true;
+  p.b = s.rows(P::kX, first);
+  p.c_dtype = s.head.grads;
+  p.c = s.a.out(2).data;
+  p.sum = first > 0 ? p.c : s.a.in<std::byte>(P::kDweightSum);
+  return p;
+}
+
+CudaGemm dx_product(const Sweep& s, int64_t first) {
+  using P = LinearCrossEntropyGradIn;
+  CudaGemm p = s.product(s.rows_at(first), s.head.C, s.head.V);
+  p.a = s.scratch(s.at.logits);
+  p.b = s.a.in(P::kWeight).data;
+  p.c = s.a.out<std::byte>(1) + first * s.head.C * size_of(s.head.dtype);
+  p.sum = s.rows(P::kDxSum, first);
+  return p;
+}
+
+// ------------------------------------------------------------------------------------------------
+
+LossRows loss_rows(const Sweep& s, int64_t first) {
+  return {.logits = s.scratch(s.at.logits),
+          .targets = s.a.in<int32_t>(LinearCrossEntropyIn::kTargets) + first,
+          .losses = s.losses() + first,
+          .rows = s.rows_at(first),
+          .V = s.head.V,
+          .dtype = s.head.dtype};
+}
+
+// The bias gradient sums over all chunks in fp32, in scratch, and is rounded once at the end.
+void add_to_dbias(const Sweep& s, int64_t first) {
+  void* sum = s.scratch(s.at.dbias);
+  cuda_column_sum({.x = s.scratch(s.at.logits),
+                   .add = first > 0 ? sum : nullptr,
+                   .sum = sum,
+                   .scratch = s.scratch(s.at.column_sums),
+                   .rows = s.rows_at(first),
+                   .columns = s.head.V,
+                   .x_dtype = s.head.dtype,
+                   .sum_dtype = Dtype::f32},
+                  s.a.stream);
+}
+
+void finish_dbias(const Sweep& s) {
+  cuda_add_partials({.partials = reinterpret_cast<const float*>(s.scratch(s.at.dbias)),
+                     .add = s.a.in<std::byte>(LinearCrossEntropyGradIn::kDbiasSum),
+                     .sum = s.a.out(3).data,
+                     .blocks = 1,
+                     .columns = s.head.V,
+                     .sum_dtype = s.head.grads},
+                    s.a.stream);
+}
+
+// Calls fn(first) for every chunk that differs in its products: the first, where dweight starts;
+// one behind it, where dweight adds; and the last, which may be shorter.
+template <typename Fn>
+void for_kinds_of_chunks(const Sweep& s, const Fn& fn) {
+  const int64_t last = (ceil_div(s.head.rows, s.chunk) - 1) * s.chunk;
+  fn(0);
+  if (s.chunk < last) fn(s.chunk);
+  if (last > 0) fn(last);
+}
+
+}  // namespace
+
+void linear_cross_entropy_cuda(const KernelArgs& a) {
+  using P = LinearCrossEntropyIn;
+  const Sweep s = sweep_of(a, P::kBias, /*backward=*/false);
+  for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
+    cuda_gemm(logits_product(s, first), a.math, a.stream);
+    loss_of_rows(loss_rows(s, first), a.stream);
+  }
+  sum_losses(s.losses(), s.head.rows, a.in<float>(P::kLossSum), a.out<float>(0), a.stream);
+}
+
+void linear_cross_entropy_cuda_prepare(const KernelArgs& a) {
+  const Sweep s = sweep_of(a, LinearCrossEntropyIn::kBias, /*backward=*/false);
+  for_kinds_of_chunks(
+      s, [&](int64_t first) { prepare_gemm(logits_product(s, first), a.math, a.stream); });
+}
+
+void linear_cross_entropy_grad_cuda(const KernelArgs& a) {
+  using P = LinearCrossEntropyGradIn;
+  const Sweep s = sweep_of(a, P::kBias, /*backward=*/true);
+  for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
+    LossRows rows = loss_rows(s, first);
+    rows.dloss = a.in<float>(P::kDloss);
+    cuda_gemm(logits_product(s, first), a.math, a.stream);
+    loss_and_gradient_of_rows(rows, a.stream);  // the logits are dlogits now
+    cuda_gemm(dweight_product(s, first), a.math, a.stream);
+    if (s.head.dbias) add_to_dbias(s, first);
+    // Last: dx may lie in x, whose rows nothing reads from here on.
+    cuda_gemm(dx_product(s, first), a.math, a.stream);
+  }
+  if (s.head.dbias) finish_dbias(s);
+  sum_losses(s.losses(), s.head.rows, a.in<float>(P::kLossSum), a.out<float>(0), a.stream);
+}
+
+void linear_cross_entropy_grad_cuda_prepare(const KernelArgs& a) {
+  const Sweep s = sweep_of(a, LinearCrossEntropyGradIn::kBias, /*backward=*/true);
+  for_kinds_of_chunks(s, [&](int64_t first) {
+    prepare_gemm(logits_product(s, first), a.math, a.stream);
+    prepare_gemm(dweight_product(s, first), a.math, a.stream);
+    prepare_gemm(dx_product(s, first), a.math, a.stream);
+  });
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,275 @@
+#include "ops/loss/loss_rows.h"
+
+#include "ops/cuda/map.cuh"
+
+namespace snug::ops {
+namespace {
+
+constexpr int kAhead = 3;  // loads in flight per thread: as many as 64 registers hold
+
+// exp(x - at). Two instructions for what is rounded to 16 bits anyway; as exact as it gets for f32.
+template <typename T>
+struct ExpFrom {
+  static constexpr float kLog2e = 1.4426950408889634F;
+  float shift;
+  __device__ explicit ExpFrom(float at) : shift(-at * kLog2e) {}
+  __device__ float operator()(float x) const {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaf(x, kLog2e, shift)));
+    return y;
+  }
+};
+template <>
+struct ExpFrom<float> {
+  float at;
+  __device__ explicit ExpFrom(float from) : at(from) {}
+  __device__ float operator()(float x) const { return expf(x - at); }
+};
+
+template <int kThreads>
+__device__ float block_max(float x) {
+  __shared__ float partial[kThreads / 32];
+  x = warp_max(x);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < kThreads / 32; ++w) x = fmaxf(x, partial[w]);
+  return x;
+}
+
+// The largest logit that a thread has seen and the sum of exp(logit - largest). It starts finite,
+// so that a row may hold logits of minus infinity; a nan is passed over in the maximum and comes
+// back through the sum.
+template <typename T>
+struct OnlineSum {
+  float max = -1e30F;
+  float sum = 0;
+
+  template <int N>
+  __device__ void add(const Vector<T, N>& logits) {
+    float x[N], largest = max;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      x[i] = to_float(logits.v[i]);
+      largest = fmaxf(largest, x[i]);
+    }
+    if (largest > max) {
+      sum *= ExpFrom<T>(largest)(max);
+      max = largest;
+    }
+    const ExpFrom<T> exp_of(max);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += exp_of(x[i]);
+  }
+};
+
+// dlogits of one row, from its logits.
+template <typename T>
+struct RowGradient {
+  ExpFrom<T> exp_of;
+  float scale, dloss;
+  int32_t target;
+
+  template <int N>
+  __device__ Vector<T, N> of(const Vector<T, N>& logits, int vector) const {
+    float d[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) d[i] = scale * exp_of(to_float(logits.v[i]));
+    if (vector == target / N) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) d[i] -= i == target % N ? dloss : 0.0F;
+    }
+    Vector<T, N> out;
+#pragma unroll
+    for (int i = 0; i < N; ++i) out.v[i] = from_float<T>(d[i]);
+    return out;
+  }
+};
+
+// fn(i, vector i of the row) for this thread's vectors i = threadIdx.x (mod kThreads) of
+// [first, end), several loads at a time. first is a multiple of kThreads.
+template <int N, int kThreads, typename T, typename Fn>
+__device__ void for_vectors(const T* row, int first, int end, const Fn& fn) {
+  for (int base = first + threadIdx.x; base < end; base += kThreads * kAhead) {
+    Vector<T, N> in[kAhead];
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const int i = base + u * kThreads;
+      if (i < end) in[u] = Vector<T, N>::load(row + int64_t{i} * N);
+    }
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const int i = base + u * kThreads;
+      if (i < end) fn(i, in[u]);
+    }
+  }
+}
+
+template <int N, int kThreads, typename T>
+__device__ void clear_row(T* row, int vectors) {
+  Vector<T, N> zeros;
+#pragma unroll
+  for (int i = 0; i < N; ++i) zeros.v[i] = from_float<T>(0.0F);
+  for (int i = threadIdx.x; i < vectors; i += kThreads) zeros.store(row + int64_t{i} * N);
+}
+
+constexpr int kForwardThreads = 512, kGradientThreads = 1024;
+
+// First sweep: maximum and sum. With kGradient a second one makes dlogits of the logits: of the
+// first `kept` vectors from shared memory, of the others from the L2 cache, which has just seen
+// them, so they go first. `kept` is a multiple of the threads or the whole row, and every thread
+// meets its own vectors again.
+template <int N, bool kGradient, typename T>
+__global__ void __launch_bounds__(kGradient ? kGradientThreads : kForwardThreads)
+    consume_rows(LossRows p, int kept) {
+  constexpr int kThreads = kGradient ? kGradientThreads : kForwardThreads;
+  extern __shared__ uint4 shared[];
+  auto* keep = reinterpret_cast<Vector<T, N>*>(shared);
+  const int64_t r = blockIdx.x;
+  const int vectors = static_cast<int>(p.V / N);
+  const int32_t target = p.targets[r];
+  T* row = static_cast<T*>(p.logits) + r * p.V;
+  if (target < 0) {
+    if constexpr (kGradient) clear_row<N, kThreads>(row, vectors);
+    if (threadIdx.x == 0) p.losses[r] = 0;
+    if (threadIdx.x == 0 && p.lse != nullptr) p.lse[r] = 0;
+    return;
+  }
+  OnlineSum<T> seen;
+  for_vectors<N, kThreads>(static_cast<const T*>(row), 0, vectors,
+                           [&](int i, const Vector<T, N>& logits) {
+                             if (kGradient && i < kept) keep[i] = logits;
+                             seen.add(logits);
+                           });
+  const float max = block_max<kThreads>(seen.max);
+  // Before the sum's barrier, behind which logits are overwritten. Beyond the vocabulary: nan, so
+  // that bad data is loud.
+  const float target_logit = threadIdx.x > 0 ? 0.0F : (target < p.V ? to_float(row[target]) : NAN);
+  const float sum = block_sum<kThreads>(seen.sum * ExpFrom<T>(max)(seen.max));
+  if (threadIdx.x == 0) {
+    const double lse = static_cast<double>(max) + log(static_cast<double>(sum));
+    p.losses[r] = lse - static_cast<double>(target_logit);
+    if (p.lse != nullptr) p.lse[r] = static_cast<float>(lse);
+  }
+
+  if constexpr (kGradient) {
+    const float dloss = *p.dloss;
+    const RowGradient<T> gradient{ExpFrom<T>(max), dloss / sum, dloss, target};
+    for_vectors<N, kThreads>(static_cast<const T*>(row), kept, vectors,
+                             [&](int i, const Vector<T, N>& logits) {
+                               gradient.of(logits, i).store(row + int64_t{i} * N);
+                             });
+#pragma unroll 2
+    for (int i = threadIdx.x; i < kept; i += kThreads) {
+      gradient.of(keep[i], i).store(row + int64_t{i} * N);
+    }
+  }
+}
+
+template <int N, typename T>
+__global__ void __launch_bounds__(kForwardThreads) gradient_rows(LossRows p, T* dlogits) {
+  const int64_t r = blockIdx.x;
+  const int vectors = static_cast<int>(p.V / N);
+  const int32_t target = p.targets[r];
+  T* to = dlogits + r * p.V;
+  if (target < 0) return clear_row<N, kForwardThreads>(to, vectors);
+  const float dloss = *p.dloss;
+  const RowGradient<T> gradient{ExpFrom<T>(p.lse[r]), dloss, dloss, target};
+  for_vectors<N, kForwardThreads>(static_cast<const T*>(p.logits) + r * p.V, 0, vectors,
+                                  [&](int i, const Vector<T, N>& logits) {
+                                    gradient.of(logits, i).store(to + int64_t{i} * N);
+                                  });
+}
+
+constexpr int kSumThreads = 1024;
+
+__global__ void __launch_bounds__(kSumThreads)
+    sum_losses_kernel(const double* losses, int64_t rows, const float* before, float* loss) {
+  double sum = 0;
+  for (int64_t r = threadIdx.x; r < rows; r += kSumThreads) sum += losses[r];
+  sum = block_sum<kSumThreads>(sum);
+  if (threadIdx.x > 0) return;
+  *loss = static_cast<float>((before != nullptr ? static_cast<double>(*before) : 0.0) + sum);
+}
+
+// fn(T{}, N): the type, and how many of its elements are read at once.
+template <typename Fn>
+void visit_rows(const LossRows& p, const Fn& fn) {
+  visit_device_float(p.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int kWidth = Pack<T>::kSize;
+    if (packs<T>(p.V) && aligned(p.logits)) {
+      fn(zero, std::integral_constant<int, kWidth>{});
+    } else {
+      fn(zero, std::integral_constant<int, 1>{});
+    }
+  });
+}
+
+// Bytes of a row that a block keeps in shared memory; which bytes are kept changes no result.
+int64_t most_kept() {
+  static const int64_t bytes = [] {
+    constexpr int kWanted = 200 << 10, kForSums = 1 << 10;
+    int device = 0, limit = 0;
+    cuda::check(cudaGetDevice(&device), "asking for the device");
+    cuda::check(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+                "asking for shared memory");
+    return std::min(kWanted, limit - kForSums);
+  }();
+  return bytes;
+}
+
+// How many vectors of `size` bytes to keep of a row of `vectors`.
+int64_t kept_of(int64_t vectors, int64_t size) {
+  const int64_t most = most_kept() / size;
+  return vectors <= most ? vectors : most / kGradientThreads * kGradientThreads;
+}
+
+}  // namespace
+
+void loss_of_rows(const LossRows& p, void* stream) {
+  if (p.rows == 0) return;
+  visit_rows(p, [&](auto zero, auto width) {
+    constexpr int N = decltype(width)::value;
+    consume_rows<N, false, decltype(zero)>
+        <<<static_cast<unsigned>(p.rows), kForwardThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+            p, 0);
+  });
+  check_launch("the loss of rows");
+}
+
+void loss_and_gradient_of_rows(const LossRows& p, void* stream) {
+  if (p.rows == 0) return;
+  visit_rows(p, [&](auto zero, auto width) {
+    constexpr int N = decltype(width)::value;
+    constexpr auto kKernel = consume_rows<N, true, decltype(zero)>;
+    static const auto allowed = cudaFuncSetAttribute(
+        kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(most_kept()));
+    cuda::check(allowed, "asking for {} bytes of shared memory", most_kept());
+    constexpr int64_t kSize = N * sizeof(decltype(zero));
+    const int64_t kept = kept_of(p.V / N, kSize);
+    kKernel<<<static_cast<unsigned>(p.rows), kGradientThreads, static_cast<size_t>(kept * kSize),
+              static_cast<cudaStream_t>(stream)>>>(p, static_cast<int>(kept));
+  });
+  check_launch("the loss and gradient of rows");
+}
+
+void gradient_of_rows(const LossRows& p, void* dlogits, void* stream) {
+  if (p.rows == 0) return;
+  visit_rows(p, [&](auto zero, auto width) {
+    using T = decltype(zero);
+    gradient_rows<decltype(width)::value, T>
+        <<<static_cast<unsigned>(p.rows), kForwardThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+            p, static_cast<T*>(dlogits));
+  });
+  check_launch("the gradient of rows");
+}
+
+void sum_losses(const double* losses, int64_t rows, const float* before, float* loss,
+                void* stream) {
+  sum_losses_kernel<<<1, kSumThreads, 0, static_cast<cudaStream_t>(stream)>>>(losses, rows, before,
+                                                                              loss);
+  check_launch("the sum of losses");
+}
+
+}  // namespace snug::ops
