@@ -26,7 +26,8 @@ struct Sweep {
             .a_dtype = head.dtype,
             .b_dtype = head.dtype,
             .c_dtype = head.dtype,
-            .workspace = a.workspace.subspan(static_cast<size_t>(at.product))};
+            .workspace = a.workspace.subspan(static_cast<size_t>(at.product),
+                                             static_cast<size_t>(at.end - at.product))};
   }
 };
 
@@ -120,16 +121,6 @@ void finish_dbias(const Sweep& s) {
                     s.a.stream);
 }
 
-// Calls fn(first) for every chunk that differs in its products: the first, where dweight starts;
-// one behind it, where dweight adds; and the last, which may be shorter.
-template <typename Fn>
-void for_kinds_of_chunks(const Sweep& s, const Fn& fn) {
-  const int64_t last = (ceil_div(s.head.rows, s.chunk) - 1) * s.chunk;
-  fn(0);
-  if (s.chunk < last) fn(s.chunk);
-  if (last > 0) fn(last);
-}
-
 }  // namespace
 
 void linear_cross_entropy_cuda(const KernelArgs& a) {
@@ -142,10 +133,13 @@ void linear_cross_entropy_cuda(const KernelArgs& a) {
   sum_losses(s.losses(), s.head.rows, a.in<float>(P::kLossSum), a.out<float>(0), a.stream);
 }
 
+// Every chunk: the first differs in what dweight is added to, the last in its rows, and products
+// that were met before cost nothing.
 void linear_cross_entropy_cuda_prepare(const KernelArgs& a) {
   const Sweep s = sweep_of(a, LinearCrossEntropyIn::kBias, /*backward=*/false);
-  for_kinds_of_chunks(
-      s, [&](int64_t first) { prepare_gemm(logits_product(s, first), a.math, a.stream); });
+  for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
+    prepare_gemm(logits_product(s, first), a.math, a.stream);
+  }
 }
 
 void linear_cross_entropy_grad_cuda(const KernelArgs& a) {
@@ -167,11 +161,11 @@ void linear_cross_entropy_grad_cuda(const KernelArgs& a) {
 
 void linear_cross_entropy_grad_cuda_prepare(const KernelArgs& a) {
   const Sweep s = sweep_of(a, LinearCrossEntropyGradIn::kBias, /*backward=*/true);
-  for_kinds_of_chunks(s, [&](int64_t first) {
+  for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
     prepare_gemm(logits_product(s, first), a.math, a.stream);
     prepare_gemm(dweight_product(s, first), a.math, a.stream);
     prepare_gemm(dx_product(s, first), a.math, a.stream);
-  });
+  }
 }
 
 }  // namespace snug::ops
