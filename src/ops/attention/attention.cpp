@@ -111,8 +111,7 @@ Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
 // Our own kernels need no scratch; cuDNN's may, and is planned for where there is none too.
 Cost cost_flash(const OpView& op, std::span<const Type>, Backend backend) {
   const bool scratch = backend == Backend::cuda && through_cudnn(op);
-  return {.flops = flops(op, 2),
-          .workspace = scratch ? cudnn_attention_workspace(heads_of(op)) : 0};
+  return {.flops = flops(op, 2), .workspace = scratch ? cudnn_attention_workspace() : 0};
 }
 
 // On CUDA flash's kernels serve the chunked kind.

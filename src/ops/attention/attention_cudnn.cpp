@@ -38,10 +38,14 @@ bool opened() {
   return found;
 }
 
+// What cuDNN says may run over pages; its first line names the cause.
 void check(fe::error_t status, const char* doing) {
   if (status.is_bad()) {
+    const std::string all = status.get_message();
     throw device_error("cuDNN {} failed while {} attention: {}", cudnn_version(), doing,
-                       status.get_message());
+                       all.substr(0, all.find('\n')))
+        .hint(
+            "CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr in the environment show all of it");
   }
 }
 void check(cudnnStatus_t status, const char* doing) {
@@ -93,17 +97,6 @@ struct Plan {
   std::shared_ptr<fe::graph::Graph> graph;  // none: our own kernels serve
   int64_t samples = 0;                      // of the batch at a time
 };
-
-// Hopper's deterministic backward keeps dP, [B,H,T,T], in halves: as many samples at a time as the
-// workspace affords. 0: not even one.
-int64_t samples_at_once(const Problem& p) {
-  if (!p.deterministic) return p.B;
-  const int64_t dprobs = p.H * round_up(p.T, 64) * round_up(p.T, 128) * 2;
-  const int64_t sums = cudnn_attention_grad_workspace({1, p.T, p.H, p.K, p.D});
-  int64_t samples = std::min(p.B, p.workspace / (dprobs + sums));
-  while (samples > 0 && p.B % samples != 0) --samples;
-  return samples;
-}
 
 // Shapes and strides of what lies in packed rows of `width` elements: [B, heads, T, D].
 void describe(Attributes& tensor, const Problem& p, Uid uid, int64_t heads, int64_t width) {
@@ -165,40 +158,54 @@ std::shared_ptr<fe::graph::Graph> graph_of(const Problem& p) {
   return graph;
 }
 
-// The first engine, best first, whose workspace is under the cap.
-void choose_engine(fe::graph::Graph& graph, const Problem& p) {
+// Takes the first engine, best first, whose workspace is under the cap. Returns 0, or the bytes of
+// the least greedy one.
+int64_t choose_engine(fe::graph::Graph& graph, const Problem& p) {
   check(graph.validate(), "checking");
   check(graph.build_operation_graph(handle()), "describing");
   check(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}), "planning");
   int64_t smallest = INT64_MAX;
-  std::string refusal = "no engine was offered";
+  fe::error_t refusal;
   for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
-    if (fe::error_t status = graph.build_plan_at_index(i); status.is_bad()) {
-      refusal = status.get_message();
+    if (const fe::error_t status = graph.build_plan_at_index(i); status.is_bad()) {
+      refusal = status;
       continue;
     }
     int64_t bytes = 0;
     check(graph.get_workspace_size_plan_at_index(i, bytes), "sizing");
-    if (bytes <= p.workspace) return;  // the plan built last is the one that runs
+    if (bytes <= p.workspace) return 0;  // the plan built last is the one that runs
     smallest = std::min(smallest, bytes);
   }
-  const std::string shape =
-      fmt::format("{} x {} tokens, {} heads on {} of {}", p.B, p.T, p.H, p.K, p.D);
-  if (smallest == INT64_MAX)
-    throw device_error("cuDNN {} has no engine for attention over {}: {}", cudnn_version(), shape,
-                       refusal);
-  throw device_error("cuDNN {} asks for {} of workspace for attention over {}; the plan grants {}",
-                     cudnn_version(), format_bytes(smallest), shape, format_bytes(p.workspace))
-      .hint("another version of cuDNN may ask for less");
+  if (smallest == INT64_MAX) check(refusal, "building");
+  return smallest;
 }
 
+// Hopper's deterministic backward keeps dP, [B,H,T,T], and dk and dv of every q head in halves: as
+// many samples at a time as the workspace affords.
+int64_t samples_to_try(const Problem& p) {
+  if (!p.deterministic) return p.B;
+  const int64_t dprobs = p.H * round_up(p.T, 64) * round_up(p.T, 128) * 2;
+  const int64_t dkv = p.H * round_up(p.T, 128) * (p.D + 1) * 4;
+  return std::min(p.B, p.workspace / (dprobs + dkv));
+}
+
+// Engines that ask for more than the cap for the whole batch get it in equal parts.
 Plan make_plan(const Problem& whole) {
   Problem p = whole;
-  p.B = samples_at_once(whole);
-  if (p.B == 0) return {};
-  auto graph = graph_of(p);
-  choose_engine(*graph, p);
-  return {std::move(graph), p.B};
+  int64_t asked = 0;
+  for (p.B = samples_to_try(whole); p.B > 0; --p.B) {
+    if (whole.B % p.B != 0) continue;
+    auto graph = graph_of(p);
+    asked = choose_engine(*graph, p);
+    if (asked == 0) return {std::move(graph), p.B};
+  }
+  if (whole.deterministic) return {};  // our own kernels are, in any workspace
+  throw device_error(
+      "cuDNN {} asks for {} of workspace for attention over {} tokens, {} heads on {} "
+      "of {} elements; the plan grants {}",
+      cudnn_version(), format_bytes(asked), whole.T, whole.H, whole.K, whole.D,
+      format_bytes(whole.workspace))
+      .hint("another version of cuDNN may ask for less");
 }
 
 // Plans live to the end of the process: CUDA graphs keep their kernels.

@@ -3,7 +3,6 @@
 // is first needed; nothing links against it.
 #pragma once
 
-#include <algorithm>
 #include <string>
 
 #include "base/units.h"
@@ -18,29 +17,22 @@ constexpr bool cudnn_serves(const PackedHeads& p, Dtype dtype, bool dropout) {
          p.T > 1;
 }
 
-// Bytes of y in f32, with rows in whole tiles of the engines.
-constexpr int64_t cudnn_sum_bytes(const PackedHeads& p) {
-  return p.B * p.H * round_up(p.T, 128) * p.D * 4;
-}
+// The caps are what cuDNN 9.19's own sizes for Hopper say, and a mebibyte. Forward: 256 bytes.
+constexpr int64_t cudnn_attention_workspace() { return int64_t{1} << 20; }
 
-// Hopper's forward asks for nothing, or for counters; the rest is for engines that split a row.
-constexpr int64_t cudnn_attention_workspace(const PackedHeads& p) {
-  return std::min(int64_t{16} << 20, cudnn_sum_bytes(p) + (int64_t{1} << 20));
-}
-
-// Backward sums dq in f32, [B,H,T,D], beside a few values per row and counters. Grouped heads also
-// keep dk and dv per q head before they are added up: twice as much if in f32. One such array is
-// left over where heads are not grouped, for engines that keep their own order.
+// Backward: dq in f32, a value per row and, where heads are grouped, dk and dv of every q head in
+// halves. Older engines keep one array of dq's size more: they take the batch in parts, and a batch
+// that has none gets that array too.
 constexpr int64_t cudnn_attention_grad_workspace(const PackedHeads& p) {
-  const int64_t sums = p.H == p.K ? 2 : 3;
-  const int64_t rows = 4 * cudnn_sum_bytes(p) / p.D;
-  return sums * cudnn_sum_bytes(p) + rows + (int64_t{1} << 20);
+  const int64_t dq = p.B * p.H * round_up(p.T, 128) * p.D * 4;
+  const int64_t arrays = (p.H == p.K ? 1 : 2) + (p.B == 1 ? 1 : 0);
+  return arrays * dq + 4 * dq / p.D + (int64_t{1} << 20);
 }
 
 // Make the plan of a flash_attention or flash_attention_grad op, or take the one made before, and
 // enqueue it (`prepare`: only make it). False: there is no cuDNN here, or no deterministic engine
-// that the workspace affords; then nothing was enqueued. No plan that fits the workspace is an
-// error with both numbers.
+// that the workspace affords; then nothing was enqueued. No other engine that fits the workspace is
+// an error with both numbers.
 bool prepare_cudnn_attention(const KernelArgs& a);
 bool cudnn_attention(const KernelArgs& a);
 bool prepare_cudnn_attention_grad(const KernelArgs& a);

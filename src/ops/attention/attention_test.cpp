@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "ops/attention/attention_cudnn.h"
 #include "ops/testing/op_check.h"
 
 namespace snug::ops {
@@ -199,6 +200,17 @@ TEST(Attention, FlopsCountWhatHalvesMakeTwice) {
   EXPECT_EQ(products(AttentionKind::standard, Dtype::bf16), 6);
   EXPECT_EQ(products(AttentionKind::chunked, Dtype::bf16), 5);
   EXPECT_EQ(products(AttentionKind::flash, Dtype::f16), 7);
+}
+
+// Qwen2.5-0.5B's micro-batch. dq in f32, dk and dv of every q head in halves, little more.
+TEST(Attention, CudnnScratchFollowsTheShape) {
+  const PackedHeads p{.B = 32, .T = 1024, .H = 14, .K = 2, .D = 64};
+  const int64_t dq = p.B * p.H * p.T * p.D * 4;
+  EXPECT_GE(cudnn_attention_grad_workspace(p), 2 * dq + p.B * p.H * p.T * 4);
+  EXPECT_LT(cudnn_attention_grad_workspace(p), 2.1 * static_cast<double>(dq));
+  EXPECT_TRUE(cudnn_serves(p, Dtype::bf16, /*dropout=*/false));
+  EXPECT_FALSE(cudnn_serves(p, Dtype::bf16, /*dropout=*/true));
+  EXPECT_FALSE(cudnn_serves(p, Dtype::f32, /*dropout=*/false));
 }
 
 // --- refusals ---
