@@ -37,6 +37,15 @@ TEST(GoldenPass, AutodiffInFp16) {
       "parameters are made in f32 (grad_dtype) and need no cast.");
 }
 
+TEST(GoldenPass, Remake) {
+  Module module = with_backward(two_linears);
+  remake(module, "micro_first");
+  expect_golden(
+      module, "remake",
+      "remake: 1.norm.grad makes the norm's output again as it goes, and the reader of it,\n"
+      "1.linear.grad_weight, stands behind it. 0.act is kept: 1.norm.grad itself reads it.");
+}
+
 TEST(GoldenPass, RecomputeFull) {
   expect_golden(recomputed("full"), "recompute_full",
                 "recompute full: each layer keeps only what enters it (embed, 1.norm.h) and is\n"

@@ -2,10 +2,13 @@
 //
 //   SmallRun run("tests/parity/llama", {.batch = 3, .seq = 16});
 //   float loss = run.step();     // one whole step, on the next batch
+//
+// On another device than the CPU the plan is that device's too: recipe.backend follows it.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "hal/cpu/cpu_device.h"
 #include "models/model.h"
@@ -17,11 +20,14 @@ namespace snug {
 class SmallRun {
  public:
   SmallRun(const std::string& model, const BuildOptions& build, Recipe recipe = {},
-           ExecutorOptions options = {});
+           ExecutorOptions options = {}, Device* device = nullptr);
 
-  float step();                    // the step's mean loss
+  float step();  // the step's mean loss
+  std::vector<float> losses(int steps);
   float evaluate();                // mean loss of the current batch, through the program `eval`
   void feed(int64_t micro_batch);  // tokens and targets of that number, from a fixed seed
+  // Weights of a directory, in place of those that were drawn.
+  void load(const std::string& directory);
   Executor& executor() { return *executor_; }
   const Plan& plan() const { return plan_; }
   const Module& module() const { return plan_.module; }
@@ -31,9 +37,10 @@ class SmallRun {
   float mean_loss(int64_t micro_batches) const;
 
   Model model_;
-  Plan plan_;
+  std::unique_ptr<Device> own_device_;  // where none was given
+  Device& device_;
   Recipe recipe_;
-  std::unique_ptr<Device> device_ = cpu_device();
+  Plan plan_;
   std::unique_ptr<Executor> executor_;
   int64_t targets_ = 0;  // per micro-batch
   int64_t fed_ = 0;

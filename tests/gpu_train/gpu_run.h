@@ -1,0 +1,35 @@
+// What the tests of whole runs on a GPU share: one device for the process, and a skip where there
+// is none.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "hal/cuda/cuda_device.h"
+#include "support/small_run.h"
+
+namespace snug {
+
+// Opened at the first call. Only where there is one.
+CudaDevice& gpu();
+bool has_gpu();
+
+constexpr ExecutorOptions kDeterministic{.math = {.deterministic = true}};
+
+inline SmallRun gpu_run(const std::string& model, const BuildOptions& build, const Recipe& recipe,
+                        const ExecutorOptions& options = kDeterministic) {
+  return {model, build, recipe, options, &gpu()};
+}
+
+// As the command line builds models for a GPU.
+BuildOptions as_on_gpu(BuildOptions build);
+Recipe as_on_gpu(Recipe recipe);
+
+// Tests of this fixture skip where there is no GPU.
+class OnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_gpu()) GTEST_SKIP() << "no CUDA device here";
+  }
+};
+
+}  // namespace snug

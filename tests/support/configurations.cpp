@@ -1,0 +1,44 @@
+#include "support/configurations.h"
+
+#include <ostream>
+
+#include "support/small_run.h"
+
+namespace snug {
+
+std::vector<Configuration> configurations() {
+  const std::string dir = tests_dir() + "/parity/";
+  constexpr auto standard = ops::AttentionKind::standard;
+  constexpr auto flash = ops::AttentionKind::flash;
+  return {
+      {"gpt2_standard_whole",
+       dir + "gpt2",
+       {.batch = 3, .seq = 16, .attention = standard, .chunked_loss = false}},
+      {"gpt2_flash_dropout",
+       dir + "gpt2",
+       {.batch = 2, .seq = 29, .attention = flash, .loss_chunk = 16, .dropout = 0.1}},
+      {"gpt2_standard_dropout",
+       dir + "gpt2",
+       {.batch = 2, .seq = 29, .attention = standard, .loss_chunk = 16, .dropout = 0.1}},
+      {"llama_standard", dir + "llama", {.batch = 1, .seq = 31, .attention = standard}},
+      {"llama_flash", dir + "llama", {.batch = 4, .seq = 17, .attention = flash}},
+      {"llama_accumulating",
+       dir + "llama",
+       {.batch = 2, .seq = 24, .attention = flash},
+       {.accum = 3}},
+      {"qwen2_flash_whole",
+       dir + "qwen2",
+       {.batch = 3, .seq = 20, .attention = flash, .chunked_loss = false}},
+      {"qwen2_standard",
+       dir + "qwen2",
+       {.batch = 5, .seq = 9, .attention = standard, .loss_chunk = 7}},
+      {"mistral_flash", dir + "mistral", {.batch = 2, .seq = 33, .attention = flash}, {.clip = 0}},
+      {"bert_standard", dir + "bert", {.batch = 2, .seq = 19, .attention = standard}},
+      {"mlp", "mlp:48x3", {.batch = 6, .seq = 1}},
+      {"byte_llama", "snug-tiny", {.batch = 2, .seq = 64}},
+  };
+}
+
+void PrintTo(const Configuration& configuration, std::ostream* out) { *out << configuration.name; }
+
+}  // namespace snug

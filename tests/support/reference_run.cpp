@@ -1,0 +1,111 @@
+#include "support/reference_run.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "passes/passes.h"
+#include "runtime/host_values.h"
+#include "train/checkpoint.h"
+
+namespace snug {
+namespace {
+
+constexpr std::string_view kGrad = "grad.";
+
+BuildOptions shaped(BuildOptions build, const Shape& shape) {
+  build.batch = shape[0];
+  build.seq = shape[1];
+  return build;
+}
+
+double square(double x) { return x * x; }
+
+ReferenceRun::Difference distance(std::string tensor, std::span<const float> got,
+                                  std::span<const float> want) {
+  double difference = 0, reference = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    difference += square(static_cast<double>(got[i]) - static_cast<double>(want[i]));
+    reference += square(want[i]);
+  }
+  return {std::move(tensor), std::sqrt(difference), std::sqrt(reference)};
+}
+
+}  // namespace
+
+ReferenceRun::ReferenceRun(const std::string& family, BuildOptions build, const Recipe& recipe,
+                           ExecutorOptions options, Device* device)
+    : directory_(tests_dir() + "/parity/" + family),
+      reference_(directory_ + "/reference.safetensors"),
+      shape_(reference_.find("tokens")->shape),
+      run_(directory_, shaped(build, shape_), recipe, options, device) {
+  run_.load(directory_);
+  run_.feed(0);
+}
+
+std::vector<float> ReferenceRun::stored(const std::string& tensor) const {
+  const TensorEntry* entry = reference_.find(tensor);
+  if (entry == nullptr) throw internal_error("the reference has no tensor '{}'", tensor);
+  std::vector<float> out(entry->data.size() / sizeof(float));
+  std::memcpy(out.data(), entry->data.data(), entry->data.size());
+  return out;
+}
+
+// Row `row` of a stored [steps, B, T] tensor, or all of a [B, T] one, into a shared input.
+void ReferenceRun::feed(const std::string& tensor, std::string_view input, int64_t row) {
+  const ValueId to = executor().shared(input);
+  const auto bytes = static_cast<size_t>(executor().module()[to].type.bytes());
+  executor().write(to, std::as_bytes(std::span(reference_.find(tensor)->data))
+                           .subspan(static_cast<size_t>(row) * bytes, bytes));
+}
+void ReferenceRun::feed_batch() {
+  feed("tokens", "tokens", 0);
+  feed("targets", "targets", 0);
+}
+void ReferenceRun::feed_curve(int64_t step) {
+  feed("curve.tokens", "tokens", step);
+  feed("curve.targets", "targets", step);
+}
+
+double ReferenceRun::mean_loss() const {
+  Executor& executor = run_.executor();
+  return executor.read_scalar<float>(executor.shared(shared_names::kLoss)) /
+         static_cast<double>(shape_.elements());
+}
+double ReferenceRun::grad_norm() const {
+  Executor& executor = run_.executor();
+  return executor.read_scalar<float>(executor.shared(shared_names::kGradNorm));
+}
+
+double ReferenceRun::global_norm() const {
+  double sum = 0;
+  for (const TensorEntry& entry : reference_.tensors()) {
+    if (!entry.name.starts_with(kGrad)) continue;
+    for (const float g : stored(entry.name)) sum += square(g);
+  }
+  return std::sqrt(sum);
+}
+
+std::vector<ReferenceRun::Difference> ReferenceRun::gradient_differences() {
+  std::vector<Difference> out;
+  HostValues host(executor());
+  for (const SavedTensor& tensor : saved_tensors(executor().module())) {
+    const std::string name = std::string(kGrad) + tensor.name;
+    if (reference_.find(name) == nullptr) {
+      ADD_FAILURE() << "PyTorch has no gradient of " << tensor.name;
+      continue;
+    }
+    const std::vector<float> want = stored(name);
+    const std::string& param = executor().module()[tensor.value].name;
+    const auto got = host.look<float>(executor().shared(std::string(kGrad) + param))
+                         .subspan(static_cast<size_t>(tensor.offset) / sizeof(float), want.size());
+    out.push_back(distance(tensor.name, got, want));
+  }
+  const auto all = std::ranges::count_if(
+      reference_.tensors(), [](const TensorEntry& e) { return e.name.starts_with(kGrad); });
+  EXPECT_EQ(out.size(), static_cast<size_t>(all)) << "every gradient that PyTorch has was compared";
+  return out;
+}
+
+}  // namespace snug
