@@ -19,8 +19,8 @@ TEST_F(CliBench, RefusesWhatIsNotAskedRight) {
 
 TEST_F(CliBench, ThePeerIsOnlyComparedWithTheSameTraining) {
   expect_refused("bench gpt2 --peer torch", ExitCode::usage, "'gpt2' is gpt2");
-  expect_refused("bench tiny --peer torch --precision fp32", ExitCode::usage,
-                 "--precision fp32: the peer trains with bf16");
+  expect_refused("bench tiny --peer torch --state-dtype fp32", ExitCode::usage,
+                 "--state-dtype fp32: the peer trains with bf16");
   expect_refused("bench tiny --peer torch --optimizer lion", ExitCode::usage,
                  "--optimizer lion: the peer trains with adamw");
   expect_refused("bench tiny --peer torch --batch 4 --global-batch 6", ExitCode::usage,
