@@ -121,6 +121,19 @@ TEST_F(EmbeddingTest, RefusesAPaddingTokenOutsideTheTable) {
               HasSubstr("padding token -2"));
 }
 
+// A gradient that is added to in place touches the rows of its tokens alone.
+TEST_F(EmbeddingTest, OnCudaTheTableCostsNothingWhereNoTokenIs) {
+  const ValueId dy = input("dy", {Dtype::f32, {2, 16, 8}});
+  const auto cost = [&](int64_t rows) {
+    const ValueId sum = input(fmt::format("sum{}", rows), {Dtype::f32, {rows, 8}});
+    b_.emit(embedding_grad_def, fmt::format("g{}", rows), {dy, tokens_, sum}, {{"rows", rows}});
+    return cost_of(module_, b_.last(), Backend::cuda);
+  };
+  EXPECT_EQ(cost(100).workspace, cost(100'000).workspace);
+  EXPECT_EQ(cost(101).bytes_written, 2 * 16 * 8 * 4);
+  EXPECT_EQ(cost(100'001).bytes_written, 2 * 16 * 8 * 4);
+}
+
 TEST_F(EmbeddingTest, EmitsOnlyTheGradientsThatAreWanted) {
   const ValueId positions = input("positions", {Dtype::f32, {32, 8}});
   const ValueId y = embedding(b_, "embed", {tokens_, table_, positions});

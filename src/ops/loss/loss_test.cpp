@@ -220,6 +220,15 @@ TEST_F(LossFacts, HalvesHoldOneChunkOfLogitsToo) {
   }
 }
 
+TEST_F(LossFacts, OnCudaLogitsAreInTheTypeOfX) {
+  const ValueId tokens = input("tokens", Dtype::bf16, {4096, 64});
+  const ValueId head = input("head", Dtype::bf16, {50000, 64});
+  const ValueId next = input("next", Dtype::i32, {4096});
+  linear_cross_entropy(b, "loss", {.x = tokens, .weight = head, .targets = next, .chunk = 128});
+  constexpr int64_t kLosses = 4096 * 8, kLogits = 128 * 50000 * 2, kProduct = 32 << 20;
+  EXPECT_EQ(cost_of(module, b.last(), Backend::cuda).workspace, kLosses + kLogits + kProduct);
+}
+
 TEST_F(LossFacts, LogitsAndWhatMakesThemAreExact) {
   EXPECT_THAT(cross_entropy_def.exact, ::testing::ElementsAre(0));
   EXPECT_THAT(cross_entropy_grad_def.exact, ::testing::ElementsAre(0, 1));
