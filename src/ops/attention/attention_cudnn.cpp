@@ -180,12 +180,12 @@ int64_t choose_engine(fe::graph::Graph& graph, const Problem& p) {
   return smallest;
 }
 
-// Hopper's deterministic backward keeps dP, [B,H,T,T], and dk and dv of every q head in halves: as
-// many samples at a time as the workspace affords.
+// The deterministic backward keeps dP, [B,H,T,T], and, where heads are grouped, dk and dv of every
+// q head, in halves: as many samples at a time as the workspace affords.
 int64_t samples_to_try(const Problem& p) {
   if (!p.deterministic) return p.B;
   const int64_t dprobs = p.H * round_up(p.T, 64) * round_up(p.T, 128) * 2;
-  const int64_t dkv = p.H * round_up(p.T, 128) * (p.D + 1) * 4;
+  const int64_t dkv = p.H == p.K ? 0 : p.H * round_up(p.T, 128) * p.D * 4;
   return std::min(p.B, p.workspace / (dprobs + dkv));
 }
 
