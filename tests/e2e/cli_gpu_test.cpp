@@ -1,0 +1,83 @@
+// snug --device cuda as typed, with GPUs hidden or absent: plans need none, training says in one
+// sentence what is missing.
+#include <cstdlib>
+#include <optional>
+
+#include "cli_fixture.h"
+
+namespace snug {
+namespace {
+
+using ::testing::HasSubstr;
+
+// No GPU for this process's children, whatever the machine has.
+class HiddenGpus {
+ public:
+  HiddenGpus() {
+    if (const char* before = std::getenv(kName)) before_ = before;
+    ::setenv(kName, "-1", /*overwrite=*/1);
+  }
+  ~HiddenGpus() {
+    if (before_) {
+      ::setenv(kName, before_->c_str(), /*overwrite=*/1);
+    } else {
+      ::unsetenv(kName);
+    }
+  }
+  HiddenGpus(const HiddenGpus&) = delete;
+  HiddenGpus& operator=(const HiddenGpus&) = delete;
+
+ private:
+  static constexpr const char* kName = "CUDA_VISIBLE_DEVICES";
+  std::optional<std::string> before_;
+};
+
+using CliGpu = Cli;
+
+TEST_F(CliGpu, TrainingWithoutAGpuSaysWhatIsMissing) {
+  const HiddenGpus hidden;
+  expect_refused("train snug-tiny --device cuda --steps 1 --out o", ExitCode::device, "",
+                 "snug doctor");
+  expect_refused("train tiny --device cuda --data text.txt --seq 16 --out o --json",
+                 ExitCode::device, "", "snug doctor");
+}
+
+TEST_F(CliGpu, APlanIsTheSameWithAndWithoutAGpu) {
+  const std::string plan =
+      "plan qwen2.5-0.5b --device cuda --batch 4 --precision bf16 --master none";
+  for (const char* more : {" --json", " --json --budget 24GiB", ""}) {
+    SCOPED_TRACE(more);
+    const Ended here = snug(plan + more);
+    const HiddenGpus hidden;
+    const Ended without = snug(plan + more);
+    EXPECT_EQ(here.code, 0) << here.err;
+    EXPECT_EQ(without.code, 0) << without.err;
+    EXPECT_EQ(here.out, without.out);
+  }
+}
+
+TEST_F(CliGpu, ABudgetForAGpuIsForWhatItsLibrariesTakeToo) {
+  const Ended run = snug("plan snug-tiny --seq 64 --budget 2GiB --json --device cuda");
+  EXPECT_EQ(run.code, 0) << run.err;
+  const nlohmann::json plan = nlohmann::json::parse(run.out);
+  EXPECT_EQ(plan["budget_bytes"], int64_t{2} << 30);
+  EXPECT_GT(plan["context_bytes"], 0);
+}
+
+TEST_F(CliGpu, BudgetsThatHoldNothing) {
+  for (const char* verb : {"plan", "train"}) {
+    expect_refused(fmt::format("{} qwen2.5-0.5b --device cuda --budget 100MiB", verb),
+                   ExitCode::does_not_fit, "--budget 100MiB leaves nothing");
+  }
+}
+
+TEST_F(CliGpu, WordsThatAreNoDevice) {
+  for (const char* word : {"gpu", "cuda:0", "CUDA", "rocm"}) {
+    expect_refused(fmt::format("plan tiny --device {}", word), ExitCode::usage,
+                   fmt::format("--device '{}' is not one of cpu, cuda", word));
+  }
+  expect_refused("train tiny --device cudda", ExitCode::usage, "did you mean 'cuda'?");
+}
+
+}  // namespace
+}  // namespace snug
