@@ -14,7 +14,7 @@ constexpr size_t kRuns = 7;
 constexpr size_t kAlone = 15;  // launches of an op alone
 // Flops per byte. Elementwise ops, norms and updates stay below 20, products and attention at
 // training shapes are beyond 100.
-constexpr int64_t kArithmetic = 40;
+constexpr int64_t kArithmetic = 25;
 
 // As stream_times_ms, also on a device whose kernels have run when they return.
 std::vector<double> times_ms(Device& device, size_t count,
