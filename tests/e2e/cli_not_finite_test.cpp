@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cli_fixture.h"
+#include "damage.h"
 #include "formats/safetensors.h"
 
 namespace snug {
@@ -19,18 +20,10 @@ class CliNotFinite : public Cli {
   }
 
   // A trained model ("bad") with one number of one tensor replaced.
-  void damage(const std::string& tensor, float number) {
+  void train_and_damage(const std::string& tensor, float number) {
     const Ended run = snug(kTrain + " --steps 1 --out bad");
     ASSERT_EQ(run.code, 0) << run.err;
-    std::string bytes = weights("bad");
-    {
-      const SafetensorsFile file(dir_ / (std::string("bad") + kWeights));
-      const TensorEntry& last = file.tensors().back();
-      const auto behind =
-          static_cast<size_t>(last.data.data() + last.data.size() - file.find(tensor)->data.data());
-      std::memcpy(bytes.data() + bytes.size() - behind, &number, sizeof number);
-    }
-    write(std::string("bad") + kWeights, bytes);
+    damage(dir_ / (std::string("bad") + kWeights), tensor, number);
   }
 
   void expect_all_finite(const std::string& model) const {
@@ -49,7 +42,7 @@ class CliNotFinite : public Cli {
 constexpr auto kDevice = static_cast<int>(ExitCode::device);
 
 TEST_F(CliNotFinite, ALossThatIsNanIsTracedToItsWeight) {
-  damage("model.layers.1.mlp.down_proj.weight", NAN);
+  train_and_damage("model.layers.1.mlp.down_proj.weight", NAN);
   for (const std::string technique :
        {"", " --update-in-backward --clip 0", " --recompute full --accum 2 --compress int8",
         " --optimizer adamw8bit", " --precision bf16", " --precision fp16"}) {
@@ -68,7 +61,7 @@ TEST_F(CliNotFinite, ALossThatIsNanIsTracedToItsWeight) {
 }
 
 TEST_F(CliNotFinite, AnInfinityIsFoundWhereItFirstAppears) {
-  damage("model.layers.1.input_layernorm.weight", INFINITY);
+  train_and_damage("model.layers.1.input_layernorm.weight", INFINITY);
   const Ended run = snug("train bad --data text.txt --seq 16 --batch 4 --out o --json");
   EXPECT_EQ(run.code, kDevice);
   EXPECT_THAT(run.err, ::testing::HasSubstr("at step 1; it first appears in layer 1, "));

@@ -66,6 +66,19 @@ TEST_P(GpuExactness, EveryPolicyHasTheSameBits) {
   }
 }
 
+// Products and rows as training has them: other algorithms, larger scratch.
+TEST_F(OnGpu, LargerProductsHaveTheSameBitsToo) {
+  const BuildOptions build = as_on_gpu({.batch = 8, .seq = 256});
+  Recipe recipe{.accum = 2, .precision = Dtype::bf16, .master = false};
+  const std::vector<float> want = gpu_run("snug-tiny", build, recipe).losses(kSteps);
+  recipe.remake = true;
+  for (const char* policy : {"none", "full", "attention"}) {
+    SCOPED_TRACE(policy);
+    recipe.recompute = parse_recompute(policy);
+    EXPECT_EQ(gpu_run("snug-tiny", build, recipe).losses(kSteps), want);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Matrix, GpuExactness, testing::ValuesIn(settings()),
                          [](const auto& p) { return p.param.name; });
 

@@ -1,7 +1,5 @@
 // A kernel that fails on the device: the failure names where the device was. A context does not
 // survive that, so each happens in a process of its own.
-#include <gmock/gmock.h>
-
 #include <cstdio>
 #include <cstdlib>
 
@@ -12,7 +10,6 @@
 #include "ir/verifier.h"
 #include "passes/passes.h"
 #include "plan/placement.h"
-#include "support/run_command.h"
 
 namespace snug {
 namespace {
@@ -88,24 +85,6 @@ TEST_F(GpuFaultDeathTest, AFailureInAReplayNamesTheLayer) {
 
 TEST_F(GpuFaultDeathTest, AFailureUnderObservationNamesTheOp) {
   EXPECT_EXIT(fail_after(0, true), testing::ExitedWithCode(kDevice), kNamed);
-}
-
-class GpuCommandLine : public OnGpu {};
-
-TEST_F(GpuCommandLine, AnArenaLargerThanTheGpuIsRefusedBeforeAnythingRuns) {
-  const Ended run = run_snug({"train", "snug-tiny", "--device", "cuda", "--batch", "1000000"});
-  EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit)) << run.err;
-  EXPECT_THAT(run.err,
-              testing::ContainsRegex("an arena of [0-9.]+ [GTP]iB \\([0-9,]+ bytes\\) does "
-                                     "not fit: .* has [0-9.]+ GiB free of"));
-}
-
-TEST_F(GpuCommandLine, TrainsAndSaysWhatItTook) {
-  const Ended run =
-      run_snug({"train", "snug-tiny", "--device", "cuda", "--deterministic", "--steps", "5",
-                "--batch", "2", "--seq", "64", "--precision", "bf16", "--json"});
-  EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.out, testing::HasSubstr("\"step\":5"));
 }
 
 }  // namespace

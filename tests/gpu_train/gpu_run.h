@@ -25,7 +25,7 @@ BuildOptions as_on_gpu(BuildOptions build);
 Recipe as_on_gpu(Recipe recipe);
 
 // Tests of this fixture skip where there is no GPU.
-class OnGpu : public testing::Test {
+class OnGpu : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!has_gpu()) GTEST_SKIP() << "no CUDA device here";

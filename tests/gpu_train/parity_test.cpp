@@ -11,7 +11,9 @@ struct Tolerance {
   double loss, gradient, floor, curve, norm;
 };
 constexpr Tolerance kFp32{1e-5, 1e-5, 1e-7, 1e-4, 1e-3};
-constexpr Tolerance kBf16{5e-3, 3e-2, 3e-3, 1e-2, 3e-2};
+// The CPU's kernels in bf16 measure 3.7e-2 for the worst gradient tensor above the floor, 1.3e-3
+// along the curve and 1.3e-2 in its norms.
+constexpr Tolerance kBf16{3e-3, 6e-2, 1e-3, 4e-3, 4e-2};
 
 struct Case {
   const char* family;

@@ -1,0 +1,27 @@
+// A saved model with a number in it that should not be there.
+#pragma once
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "base/text.h"
+#include "formats/safetensors.h"
+#include "formats/testing.h"
+
+namespace snug {
+
+// Replaces the first number of an fp32 tensor of a model.safetensors.
+inline void damage(const std::filesystem::path& weights, const std::string& tensor, float number) {
+  std::string bytes = read_file(weights);
+  {
+    const SafetensorsFile file(weights);
+    const TensorEntry& last = file.tensors().back();
+    const auto behind =
+        static_cast<size_t>(last.data.data() + last.data.size() - file.find(tensor)->data.data());
+    std::memcpy(bytes.data() + bytes.size() - behind, &number, sizeof number);
+  }
+  testing::write_bytes(weights, bytes);
+}
+
+}  // namespace snug

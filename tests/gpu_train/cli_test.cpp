@@ -1,0 +1,95 @@
+// snug train --device cuda as typed: it learns what the CPU learns, what it saves the CPU reads,
+// and what cannot go well is said as on the CPU.
+#include <cmath>
+
+#include "e2e/cli_fixture.h"
+#include "e2e/damage.h"
+#include "gpu_train/gpu_run.h"
+
+namespace snug {
+namespace {
+
+const std::string kTrain = "train tiny --data text.txt --seq 16 --batch 4 --lr 3e-4 --device ";
+constexpr double kTolerance = 1e-4;
+
+class GpuCli : public Cli {
+ protected:
+  void SetUp() override {
+    if (!has_gpu()) GTEST_SKIP() << "no CUDA device here";
+  }
+
+  static void expect_near(const std::vector<double>& got, const std::vector<double>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i)
+      EXPECT_NEAR(got[i], want[i], kTolerance * want[i]) << "number " << i;
+  }
+};
+
+TEST_F(GpuCli, LearnsWhatTheCpuLearns) {
+  for (const std::string how : {"", " --accum 3 --dropout 0.1", " --update-in-backward --clip 0",
+                                " --recompute full --loss whole --optimizer adam-mini",
+                                " --optimizer adamw8bit --attention standard"}) {
+    SCOPED_TRACE(how);
+    expect_near(losses(kTrain + "cuda --steps 12" + how), losses(kTrain + "cpu --steps 12" + how));
+  }
+}
+
+TEST_F(GpuCli, DeterministicRunsHaveTheSameBits) {
+  const std::string train = kTrain + "cuda --steps 12 --deterministic --precision bf16 --accum 2";
+  const std::vector<double> want = losses(train);
+  EXPECT_EQ(losses(train), want);
+  EXPECT_EQ(losses(train + " --recompute full"), want);
+}
+
+TEST_F(GpuCli, StepsAreReportedInOrderWithTheirBytes) {
+  const Ended run = snug(kTrain + "cuda --steps 6 --holdout 0.1 --eval-every 2 --json");
+  ASSERT_EQ(run.code, 0) << run.err;
+  int64_t step = 0;
+  for (const nlohmann::json& line : lines_of(run)) {
+    if (!line.contains("loss")) continue;
+    EXPECT_EQ(line["step"], ++step);
+    EXPECT_GT(line["planned_bytes"], 0);
+    EXPECT_LE(line["peak_bytes"], line["planned_bytes"]);
+  }
+  EXPECT_EQ(step, 6);
+  EXPECT_EQ(eval_losses(run).size(), 4U) << "before the first step and after every second";
+}
+
+TEST_F(GpuCli, WhatItSavesTheCpuReads) {
+  const std::string held_out = " --seq 16 --batch 2 --eval-data text.txt --eval-batches 2 --json";
+  const Ended first = snug("train tiny --data text.txt --device cuda --steps 8 --out o" + held_out);
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Ended second = snug("train o --data text.txt --device cpu --steps 1" + held_out);
+  ASSERT_EQ(second.code, 0) << second.err;
+  const double want = eval_losses(first).back();
+  EXPECT_NEAR(eval_losses(second).front(), want, kTolerance * want);
+}
+
+TEST_F(GpuCli, ALossThatIsNanIsTracedToItsWeight) {
+  ASSERT_EQ(snug(kTrain + "cuda --steps 1 --out bad").code, 0);
+  const std::string weights = "bad/model.safetensors";
+  damage(dir_ / weights, "model.layers.1.mlp.down_proj.weight", NAN);
+  for (const std::string how : {"", " --precision bf16", " --recompute full --accum 2"}) {
+    SCOPED_TRACE(how);
+    const Ended run =
+        snug("train bad --data text.txt --seq 16 --steps 3 --device cuda --out o" + how);
+    EXPECT_EQ(run.code, static_cast<int>(ExitCode::device));
+    EXPECT_THAT(run.err, ::testing::ContainsRegex("the loss is nan at step 1; it first appears in "
+                                                  "layer 1, linear 'layers.1.mlp.down' in "
+                                                  "micro_first, whose input "
+                                                  "'layers.1.mlp.down.weight"));
+    EXPECT_EQ(read_file(dir_ / "o/model.safetensors"), read_file(dir_ / weights))
+        << "the state from before";
+  }
+}
+
+TEST_F(GpuCli, AnArenaLargerThanTheGpuIsRefusedBeforeAnythingRuns) {
+  const Ended run = snug("train tiny --device cuda --batch 100000000 --out o");
+  EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit)) << run.err;
+  EXPECT_THAT(run.err, ::testing::ContainsRegex("snug: an arena of [0-9.]+ [GTP]iB \\([0-9,]+ "
+                                                "bytes\\) does not fit: .* has [0-9.]+ GiB free"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "o"));
+}
+
+}  // namespace
+}  // namespace snug
