@@ -20,7 +20,8 @@ struct OpTime {
 // Is the op bound by arithmetic (a product, attention) rather than by its bytes?
 bool is_arithmetic(const Cost& cost);
 
-// One per op. Values are as after running the program several times: good for nothing but timing.
-std::vector<OpTime> time_ops(Executor& executor, std::string_view program);
+// One per op of the program. Values are as after running the program several times: good for
+// nothing but timing.
+std::vector<OpTime> time_ops(Executor& executor, std::string_view name);
 
 }  // namespace snug

@@ -148,8 +148,11 @@ PeerReport bench_peer(const Options& options, const Peer& peer, const PeerObserv
     if (observer.measured) observer.measured(report.rows.back());
   };
   add("snug", [&] { return train_snug(run); });
-  for (const auto& [mode, name] : {std::pair{"eager", "torch eager"}, {"compile", "torch.compile"}})
+  const auto add_peer = [&](const std::string& mode, const std::string& name) {
     add(name, [&] { return train_peer(run, peer, config.path(), mode, name); });
+  };
+  add_peer("eager", "torch eager");
+  add_peer("compile", "torch.compile");
   return report;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <ranges>
 
 #include "hal/cuda/stream_times.h"
 #include "runtime/initialise.h"
@@ -136,8 +135,10 @@ RooflineReport roofline(const Options& options) {
   report.tokens = bench.tokens();
   report.step_ms = bench.step_ms(run.options.steps);
   // The update first: it reads the gradients of real steps, and does nothing where they overflow.
-  for (const auto& [name, times] : bench.programs() | std::views::reverse)
-    report.programs.insert(report.programs.begin(), bench.program(name, times));
+  auto programs = bench.programs();
+  std::ranges::reverse(programs);
+  for (const auto& [name, times] : programs) report.programs.push_back(bench.program(name, times));
+  std::ranges::reverse(report.programs);
   return report;
 }
 
