@@ -102,12 +102,17 @@ std::string last_line(const std::string& text) {
 std::vector<std::string> peer_command(const Resolved& run, const Peer& peer, const fs::path& config,
                                       const std::string& mode) {
   const Options& o = run.options;
-  const auto number = [](int64_t n) { return fmt::format("{}", n); };
-  return {
-      peer.python,   peer.script,    config.string(), "--name",        o.model,
-      "--mode",      mode,           "--batch",       number(o.batch), "--seq",
-      number(o.seq), "--accum",      number(o.accum), "--steps",       number(o.steps - kWarmUp),
-      "--warmup",    number(kWarmUp)};
+  std::vector<std::string> words{peer.python, peer.script, config.string(), "--name", o.model,
+                                 "--mode",    mode};
+  const auto add = [&](const char* option, int64_t number) {
+    words.insert(words.end(), {option, fmt::format("{}", number)});
+  };
+  add("--batch", o.batch);
+  add("--seq", o.seq);
+  add("--accum", o.accum);
+  add("--warmup", kWarmUp);
+  add("--steps", o.steps - kWarmUp);
+  return words;
 }
 
 BenchRow train_peer(const Resolved& run, const Peer& peer, const fs::path& config,
