@@ -47,6 +47,8 @@ class Reading {
   virtual ~Reading() = default;
   // Waits until they are there; piece i in the order in which they were asked for.
   virtual std::span<const std::byte> piece(size_t i) = 0;
+  // Seconds between the moments at which the device came by the two. Waits for both.
+  virtual double seconds_since(const Reading& earlier) const = 0;
 };
 
 enum class DeviceKind : uint8_t { cpu, cuda, null };

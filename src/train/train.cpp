@@ -154,17 +154,21 @@ class Training {
   // Reports the step whose numbers are on their way, and stops at one that is not finite.
   void settle() {
     if (!pending_) return;
-    const Pending pending = *std::exchange(pending_, std::nullopt);
-    const StepReport r = report_of(pending);
-    if (pending.step == 0) report_.first_loss = r.loss;
+    const std::unique_ptr<Reading> last = std::move(settled_);
+    const int64_t step = pending_->step, position = pending_->position;
+    const StepReport r = report_of(*pending_, last.get());
+    settled_ = std::move(pending_->reading);
+    pending_.reset();
+    if (step == 0) report_.first_loss = r.loss;
     report_.last_loss = r.loss;
     report_.steps = r.step;
     if (observer_.stepped) observer_.stepped(r);
-    if (!std::isfinite(r.loss)) stop_at_non_finite_loss(r, pending.position);
+    if (!std::isfinite(r.loss)) stop_at_non_finite_loss(r, position);
     stop_when_nothing_is_learned(r);
   }
 
-  StepReport report_of(const Pending& pending) {
+  // `last`: what was read behind the step before, unless something else ran between.
+  StepReport report_of(const Pending& pending, const Reading* last) {
     StepReport r;
     r.step = pending.step + 1;
     r.steps = run_.options.steps;
@@ -172,8 +176,7 @@ class Training {
     r.grad_norm = number(pending, 1);
     r.lr = learning_rate(run_.schedule, pending.step);
     r.tokens = r.step * feeder_.tokens_per_step();
-    r.seconds = seconds_since(clock_);
-    clock_ = Clock::now();
+    r.seconds = last != nullptr ? pending.reading->seconds_since(*last) : seconds_since(clock_);
     r.tokens_per_s = static_cast<double>(feeder_.tokens_per_step()) / r.seconds;
     r.planned_bytes = executor_.planned_bytes();
     if (pending.step == 0 || shares_host_memory(device_))
@@ -243,6 +246,7 @@ class Training {
     if (step == 0) report_.first_eval = loss;
     report_.last_eval = loss;
     if (observer_.evaluated) observer_.evaluated(step, loss);
+    settled_.reset();
     clock_ = Clock::now();
   }
 
@@ -268,8 +272,9 @@ class Training {
   TrainReport report_;
   int64_t step_ = 0;
   std::optional<Pending> pending_;
-  Clock::time_point clock_ = Clock::now();
-  int64_t skipped_ = 0;  // steps in a row that nothing could be learned from
+  std::unique_ptr<Reading> settled_;        // of the step before, to time the next one by
+  Clock::time_point clock_ = Clock::now();  // where there is none
+  int64_t skipped_ = 0;                     // steps in a row that nothing could be learned from
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "recording an event"); }
-  void wait() { check(cudaEventSynchronize(event_), "waiting for the device"); }
+  void wait() const { check(cudaEventSynchronize(event_), "waiting for the device"); }
   float since(const Event& start) const {
     float ms = 0;
     check(cudaEventElapsedTime(&ms, start.event_, event_), "reading a time");
@@ -184,6 +184,12 @@ class PinnedReading final : public Reading {
     arrived_.wait();
     return places_.at(i);
   }
+  double seconds_since(const Reading& earlier) const override {
+    const Event& then = dynamic_cast<const PinnedReading&>(earlier).arrived_;
+    then.wait();
+    arrived_.wait();
+    return arrived_.since(then) / 1e3;
+  }
 
  private:
   static size_t total(std::span<const Device::Piece> pieces) {
@@ -193,7 +199,7 @@ class PinnedReading final : public Reading {
     return static_cast<size_t>(sum);
   }
   Pinned memory_;
-  Event arrived_;
+  Event arrived_{cudaEventDefault};
   std::vector<std::span<std::byte>> places_;
 };
 
