@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include "hal/cuda/cuda_device.h"
 #include "support/small_run.h"
@@ -24,10 +25,12 @@ inline SmallRun gpu_run(const std::string& model, const BuildOptions& build, con
 BuildOptions as_on_gpu(BuildOptions build);
 Recipe as_on_gpu(Recipe recipe);
 
-// Tests of this fixture skip where there is no GPU.
+// Tests of this fixture skip where there is no GPU. What they compare with on the CPU is small, and
+// fastest on a few threads.
 class OnGpu : public ::testing::Test {
  protected:
   void SetUp() override {
+    omp_set_num_threads(4);
     if (!has_gpu()) GTEST_SKIP() << "no CUDA device here";
   }
 };
