@@ -63,4 +63,34 @@ TEST(Registry, FactsNamePortsThatExist) {
   }
 }
 
+// Rows of the table stand there in builds without CUDA too. Copies between spaces and ranks are the
+// device's and the communicator's work, not a kernel's.
+TEST(Registry, CudaHasAKernelWhereverTheCpuHasOne) {
+  for (const OpDef* def : registry()) {
+    if (def->crosses_spaces || def->comm != Comm::none) continue;
+    for (const Kernel& k : def->kernels) {
+      if (k.backend != Backend::cpu) continue;
+      EXPECT_NE(def->kernel(Backend::cuda, k.dtype), nullptr)
+          << def->kind << " has no CUDA kernel for " << name_of(k.dtype);
+    }
+  }
+}
+
+TEST(Registry, WhatMakesAnOutputAgainHasThePortsForIt) {
+  for (const OpDef* def : registry()) {
+    if (!def->remake) continue;
+    const Remake& r = *def->remake;
+    const auto exists = [](int port, const std::vector<Port>& ports) {
+      return port >= 0 && port < static_cast<int>(ports.size());
+    };
+    EXPECT_EQ(find_op(registry(), r.grad->kind), r.grad) << def->kind;
+    EXPECT_EQ(find_op(registry(), r.with->kind), r.with) << def->kind;
+    EXPECT_TRUE(exists(r.output, def->outputs)) << def->kind;
+    EXPECT_TRUE(exists(r.remade, r.with->outputs)) << r.with->kind;
+    for (const int port : r.inputs) EXPECT_TRUE(exists(port, def->inputs)) << def->kind;
+    EXPECT_EQ(r.with->inputs.size(), r.grad->inputs.size() + r.inputs.size()) << r.with->kind;
+    EXPECT_EQ(r.with->outputs.size(), r.grad->outputs.size() + 1) << r.with->kind;
+  }
+}
+
 }  // namespace snug::ops

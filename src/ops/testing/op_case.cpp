@@ -5,11 +5,10 @@
 #include "base/rng.h"
 #include "ir/builder.h"
 #include "ir/visit_dtype.h"
+#include "ops/testing/tensor_bytes.h"
 
 namespace snug {
 namespace {
-
-constexpr size_t kSeveralThreads = 1 << 16;
 
 double rounded(double v, Dtype dtype) {
   if (!is_float(dtype)) v = std::nearbyint(v);

@@ -71,8 +71,16 @@ class KernelCheck {
 
   void close(const Buffers& got, size_t o, const std::string& how) const {
     const Type& type = c_.module[op_.outputs[o]].type;
-    expect_close(from_bytes(type, got[o].data()).v, expected_.outputs[o], runner_.backend(),
-                 type.dtype, name(o) + how, expected_.factor);
+    const std::vector<double> result = from_bytes(type, got[o].data()).v;
+    const std::vector<double>& want = expected_.outputs[o];
+    const auto rounding = expected_.roundings.find(o);
+    if (rounding == expected_.roundings.end()) {
+      expect_close(result, want, runner_.backend(), type.dtype, name(o) + how, expected_.factor);
+      return;
+    }
+    const Dtype rounded_to = kernel_dtype(c_.module, op_);
+    expect_close(result, want, runner_.backend(), rounded_to, name(o) + how, rounding->second);
+    expect_close_overall(result, want, runner_.backend(), rounded_to, name(o) + how);
   }
 
   void in_place(const std::vector<Shared>& shared, const Buffers& fresh) {

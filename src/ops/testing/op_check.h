@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 
@@ -36,6 +37,9 @@ struct Expected {
   std::vector<std::vector<double>> outputs;
   Buffers stored;
   double factor = 1;  // of the tolerance: see expect_close
+  // By output, where a kernel rounds to the op's own dtype on the way: so many tolerances of that
+  // dtype for a single element, and two for all of them together, whatever the output's dtype is.
+  std::map<size_t, double> roundings = {};
 };
 using Oracle = std::function<Expected(const OpCase&, const Op&, const Buffers& values)>;
 Expected expect_reference(const OpCase& c, const Op& op, const Buffers& values);

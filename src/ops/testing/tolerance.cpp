@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+
+#include "ops/testing/tensor_bytes.h"
 
 namespace snug {
 namespace {
@@ -42,6 +45,7 @@ constexpr double kIntegerTolerance = 0.51;
 
 double rms_of(const std::vector<double>& v) {
   double square = 0;
+#pragma omp parallel for reduction(+ : square) if (v.size() > kSeveralThreads)
   for (double x : v) square += x * x;
   return std::sqrt(square / std::max<double>(1, static_cast<double>(v.size())));
 }
@@ -53,17 +57,29 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& wan
   const auto allowed = [&](size_t i) {
     return is_float(dtype) ? relative * (std::abs(want[i]) + rms) : factor * kIntegerTolerance;
   };
-  const auto is_off = [&](size_t i) { return !(std::abs(got[i] - want[i]) <= allowed(i)); };
   size_t first = want.size(), off = 0;
+  double worst = 0;  // in tolerances; NaN is off but has no size
+#pragma omp parallel for reduction(min : first) reduction(+ : off) \
+    reduction(max : worst) if (want.size() > kSeveralThreads)
   for (size_t i = 0; i < want.size(); ++i) {
-    if (!is_off(i)) continue;
+    const double error = std::abs(got[i] - want[i]);
+    if (error <= allowed(i)) continue;
     first = std::min(first, i);
+    worst = std::max(worst, error / allowed(i));
     ++off;
   }
   if (off == 0) return;
   ADD_FAILURE() << what << "[" << first << "] is " << got[first] << ", want " << want[first]
                 << " (rms " << rms << ", tolerance " << allowed(first) << "); " << off << " of "
-                << want.size() << " elements are off";
+                << want.size() << " elements are off, by up to " << worst << " tolerances";
+}
+
+void expect_close_overall(const std::vector<double>& got, const std::vector<double>& want,
+                          Backend backend, Dtype dtype, const std::string& what) {
+  std::vector<double> errors(want.size());
+  std::ranges::transform(got, want, errors.begin(), std::minus<>());
+  const double error = rms_of(errors), allowed = 2 * tolerance(backend, dtype) * rms_of(want);
+  EXPECT_LE(error, allowed) << "the rms of what " << what << " is off by";
 }
 
 }  // namespace snug

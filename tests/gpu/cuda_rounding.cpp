@@ -1,0 +1,51 @@
+#include "gpu/cuda_rounding.h"
+
+#include <algorithm>
+
+namespace snug {
+namespace {
+
+struct Rounding {
+  std::string_view kind, output;
+  double factor;  // of the tolerance of the op's own 16-bit type
+};
+
+// 1.5 to 2 times what was seen on an H200 and in a simulation of the same roundings. In attention
+// the rows of few keys are much larger than the rms over all rows, and so is what they are off by.
+constexpr Rounding kRoundings[] = {
+    // cuBLASLt may round a product before it adds the residual: 1.2 seen.
+    {"linear", "y", 1.8},
+    // cuDNN rounds softmax(QK) to 16 bits before its product with V, ...
+    {"flash_attention", "y", 2.5},
+    {"chunked_attention", "y", 2.5},
+    // ... and dS and P before theirs.
+    {"flash_attention_grad", "dqkv", 6},
+    {"chunked_attention_grad", "dqkv", 6},
+    // Logits and their gradient lie in scratch in 16 bits. The loss is off by 1e-3 in bf16.
+    {"linear_cross_entropy", "loss", 0.125},
+    {"linear_cross_entropy_grad", "loss", 0.125},
+    {"linear_cross_entropy_grad", "dx", 4},
+    {"linear_cross_entropy_grad", "dweight", 4},
+    {"linear_bias_cross_entropy_grad", "loss", 0.125},
+    {"linear_bias_cross_entropy_grad", "dx", 4},
+    {"linear_bias_cross_entropy_grad", "dweight", 4},
+    {"linear_bias_cross_entropy_grad", "dbias", 4},
+};
+
+}  // namespace
+
+Oracle with_cuda_rounding(Oracle oracle) {
+  return [oracle = std::move(oracle)](const OpCase& c, const Op& op, const Buffers& values) {
+    Expected expected = oracle(c, op, values);
+    if (size_of(kernel_dtype(c.module, op)) != 2) return expected;
+    for (const Rounding& r : kRoundings) {
+      if (r.kind != op.def->kind) continue;
+      const auto port = std::ranges::find(op.def->outputs, r.output, &Port::name);
+      const auto output = static_cast<size_t>(port - op.def->outputs.begin());
+      expected.roundings[output] = r.factor * expected.factor;
+    }
+    return expected;
+  };
+}
+
+}  // namespace snug
