@@ -1,11 +1,14 @@
 """PyTorch training of a llama, qwen2 or mistral on one GPU, for `snug bench --peer torch`: one JSON line at the end.
 
     python3 bench/torch_gpu.py CONFIG.json --mode compile --batch 32 --seq 1024 --accum 4 [--steps 10] [--warmup 3]
+    python3 bench/torch_gpu.py CONFIG.json --mode transformers ...
 
 The peer is meant to be strong, and to train the same thing as Snug: bf16 weights, gradients and AdamW state without a
 master copy, fused AdamW, clipping to norm 1, `--accum` micro-batches of random tokens a step, packed QKV and gate|up
 products, logits in bf16 and the loss in fp32, the whole model under torch.compile (`--mode compile`), and the fastest of
-PyTorch's own attention kernels at this shape: cuDNN's or flash, with grouped heads or with copied ones.
+PyTorch's own attention kernels at this shape: cuDNN's or flash, with grouped heads or with copied ones. With `--mode
+transformers` the model is the one that most people train, Hugging Face's own, under torch.compile as well; everything else
+is the same.
 
 `peak_bytes` is what the process took of the GPU, as nvidia-smi counts it: used after the timed steps, less used before the
 process touched the GPU. The allocator is emptied once after the warm-up, so that what only compilation needed is not in it.
@@ -101,15 +104,29 @@ def choose_attention(config, batch, seq):
 
 # --- training --------------------------------------------------------------------------------------------------------
 
+class HuggingFace(torch.nn.Module):
+    """Hugging Face's model and its loss, called as its own trainer calls it: it shifts the labels itself."""
+
+    def __init__(self, config_path):
+        super().__init__()
+        from transformers import AutoConfig, AutoModelForCausalLM
+        config = AutoConfig.from_pretrained(config_path, attn_implementation="sdpa")
+        self.inner = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+
+    def forward(self, tokens, _):
+        return self.inner(input_ids=tokens, labels=tokens, use_cache=False).loss
+
+
 class Trainer:
     def __init__(self, config, options):
         torch.manual_seed(0)
         torch.set_default_dtype(torch.bfloat16)
         with torch.device(options.device):
-            self.model = Llama(config, options.seq)
+            own = options.mode != "transformers"
+            self.model = Llama(config, options.seq) if own else HuggingFace(options.config)
         torch.set_default_dtype(torch.float32)
-        compiled = options.mode == "compile"
-        self.loss = torch.compile(self.model, dynamic=False, fullgraph=True) if compiled else self.model
+        compiled = options.mode != "eager"
+        self.loss = torch.compile(self.model, dynamic=False, fullgraph=own) if compiled else self.model
         self.optimizer = adamw(self.model, fused=True)
         self.shape, self.vocab = (options.batch, options.seq + 1), config["vocab_size"]
         self.accum, self.device = options.accum, options.device
@@ -170,7 +187,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("config", help="a config.json, or a directory that holds one")
     parser.add_argument("--name", help="what to call the model in the result")
-    parser.add_argument("--mode", choices=("eager", "compile"), default="compile")
+    parser.add_argument("--mode", choices=("eager", "compile", "transformers"), default="compile")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--seq", type=int, default=1024)
     parser.add_argument("--accum", type=int, default=1)

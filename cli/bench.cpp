@@ -9,6 +9,7 @@
 #include "arguments.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "snug/bench.h"
 #include "verbs.h"
@@ -131,9 +132,12 @@ Peer torch_peer() {
   return peer;
 }
 
-void compare(const Options& options) {
+void compare(const Options& options, const std::string& words) {
   PeerTable table(options);
-  const PeerReport report = bench_peer(options, torch_peer(), table.observer());
+  Peer peer = torch_peer();
+  if (const size_t colon = words.find(':'); colon != std::string::npos)
+    peer.modes = split(std::string_view(words).substr(colon + 1), ',');
+  const PeerReport report = bench_peer(options, peer, table.observer());
   if (options.json) fmt::print("{}\n", to_json(report, options).dump(2));
 }
 
@@ -217,10 +221,13 @@ int bench_verb(std::vector<std::string> arguments) {
   std::string peer;
   bool against_roofline = false;
   add_options(app, options, OptionUse::train);
-  app.add_option("--peer", peer, "torch: train the same in PyTorch, eager and compiled");
+  app.add_option(
+      "--peer", peer,
+      "torch[:eager,compile,transformers]: train the same in PyTorch, our model eager and "
+      "compiled and Hugging Face's compiled");
   app.add_flag("--roofline", against_roofline, "each op's time beside what the device could do");
   if (!parse(app, std::move(arguments))) return 0;
-  if (!peer.empty() && peer != "torch") {
+  if (!peer.empty() && peer != "torch" && !peer.starts_with("torch:")) {
     throw usage_error("--peer '{}' is not a peer that Snug knows", peer)
         .hint("--peer torch is the one there is");
   }
@@ -232,7 +239,7 @@ int bench_verb(std::vector<std::string> arguments) {
   if (against_roofline) {
     show_roofline(options);
   } else {
-    compare(options);
+    compare(options, peer);
   }
   return 0;
 }

@@ -42,6 +42,9 @@ struct PeerReport {
 struct Peer {
   std::string python = "python3";
   std::string script;  // bench/torch_gpu.py
+  // Which of eager, compile (both our model in PyTorch) and transformers (Hugging Face's own,
+  // compiled) to train.
+  std::vector<std::string> modes = {"eager", "compile", "transformers"};
 };
 
 struct PeerObserver {
@@ -50,7 +53,7 @@ struct PeerObserver {
   std::function<void(const BenchRow&)> measured;
 };
 
-// Trains in Snug and then in the peer, eager and compiled, one after another. A peer that fails is
+// Trains in Snug and then in each mode of the peer, one after another. A peer that fails is
 // a row that says so.
 PeerReport bench_peer(const Options& options, const Peer& peer, const PeerObserver& observer);
 

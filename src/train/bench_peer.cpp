@@ -93,6 +93,14 @@ BenchRow train_snug(const Resolved& run) {
   return row;
 }
 
+std::string row_name(const std::string& mode) {
+  if (mode == "eager") return "torch eager";
+  if (mode == "compile") return "torch.compile";
+  if (mode == "transformers") return "torch.compile HF";
+  throw usage_error("--peer torch:{} is not a way that PyTorch is run", mode)
+      .hint("torch:eager, torch:compile, torch:transformers, or several with commas between");
+}
+
 // The last line that a program wrote, which is what it died of.
 std::string last_line(const std::string& text) {
   const std::vector<std::string> lines = split(trim(text), '\n');
@@ -144,6 +152,7 @@ PeerReport bench_peer(const Options& options, const Peer& peer, const PeerObserv
                     .batch = run.options.batch,
                     .seq = run.options.seq,
                     .accum = run.options.accum};
+  for (const std::string& mode : peer.modes) row_name(mode);  // throws before anything runs
   if (!fs::exists(peer.script)) throw bad_input("the peer's script {} is not there", peer.script);
   if (observer.started) observer.started(report);
   const ConfigDirectory config(run.model);
@@ -153,11 +162,10 @@ PeerReport bench_peer(const Options& options, const Peer& peer, const PeerObserv
     if (observer.measured) observer.measured(report.rows.back());
   };
   add("snug", [&] { return train_snug(run); });
-  const auto add_peer = [&](const std::string& mode, const std::string& name) {
+  for (const std::string& mode : peer.modes) {
+    const std::string name = row_name(mode);
     add(name, [&] { return train_peer(run, peer, config.path(), mode, name); });
-  };
-  add_peer("eager", "torch eager");
-  add_peer("compile", "torch.compile");
+  }
   return report;
 }
 

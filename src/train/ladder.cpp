@@ -106,6 +106,7 @@ std::string plan_rung(Rung& rung, const Options& baseline) {
     const Resolved run = resolve(with(baseline, rung.change));
     const Plan plan = plan_run(run).plan;
     rung.planned_bytes = plan.module.arena_bytes[static_cast<size_t>(Space::device)];
+    rung.scratch_is_a_cap = run.recipe.backend == Backend::cuda;
     rung.fits = !run.budget || rung.planned_bytes <= *run.budget;
     text = print(plan.module);
   });

@@ -32,6 +32,7 @@ class GpuPlanIsRun : public OnGpu, public testing::WithParamInterface<Configurat
 TEST_P(GpuPlanIsRun, PlannedAllocatedAndMeasuredBytesAreOneNumber) {
   SmallRun run = this->run();
   for (const float loss : run.losses(kSteps)) EXPECT_TRUE(std::isfinite(loss));
+  EXPECT_TRUE(std::isfinite(run.evaluate()));
   const Executor& executor = run.executor();
   EXPECT_EQ(executor.allocated_bytes(), executor.planned_bytes());
   EXPECT_LE(executor.measured_bytes(), executor.planned_bytes());

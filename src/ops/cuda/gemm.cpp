@@ -131,14 +131,28 @@ Products& products() {
 
 bool is_empty(const CudaGemm& p) { return p.m == 0 || p.n == 0; }
 
+// The library makes other bits where the sum lies in the result than where it does not, and which
+// it is depends on what a plan keeps. Where bits count, it always does.
+CudaGemm in_place_where_bits_count(CudaGemm p, const Math& math, void* stream) {
+  if (!math.deterministic || p.sum == nullptr || p.sum == p.c) return p;
+  const auto bytes = static_cast<size_t>(p.m * p.n * size_of(p.c_dtype));
+  cuda::check(cudaMemcpyAsync(p.c, p.sum, bytes, cudaMemcpyDeviceToDevice,
+                              static_cast<cudaStream_t>(stream)),
+              "copying the {} bytes that a product adds to", bytes);
+  p.sum = p.c;
+  return p;
+}
+
 }  // namespace
 
 void prepare_gemm(const CudaGemm& p, const Math& math, void* stream) {
-  if (!is_empty(p)) products().prepare(p, math, stream);
+  if (is_empty(p)) return;
+  products().prepare(in_place_where_bits_count(p, math, stream), math, stream);
 }
 
 void cuda_gemm(const CudaGemm& p, const Math& math, void* stream) {
-  if (!is_empty(p)) products().run(p, math, stream);
+  if (is_empty(p)) return;
+  products().run(in_place_where_bits_count(p, math, stream), math, stream);
 }
 
 std::optional<double> tuned_ms(const CudaGemm& p, const Math& math) {
