@@ -8,6 +8,8 @@
 #include "base/units.h"
 #include "gpu/device_buffer.h"
 #include "gpu/training_samples.h"
+#include "hal/cuda/cuda_device.h"
+#include "hal/cuda/stream_times.h"
 #include "ops/activation/gelu.h"
 #include "ops/activation/swiglu.h"
 #include "ops/norm/layer_norm.h"
@@ -18,7 +20,7 @@
 namespace snug {
 namespace {
 
-constexpr int kLaunches = 20, kRepeats = 9;
+constexpr int kLaunches = 20, kWarmUp = 2, kRepeats = 15;
 constexpr int64_t kBeyondCache = int64_t{512} << 20;
 
 cudaStream_t the_stream() {
@@ -59,13 +61,13 @@ double microseconds(const Fn& launch) {
   cuda::check(cudaStreamEndCapture(the_stream(), &graph), "capturing");
   cuda::check(cudaGraphInstantiate(&ready, graph, 0), "instantiating a graph");
   std::vector<double> times;
-  for (int r = 0; r <= kRepeats; ++r) {
+  for (int r = 0; r < kWarmUp + kRepeats; ++r) {
     Event start, end;
     start.record();
     cuda::check(cudaGraphLaunch(ready, the_stream()), "launching a graph");
     end.record();
     const double time = end.microseconds_since(start) / kLaunches;
-    if (r > 0) times.push_back(time);  // the first warms up
+    if (r >= kWarmUp) times.push_back(time);
   }
   cudaGraphExecDestroy(ready);
   cudaGraphDestroy(graph);
@@ -73,18 +75,49 @@ double microseconds(const Fn& launch) {
   return times[kRepeats / 2];
 }
 
-// Bytes per microsecond of a large copy, read and written.
-double copy_rate() {
-  constexpr int64_t kBytes = int64_t{2} << 30;
-  DeviceBuffer from(kBytes, the_stream()), to(kBytes, the_stream());
-  from.fill(std::byte{0x3C});
-  const double time = microseconds([&](int) {
-    cuda::check(
-        cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice, the_stream()),
-        "copying");
-  });
-  return 2 * static_cast<double>(kBytes) / time;
-}
+// What the memory can do, in bytes per microsecond, and the kernels that are far from it.
+class Rates {
+ public:
+  Rates() : copy_(copy_bytes_per_s(*cuda_device()) / 1e6), nominal_(std::max(copy_, nominal())) {
+    fmt::print(
+        "device-to-device copy, read + written: {:.0f} GB/s; the memory's clock: {:.0f} GB/s\n",
+        copy_ / 1e3, nominal_ / 1e3);
+  }
+
+  // Reading alone is faster than copying: the part of an op that hardly writes is of the clock.
+  void report(const std::string& shape, std::string_view kind, const Cost& cost, double time) {
+    const auto bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
+    const bool reads = 10 * cost.bytes_written < cost.bytes_read;
+    const double of_copy = 100 * bytes / time / copy_;
+    const double part = reads ? of_copy * copy_ / nominal_ : of_copy;
+    fmt::print("{:22} {:22} {:9.1f} {:9.1f} {:8.0f} {:6.1f}%{}\n", shape, kind, time, bytes / 1e6,
+               bytes / time / 1e3, part, reads ? " of the clock" : "");
+    std::fflush(stdout);
+    if (of_copy < kWanted) slow_.push_back(fmt::format("{} {} {:.1f}%", shape, kind, of_copy));
+  }
+
+  void summary() const {
+    if (slow_.empty()) {
+      fmt::print("\nevery kernel reaches {}% of the copy\n", kWanted);
+    } else {
+      fmt::print("\nbelow {}% of the copy: {}\n", kWanted, fmt::join(slow_, ", "));
+    }
+  }
+
+ private:
+  static constexpr int kWanted = 85;
+
+  // Two transfers a cycle on every wire of the bus.
+  static double nominal() {
+    int kilohertz = 0, bits = 0;
+    cuda::check(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, 0), "asking");
+    cuda::check(cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, 0), "asking");
+    return 2.0 * kilohertz / 1e3 * bits / 8;
+  }
+
+  double copy_, nominal_;
+  std::vector<std::string> slow_;
+};
 
 // Random numbers as `spec` says: a block of them, over and over.
 void fill(DeviceBuffer& to, SampleInput spec, const std::string& name) {
@@ -114,8 +147,8 @@ class SampleOnDevice {
     }
   }
 
-  void measure(double copy) {
-    for (const Op& op : c_.program().ops) measure(op, copy);
+  void measure(Rates& rates) {
+    for (const Op& op : c_.program().ops) measure(op, rates);
   }
 
  private:
@@ -129,7 +162,7 @@ class SampleOnDevice {
     }
   }
 
-  void measure(const Op& op, double copy) {
+  void measure(const Op& op, Rates& rates) {
     const Kernel* kernel = op.def->find_kernel(Backend::cuda, kernel_dtype(c_.module, op));
     if (kernel == nullptr) return;
     const Cost cost = cost_of(c_.module, op, Backend::cuda);
@@ -147,11 +180,7 @@ class SampleOnDevice {
     for (size_t set = 0; set < sets_.size(); ++set) call(kernel->run, set);
     const double time =
         microseconds([&](int i) { call(kernel->run, static_cast<size_t>(i) % sets_.size()); });
-    const auto bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
-    std::printf("%-22s %-22s %9.1f %9.1f %8.0f %6.1f%%\n", sample_.name.c_str(),
-                std::string(op.def->kind).c_str(), time, bytes / 1e6, bytes / time / 1e3,
-                100 * bytes / time / copy);
-    std::fflush(stdout);
+    rates.report(sample_.name, op.def->kind, cost, time);
   }
 
   Tensor tensor(size_t set, ValueId id) const {
@@ -163,13 +192,13 @@ class SampleOnDevice {
   std::vector<std::vector<DeviceBuffer>> sets_;
 };
 
-void measure_model(const ModelShape& m, double copy) {
+void measure_model(const ModelShape& m, Rates& rates) {
   for (const TrainingSample& s :
        {norm_sample(m, ops::rms_norm_def), norm_sample(m, ops::residual_rms_norm_def),
         norm_sample(m, ops::residual_layer_norm_def), activation_sample(m, ops::swiglu_def),
         activation_sample(m, ops::gelu_def), rope_sample(m), embedding_sample(m),
         adamw_sample(2 * m.F * m.C), sum_squares_sample(300, m.C * m.C)}) {
-    SampleOnDevice(s).measure(copy);
+    SampleOnDevice(s).measure(rates);
   }
 }
 
@@ -184,10 +213,11 @@ int main() {
     return 0;
   }
   try {
-    const double copy = copy_rate();
-    std::printf("device-to-device copy, read + written: %.0f GB/s\n\n", copy / 1e3);
-    std::printf("%-22s %-22s %9s %9s %8s %7s\n", "shape", "op", "us", "MB", "GB/s", "of copy");
-    for (const ModelShape& m : qwen_shapes()) measure_model(m, copy);
+    Rates rates;
+    fmt::print("\n{:22} {:22} {:>9} {:>9} {:>8} {:>7}\n", "shape", "op", "us", "MB", "GB/s",
+               "of copy");
+    for (const ModelShape& m : qwen_shapes()) measure_model(m, rates);
+    rates.summary();
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;
