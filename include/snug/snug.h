@@ -60,7 +60,7 @@ struct TrainReport {
   double first_eval = 0, last_eval = 0;  // 0 when nothing was held out
   bool stopped_early = false;
   int64_t peak_bytes = 0;     // measured in the arena
-  int64_t context_bytes = 0;  // what a GPU's driver, libraries and graphs hold beside it
+  int64_t context_bytes = 0;  // what a GPU's driver and libraries hold beside it, before step 0
   std::string out;            // where the model was written, if anywhere
 };
 

@@ -51,7 +51,7 @@ void resolve_dropout(Options& o, const ModelConfig& c, BuildOptions& build) {
 // its products to be efficient.
 void for_gpu(BuildOptions& build) {
   build.residual_in_product = true;
-  build.loss_chunk = 4096;
+  build.loss_chunk = 8192;
 }
 
 BuildOptions build_options(Options& o, const Model& model) {

@@ -90,6 +90,7 @@ class Training {
       say(observer, fmt::format("weights from {}", weights->path().string()));
     }
     derive(executor_);
+    report_.context_bytes = device_.context_bytes();
     require_context_within_budget();
     for (const char* name :
          {shared_names::kLoss, shared_names::kGradNorm, shared_names::kLossScale})
@@ -105,22 +106,26 @@ class Training {
                          executor_.last_place())
           .hint("nothing was saved since the last --out; `snug doctor` looks at the GPU");
     }
-    report_.context_bytes = device_.context_bytes();
-    if (report_.context_bytes > 0) {
-      say(observer_,
-          fmt::format("on {}: arena {} + context {} (driver, libraries, graphs) = {}",
-                      device_.name(), format_bytes(executor_.allocated_bytes()),
-                      format_bytes(report_.context_bytes),
-                      format_bytes(executor_.allocated_bytes() + report_.context_bytes)));
-    }
+    say_where_memory_went();
     save();
     return report_;
   }
 
  private:
+  // On a GPU: the plan, the context as it was before the first step, and all that there is now.
+  void say_where_memory_went() const {
+    const int64_t context = device_.context_bytes();
+    if (context == 0) return;
+    const int64_t arena = executor_.allocated_bytes();
+    say(observer_,
+        fmt::format("{}: arena {} + context {} (driver, libraries) = {}; now {} are in use",
+                    device_.name(), format_bytes(arena), format_bytes(report_.context_bytes),
+                    format_bytes(arena + report_.context_bytes), format_bytes(arena + context)));
+  }
+
   // The plan counted on a context by rule; this is the one that there is.
   void require_context_within_budget() const {
-    const int64_t context = device_.context_bytes();
+    const int64_t context = report_.context_bytes;
     if (!run_.budget || executor_.allocated_bytes() + context <= *run_.budget + run_.context)
       return;
     throw does_not_fit(
