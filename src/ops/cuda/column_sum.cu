@@ -1,103 +1,102 @@
 #include "ops/cuda/column_sum.h"
-#include "ops/cuda/kernel.cuh"
+
+#include "ops/cuda/launch.cuh"
+#include "ops/cuda/rows.cuh"
 
 namespace snug::ops {
 namespace {
 
-constexpr int kAcross = 32;  // threads along a row: a warp reads 512 bytes of it
-constexpr int kRows = 16;    // rows that a block reads at once
-constexpr int kAhead = 4;    // loads in flight per thread
-constexpr int kLanes = 8;    // threads that share a column's partial sums
+constexpr int kThreads = 1024;  // at most, of a block that reads rows
+constexpr int kAhead = 4;       // loads in flight per thread
+constexpr int kAcross = 32;     // columns of a block that adds partial sums
+constexpr int kLanes = 32;      // threads that share a column's partial sums
 
-// kWidth neighbouring columns of one row, in fp32.
-template <typename T, int kWidth>
-struct Columns {
-  using Raw = std::conditional_t<kWidth == 1, T, Pack<T>>;
-  __device__ static Raw load(const T* from) {
-    if constexpr (kWidth == 1)
-      return *from;
-    else
-      return Pack<T>::load_once(from);
-  }
-  __device__ static float at(const Raw& raw, int i) {
-    if constexpr (kWidth == 1)
-      return to_float(raw);
-    else
-      return raw[i];
-  }
-};
+// partials[block of rows, columns]. A thread owns V::kSize columns of every blockDim.y-th row of
+// its block of rows; what the blockDim.y threads of a column have is added in their order.
+template <typename T, typename V>
+__global__ void __launch_bounds__(kThreads, 1)
+    sum_rows(const T* __restrict__ x, float* __restrict__ partials, int64_t rows, int64_t columns) {
+  after_previous();
+  __shared__ alignas(16) float shared[kThreads * V::kSize];  // [blockDim.y, tile]
+  const int tile = static_cast<int>(blockDim.x) * V::kSize;
+  const int64_t column0 = int64_t{blockIdx.x} * tile;
+  const int64_t column = column0 + threadIdx.x * V::kSize;
+  const int64_t end = rows * (blockIdx.y + 1) / gridDim.y;
+  int64_t row = rows * blockIdx.y / gridDim.y + threadIdx.y;
 
-// partials[block of rows, columns]. A thread owns kWidth columns of every kRows-th row of its block
-// of rows; what the kRows threads of a column have is added in their order.
-template <typename T, int kWidth>
-__global__ void __launch_bounds__(kAcross* kRows, 2)
-    sum_rows(const T* __restrict__ x, float* __restrict__ partials, int64_t rows, int64_t columns,
-             int64_t rows_per_block) {
-  using C = Columns<T, kWidth>;
-  constexpr int kColumns = kAcross * kWidth;
-  __shared__ float shared[kRows][kColumns];
-  const int64_t column0 = static_cast<int64_t>(blockIdx.x) * kColumns;
-  const int64_t column = column0 + threadIdx.x * kWidth;
-  const int64_t end = min(rows, (blockIdx.y + 1) * rows_per_block);
-  int64_t row = blockIdx.y * rows_per_block + threadIdx.y;
-
-  float sum[kWidth] = {};
-  auto add = [&](const typename C::Raw& raw) {
+  float sum[V::kSize] = {};
+  if (column < columns) {  // a whole pack: columns are a multiple of its size
+    const int64_t step = int64_t{blockDim.y} * columns;
+    for (const T* from = x + row * columns + column; row < end; from += kAhead * step) {
+      V read[kAhead];
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) sum[i] += C::at(raw, i);
-  };
-  if (column < columns) {  // a whole pack: columns are a multiple of kWidth
-    const T* from = x + row * columns + column;
-    const int64_t step = kRows * columns;
-    for (; row + (kAhead - 1) * kRows < end; row += kAhead * kRows, from += kAhead * step) {
-      typename C::Raw raw[kAhead];
+      for (int i = 0; i < kAhead; ++i, row += blockDim.y) {
+        read[i] = V{};
+        if (row < end) read[i] = V::load_once(from + i * step);
+      }
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) raw[i] = C::load(from + i * step);
+      for (int i = 0; i < kAhead; ++i) {
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) add(raw[i]);
+        for (int j = 0; j < V::kSize; ++j) sum[j] += read[i][j];
+      }
     }
-    for (; row < end; row += kRows, from += step) add(C::load(from));
   }
+  float* to = shared + threadIdx.y * tile + threadIdx.x * V::kSize;
+  if constexpr (V::kSize == 1) {
+    *to = sum[0];
+  } else {
 #pragma unroll
-  for (int i = 0; i < kWidth; ++i) shared[threadIdx.y][threadIdx.x * kWidth + i] = sum[i];
+    for (int j = 0; j < V::kSize; j += 4)
+      *reinterpret_cast<float4*>(to + j) = make_float4(sum[j], sum[j + 1], sum[j + 2], sum[j + 3]);
+  }
   __syncthreads();
 
-  const int own = threadIdx.y * kAcross + threadIdx.x;
-  if (own >= kColumns || column0 + own >= columns) return;
+  const int own = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  if (own >= tile || column0 + own >= columns) return;
   float total = 0;
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) total += shared[r][own];
+#pragma unroll 4
+  for (int r = 0; r < static_cast<int>(blockDim.y); ++r) total += shared[r * tile + own];
   partials[blockIdx.y * columns + column0 + own] = total;
 }
 
-// sum = add + the blocks of each column.
+// sum = add + the blocks of each column; of sum blockIdx.y.
 template <typename T>
-__global__ void add_partials(const float* __restrict__ partials, const T* add, T* sum,
-                             int64_t blocks, int64_t columns) {
+__global__ void __launch_bounds__(kAcross* kLanes) add_partials(CudaPartialSums p) {
+  after_previous();
   __shared__ float shared[kLanes][kAcross];
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kAcross + threadIdx.x;
+  const bool second = blockIdx.y == 1;
+  const int64_t column = int64_t{blockIdx.x} * kAcross + threadIdx.x;
+  const int64_t stride = p.sums * p.columns;
+  const float* partials = p.partials + blockIdx.y * p.columns + column;
+  const auto* add = static_cast<const T*>(second ? p.add2 : p.add);
+  const bool ends = threadIdx.y == 0 && column < p.columns;
+  float total = ends && add != nullptr ? to_float(add[column]) : 0;
   float part = 0;
-  if (column < columns) {
-#pragma unroll 8
-    for (int64_t b = threadIdx.y; b < blocks; b += kLanes) part += partials[b * columns + column];
+  for (int64_t b = threadIdx.y; column < p.columns && b < p.blocks;) {
+    float read[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i, b += kLanes) read[i] = b < p.blocks ? partials[b * stride] : 0;
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) part += read[i];
   }
   shared[threadIdx.y][threadIdx.x] = part;
   __syncthreads();
-  if (threadIdx.y != 0 || column >= columns) return;
-  float total = add != nullptr ? to_float(add[column]) : 0;
+  if (!ends) return;
 #pragma unroll
   for (int lane = 0; lane < kLanes; ++lane) total += shared[lane][threadIdx.x];
-  sum[column] = from_float<T>(total);
+  static_cast<T*>(second ? p.sum2 : p.sum)[column] = from_float<T>(total);
 }
 
-template <typename T, int kWidth>
+template <typename T, typename V>
 void launch_rows(const CudaColumnSum& p, int64_t blocks, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(ceil_div(p.columns, kAcross * kWidth)),
-                  static_cast<unsigned>(blocks));
-  sum_rows<T, kWidth><<<grid, dim3(kAcross, kRows), 0, stream>>>(
-      static_cast<const T*>(p.x), static_cast<float*>(p.scratch), p.rows, p.columns,
-      ceil_div(p.rows, blocks));
-  check_launch("column_sum");
+  constexpr int64_t kWhole = 16;  // columns: tiles start on 32 bytes, what memory is read in
+  const int64_t tiles = cuda_column_sum_tiles(p.columns);
+  const int64_t tile = ceil_div(ceil_div(p.columns, tiles), kWhole) * kWhole;
+  const int64_t across = tile / V::kSize;
+  launch_after_previous(
+      sum_rows<T, V>, dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(blocks)),
+      dim3(static_cast<unsigned>(across), static_cast<unsigned>(kThreads / across)), 0, stream,
+      static_cast<const T*>(p.x), static_cast<float*>(p.scratch), p.rows, p.columns);
 }
 
 }  // namespace
@@ -110,9 +109,9 @@ void cuda_column_sum(const CudaColumnSum& p, void* stream) {
     const bool packed =
         packs<T>(p.columns) && reinterpret_cast<uintptr_t>(p.x) % sizeof(uint4) == 0;
     if (packed)
-      launch_rows<T, Pack<T>::kSize>(p, blocks, static_cast<cudaStream_t>(stream));
+      launch_rows<T, Pack<T>>(p, blocks, static_cast<cudaStream_t>(stream));
     else
-      launch_rows<T, 1>(p, blocks, static_cast<cudaStream_t>(stream));
+      launch_rows<T, Single<T>>(p, blocks, static_cast<cudaStream_t>(stream));
   });
   cuda_add_partials({.partials = static_cast<const float*>(p.scratch),
                      .add = p.add,
@@ -125,13 +124,12 @@ void cuda_column_sum(const CudaColumnSum& p, void* stream) {
 
 void cuda_add_partials(const CudaPartialSums& p, void* stream) {
   if (p.columns == 0) return;
+  const dim3 grid(static_cast<unsigned>(ceil_div(p.columns, kAcross)),
+                  static_cast<unsigned>(p.sums));
   visit_device_float(p.sum_dtype, [&](auto zero) {
-    using T = decltype(zero);
-    add_partials<T><<<static_cast<unsigned>(ceil_div(p.columns, kAcross)), dim3(kAcross, kLanes), 0,
-                      static_cast<cudaStream_t>(stream)>>>(
-        p.partials, static_cast<const T*>(p.add), static_cast<T*>(p.sum), p.blocks, p.columns);
+    launch_after_previous(add_partials<decltype(zero)>, grid, dim3(kAcross, kLanes), 0,
+                          static_cast<cudaStream_t>(stream), p);
   });
-  check_launch("add_partials");
 }
 
 }  // namespace snug::ops

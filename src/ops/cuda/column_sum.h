@@ -8,15 +8,21 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ir/type.h"
 #include "base/units.h"
+#include "ir/type.h"
 
 namespace snug::ops {
 
+// A row is cut into tiles, as even as they can be, so that blocks have the same to read.
+constexpr int64_t cuda_column_sum_tiles(int64_t columns) {
+  constexpr int64_t kMostColumns = 512;
+  return std::max<int64_t>(ceil_div(columns, kMostColumns), 1);
+}
+
 // How many blocks of rows: together with the tiles of columns they fill a large GPU once.
 constexpr int64_t cuda_column_sum_blocks(int64_t rows, int64_t columns) {
-  constexpr int64_t kBlocks = 264, kColumns = 256, kFewestRows = 32;
-  const int64_t wanted = kBlocks / std::max<int64_t>(ceil_div(columns, kColumns), 1);
+  constexpr int64_t kBlocks = 132, kFewestRows = 32;
+  const int64_t wanted = kBlocks / cuda_column_sum_tiles(columns);
   return std::max<int64_t>(std::min(wanted, ceil_div(rows, kFewestRows)), 1);
 }
 
@@ -36,12 +42,13 @@ struct CudaColumnSum {
 };
 void cuda_column_sum(const CudaColumnSum& p, void* stream);
 
-// The second half alone, for kernels that make the partial sums on their way.
+// The second half alone, for kernels that make the partial sums on their way: of one array, or of
+// two that lie side by side.
 struct CudaPartialSums {
-  const float* partials = nullptr;  // [blocks, columns]
-  const void* add = nullptr;        // [columns] or absent, sum_dtype
-  void* sum = nullptr;              // [columns], sum_dtype, may be `add`
-  int64_t blocks = 0, columns = 0;
+  const float* partials = nullptr;             // [blocks, sums, columns]
+  const void *add = nullptr, *add2 = nullptr;  // [columns] each or absent, sum_dtype
+  void *sum = nullptr, *sum2 = nullptr;        // [columns] each, sum_dtype, may be `add`
+  int64_t sums = 1, blocks = 0, columns = 0;
   Dtype sum_dtype = Dtype::bf16;
 };
 void cuda_add_partials(const CudaPartialSums& p, void* stream);

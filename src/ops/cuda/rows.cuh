@@ -76,27 +76,29 @@ void for_spans(int64_t elements, const Fn& fn) {
 
 // --- rows in registers --------------------------------------------------------------------------
 
-// A block of row groups: kWarps warps hold one row, and groups never wait for each other.
+// A block of row groups: kWarps warps hold one row, and groups never wait for each other. One block
+// fills a multiprocessor's registers at 128 to a thread.
 template <int kWarps>
 struct RowGroup {
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kGroups = kWarps < 4 ? 4 / kWarps : 1;
-  static constexpr int kBlock = kThreads * kGroups;
+  static constexpr int kBlock = 512;
+  static constexpr int kGroups = kBlock / kThreads;
 
   __device__ static int group() { return static_cast<int>(threadIdx.x) / kThreads; }
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % kThreads; }
 
-  // Barriers by constant number: what a kernel may use of them is then known, and small.
   __device__ static void sync() {
-    static_assert(kGroups <= 2, "a warp alone has nobody to wait for");
+    static_assert(kGroups <= 8, "barrier 0 is the block's, and a warp alone waits for nobody");
     if constexpr (kGroups == 1) {
       __syncthreads();
-    } else if (group() == 0) {
-      asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
     } else {
-      asm volatile("bar.sync 2, %0;" ::"n"(kThreads) : "memory");
+      asm volatile("bar.sync %0, %1;" ::"r"(1 + group()), "n"(kThreads) : "memory");
     }
   }
+
+  // Rows are dealt to blocks one by one, so that all have as many to the last.
+  __device__ static int64_t first_row() { return int64_t{group()} * gridDim.x + blockIdx.x; }
+  __device__ static int64_t row_step() { return int64_t{gridDim.x} * kGroups; }
 };
 
 // Sums over a row group, in a fixed order. Slots alternate, so that one barrier per sum is enough:

@@ -6,6 +6,8 @@
 namespace snug::ops {
 namespace {
 
+constexpr int kStages = 3;  // rows per group on their way or at work
+
 template <typename T>
 struct Norm {
   const T *x, *delta, *weight, *bias;  // [rows, C] twice, [C] twice; delta: of the residual forms
@@ -29,20 +31,25 @@ template <typename T, bool kCentered, bool kResidual, int kWarps>
 __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock) norm_rows(Norm<T> p) {
   using Group = RowGroup<kWarps>;
   using V = Pack<T>;
+  after_previous();
+  const RowStages<T, kWarps, kStages> stages{p.columns};
+  const auto fetch = [&](int64_t row, int stage) {
+    stages.copy(0, stage, p.x, row);
+    if constexpr (kResidual) stages.copy(1, stage, p.delta, row);
+  };
+  V weight[kRowPacks];
+  for_row_packs<T, kWarps>(p.columns,
+                           [&](int k, int column) { weight[k] = V::load(p.weight + column); });
   RowSum<kWarps> row_sum;
-  for (int64_t row = int64_t{blockIdx.x} * Group::kGroups + Group::group(); row < p.rows;
-       row += int64_t{gridDim.x} * Group::kGroups) {
+  for_staged_rows<kWarps, kStages>(p.rows, fetch, [&](int64_t row, int stage) {
     const int64_t start = row * p.columns;
-    V x[kRowPacks], delta[kResidual ? kRowPacks : 1];
-    for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
-      x[k] = V::load_once(p.x + start + column);
-      if constexpr (kResidual) delta[k] = V::load_once(p.delta + start + column);
-    });
+    V x[kRowPacks];
     float sum = 0;
     float squares = 0;
     for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
+      x[k] = stages.at(0, stage, k);
       if constexpr (kResidual) {
-        x[k] = add(x[k], delta[k]);
+        x[k] = add(x[k], stages.at(1, stage, k));
         x[k].store(p.h + start + column);
       }
 #pragma unroll
@@ -62,12 +69,12 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock) norm_rows(Norm<T> p)
     }
     const float rstd = 1 / sqrtf(row_sum(squares) * p.per_column + p.eps);
     for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
-      const V weight = V::load(p.weight + column);
+      keep_packed(weight[k]);
       V y, bias;
       if constexpr (kCentered) bias = V::load(p.bias + column);
 #pragma unroll
       for (int i = 0; i < V::kSize; ++i) {
-        y.set(i, normed<kCentered>(x[k][i], mean, rstd, weight[i], kCentered ? bias[i] : 0));
+        y.set(i, normed<kCentered>(x[k][i], mean, rstd, weight[k][i], kCentered ? bias[i] : 0));
       }
       y.store(p.y + start + column);
     });
@@ -75,12 +82,13 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock) norm_rows(Norm<T> p)
       if constexpr (kCentered) p.mean[row] = mean;
       p.rstd[row] = rstd;
     }
-  }
+  });
 }
 
 // Rows of any width: a block walks each of them in memory. A thread reads back only what it wrote.
 template <typename T, bool kCentered, bool kResidual>
 __global__ void __launch_bounds__(kAnyRow) norm_any(Norm<T> p) {
+  after_previous();
   for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const T* x = (kResidual ? p.h : p.x) + row * p.columns;
     float sum = 0;
@@ -127,16 +135,17 @@ void launch(const KernelArgs& a) {
                   .per_column = 1 / static_cast<float>(columns)};
   const int warps = norm_row_warps(columns, sizeof(T));
   if (warps == 0) {
-    norm_any<T, kCentered, kResidual><<<blocks_for(p.rows, 1), kAnyRow, 0, stream_of(a)>>>(p);
+    launch_after_previous(norm_any<T, kCentered, kResidual>, blocks_for(p.rows, 1), kAnyRow, 0,
+                          stream_of(a), p);
   } else {
     visit_row_warps(warps, [&](auto w) {
       constexpr int kWarps = decltype(w)::value;
       using Group = RowGroup<kWarps>;
-      norm_rows<T, kCentered, kResidual, kWarps>
-          <<<blocks_for(p.rows, Group::kGroups), Group::kBlock, 0, stream_of(a)>>>(p);
+      launch_after_previous(norm_rows<T, kCentered, kResidual, kWarps>,
+                            blocks_for(p.rows, Group::kGroups, /*waves=*/1), Group::kBlock,
+                            row_stage_bytes(kResidual ? 2 : 1, kStages), stream_of(a), p);
     });
   }
-  check_launch(kCentered ? "layer_norm" : "rms_norm");
 }
 
 template <bool kCentered, bool kResidual>

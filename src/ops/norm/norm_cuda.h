@@ -25,12 +25,11 @@ constexpr int norm_row_warps(int64_t columns, int64_t bytes_per_element) {
 }
 
 // Blocks of backward, each with its own sum of the parameters' gradients. A fixed number, so that
-// neither the sum nor the scratch depends on the machine: what an H200 holds at once.
-constexpr int64_t norm_grad_blocks(int64_t rows, int row_warps, int64_t params) {
-  const int64_t resident_warps = params == 1 ? 16 : 12;  // per multiprocessor: what registers allow
-  const int64_t block_warps = row_warps > 4 ? row_warps : 4;
-  const int64_t rows_per_block = row_warps == 0 ? 1 : block_warps / row_warps;
-  const int64_t most = 132 * (resident_warps > block_warps ? resident_warps / block_warps : 1);
+// neither the sum nor the scratch depends on the machine: what an H200 holds at once. A block has
+// 16 warps; where rows are walked in memory, one row.
+constexpr int64_t norm_grad_blocks(int64_t rows, int row_warps) {
+  const int64_t most = row_warps == 0 ? 528 : 132;
+  const int64_t rows_per_block = row_warps == 0 ? 1 : 16 / row_warps;
   const int64_t needed = (rows + rows_per_block - 1) / rows_per_block;
   return needed < 1 ? 1 : needed < most ? needed : most;
 }

@@ -1,11 +1,15 @@
 // A fixed number of blocks walks the rows, each with its own sums of dweight and dbias, which it
 // leaves in the scratch; a second kernel adds them up in order. No atomics: the same bits always.
+#include "ops/cuda/column_sum.h"
 #include "ops/norm/norm_cuda.h"
 #include "ops/norm/norm_ports.h"
 #include "ops/norm/norm_rows.cuh"
 
 namespace snug::ops {
 namespace {
+
+constexpr int kStages = 2;  // rows per group on their way or at work
+enum Tensor { kX, kDy, kDxSum };
 
 template <typename T>
 struct NormGrad {
@@ -35,105 +39,104 @@ struct ParamSums {
   float v[kParams][kRowPacks][Pack<T>::kSize] = {};
 };
 
-// The groups' sums added in order, into the block's partial rows.
+// The groups' sums added in order, into the block's partial rows. Takes the rows' shared memory.
 template <typename T, int kParams, int kWarps>
-__device__ void write_partial(ParamSums<T, kParams>& sums, float* partial, int columns) {
+__device__ void write_partial(const ParamSums<T, kParams>& sums, float* partial, int columns) {
   using Group = RowGroup<kWarps>;
-  constexpr int kSize = Pack<T>::kSize;
-  if constexpr (Group::kGroups > 1) {
-    __shared__ float shared[kParams * kRowPacks * kSize][Group::kThreads];
-    for (int g = 0; g < Group::kGroups; ++g) {
-      if (Group::group() == g) {
-#pragma unroll
-        for (int p = 0; p < kParams; ++p) {
-#pragma unroll
-          for (int k = 0; k < kRowPacks; ++k) {
-#pragma unroll
-            for (int i = 0; i < kSize; ++i) {
-              float& sum = shared[(p * kRowPacks + k) * kSize + i][Group::lane()];
-              if (g > 0) sums.v[p][k][i] += sum;
-              sum = sums.v[p][k][i];
-            }
-          }
-        }
-      }
-      __syncthreads();
-    }
-  }
-  if (Group::group() != Group::kGroups - 1) return;
+  auto* groups = reinterpret_cast<float4*>(row_stages);  // [groups, params, columns]
+  const int count = kParams * columns / 4;
+  __syncthreads();  // all groups have read their rows
   for_row_packs<T, kWarps>(columns, [&](int k, int column) {
 #pragma unroll
     for (int p = 0; p < kParams; ++p) {
+      const auto& sum = sums.v[p][k];
+      float4* to = groups + Group::group() * count + (p * columns + column) / 4;
 #pragma unroll
-      for (int i = 0; i < kSize; i += 4) {
-        *reinterpret_cast<float4*>(partial + p * columns + column + i) = make_float4(
-            sums.v[p][k][i], sums.v[p][k][i + 1], sums.v[p][k][i + 2], sums.v[p][k][i + 3]);
-      }
+      for (int i = 0; i < Pack<T>::kSize; i += 4)
+        to[i / 4] = make_float4(sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
     }
   });
+  __syncthreads();
+  for (int at = static_cast<int>(threadIdx.x); at < count; at += Group::kBlock) {
+    float4 total = groups[at];
+#pragma unroll
+    for (int g = 1; g < Group::kGroups; ++g) {
+      const float4 more = groups[g * count + at];
+      total.x += more.x, total.y += more.y, total.z += more.z, total.w += more.w;
+    }
+    reinterpret_cast<float4*>(partial)[at] = total;
+  }
 }
 
-// Blocks per multiprocessor, so that all of norm_grad_blocks run at once.
-template <int kWarps, int kParams>
-constexpr int kResident = static_cast<int>(
-    std::max<int64_t>(1, norm_grad_blocks(int64_t{1} << 40, kWarps, kParams) / 132));
-
 template <typename T, bool kCentered, bool kRemakes, int kWarps>
-__global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, kResident<kWarps, kCentered ? 2 : 1>)
-    norm_grad_rows(NormGrad<T> p) {
-  using Group = RowGroup<kWarps>;
+__global__ void __launch_bounds__(RowGroup<kWarps>::kBlock) norm_grad_rows(NormGrad<T> p) {
   using V = Pack<T>;
   constexpr int kParams = kCentered ? 2 : 1;
+  after_previous();
+  __shared__ float means_ahead[kCentered ? kStages : 1][RowGroup<kWarps>::kBlock];
+  __shared__ float rstds_ahead[kStages][RowGroup<kWarps>::kBlock];
+  const RowStages<T, kWarps, kStages> stages{p.columns};
+  const auto fetch = [&](int64_t row, int stage) {
+    stages.copy(kX, stage, p.x, row);
+    stages.copy(kDy, stage, p.dy, row);
+    if (p.dx_sum != nullptr) stages.copy(kDxSum, stage, p.dx_sum, row);
+    if constexpr (kCentered) start_copy<4>(&means_ahead[stage][threadIdx.x], p.mean + row);
+    start_copy<4>(&rstds_ahead[stage][threadIdx.x], p.rstd + row);
+  };
+  // Held where the sums leave registers for it.
+  V held[kCentered ? 1 : kRowPacks];
+  for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
+    if constexpr (!kCentered) held[k] = V::load(p.weight + column);
+  });
+  const auto weight_at = [&](int k, int column) {
+    if constexpr (kCentered) return V::load(p.weight + column);
+    keep_packed(held[k]);
+    return held[k];
+  };
   RowSum<kWarps> row_sum;
   ParamSums<T, kParams> sums;
-  for (int64_t row = int64_t{blockIdx.x} * Group::kGroups + Group::group(); row < p.rows;
-       row += int64_t{gridDim.x} * Group::kGroups) {
+  for_staged_rows<kWarps, kStages>(p.rows, fetch, [&](int64_t row, int stage) {
     const int64_t start = row * p.columns;
-    V x[kRowPacks], dy[kRowPacks], dx_sum[kRowPacks] = {};
-    for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
-      x[k] = V::load_once(p.x + start + column);
-      dy[k] = V::load_once(p.dy + start + column);
-      if (p.dx_sum != nullptr) dx_sum[k] = V::load_once(p.dx_sum + start + column);
-    });
-    const float mean = kCentered ? p.mean[row] : 0;
-    const float rstd = p.rstd[row];
+    const float mean = kCentered ? means_ahead[stage][threadIdx.x] : 0;
+    const float rstd = rstds_ahead[stage][threadIdx.x];
     float totals[kParams] = {};
     for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
-      const V weight = V::load(p.weight + column);
+      const V x = stages.at(kX, stage, k);
+      const V dy = stages.at(kDy, stage, k);
+      const V weight = weight_at(k, column);
 #pragma unroll
       for (int i = 0; i < V::kSize; ++i) {
-        const float n = (x[k][i] - mean) * rstd;
-        const float weighted = dy[k][i] * weight[i];
+        const float n = (x[i] - mean) * rstd;
+        const float weighted = dy[i] * weight[i];
         totals[0] += weighted * n;
-        sums.v[0][k][i] += dy[k][i] * n;
+        sums.v[0][k][i] += dy[i] * n;
         if constexpr (kCentered) {
           totals[1] += weighted;
-          sums.v[1][k][i] += dy[k][i];
+          sums.v[1][k][i] += dy[i];
         }
       }
-      keep_packed(x[k]);
-      keep_packed(dy[k]);
-      keep_packed(dx_sum[k]);
     });
     row_sum(totals);
     const RowMeans means{totals[0] * p.per_column, kCentered ? totals[1] * p.per_column : 0};
     for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
-      const V weight = V::load(p.weight + column);
-      V bias;
+      const V x = stages.at(kX, stage, k);
+      const V dy = stages.at(kDy, stage, k);
+      V dx_sum = {}, bias, dx, y;
+      if (p.dx_sum != nullptr) dx_sum = stages.at(kDxSum, stage, k);
       if constexpr (kRemakes && kCentered) bias = V::load(p.bias + column);
-      V dx, y;
+      const V weight = weight_at(k, column);
 #pragma unroll
       for (int i = 0; i < V::kSize; ++i) {
-        const float n = (x[k][i] - mean) * rstd;
-        dx.set(i, dx_of(dy[k][i], weight[i], n, rstd, means, dx_sum[k][i]));
+        const float n = (x[i] - mean) * rstd;
+        dx.set(i, dx_of(dy[i], weight[i], n, rstd, means, dx_sum[i]));
         if constexpr (kRemakes) {
-          y.set(i, normed<kCentered>(x[k][i], mean, rstd, weight[i], kCentered ? bias[i] : 0));
+          y.set(i, normed<kCentered>(x[i], mean, rstd, weight[i], kCentered ? bias[i] : 0));
         }
       }
       dx.store(p.dx + start + column);
       if constexpr (kRemakes) y.store(p.y + start + column);
     });
-  }
+  });
   write_partial<T, kParams, kWarps>(sums, p.partial + int64_t{blockIdx.x} * kParams * p.columns,
                                     p.columns);
 }
@@ -142,6 +145,7 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, kResident<kWarps, kC
 // keeps in the block's partial rows.
 template <typename T, bool kCentered, bool kRemakes>
 __global__ void __launch_bounds__(kAnyRow) norm_grad_any(NormGrad<T> p) {
+  after_previous();
   float* dweight = p.partial + int64_t{blockIdx.x} * (kCentered ? 2 : 1) * p.columns;
   float* dbias = dweight + p.columns;
   const auto for_columns = [&](const auto& fn) {
@@ -185,65 +189,6 @@ __global__ void __launch_bounds__(kAnyRow) norm_grad_any(NormGrad<T> p) {
   }
 }
 
-// --- the parameters' gradients -------------------------------------------------------------------
-
-// Param blockIdx.y: out[c] = start[c] + the partials of all blocks, in an order that depends on
-// nothing but their number. start may be nullptr or out.
-template <typename G>
-struct PartialSums {
-  const float* partial;  // [blocks, params, C]
-  const G* start[2];
-  G* out[2];
-  int blocks, columns;
-};
-
-constexpr int kSlices = 32;
-
-template <typename G>
-__global__ void __launch_bounds__(32 * kSlices) sum_partials(PartialSums<G> p) {
-  __shared__ float slices[kSlices][32];
-  const auto param = blockIdx.y;
-  const int column = static_cast<int>(blockIdx.x * 32 + threadIdx.x);
-  const int64_t stride = int64_t{gridDim.y} * p.columns;
-  float sum = 0;
-  if (column < p.columns) {
-    const float* partial = p.partial + int64_t{param} * p.columns + column;
-#pragma unroll 8
-    for (int b = static_cast<int>(threadIdx.y); b < p.blocks; b += kSlices) {
-      sum += partial[b * stride];
-    }
-  }
-  slices[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || column >= p.columns) return;
-  const G* start = param == 0 ? p.start[0] : p.start[1];
-  float total = start != nullptr ? to_float(start[column]) : 0;
-#pragma unroll
-  for (int s = 0; s < kSlices; ++s) total += slices[s][threadIdx.x];
-  (param == 0 ? p.out[0] : p.out[1])[column] = from_float<G>(total);
-}
-
-template <bool kCentered>
-void add_partials(const KernelArgs& a, int blocks) {
-  using P = NormGradPorts<kCentered>;
-  visit_device_float(a.out(P::dweight).type->dtype, [&](auto zero) {
-    using G = decltype(zero);
-    const int columns = static_cast<int>(a.out(P::dweight).elements());
-    PartialSums<G> p{.partial = reinterpret_cast<const float*>(a.workspace.data()),
-                     .start = {a.in<G>(P::dweight_sum), nullptr},
-                     .out = {a.out<G>(P::dweight), nullptr},
-                     .blocks = blocks,
-                     .columns = columns};
-    if constexpr (kCentered) {
-      p.start[1] = a.in<G>(P::dbias_sum);
-      p.out[1] = a.out<G>(P::dbias);
-    }
-    const dim3 grid(static_cast<unsigned>(ceil_div(columns, 32)), P::params);
-    sum_partials<G><<<grid, dim3(32, kSlices), 0, stream_of(a)>>>(p);
-  });
-  check_launch("the sum of a norm's parameter gradients");
-}
-
 // --- launches ------------------------------------------------------------------------------------
 
 template <typename T, bool kCentered, bool kRemakes>
@@ -264,18 +209,31 @@ void launch(const KernelArgs& a) {
                       .columns = static_cast<int>(columns),
                       .per_column = 1 / static_cast<float>(columns)};
   const int warps = norm_row_warps(columns, sizeof(T));
-  const auto blocks = static_cast<int>(norm_grad_blocks(p.rows, warps, P::params));
+  const auto blocks = static_cast<unsigned>(norm_grad_blocks(p.rows, warps));
   if (warps == 0) {
-    norm_grad_any<T, kCentered, kRemakes><<<blocks, kAnyRow, 0, stream_of(a)>>>(p);
+    launch_after_previous(norm_grad_any<T, kCentered, kRemakes>, blocks, kAnyRow, 0, stream_of(a),
+                          p);
   } else {
     visit_row_warps(warps, [&](auto w) {
       constexpr int kWarps = decltype(w)::value;
-      norm_grad_rows<T, kCentered, kRemakes, kWarps>
-          <<<blocks, RowGroup<kWarps>::kBlock, 0, stream_of(a)>>>(p);
+      using Group = RowGroup<kWarps>;
+      static_assert(row_stage_bytes(2, kStages) >= size_t{Group::kBlock} * sizeof(ParamSums<T, 2>));
+      launch_after_previous(norm_grad_rows<T, kCentered, kRemakes, kWarps>, blocks, Group::kBlock,
+                            row_stage_bytes(p.dx_sum != nullptr ? 3 : 2, kStages), stream_of(a), p);
     });
   }
-  check_launch(kCentered ? "layer_norm_grad" : "rms_norm_grad");
-  add_partials<kCentered>(a, blocks);
+  CudaPartialSums sums{.partials = p.partial,
+                       .add = a.in<void>(P::dweight_sum),
+                       .sum = a.out<void>(P::dweight),
+                       .sums = P::params,
+                       .blocks = blocks,
+                       .columns = columns,
+                       .sum_dtype = a.out(P::dweight).type->dtype};
+  if constexpr (kCentered) {
+    sums.add2 = a.in<void>(P::dbias_sum);
+    sums.sum2 = a.out<void>(P::dbias);
+  }
+  cuda_add_partials(sums, a.stream);
 }
 
 template <bool kCentered, bool kRemakes>

@@ -108,7 +108,7 @@ int64_t norm_grad_scratch(const OpView& op, Backend backend, int64_t params) {
   if (backend == Backend::cpu) return norm_grad_workspace(op.shape(0), params);
   const Type& x = op.in(0);
   const int warps = norm_row_warps(x.shape.back(), size_of(x.dtype));
-  return checked_mul(norm_grad_blocks(x.shape.rows(), warps, params) * params,
+  return checked_mul(norm_grad_blocks(x.shape.rows(), warps) * params,
                      x.shape.back() * size_of(Dtype::f32), "a norm's scratch");
 }
 

@@ -1,7 +1,8 @@
-// What the norms' CUDA kernels share. A row lies in the registers of one or several warps, four
-// packs to a lane: every tensor is read and written once.
+// What the norms' CUDA kernels share. One or several warps hold a row, four packs to a lane: every
+// tensor is read and written once, and the next rows are on their way meanwhile.
 #pragma once
 
+#include "ops/cuda/launch.cuh"
 #include "ops/cuda/rows.cuh"
 
 namespace snug::ops {
@@ -17,8 +18,8 @@ __device__ float normed(float x, float mean, float rstd, float weight, float bia
   return __fmaf_rn(__fmul_rn(__fsub_rn(x, mean), rstd), weight, bias);
 }
 
-// Keeps a row's pack as its 16 bytes across the sum over the row: without this the compiler holds
-// the floats that it made of them, twice the registers.
+// Keeps a pack as its 16 bytes: without this the compiler holds the floats that it made of them
+// from one use to the next, twice the registers.
 template <typename T>
 __device__ void keep_packed(Pack<T>& pack) {
   uint4 raw = *reinterpret_cast<const uint4*>(&pack);
@@ -34,6 +35,79 @@ __device__ void for_row_packs(int columns, const Fn& fn) {
   for (int k = 0; k < kRowPacks; ++k) {
     const int column = (k * Group::kThreads + Group::lane()) * Pack<T>::kSize;
     if (column < columns) fn(k, column);
+  }
+}
+
+// --- rows on their way ---------------------------------------------------------------------------
+
+// Copies 16 or 4 bytes from global to shared memory; seen by this thread after wait_copies.
+template <int kBytes>
+__device__ void start_copy(void* shared, const void* global) {
+  static_assert(kBytes == 4 || kBytes == 16);
+  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  if constexpr (kBytes == 16) {  // past L1: nobody else reads it
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(global) : "memory");
+  }
+}
+// Closes a batch of copies, which may be empty.
+__device__ inline void close_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits for all but the last kBatches of this thread's batches.
+template <int kBatches>
+__device__ void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kBatches) : "memory");
+}
+
+// Bytes of shared memory that kStages rows of each group take, for each of `tensors` tensors.
+constexpr size_t row_stage_bytes(int tensors, int stages) {
+  return size_t{16} * kRowPacks * RowGroup<1>::kBlock * tensors * stages;
+}
+
+extern __shared__ uint4 row_stages[];
+
+// Rows of several tensors in dynamic shared memory, kStages of each. Every lane copies the packs
+// that it will read itself, so nobody waits for anybody.
+template <typename T, int kWarps, int kStages>
+struct RowStages {
+  using V = Pack<T>;
+  int columns;
+
+  __device__ static uint4* slot(int tensor, int stage, int k) {
+    const int place = (tensor * kStages + stage) * kRowPacks + k;
+    return row_stages + place * RowGroup<kWarps>::kBlock + threadIdx.x;
+  }
+  __device__ static V at(int tensor, int stage, int k) {
+    const uint4 raw = *slot(tensor, stage, k);
+    return *reinterpret_cast<const V*>(&raw);
+  }
+  // Starts the copy of one row.
+  __device__ void copy(int tensor, int stage, const T* from, int64_t row) const {
+    for_row_packs<T, kWarps>(columns, [&](int k, int column) {
+      start_copy<16>(slot(tensor, stage, k), from + row * columns + column);
+    });
+  }
+};
+
+// fn(row, stage) for this group's rows, with fetch(row, stage) called kStages - 1 rows ahead: what
+// it starts to copy is there when fn gets the row.
+template <int kWarps, int kStages, typename Fetch, typename Fn>
+__device__ void for_staged_rows(int64_t rows, const Fetch& fetch, const Fn& fn) {
+  const int64_t step = RowGroup<kWarps>::row_step();
+  int64_t ahead = RowGroup<kWarps>::first_row();
+  const auto fetch_next = [&](int stage) {
+    if (ahead < rows) fetch(ahead, stage);
+    close_copies();  // also where nothing is left: the wait below counts rows
+    ahead += step;
+  };
+#pragma unroll
+  for (int s = 0; s < kStages - 1; ++s) fetch_next(s);
+  int stage = 0;
+  for (int64_t row = RowGroup<kWarps>::first_row(); row < rows; row += step) {
+    fetch_next(stage == 0 ? kStages - 1 : stage - 1);
+    wait_copies<kStages - 1>();
+    fn(row, stage);
+    stage = stage == kStages - 1 ? 0 : stage + 1;
   }
 }
 
