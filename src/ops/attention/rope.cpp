@@ -36,10 +36,11 @@ void grad(GradContext& g) {
   g.set(0, g.emit(rope_def, {g.dout(0)}, attrs)[0]);
 }
 
-Cost cost(const OpView& op, std::span<const Type>, Backend) {
+// On the CPU cos and sin, [T, D/2] each, are made before the turn.
+Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
   const PackedHeads p = packed_heads(op.shape(0), op.attrs);
   return {.flops = checked_mul(3, op.shape(0).elements(), "rope flops"),
-          .workspace = p.T * p.D * size_of(Dtype::f32)};  // cos and sin, [T, D/2] each
+          .workspace = backend == Backend::cuda ? 0 : p.T * p.D * size_of(Dtype::f32)};
 }
 
 void reference(const RefArgs& a) {

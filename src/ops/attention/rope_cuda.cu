@@ -1,3 +1,5 @@
+#include <numbers>
+
 #include "ops/attention/packed_heads.h"
 #include "ops/attention/rope_cuda.h"
 #include "ops/attention/rope_frequency.h"
@@ -6,44 +8,37 @@
 namespace snug::ops {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
+constexpr int kPairs = 256;  // of a head, at most: their frequencies travel as a parameter
 
-// --- cos and sin of every position, in double as on the CPU --------------------------------------
-
-constexpr int kFrequencies = 128;  // of one launch: they travel as its parameter
-
-struct Frequencies {
-  double of[kFrequencies];
-};
+// --- angles --------------------------------------------------------------------------------------
 
 struct Angles {
-  float* cos;  // [T, half]
-  float* sin;
-  int64_t T, half;
+  double turns[kPairs];  // per position, of every pair; back for the inverse
+  unsigned half;         // pairs of a head
+  unsigned capacity;     // angles that a block keeps in shared memory
 };
 
-// Pairs [first, first + count) of every position.
-__global__ void fill_angles(Angles angles, Frequencies frequencies, int64_t first, int count,
-                            double direction) {
-  const int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (at >= angles.T * count) return;
-  const int64_t t = at / count;
-  const int i = static_cast<int>(at % count);
-  double sin = 0, cos = 0;
-  sincos(static_cast<double>(t) * frequencies.of[i], &sin, &cos);
-  angles.cos[t * angles.half + first + i] = static_cast<float>(cos);
-  angles.sin[t * angles.half + first + i] = static_cast<float>(direction * sin);
+Angles angles_of(const Attrs& attrs, int64_t half) {
+  if (half > kPairs) {
+    throw device_error("rope turns heads of {} elements; its CUDA kernel takes {} at most",
+                       2 * half, 2 * kPairs);
+  }
+  Angles angles{.half = static_cast<unsigned>(half)};
+  const double direction = attrs.b("inverse", false) ? -1 : 1;
+  for (int64_t i = 0; i < half; ++i) {
+    angles.turns[i] = direction * rope_frequency(i, attrs) / (2 * std::numbers::pi);
+  }
+  return angles;
 }
 
-void make_angles(const KernelArgs& a, const Angles& angles) {
-  const double direction = a.attrs.b("inverse", false) ? -1 : 1;
-  for (int64_t first = 0; first < angles.half; first += kFrequencies) {
-    const int count = static_cast<int>(std::min<int64_t>(kFrequencies, angles.half - first));
-    Frequencies frequencies;
-    for (int i = 0; i < count; ++i) frequencies.of[i] = rope_frequency(first + i, a.attrs);
-    const auto blocks = static_cast<unsigned>(ceil_div(angles.T * count, kThreads));
-    fill_angles<<<blocks, kThreads, 0, stream_of(a)>>>(angles, frequencies, first, count,
-                                                       direction);
+// cos and sin of `count` angles from position t0 on. Whole turns are taken off in double: what is
+// left has all of f32's digits at any position.
+__device__ void make_angles(const Angles& angles, unsigned t0, unsigned count, float* cos,
+                            float* sin) {
+  for (unsigned at = threadIdx.x; at < count; at += kThreads) {
+    const double turns = (t0 + at / angles.half) * angles.turns[at % angles.half];
+    sincospif(2 * static_cast<float>(turns - rint(turns)), &sin[at], &cos[at]);
   }
 }
 
@@ -63,21 +58,38 @@ struct Lanes {
     else
       return {*from};
   }
-  __device__ void store(T* to) const { *reinterpret_cast<Raw*>(to) = raw; }
-  __device__ T& operator[](int i) { return reinterpret_cast<T*>(&raw)[i]; }
-};
-
-template <int kSize>
-__device__ void load_angles(const float* from, float (&to)[kSize]) {
-  if constexpr (kSize == 1) {
-    to[0] = *from;
-  } else {
-#pragma unroll
-    for (int k = 0; k < kSize; ++k) {
-      if (k % 4 == 0) reinterpret_cast<float4&>(to[k]) = reinterpret_cast<const float4&>(from[k]);
-    }
+  // Said outright: from a plain assignment the compiler makes four stores of 4 bytes here and
+  // there.
+  __device__ void store(T* to) const {
+    if constexpr (kPacked)
+      __stcg(reinterpret_cast<uint4*>(to), raw);
+    else
+      *to = raw;
   }
-}
+  __device__ float operator[](int i) const { return to_float(reinterpret_cast<const T*>(&raw)[i]); }
+
+  // Pairs of these with `other`, by as many angles.
+  __device__ void turn(Lanes& other, const float* cosines, const float* sines) {
+    using Some = std::conditional_t<kPacked, float4, float>;
+    constexpr int kStep = sizeof(Some) / sizeof(float);
+    alignas(Raw) T low[kSize], high[kSize];
+#pragma unroll
+    for (int first = 0; first < kSize; first += kStep) {
+      const Some cos = *reinterpret_cast<const Some*>(cosines + first);
+      const Some sin = *reinterpret_cast<const Some*>(sines + first);
+#pragma unroll
+      for (int k = 0; k < kStep; ++k) {
+        const float c = reinterpret_cast<const float*>(&cos)[k];
+        const float s = reinterpret_cast<const float*>(&sin)[k];
+        const float l = (*this)[first + k], h = other[first + k];
+        low[first + k] = from_float<T>(l * c - h * s);
+        high[first + k] = from_float<T>(h * c + l * s);
+      }
+    }
+    raw = *reinterpret_cast<Raw*>(low);
+    other.raw = *reinterpret_cast<Raw*>(high);
+  }
+};
 
 template <typename T>
 struct Turn {
@@ -88,74 +100,74 @@ struct Turn {
   Angles angles;
 };
 
-// One thread: the same lanes of kBatch samples at one position, so that angles are read once and
-// all loads are in flight together. blockIdx.y: which samples.
+// One thread: the same lanes of kBatch samples at one position. A block makes the angles of its
+// positions, which its heads and samples share, while all its loads are in flight. blockIdx.y:
+// which samples.
 constexpr int kBatch = 4;
 
 template <typename T, bool kPacked>
-__global__ void __launch_bounds__(kThreads, 4) turn(Turn<T> a) {
+__global__ void __launch_bounds__(kThreads, 8) turn(const __grid_constant__ Turn<T> a) {
   using L = Lanes<T, kPacked>;
+  extern __shared__ float4 shared[];
+  float* const cosines = reinterpret_cast<float*>(shared);
+  float* const sines = cosines + a.angles.capacity;
   const PackedHeads& p = a.p;
-  const auto half = static_cast<unsigned>(a.angles.half);
+  const unsigned half = a.angles.half;
   const unsigned of_head = half / L::kSize;
   const unsigned of_row = of_head * static_cast<unsigned>(a.heads);
-  const unsigned item = blockIdx.x * kThreads + threadIdx.x;
+  const unsigned first = blockIdx.x * kThreads;
+  const unsigned item = first + threadIdx.x;
+  const unsigned t0 = first / of_row;
   const unsigned t = item / of_row;
-  if (t >= p.T) return;
   const unsigned h = item % of_row / of_head;
   const unsigned i = item % of_head * L::kSize;
   const int64_t b0 = int64_t{blockIdx.y} * kBatch;
+  const int samples = t < p.T ? static_cast<int>(min(p.B - b0, int64_t{kBatch})) : 0;
+  const int64_t at = p.q(b0, t, h) + i, sample = p.T * p.width();
 
   L low[kBatch], high[kBatch];
 #pragma unroll
   for (int b = 0; b < kBatch; ++b) {
-    if (b0 + b >= p.B) continue;
-    const T* x = a.x + p.q(b0 + b, t, h) + i;
+    if (b >= samples) continue;
+    const T* x = a.x + at + b * sample;
     low[b] = L::load(x);
     high[b] = L::load(x + half);
   }
-  float cos[L::kSize], sin[L::kSize];
-  load_angles(a.angles.cos + int64_t{t} * half + i, cos);
-  load_angles(a.angles.sin + int64_t{t} * half + i, sin);
+  make_angles(a.angles, t0, ((first + kThreads - 1) / of_row - t0 + 1) * half, cosines, sines);
+  __syncthreads();
+  const unsigned angle = (t - t0) * half + i;
   const bool turned = h < p.H + p.K;  // v is copied
 #pragma unroll
   for (int b = 0; b < kBatch; ++b) {
-    if (b0 + b >= p.B) continue;
-    if (turned) {
-#pragma unroll
-      for (int k = 0; k < L::kSize; ++k) {
-        const float l = to_float(low[b][k]);
-        const float r = to_float(high[b][k]);
-        low[b][k] = from_float<T>(l * cos[k] - r * sin[k]);
-        high[b][k] = from_float<T>(r * cos[k] + l * sin[k]);
-      }
-    }
-    T* y = a.y + p.q(b0 + b, t, h) + i;
+    if (b >= samples) continue;
+    if (turned) low[b].turn(high[b], cosines + angle, sines + angle);
+    T* y = a.y + at + b * sample;
     low[b].store(y);
     high[b].store(y + half);
   }
 }
 
 template <typename T, bool kPacked>
-void launch(const Turn<T>& a, cudaStream_t stream) {
-  const int64_t items = a.p.T * a.heads * (a.angles.half / Lanes<T, kPacked>::kSize);
+void launch(Turn<T> a, cudaStream_t stream) {
+  const int64_t of_row = a.heads * (a.angles.half / Lanes<T, kPacked>::kSize);
+  const int64_t items = a.p.T * of_row;
   // An item's number is 32 bits wide: rows of one sample that were longer would not fit a device.
   if (items + kThreads > int64_t{UINT32_MAX}) {
     throw device_error("rope over {} pairs per sample is beyond what its CUDA kernel counts",
                        items);
   }
+  // Of the positions that a block may touch. At least two heads share a position: under 16 KiB.
+  a.angles.capacity = static_cast<unsigned>((kThreads - 2) / of_row + 2) * a.angles.half;
   const dim3 grid(static_cast<unsigned>(ceil_div(items, kThreads)),
                   static_cast<unsigned>(ceil_div(a.p.B, kBatch)));
-  turn<T, kPacked><<<grid, kThreads, 0, stream>>>(a);
+  turn<T, kPacked><<<grid, kThreads, 2 * a.angles.capacity * sizeof(float), stream>>>(a);
 }
 
 }  // namespace
 
 void rope_cuda(const KernelArgs& a) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
-  auto* cos = reinterpret_cast<float*>(a.workspace.data());
-  const Angles angles{cos, cos + p.T * (p.D / 2), p.T, p.D / 2};
-  make_angles(a, angles);
+  const Angles angles = angles_of(a.attrs, p.D / 2);
   visit_device_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
     const bool in_place = a.in(0).data == a.out(0).data;

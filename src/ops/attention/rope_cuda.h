@@ -1,4 +1,4 @@
-// CUDA kernel of rope. Workspace as on the CPU: cos and sin, f32 [T, D/2] each.
+// CUDA kernel of rope, without workspace: every block makes its own angles.
 #pragma once
 
 #include "ir/op_def.h"
