@@ -21,15 +21,16 @@ constexpr Rounding kRoundings[] = {
     // ... and dS and P before theirs.
     {"flash_attention_grad", "dqkv", 6},
     {"chunked_attention_grad", "dqkv", 6},
-    // Logits and their gradient lie in scratch in 16 bits. The loss is off by 1e-3 in bf16.
+    // Logits and their gradient lie in scratch in 16 bits: the same rounding on the CPU gives, to the
+    // digit, what was seen. The loss is off by 1e-3 in bf16. Twice these, as it goes by chunks.
     {"linear_cross_entropy", "loss", 0.125},
     {"linear_cross_entropy_grad", "loss", 0.125},
-    {"linear_cross_entropy_grad", "dx", 4},
-    {"linear_cross_entropy_grad", "dweight", 4},
+    {"linear_cross_entropy_grad", "dx", 1.5},
+    {"linear_cross_entropy_grad", "dweight", 2.5},
     {"linear_bias_cross_entropy_grad", "loss", 0.125},
-    {"linear_bias_cross_entropy_grad", "dx", 4},
-    {"linear_bias_cross_entropy_grad", "dweight", 4},
-    {"linear_bias_cross_entropy_grad", "dbias", 4},
+    {"linear_bias_cross_entropy_grad", "dx", 1.5},
+    {"linear_bias_cross_entropy_grad", "dweight", 2.5},
+    {"linear_bias_cross_entropy_grad", "dbias", 1},
 };
 
 }  // namespace
