@@ -21,7 +21,8 @@ constexpr Rounding kRoundings[] = {
     // ... and dS and P before theirs.
     {"flash_attention_grad", "dqkv", 6},
     {"chunked_attention_grad", "dqkv", 6},
-    // Logits and their gradient lie in scratch in 16 bits: the same rounding on the CPU gives, to the
+    // Logits and their gradient lie in scratch in 16 bits: the same rounding on the CPU gives, to
+    // the
     // digit, what was seen. The loss is off by 1e-3 in bf16. Twice these, as it goes by chunks.
     {"linear_cross_entropy", "loss", 0.125},
     {"linear_cross_entropy_grad", "loss", 0.125},
