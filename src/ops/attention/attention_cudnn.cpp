@@ -6,6 +6,7 @@
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cmath>
 #include <compare>
 #include <cstdlib>
@@ -13,6 +14,8 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+
+#include "ops/cuda/stopwatch.h"
 
 namespace cudnn_frontend {
 void* cudnn_dlhandle = nullptr;  // declared by the headers, for the program to define
@@ -67,9 +70,13 @@ cudnnHandle_t handle() {
 
 // --- plans ---------------------------------------------------------------------------------------
 
+// Products of queries and keys, times D, from which on ways to run are timed: some 20 us.
+constexpr int64_t kWorthTiming = int64_t{1} << 31;
+
 struct Problem {
   int64_t B, T, H, K, D;
   bool causal, deterministic, backward;
+  bool by_rule;  // else the fastest way counts
   Dtype dtype;
   int64_t workspace;  // bytes a plan may ask for
 
@@ -86,6 +93,7 @@ Problem problem_of(const KernelArgs& a, bool backward) {
           .causal = a.attrs.b("causal"),
           .deterministic = backward && a.math.deterministic,  // forward always is
           .backward = backward,
+          .by_rule = a.math.deterministic || p.B * p.H * p.T * p.T * p.D < kWorthTiming,
           .dtype = a.in(0).type->dtype,
           .workspace = static_cast<int64_t>(a.workspace.size())};
 }
@@ -96,6 +104,8 @@ using Pointers = std::unordered_map<int64_t, void*>;
 struct Plan {
   std::shared_ptr<fe::graph::Graph> graph;  // none: our own kernels serve
   int64_t samples = 0;                      // of the batch at a time
+  int64_t engine = 0;                       // its place among those that the heuristics offer
+  std::string tried = {};                   // what was timed before it was taken
 };
 
 // Shapes and strides of what lies in packed rows of `width` elements: [B, heads, T, D].
@@ -158,26 +168,38 @@ std::shared_ptr<fe::graph::Graph> graph_of(const Problem& p) {
   return graph;
 }
 
-// Takes the first engine, best first, whose workspace is under the cap. Returns 0, or the bytes of
-// the least greedy one.
-int64_t choose_engine(fe::graph::Graph& graph, const Problem& p) {
-  check(graph.validate(), "checking");
-  check(graph.build_operation_graph(handle()), "describing");
-  check(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}), "planning");
-  int64_t smallest = INT64_MAX;
-  fe::error_t refusal;
-  for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
+// With the engines that the heuristics offer, best first.
+std::shared_ptr<fe::graph::Graph> planned_graph(const Problem& p) {
+  auto graph = graph_of(p);
+  check(graph->validate(), "checking");
+  check(graph->build_operation_graph(handle()), "describing");
+  check(graph->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}), "planning");
+  return graph;
+}
+
+struct Choice {
+  int64_t engine = -1;        // none was built that the cap allows
+  int64_t bytes = INT64_MAX;  // that the least greedy asks for
+  fe::error_t refusal;        // of the last that cannot be built
+};
+
+// Builds the first engine from `first` on whose workspace is under the cap.
+Choice build_engine(fe::graph::Graph& graph, int64_t cap, int64_t first = 0) {
+  Choice choice;
+  for (int64_t i = first; i < graph.get_execution_plan_count(); ++i) {
     if (const fe::error_t status = graph.build_plan_at_index(i); status.is_bad()) {
-      refusal = status;
+      choice.refusal = status;
       continue;
     }
     int64_t bytes = 0;
     check(graph.get_workspace_size_plan_at_index(i, bytes), "sizing");
-    if (bytes <= p.workspace) return 0;  // the plan built last is the one that runs
-    smallest = std::min(smallest, bytes);
+    choice.bytes = std::min(choice.bytes, bytes);
+    if (bytes <= cap) {
+      choice.engine = i;
+      break;
+    }
   }
-  if (smallest == INT64_MAX) check(refusal, "building");
-  return smallest;
+  return choice;
 }
 
 // The deterministic backward keeps dP, [B,H,T,T], and, where heads are grouped, dk and dv of every
@@ -189,33 +211,25 @@ int64_t samples_to_try(const Problem& p) {
   return std::min(p.B, p.workspace / (dprobs + dkv));
 }
 
-// Engines that ask for more than the cap for the whole batch get it in equal parts.
+// By rule: the first engine. One that asks for more than the cap for the whole batch gets it in
+// equal parts.
 Plan make_plan(const Problem& whole) {
   Problem p = whole;
-  int64_t asked = 0;
+  Choice choice;
   for (p.B = samples_to_try(whole); p.B > 0; --p.B) {
     if (whole.B % p.B != 0) continue;
-    auto graph = graph_of(p);
-    asked = choose_engine(*graph, p);
-    if (asked == 0) return {std::move(graph), p.B};
+    auto graph = planned_graph(p);
+    choice = build_engine(*graph, p.workspace);
+    if (choice.engine >= 0) return {std::move(graph), p.B, choice.engine};
+    if (choice.bytes == INT64_MAX) check(choice.refusal, "building");
   }
   if (whole.deterministic) return {};  // our own kernels are, in any workspace
   throw device_error(
       "cuDNN {} asks for {} of workspace for attention over {} tokens, {} heads on {} "
       "of {} elements; the plan grants {}",
-      cudnn_version(), format_bytes(asked), whole.T, whole.H, whole.K, whole.D,
+      cudnn_version(), format_bytes(choice.bytes), whole.T, whole.H, whole.K, whole.D,
       format_bytes(whole.workspace))
       .hint("another version of cuDNN may ask for less");
-}
-
-// Plans live to the end of the process: CUDA graphs keep their kernels.
-const Plan& plan_of(const Problem& problem) {
-  static std::mutex& mutex = *new std::mutex;
-  static auto& plans = *new std::map<Problem, Plan>;
-  const std::lock_guard lock(mutex);
-  auto found = plans.find(problem);
-  if (found == plans.end()) found = plans.emplace(problem, make_plan(problem)).first;
-  return found->second;
 }
 
 // --- running one ---------------------------------------------------------------------------------
@@ -239,6 +253,110 @@ Pointers pointers_of(const KernelArgs& a, const Problem& p, int64_t b) {
   return pointers;
 }
 
+void enqueue(const KernelArgs& a, const Problem& p, const Plan& plan) {
+  check(fe::detail::set_stream(handle(), static_cast<cudaStream_t>(a.stream)), "choosing a stream");
+  for (int64_t b = 0; b < p.B; b += plan.samples) {
+    Pointers pointers = pointers_of(a, p, b);
+    check(plan.graph->execute_plan_at_index(handle(), pointers, a.workspace.data(), plan.engine),
+          "enqueuing");
+  }
+}
+
+// --- the fastest way -----------------------------------------------------------------------------
+
+constexpr double kChoosingSeconds = 4;  // after them no other way is built; each takes about 0.5
+constexpr double kWorthwhile = 0.98;    // of the best time: a smaller gain may be noise
+
+// A way to run it beside the rule's: other parts of the batch, or a later engine.
+struct Variant {
+  Problem part;
+  int64_t first_engine = 0;
+};
+
+// Backward: scratch of fewer samples may stay in the cache between its kernels, and the
+// deterministic engine keeps dP instead of summing dq in f32. (cuDNN 9.19 has one configuration of
+// each engine made for Hopper, and offers it first; those it offers next are Ampere's.)
+std::vector<Variant> variants(const Problem& whole, const Plan& rule) {
+  if (!whole.backward) return {{whole, rule.engine + 1}};
+  std::vector<Variant> found;
+  for (const int64_t parts : {2, 4, 8}) {
+    Problem part = whole;
+    part.B = whole.B / parts;
+    if (part.B > 0 && part.B < rule.samples && whole.B % parts == 0) found.push_back({part});
+  }
+  Problem dprobs = whole;
+  dprobs.deterministic = true;
+  dprobs.B = samples_to_try(dprobs);
+  while (dprobs.B > 0 && whole.B % dprobs.B != 0) --dprobs.B;
+  if (dprobs.B > 0) found.push_back({dprobs});
+  return found;
+}
+
+// Milliseconds of one run.
+double time_plan(const KernelArgs& a, const Problem& p, const Plan& plan) {
+  constexpr int kWarmUp = 2, kTimed = 5;
+  for (int i = 0; i < kWarmUp; ++i) enqueue(a, p, plan);
+  Stopwatch watch(static_cast<cudaStream_t>(a.stream));
+  for (int i = 0; i < kTimed; ++i) enqueue(a, p, plan);
+  return watch.stop() / kTimed;
+}
+
+std::string describe(const Plan& plan, double ms) {
+  std::string engine;
+  check(plan.graph->get_plan_name_at_index(plan.engine, engine), "naming");
+  return fmt::format("{} by {}: {:.0f} us", engine, plan.samples, 1000 * ms);
+}
+
+Plan fastest_plan(const KernelArgs& a, const Problem& p) {
+  const auto begin = std::chrono::steady_clock::now();
+  Plan best = make_plan(p);
+  if (best.graph == nullptr) return best;
+  double best_ms = time_plan(a, p, best);
+  best.tried = describe(best, best_ms);
+  for (const Variant& variant : variants(p, best)) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    if (spent.count() > kChoosingSeconds) break;
+    try {
+      Plan plan{planned_graph(variant.part), variant.part.B};
+      plan.engine = build_engine(*plan.graph, p.workspace, variant.first_engine).engine;
+      if (plan.engine < 0) continue;
+      const double ms = time_plan(a, p, plan);
+      plan.tried = best.tried + "; " + describe(plan, ms);
+      if (ms < kWorthwhile * best_ms) {
+        best_ms = ms;
+        best = std::move(plan);
+      } else {
+        best.tried = std::move(plan.tried);
+      }
+    } catch (const std::exception&) {
+      continue;  // what cuDNN refuses is not taken
+    }
+  }
+  best.tried += "; taken: " + describe(best, best_ms);
+  return best;
+}
+
+// --- what was chosen -----------------------------------------------------------------------------
+
+// Plans live to the end of the process: CUDA graphs keep their kernels.
+struct Plans {
+  std::mutex mutex;
+  std::map<Problem, Plan> of;
+};
+Plans& plans() {
+  static Plans& made = *new Plans;
+  return made;
+}
+
+// What makes a plan where there is none yet: only `prepare` may time.
+template <typename Make>
+const Plan& plan_of(const Problem& problem, Make&& make) {
+  const std::lock_guard lock(plans().mutex);
+  auto found = plans().of.find(problem);
+  if (found == plans().of.end()) found = plans().of.emplace(problem, make()).first;
+  return found->second;
+}
+
 // What the frontend throws becomes ours.
 template <typename Fn>
 auto translated(Fn&& fn) {
@@ -253,21 +371,20 @@ auto translated(Fn&& fn) {
 
 bool prepare(const KernelArgs& a, bool backward) {
   if (!opened()) return false;
-  return translated([&] { return plan_of(problem_of(a, backward)).graph != nullptr; });
+  return translated([&] {
+    const Problem p = problem_of(a, backward);
+    const auto make = [&] { return p.by_rule ? make_plan(p) : fastest_plan(a, p); };
+    return plan_of(p, make).graph != nullptr;
+  });
 }
 
 bool run(const KernelArgs& a, bool backward) {
   if (!opened()) return false;
   return translated([&] {
     const Problem p = problem_of(a, backward);
-    const Plan& plan = plan_of(p);
+    const Plan& plan = plan_of(p, [&] { return make_plan(p); });
     if (plan.graph == nullptr) return false;
-    check(fe::detail::set_stream(handle(), static_cast<cudaStream_t>(a.stream)),
-          "choosing a stream");
-    for (int64_t b = 0; b < p.B; b += plan.samples) {
-      Pointers pointers = pointers_of(a, p, b);
-      check(plan.graph->execute(handle(), pointers, a.workspace.data()), "enqueuing");
-    }
+    enqueue(a, p, plan);
     return true;
   });
 }
@@ -278,6 +395,18 @@ bool prepare_cudnn_attention(const KernelArgs& a) { return prepare(a, false); }
 bool cudnn_attention(const KernelArgs& a) { return run(a, false); }
 bool prepare_cudnn_attention_grad(const KernelArgs& a) { return prepare(a, true); }
 bool cudnn_attention_grad(const KernelArgs& a) { return run(a, true); }
+
+std::vector<std::string> cudnn_attention_choices() {
+  std::vector<std::string> lines;
+  const std::lock_guard lock(plans().mutex);
+  for (const auto& [p, plan] : plans().of) {
+    if (plan.tried.empty()) continue;
+    lines.push_back(fmt::format("attention {}, {} x {} tokens, {} heads on {} of {}: {}",
+                                p.backward ? "backward" : "forward", p.B, p.T, p.H, p.K, p.D,
+                                plan.tried));
+  }
+  return lines;
+}
 
 std::string cudnn_version() {
   if (!opened()) return {};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/units.h"
 #include "ops/attention/packed_heads.h"
@@ -30,13 +31,17 @@ constexpr int64_t cudnn_attention_grad_workspace(const PackedHeads& p) {
 }
 
 // Make the plan of a flash_attention or flash_attention_grad op, or take the one made before, and
-// enqueue it (`prepare`: only make it). False: there is no cuDNN here, or no deterministic engine
-// that the workspace affords; then nothing was enqueued. No other engine that fits the workspace is
-// an error with both numbers.
+// enqueue it. `prepare` only makes it, and unless the math is deterministic times the ways to run a
+// large one; then it writes the outputs and the workspace. False: there is no cuDNN here, or no
+// deterministic engine that the workspace affords; then nothing was enqueued. No other engine that
+// fits the workspace is an error with both numbers.
 bool prepare_cudnn_attention(const KernelArgs& a);
 bool cudnn_attention(const KernelArgs& a);
 bool prepare_cudnn_attention_grad(const KernelArgs& a);
 bool cudnn_attention_grad(const KernelArgs& a);
+
+// What `prepare` timed so far and took, a line for each shape.
+std::vector<std::string> cudnn_attention_choices();
 
 // "9.19.0"; empty where it is not found, or was not when this was built.
 std::string cudnn_version();
