@@ -1,30 +1,12 @@
 #include "ops/loss/loss_rows.h"
 
-#include "ops/cuda/map.cuh"
+#include "ops/loss/loss_rows.cuh"
+#include "ops/loss/loss_rows_on_chip.h"
 
 namespace snug::ops {
 namespace {
 
 constexpr int kAhead = 3;  // loads in flight per thread: as many as 64 registers hold
-
-// exp(x - at). Two instructions for what is rounded to 16 bits anyway; as exact as it gets for f32.
-template <typename T>
-struct ExpFrom {
-  static constexpr float kLog2e = 1.4426950408889634F;
-  float shift;
-  __device__ explicit ExpFrom(float at) : shift(-at * kLog2e) {}
-  __device__ float operator()(float x) const {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaf(x, kLog2e, shift)));
-    return y;
-  }
-};
-template <>
-struct ExpFrom<float> {
-  float at;
-  __device__ explicit ExpFrom(float from) : at(from) {}
-  __device__ float operator()(float x) const { return expf(x - at); }
-};
 
 template <int kThreads>
 __device__ float block_max(float x) {
@@ -36,55 +18,6 @@ __device__ float block_max(float x) {
   for (int w = 0; w < kThreads / 32; ++w) x = fmaxf(x, partial[w]);
   return x;
 }
-
-// The largest logit that a thread has seen and the sum of exp(logit - largest). It starts finite,
-// so that a row may hold logits of minus infinity; a nan is passed over in the maximum and comes
-// back through the sum.
-template <typename T>
-struct OnlineSum {
-  float max = -1e30F;
-  float sum = 0;
-
-  template <int N>
-  __device__ void add(const Vector<T, N>& logits) {
-    float x[N], largest = max;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      x[i] = to_float(logits.v[i]);
-      largest = fmaxf(largest, x[i]);
-    }
-    if (largest > max) {
-      sum *= ExpFrom<T>(largest)(max);
-      max = largest;
-    }
-    const ExpFrom<T> exp_of(max);
-#pragma unroll
-    for (int i = 0; i < N; ++i) sum += exp_of(x[i]);
-  }
-};
-
-// dlogits of one row, from its logits.
-template <typename T>
-struct RowGradient {
-  ExpFrom<T> exp_of;
-  float scale, dloss;
-  int32_t target;
-
-  template <int N>
-  __device__ Vector<T, N> of(const Vector<T, N>& logits, int vector) const {
-    float d[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) d[i] = scale * exp_of(to_float(logits.v[i]));
-    if (vector == target / N) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) d[i] -= i == target % N ? dloss : 0.0F;
-    }
-    Vector<T, N> out;
-#pragma unroll
-    for (int i = 0; i < N; ++i) out.v[i] = from_float<T>(d[i]);
-    return out;
-  }
-};
 
 // fn(i, vector i of the row) for this thread's vectors i = threadIdx.x (mod kThreads) of
 // [first, end), several loads at a time. first is a multiple of kThreads.
@@ -107,10 +40,7 @@ __device__ void for_vectors(const T* row, int first, int end, const Fn& fn) {
 
 template <int N, int kThreads, typename T>
 __device__ void clear_row(T* row, int vectors) {
-  Vector<T, N> zeros;
-#pragma unroll
-  for (int i = 0; i < N; ++i) zeros.v[i] = from_float<T>(0.0F);
-  for (int i = threadIdx.x; i < vectors; i += kThreads) zeros.store(row + int64_t{i} * N);
+  for (int i = threadIdx.x; i < vectors; i += kThreads) zeros<T, N>().store(row + int64_t{i} * N);
 }
 
 constexpr int kForwardThreads = 512, kGradientThreads = 1024;
@@ -131,8 +61,7 @@ __global__ void __launch_bounds__(kGradient ? kGradientThreads : kForwardThreads
   T* row = static_cast<T*>(p.logits) + r * p.V;
   if (target < 0) {
     if constexpr (kGradient) clear_row<N, kThreads>(row, vectors);
-    if (threadIdx.x == 0) p.losses[r] = 0;
-    if (threadIdx.x == 0 && p.lse != nullptr) p.lse[r] = 0;
+    if (threadIdx.x == 0) write_no_loss(p, r);
     return;
   }
   OnlineSum<T> seen;
@@ -142,15 +71,10 @@ __global__ void __launch_bounds__(kGradient ? kGradientThreads : kForwardThreads
                              seen.add(logits);
                            });
   const float max = block_max<kThreads>(seen.max);
-  // Before the sum's barrier, behind which logits are overwritten. Beyond the vocabulary: nan, so
-  // that bad data is loud.
-  const float target_logit = threadIdx.x > 0 ? 0.0F : (target < p.V ? to_float(row[target]) : NAN);
+  // Before the sum's barrier, behind which logits are overwritten.
+  const float target_logit = threadIdx.x > 0 ? 0.0F : logit_of_target(row, target, p.V);
   const float sum = block_sum<kThreads>(seen.sum * ExpFrom<T>(max)(seen.max));
-  if (threadIdx.x == 0) {
-    const double lse = static_cast<double>(max) + log(static_cast<double>(sum));
-    p.losses[r] = lse - static_cast<double>(target_logit);
-    if (p.lse != nullptr) p.lse[r] = static_cast<float>(lse);
-  }
+  if (threadIdx.x == 0) write_loss(p, r, max, sum, target_logit);
 
   if constexpr (kGradient) {
     const float dloss = *p.dloss;
@@ -240,6 +164,7 @@ void loss_of_rows(const LossRows& p, void* stream) {
 
 void loss_and_gradient_of_rows(const LossRows& p, void* stream) {
   if (p.rows == 0) return;
+  if (fit_on_chip(p)) return loss_and_gradient_on_chip(p, stream);
   visit_rows(p, [&](auto zero, auto width) {
     constexpr int N = decltype(width)::value;
     constexpr auto kKernel = consume_rows<N, true, decltype(zero)>;
