@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/median.h"
 #include "base/units.h"
 #include "gpu/device_buffer.h"
 #include "gpu/training_samples.h"
 #include "hal/cuda/cuda_device.h"
+#include "hal/cuda/event.h"
 #include "hal/cuda/stream_times.h"
 #include "ops/activation/gelu.h"
 #include "ops/activation/swiglu.h"
@@ -32,25 +34,6 @@ cudaStream_t the_stream() {
   return stream;
 }
 
-class Event {
- public:
-  Event() { cuda::check(cudaEventCreate(&event_), "making an event"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  void record() { cuda::check(cudaEventRecord(event_, the_stream()), "recording an event"); }
-  double microseconds_since(const Event& start) const {
-    float ms = 0;
-    cuda::check(cudaEventSynchronize(event_), "waiting for an event");
-    cuda::check(cudaEventElapsedTime(&ms, start.event_, event_), "reading an event");
-    return 1e3 * static_cast<double>(ms);
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
 // The median time of one call among `kLaunches` in a graph; `launch(i)` enqueues the i-th.
 template <typename Fn>
 double microseconds(const Fn& launch) {
@@ -60,19 +43,13 @@ double microseconds(const Fn& launch) {
   for (int i = 0; i < kLaunches; ++i) launch(i);
   cuda::check(cudaStreamEndCapture(the_stream(), &graph), "capturing");
   cuda::check(cudaGraphInstantiate(&ready, graph, 0), "instantiating a graph");
-  std::vector<double> times;
-  for (int r = 0; r < kWarmUp + kRepeats; ++r) {
-    Event start, end;
-    start.record();
+  std::vector<double> times = cuda::times_ms(the_stream(), kWarmUp + kRepeats, [&](size_t) {
     cuda::check(cudaGraphLaunch(ready, the_stream()), "launching a graph");
-    end.record();
-    const double time = end.microseconds_since(start) / kLaunches;
-    if (r >= kWarmUp) times.push_back(time);
-  }
+  });
+  times.erase(times.begin(), times.begin() + kWarmUp);
   cudaGraphExecDestroy(ready);
   cudaGraphDestroy(graph);
-  std::ranges::nth_element(times, times.begin() + kRepeats / 2);
-  return times[kRepeats / 2];
+  return 1e3 * median(std::move(times)) / kLaunches;
 }
 
 // What the memory can do, in bytes per microsecond, and the kernels that are far from it.

@@ -9,34 +9,14 @@
 
 #include "base/units.h"
 #include "hal/cuda/arena.h"
-#include "hal/cuda/cuda_error.h"
+#include "hal/cuda/event.h"
 #include "hal/cuda/probe.h"
 
 namespace snug {
 namespace {
 
 using cuda::check;
-
-class Event {
- public:
-  explicit Event(unsigned flags = cudaEventDisableTiming) {
-    check(cudaEventCreateWithFlags(&event_, flags), "making an event");
-  }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "recording an event"); }
-  void wait() const { check(cudaEventSynchronize(event_), "waiting for the device"); }
-  float since(const Event& start) const {
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, start.event_, event_), "reading a time");
-    return ms;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
+using cuda::Event;
 
 // Host memory that the device copies from and to by itself.
 class Pinned {
@@ -80,7 +60,7 @@ class UploadRing {
   static constexpr size_t kSlotBytes = size_t{1} << 20;
   struct Slot {
     Pinned memory{kSlotBytes};
-    Event copied;
+    Event copied{cudaEventDisableTiming};
     bool used = false;
   };
   std::array<Slot, kSlots> slots_;
@@ -188,7 +168,7 @@ class PinnedReading final : public Reading {
     const Event& then = dynamic_cast<const PinnedReading&>(earlier).arrived_;
     then.wait();
     arrived_.wait();
-    return arrived_.since(then) / 1e3;
+    return arrived_.ms_since(then) / 1e3;
   }
 
  private:
@@ -199,7 +179,7 @@ class PinnedReading final : public Reading {
     return static_cast<size_t>(sum);
   }
   Pinned memory_;
-  Event arrived_{cudaEventDefault};
+  Event arrived_;
   std::vector<std::span<std::byte>> places_;
 };
 
@@ -273,12 +253,12 @@ class CudaDeviceImpl final : public CudaDevice {
     return std::make_unique<Graph>(graph, stream_);
   }
   double time_ms(const std::function<void()>& enqueue) override {
-    Event start(cudaEventDefault), end(cudaEventDefault);
+    Event start, end;
     start.record(stream_);
     enqueue();
     end.record(stream_);
     end.wait();
-    return end.since(start);
+    return end.ms_since(start);
   }
   void fill_noise(std::span<std::byte> bytes) override {
     cuda::fill_noise(bytes.data(), static_cast<int64_t>(bytes.size()), stream_);

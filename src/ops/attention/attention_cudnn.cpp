@@ -8,8 +8,9 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/median.h"
+#include "hal/cuda/event.h"
 #include "ops/attention/cudnn_library.h"
-#include "ops/cuda/stopwatch.h"
 
 namespace cudnn_frontend {
 void* cudnn_dlhandle = nullptr;  // declared by the headers, for the program to define
@@ -251,9 +252,8 @@ std::vector<Variant> variants(const Problem& whole, const Plan& rule) {
 double time_plan(const KernelArgs& a, const Problem& p, const Plan& plan) {
   constexpr int kWarmUp = 2, kTimed = 5;
   for (int i = 0; i < kWarmUp; ++i) enqueue(a, p, plan);
-  Stopwatch watch(static_cast<cudaStream_t>(a.stream));
-  for (int i = 0; i < kTimed; ++i) enqueue(a, p, plan);
-  return watch.stop() / kTimed;
+  return median(cuda::times_ms(static_cast<cudaStream_t>(a.stream), kTimed,
+                               [&](size_t) { enqueue(a, p, plan); }));
 }
 
 std::string describe(const Plan& plan, double ms) {

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "hal/cuda/cuda_error.h"
+#include "base/median.h"
+#include "hal/cuda/event.h"
 
 namespace snug::ops {
 namespace {
@@ -11,42 +12,6 @@ namespace {
 constexpr int kCandidates = 24;
 constexpr size_t kFinalists = 6;
 constexpr double kQuickMs = 250, kFinalMs = 150;  // what each pass may take
-
-class Event {
- public:
-  Event() { cuda::check(cudaEventCreate(&event_), "making an event"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  void record(cudaStream_t stream) {
-    cuda::check(cudaEventRecord(event_, stream), "recording an event");
-  }
-  void wait() { cuda::check(cudaEventSynchronize(event_), "timing a matrix product"); }
-  double ms_since(const Event& earlier) const {
-    float ms = 0;
-    cuda::check(cudaEventElapsedTime(&ms, earlier.event_, event_), "timing a matrix product");
-    return ms;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-// launch(0), launch(1), ... back to back; the milliseconds of each.
-template <typename Launch>
-std::vector<double> time_launches(size_t count, cudaStream_t stream, Launch&& launch) {
-  std::vector<Event> events(count + 1);
-  events[0].record(stream);
-  for (size_t i = 0; i < count; ++i) {
-    launch(i);
-    events[i + 1].record(stream);
-  }
-  events[count].wait();
-  std::vector<double> ms;
-  for (size_t i = 0; i < count; ++i) ms.push_back(events[i + 1].ms_since(events[i]));
-  return ms;
-}
 
 class Tuning {
  public:
@@ -62,7 +27,7 @@ class Tuning {
           std::chrono::steady_clock::now() - begin;
       if (timed.size() >= kFinalists && spent.count() > kQuickMs) break;
       if (!launch(algorithm)) continue;
-      const std::vector<double> ms = time_launches(4, stream_, [&](size_t) { launch(algorithm); });
+      const std::vector<double> ms = cuda::times_ms(stream_, 4, [&](size_t) { launch(algorithm); });
       timed.push_back({algorithm, *std::min_element(ms.begin() + 1, ms.end())});
     }
     std::ranges::stable_sort(timed, {}, &TimedAlgorithm::ms);
@@ -75,13 +40,12 @@ class Tuning {
     double round = 0;
     for (const TimedAlgorithm& b : best) round += b.ms;
     const auto rounds = static_cast<size_t>(std::clamp(kFinalMs / round, 3.0, 10.0));
-    const std::vector<double> ms = time_launches(
-        rounds * best.size(), stream_, [&](size_t i) { launch(best[i % best.size()].algorithm); });
+    const std::vector<double> ms = cuda::times_ms(
+        stream_, rounds * best.size(), [&](size_t i) { launch(best[i % best.size()].algorithm); });
     for (size_t b = 0; b < best.size(); ++b) {
       std::vector<double> own;
       for (size_t i = b; i < ms.size(); i += best.size()) own.push_back(ms[i]);
-      std::ranges::nth_element(own, own.begin() + static_cast<std::ptrdiff_t>(own.size() / 2));
-      best[b].ms = own[own.size() / 2];
+      best[b].ms = median(std::move(own));
     }
     return *std::ranges::min_element(best, {}, &TimedAlgorithm::ms);
   }

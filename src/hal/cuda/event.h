@@ -1,0 +1,49 @@
+// Moments on a stream, and what lies between them by the device's own clock.
+//
+//   const std::vector<double> ms = times_ms(stream, 10, [&](size_t i) { launch(i); });
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "hal/cuda/cuda_error.h"
+
+namespace snug::cuda {
+
+class Event {
+ public:
+  explicit Event(unsigned flags = cudaEventDefault) {
+    check(cudaEventCreateWithFlags(&event_, flags), "making an event");
+  }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "recording an event"); }
+  void wait() const { check(cudaEventSynchronize(event_), "waiting for the device"); }
+  double ms_since(const Event& earlier) const {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, earlier.event_, event_), "reading a time");
+    return ms;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// The milliseconds of each of `count` launches, back to back. Waits for them: never in a capture.
+template <typename Launch>
+std::vector<double> times_ms(cudaStream_t stream, size_t count, const Launch& launch) {
+  std::vector<Event> events(count + 1);
+  events[0].record(stream);
+  for (size_t i = 0; i < count; ++i) {
+    launch(i);
+    events[i + 1].record(stream);
+  }
+  events[count].wait();
+  std::vector<double> ms;
+  for (size_t i = 0; i < count; ++i) ms.push_back(events[i + 1].ms_since(events[i]));
+  return ms;
+}
+
+}  // namespace snug::cuda
