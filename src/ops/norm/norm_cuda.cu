@@ -28,7 +28,7 @@ __device__ Pack<T> add(const Pack<T>& x, const Pack<T>& delta) {
 }
 
 template <typename T, bool kCentered, bool kResidual, int kWarps>
-__global__ void __launch_bounds__(RowGroup<kWarps>::kBlock) norm_rows(Norm<T> p) {
+__global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_rows(Norm<T> p) {
   using Group = RowGroup<kWarps>;
   using V = Pack<T>;
   after_previous();

@@ -69,19 +69,20 @@ __device__ void write_partial(const ParamSums<T, kParams>& sums, float* partial,
 }
 
 template <typename T, bool kCentered, bool kRemakes, int kWarps>
-__global__ void __launch_bounds__(RowGroup<kWarps>::kBlock) norm_grad_rows(NormGrad<T> p) {
+__global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(NormGrad<T> p) {
   using V = Pack<T>;
   constexpr int kParams = kCentered ? 2 : 1;
   after_previous();
-  __shared__ float means_ahead[kCentered ? kStages : 1][RowGroup<kWarps>::kBlock];
-  __shared__ float rstds_ahead[kStages][RowGroup<kWarps>::kBlock];
+  __shared__ float stats[kParams][kStages][RowGroup<kWarps>::kBlock];  // rstd, mean
+  const uint32_t stats_at = shared_address(&stats[0][0][threadIdx.x]);
   const RowStages<T, kWarps, kStages> stages{p.columns};
   const auto fetch = [&](int64_t row, int stage) {
     stages.copy(kX, stage, p.x, row);
     stages.copy(kDy, stage, p.dy, row);
     if (p.dx_sum != nullptr) stages.copy(kDxSum, stage, p.dx_sum, row);
-    if constexpr (kCentered) start_copy<4>(&means_ahead[stage][threadIdx.x], p.mean + row);
-    start_copy<4>(&rstds_ahead[stage][threadIdx.x], p.rstd + row);
+    const auto to = static_cast<uint32_t>(stats_at + stage * sizeof(stats[0][0]));
+    start_copy<4>(to, p.rstd + row);
+    if constexpr (kCentered) start_copy<4>(to + sizeof(stats[0]), p.mean + row);
   };
   // Held where the sums leave registers for it.
   V held[kCentered ? 1 : kRowPacks];
@@ -97,8 +98,8 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock) norm_grad_rows(NormG
   ParamSums<T, kParams> sums;
   for_staged_rows<kWarps, kStages>(p.rows, fetch, [&](int64_t row, int stage) {
     const int64_t start = row * p.columns;
-    const float mean = kCentered ? means_ahead[stage][threadIdx.x] : 0;
-    const float rstd = rstds_ahead[stage][threadIdx.x];
+    const float rstd = stats[0][stage][threadIdx.x];
+    const float mean = kCentered ? stats[kParams - 1][stage][threadIdx.x] : 0;
     float totals[kParams] = {};
     for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
       const V x = stages.at(kX, stage, k);

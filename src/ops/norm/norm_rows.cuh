@@ -40,11 +40,18 @@ __device__ void for_row_packs(int columns, const Fn& fn) {
 
 // --- rows on their way ---------------------------------------------------------------------------
 
+// Where something lies in shared memory. Held in a register: the compiler would make it anew, from
+// the block's number in its cluster, for every copy.
+__device__ inline uint32_t shared_address(const void* shared) {
+  auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("" : "+r"(address));
+  return address;
+}
+
 // Copies 16 or 4 bytes from global to shared memory; seen by this thread after wait_copies.
 template <int kBytes>
-__device__ void start_copy(void* shared, const void* global) {
+__device__ void start_copy(uint32_t to, const void* global) {
   static_assert(kBytes == 4 || kBytes == 16);
-  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   if constexpr (kBytes == 16) {  // past L1: nobody else reads it
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
   } else {
@@ -71,20 +78,23 @@ extern __shared__ uint4 row_stages[];
 template <typename T, int kWarps, int kStages>
 struct RowStages {
   using V = Pack<T>;
-  int columns;
+  const int columns;
+  const uint32_t first = shared_address(row_stages + threadIdx.x);
 
-  __device__ static uint4* slot(int tensor, int stage, int k) {
-    const int place = (tensor * kStages + stage) * kRowPacks + k;
-    return row_stages + place * RowGroup<kWarps>::kBlock + threadIdx.x;
+  // Counted in packs from the lane's first one.
+  __device__ static uint32_t place(int tensor, int stage, int k) {
+    return ((tensor * kStages + stage) * kRowPacks + k) * RowGroup<kWarps>::kBlock;
   }
   __device__ static V at(int tensor, int stage, int k) {
-    const uint4 raw = *slot(tensor, stage, k);
+    const uint4 raw = row_stages[place(tensor, stage, k) + threadIdx.x];
     return *reinterpret_cast<const V*>(&raw);
   }
   // Starts the copy of one row.
   __device__ void copy(int tensor, int stage, const T* from, int64_t row) const {
+    const int lane = RowGroup<kWarps>::lane();
+    const T* mine = from + row * columns + lane * V::kSize;
     for_row_packs<T, kWarps>(columns, [&](int k, int column) {
-      start_copy<16>(slot(tensor, stage, k), from + row * columns + column);
+      start_copy<16>(first + 16 * place(tensor, stage, k), mine + (column - lane * V::kSize));
     });
   }
 };

@@ -12,6 +12,7 @@
 //   void sgd_cuda(const KernelArgs& a) { launch_update(a, Sgd{}); }
 #pragma once
 
+#include "ops/cuda/launch.cuh"
 #include "ops/optimizer/eight.cuh"
 #include "ops/optimizer/update_op.h"
 
@@ -143,6 +144,9 @@ struct UpdateGroup {
 
   __device__ void load(const UpdateCuda& u, int64_t group) {
     const Eighth where(group, u.n, u.aligned);
+    where.packed ? load(u, where) : load(u, where);  // one branch for all arrays
+  }
+  __device__ void load(const UpdateCuda& u, const Eighth& where) {
     param.load(static_cast<const P*>(u.param), where);
     grad.load(static_cast<const G*>(u.grad), where);
     if constexpr (kM) m.load(static_cast<const M*>(u.states[0]), where);
@@ -170,25 +174,30 @@ struct UpdateGroup {
   }
 };
 
-// The first loads are under way while one thread makes the numbers. As many blocks at once as their
-// registers allow without spilling.
+// Blocks that a multiprocessor holds: as many as their registers allow without spilling.
+template <typename Rule>
+constexpr int kUpdateBlocks = Rule::kStates > 1 ? 3 : 4;
+
+// The first loads are under way while one thread makes the numbers, and the next ones while a group
+// takes its step.
 template <typename Rule, typename P, typename G, typename M, typename V>
-__global__ void __launch_bounds__(kUpdateThreads, Rule::kStates > 1 ? 3 : 4)
+__global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks<Rule>)
     update(const __grid_constant__ UpdateCuda u, const __grid_constant__ Rule given) {
+  after_previous();
   const int64_t groups = ceil_div(u.n, 8);
   const int64_t stride = int64_t{gridDim.x} * kUpdateThreads;
   int64_t group = int64_t{blockIdx.x} * kUpdateThreads + threadIdx.x;
-  UpdateGroup<Rule, P, G, M, V> x;
-  if (group < groups) x.load(u, group);
+  UpdateGroup<Rule, P, G, M, V> next;
+  if (group < groups) next.load(u, group);
   if (u.skipped()) return;
   __shared__ UpdateNumbers<Rule> numbers;
   if (threadIdx.x == 0) numbers.make(u, given);
   __syncthreads();
   const UpdateNumbers<Rule> c = numbers;
-  while (group < groups) {
+  for (; group < groups; group += stride) {
+    UpdateGroup<Rule, P, G, M, V> x = next;
+    if (group + stride < groups) next.load(u, group + stride);
     x.step(u, c, group);
-    group += stride;
-    if (group < groups) x.load(u, group);
   }
 }
 
@@ -208,15 +217,13 @@ void launch_update(const KernelArgs& a, const Rule& rule) {
     visit_device_float(a.in(UpdatePorts::kGrad).type->dtype, [&](auto g) {
       visit_state<Rule, 0>(a, [&](auto m) {
         visit_state<Rule, 1>(a, [&](auto v) {
-          constexpr int64_t kWaves = 32;  // many, so that the last one is a small part
-          update<Rule, decltype(p), decltype(g), decltype(m), decltype(v)>
-              <<<blocks_for(ceil_div(u.n, 8), kUpdateThreads, kWaves), kUpdateThreads, 0,
-                 stream_of(a)>>>(u, rule);
+          launch_after_previous(update<Rule, decltype(p), decltype(g), decltype(m), decltype(v)>,
+                                blocks_for(ceil_div(u.n, 8), kUpdateThreads, kUpdateBlocks<Rule>),
+                                kUpdateThreads, 0, stream_of(a), u, rule);
         });
       });
     });
   });
-  check_launch("an update");
 }
 
 }  // namespace snug::ops
