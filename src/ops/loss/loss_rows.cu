@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kGradient ? kGradientThreads : kForwardThreads
   OnlineSum<T> seen;
   for_vectors<N, kThreads>(static_cast<const T*>(row), 0, vectors,
                            [&](int i, const Vector<T, N>& logits) {
-                             if (kGradient && i < kept) keep[i] = logits;
+                             if (kGradient && i < kept) logits.store(keep[i].v);
                              seen.add(logits);
                            });
   const float max = block_max<kThreads>(seen.max);
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kGradient ? kGradientThreads : kForwardThreads
                              });
 #pragma unroll 2
     for (int i = threadIdx.x; i < kept; i += kThreads) {
-      gradient.of(keep[i], i).store(row + int64_t{i} * N);
+      gradient.of(Vector<T, N>::load(keep[i].v), i).store(row + int64_t{i} * N);
     }
   }
 }

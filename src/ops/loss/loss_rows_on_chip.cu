@@ -19,17 +19,19 @@ struct RowOnChip {
   static constexpr int N = Pack<T>::kSize;
   using Logits = Vector<T, N>;
 
-  int vectors;  // of the row
-  Logits held[kHeld];
+  int vectors;        // of the row
+  uint4 held[kHeld];  // as they come: logits of their own would be taken apart on arrival
 
   __device__ static int held_at(int k) { return k * kThreads + static_cast<int>(threadIdx.x); }
   __device__ static int staged_at(int k) { return held_at(kHeld + k); }
-  __device__ static Logits& staged(int k) { return reinterpret_cast<Logits*>(stages)[held_at(k)]; }
+  __device__ static uint4& staged(int k) { return stages[held_at(k)]; }
+  __device__ static uint4 load(const T* from) { return *reinterpret_cast<const uint4*>(from); }
+  __device__ static Logits logits(uint4 raw) { return *reinterpret_cast<const Logits*>(&raw); }
 
   __device__ void start(const T* row) {
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
-      if (held_at(k) < vectors) held[k] = Logits::load(row + held_at(k) * N);
+      if (held_at(k) < vectors) held[k] = load(row + held_at(k) * N);
     }
     for (int k = 0; k < kStaged; ++k) {
       if (staged_at(k) < vectors) start_copy16(&staged(k), row + staged_at(k) * N);
@@ -41,7 +43,7 @@ struct RowOnChip {
   __device__ void for_held(const Fn& fn) const {
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
-      if (held_at(k) < vectors) fn(held[k]);
+      if (held_at(k) < vectors) fn(logits(held[k]));
     }
   }
 
@@ -52,7 +54,7 @@ struct RowOnChip {
 #pragma unroll 2
     for (int k = 0; k < kStaged; ++k) {
       wait_batches<kStaged - 1>();
-      if (staged_at(k) < vectors) fn(staged(k));
+      if (staged_at(k) < vectors) fn(logits(staged(k)));
       close_batch();
     }
   }
@@ -65,14 +67,14 @@ struct RowOnChip {
     for (int k = 0; k < kHeld; ++k) {
       const int i = held_at(k);
       if (i >= vectors) continue;
-      fn(i, held[k]).store(row + i * N);
-      if (next != nullptr) held[k] = Logits::load(next + i * N);
+      fn(i, logits(held[k])).store(row + i * N);
+      if (next != nullptr) held[k] = load(next + i * N);
     }
 #pragma unroll 2
     for (int k = 0; k < kStaged; ++k) {
       const int i = staged_at(k);
       if (i < vectors) {
-        fn(i, staged(k)).store(row + i * N);
+        fn(i, logits(staged(k))).store(row + i * N);
         if (next != nullptr) start_copy16(&staged(k), next + i * N);
       }
       close_batch();
