@@ -1,0 +1,113 @@
+// Losses and gradients of rows in one sweep over the rows, against those of two sweeps; skipped
+// where there is no GPU.
+#ifdef SNUG_CUDA
+#include "ops/loss/loss_rows.h"
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "hal/cuda/cuda_error.h"
+#include "ops/float_kernels.h"
+
+namespace snug::ops {
+namespace {
+
+bool has_device() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
+// Seen by the host and the device.
+template <typename T>
+class Array {
+ public:
+  explicit Array(int64_t size) : size_(static_cast<size_t>(size)) {
+    cuda::check(cudaMallocManaged(&data_, size_ * sizeof(T)), "allocating {} numbers", size_);
+  }
+  ~Array() { cudaFree(data_); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+
+  T* data() const { return static_cast<T*>(data_); }
+  size_t size() const { return size_; }
+  T& operator[](size_t i) const { return data()[i]; }
+
+ private:
+  size_t size_;
+  void* data_ = nullptr;
+};
+
+// Within +-8; a prime number of them repeats, so that rows and their vectors differ.
+template <typename T>
+void fill(const Array<T>& logits) {
+  std::vector<T> some(65'537);
+  for (size_t i = 0; i < some.size(); ++i) store(some[i], 16 * unit_float(philox(7, i)[0]) - 8);
+  for (size_t i = 0; i < logits.size(); ++i) logits[i] = some[i % some.size()];
+}
+
+// Every fifth row does not count; the others' targets walk through the row, its ends included.
+void fill_targets(const Array<int32_t>& targets, int64_t V) {
+  for (size_t r = 0; r < targets.size(); ++r) {
+    const auto target =
+        static_cast<int64_t>(r) * (V - 1) / static_cast<int64_t>(targets.size() - 1);
+    targets[r] = r % 5 == 3 ? -1 : static_cast<int32_t>(target);
+  }
+}
+
+template <typename T>
+void check_rows(Dtype dtype, int64_t rows, int64_t V, double rounding) {
+  SCOPED_TRACE(fmt::format("{} rows of {} in {}", rows, V, name_of(dtype)));
+  const Array<T> one(rows * V), two(rows * V);
+  const Array<int32_t> targets(rows);
+  const Array<double> one_losses(rows), two_losses(rows);
+  const Array<float> lse(rows), dloss(1);
+  fill(one);
+  fill(two);
+  fill_targets(targets, V);
+  dloss[0] = 0.5F;
+
+  LossRows p{.logits = two.data(),
+             .targets = targets.data(),
+             .dloss = dloss.data(),
+             .losses = two_losses.data(),
+             .lse = lse.data(),
+             .rows = rows,
+             .V = V,
+             .dtype = dtype};
+  loss_of_rows(p, nullptr);
+  gradient_of_rows(p, two.data(), nullptr);
+  p.logits = one.data();
+  p.losses = one_losses.data();
+  p.lse = nullptr;
+  loss_and_gradient_of_rows(p, nullptr);
+  cuda::check(cudaDeviceSynchronize(), "making losses");
+
+  for (size_t r = 0; r < targets.size(); ++r)
+    ASSERT_NEAR(one_losses[r], two_losses[r], 1e-5 * (1 + two_losses[r])) << "row " << r;
+  for (size_t i = 0; i < one.size(); ++i) {
+    const size_t row = i / static_cast<size_t>(V), v = i % static_cast<size_t>(V);
+    const float is = one[i], should = two[i];
+    // p - 1 may be much smaller than both.
+    const double cancelled = targets[row] == static_cast<int32_t>(v) ? 2e-6 : 0;
+    if (std::abs(is - should) <= rounding * std::abs(should) + cancelled) continue;
+    FAIL() << is << " for " << should << " in row " << row << ", logit " << v;
+  }
+}
+
+}  // namespace
+
+// Twice as many rows as a GPU has multiprocessors, and more: they follow one another in a block.
+// Of one vector, of as many as threads hold, of one more, of a 0.5B model, and the longest.
+TEST(CudaLossRows, AreThoseOfTwoSweeps) {
+  if (!has_device()) GTEST_SKIP() << "no CUDA device here";
+  for (const int64_t V : {8, 8'192, 40'960, 40'968, 151'936, 155'648})
+    check_rows<Bf16>(Dtype::bf16, 300, V, 1.0 / 100);
+  for (const int64_t V : {4, 20'480, 77'824}) check_rows<float>(Dtype::f32, 300, V, 1e-4);
+  // Fewer than multiprocessors; logits one by one; too long to be held.
+  check_rows<Bf16>(Dtype::bf16, 2, 151'936, 1.0 / 100);
+  check_rows<Bf16>(Dtype::bf16, 9, 50'257, 1.0 / 100);
+  check_rows<Bf16>(Dtype::bf16, 9, 256'000, 1.0 / 100);
+}
+
+}  // namespace snug::ops
+#endif
