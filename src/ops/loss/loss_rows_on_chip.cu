@@ -89,8 +89,8 @@ __device__ OnlineSum<T> merge_warp(const OnlineSum<T>& mine) {
   return {max, warp_sum(mine.sum * ExpFrom<T>(max)(mine.max))};
 }
 
-// Every thread of the block gets the sum of all. A call with the same `turn` may follow a call with
-// another one: one barrier each is enough.
+// Every thread of the block gets the sum of all. `turn` is 0 and 1 by turns: nobody writes where
+// others may still read, with one barrier per call.
 template <typename T>
 __device__ OnlineSum<T> merge_block(const OnlineSum<T>& mine, int turn) {
   static_assert(kWarps == 32);  // a lane reads what a warp has written
@@ -115,6 +115,13 @@ __device__ OnlineSum<T> sum_row(const RowOnChip<T>& at_hand) {
   return seen;
 }
 
+// Blocks begin one after another, as fast as memory brings their first rows. Beginning together
+// they would go on together, all summing while memory rests and all writing when it is short.
+__device__ void wait_for_turn(int64_t row_bytes) {
+  constexpr int64_t kBytesPerNs = 4096;
+  __nanosleep(static_cast<unsigned>(blockIdx.x * row_bytes / kBytesPerNs));
+}
+
 // One block per multiprocessor takes every gridDim.x-th row.
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 1) consume_rows_on_chip(LossRows p) {
@@ -122,6 +129,7 @@ __global__ void __launch_bounds__(kThreads, 1) consume_rows_on_chip(LossRows p) 
   using Logits = Vector<T, N>;
   T* row = static_cast<T*>(p.logits) + blockIdx.x * p.V;
   RowOnChip<T> at_hand{.vectors = static_cast<int>(p.V / N)};
+  wait_for_turn(p.V * static_cast<int64_t>(sizeof(T)));
   at_hand.start(row);
   const float dloss = *p.dloss;
   int turn = 0;
