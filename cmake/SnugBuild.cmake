@@ -89,7 +89,7 @@ function(snug_discover_tests target)
   include(GoogleTest)
   # ctest runs as many tests at once as there are cores. Threads that spin while they wait would then take the cores
   # from those that work: measured 464 s instead of 7 for the same tests on two busy cores.
-  # Cuda*: suites that need a GPU run as one test, gpu.products.
+  # Cuda*: suites that need a GPU run as one test each, see tests/.
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_FILTER "-Cuda*"
                        PROPERTIES TIMEOUT 300 ENVIRONMENT "OMP_WAIT_POLICY=passive")
 endfunction()

@@ -82,11 +82,12 @@ struct RowOnChip {
   }
 };
 
-// Every thread of the warp gets the sum of all, over the largest maximum.
+// Every thread of the warp gets the sum of all, over the largest maximum. A thread that has seen
+// nothing adds nothing: where its warp has not either, exp(max - max) of that maximum is no number.
 template <typename T>
 __device__ OnlineSum<T> merge_warp(const OnlineSum<T>& mine) {
   const float max = warp_max(mine.max);
-  return {max, warp_sum(mine.sum * ExpFrom<T>(max)(mine.max))};
+  return {max, warp_sum(mine.sum == 0 ? 0 : mine.sum * ExpFrom<T>(max)(mine.max))};
 }
 
 // Every thread of the block gets the sum of all. `turn` is 0 and 1 by turns: nobody writes where
