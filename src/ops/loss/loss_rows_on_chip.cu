@@ -34,7 +34,8 @@ struct RowOnChip {
       if (held_at(k) < vectors) held[k] = load(row + held_at(k) * N);
     }
     for (int k = 0; k < kStaged; ++k) {
-      if (staged_at(k) < vectors) start_copy16(&staged(k), row + staged_at(k) * N);
+      if (staged_at(k) < vectors)
+        start_copy<16>(shared_address(&staged(k)), row + staged_at(k) * N);
       close_batch();
     }
   }
@@ -75,7 +76,7 @@ struct RowOnChip {
       const int i = staged_at(k);
       if (i < vectors) {
         fn(i, logits(staged(k))).store(row + i * N);
-        if (next != nullptr) start_copy16(&staged(k), next + i * N);
+        if (next != nullptr) start_copy<16>(shared_address(&staged(k)), next + i * N);
       }
       close_batch();
     }

@@ -2,6 +2,7 @@
 // tensor is read and written once, and the next rows are on their way meanwhile.
 #pragma once
 
+#include "ops/cuda/copies.cuh"
 #include "ops/cuda/launch.cuh"
 #include "ops/cuda/rows.cuh"
 
@@ -39,32 +40,6 @@ __device__ void for_row_packs(int columns, const Fn& fn) {
 }
 
 // --- rows on their way ---------------------------------------------------------------------------
-
-// Where something lies in shared memory. Held in a register: the compiler would make it anew, from
-// the block's number in its cluster, for every copy.
-__device__ inline uint32_t shared_address(const void* shared) {
-  auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  asm volatile("" : "+r"(address));
-  return address;
-}
-
-// Copies 16 or 4 bytes from global to shared memory; seen by this thread after wait_copies.
-template <int kBytes>
-__device__ void start_copy(uint32_t to, const void* global) {
-  static_assert(kBytes == 4 || kBytes == 16);
-  if constexpr (kBytes == 16) {  // past L1: nobody else reads it
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(global) : "memory");
-  }
-}
-// Closes a batch of copies, which may be empty.
-__device__ inline void close_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits for all but the last kBatches of this thread's batches.
-template <int kBatches>
-__device__ void wait_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kBatches) : "memory");
-}
 
 // Bytes of shared memory that kStages rows of each group take, for each of `tensors` tensors.
 constexpr size_t row_stage_bytes(int tensors, int stages) {
@@ -107,7 +82,7 @@ __device__ void for_staged_rows(int64_t rows, const Fetch& fetch, const Fn& fn) 
   int64_t ahead = RowGroup<kWarps>::first_row();
   const auto fetch_next = [&](int stage) {
     if (ahead < rows) fetch(ahead, stage);
-    close_copies();  // also where nothing is left: the wait below counts rows
+    close_batch();  // also where nothing is left: the wait below counts rows
     ahead += step;
   };
 #pragma unroll
@@ -115,7 +90,7 @@ __device__ void for_staged_rows(int64_t rows, const Fetch& fetch, const Fn& fn) 
   int stage = 0;
   for (int64_t row = RowGroup<kWarps>::first_row(); row < rows; row += step) {
     fetch_next(stage == 0 ? kStages - 1 : stage - 1);
-    wait_copies<kStages - 1>();
+    wait_batches<kStages - 1>();
     fn(row, stage);
     stage = stage == kStages - 1 ? 0 : stage + 1;
   }
