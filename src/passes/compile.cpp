@@ -22,7 +22,8 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
   // before it is copied.
   eliminate_dead(module);
 
-  // What a backward op can make as it goes need not be kept at all, so it is no choice of recompute's.
+  // What a backward op can make as it goes need not be kept at all, so it is no choice of
+  // recompute's.
   if (recipe.remake) remake(module, "micro_first");
 
   // What is kept for backward is decided once, before the pass is copied. Forward ops whose results

@@ -36,8 +36,8 @@ void autodiff(Module& module, std::string_view program, Forward forward, const R
 // Binds a forward-only program's loss to the shared value "loss_sum". graph -> graph.
 void bind_loss(Module& module, std::string_view program, ValueId loss);
 
-// Lets backward ops make cheap forward results again that backward would otherwise have kept: a fact
-// of their makers (OpDef::remake). Results stay the same bit for bit. graph -> graph.
+// Lets backward ops make cheap forward results again that backward would otherwise have kept: a
+// fact of their makers (OpDef::remake). Results stay the same bit for bit. graph -> graph.
 void remake(Module& module, std::string_view program);
 
 // Re-derives the forward values that are not kept (by value id) just before their first use in

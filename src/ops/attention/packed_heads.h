@@ -13,7 +13,9 @@ struct PackedHeads {
   constexpr int64_t width() const { return (H + 2 * K) * D; }
   constexpr int64_t group() const { return H / K; }  // q heads that share one kv head
   // Where a head starts in the row of token (b, t).
-  constexpr int64_t q(int64_t b, int64_t t, int64_t h) const { return (b * T + t) * width() + h * D; }
+  constexpr int64_t q(int64_t b, int64_t t, int64_t h) const {
+    return (b * T + t) * width() + h * D;
+  }
   constexpr int64_t k(int64_t b, int64_t t, int64_t kv) const { return q(b, t, H + kv); }
   constexpr int64_t v(int64_t b, int64_t t, int64_t kv) const { return q(b, t, H + K + kv); }
   // The same in y and dy, [B,T,H*D].
