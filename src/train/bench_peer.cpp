@@ -133,7 +133,11 @@ BenchRow train_peer(const Resolved& run, const Peer& peer, const fs::path& confi
       row.failed = fmt::format("{} ended with code {}", peer.python, ended.code);
     return row;
   }
-  const auto result = nlohmann::json::parse(last_line(ended.out));
+  const auto result = nlohmann::json::parse(last_line(ended.out), nullptr, /*throws=*/false);
+  if (!result.is_object()) {
+    row.failed = fmt::format("its last line is no result: {}", last_line(ended.out));
+    return row;
+  }
   row.step_ms = result.at("step_ms");
   row.tokens_per_s = result.at("tokens_per_s");
   row.peak_bytes = result.at("peak_bytes");

@@ -205,12 +205,15 @@ void require_fit(const PlannedRun& planned, const Resolved& run) {
       changes += fmt::format("{}{} ({})", changes.empty() ? "" : ", or ", a.change,
                              format_bytes(a.peak_bytes));
   }
+  const std::string context = run.context == 0 ? ""
+                                               : fmt::format(" beside {} for driver and libraries",
+                                                             format_bytes(run.context));
   throw does_not_fit(
-      "{} at --batch {} --seq {} needs {}{} ({} bytes) and the budget is {} ({} bytes); the peak "
+      "{} at --batch {} --seq {} needs {}{} ({} bytes) and the budget is {} ({} bytes){}; the peak "
       "is in program '{}' at '{}'",
       run.model.config().name, run.build.batch, run.build.seq,
       budget_decides(run) ? "at least " : "", format_bytes(arena), format_exact(arena),
-      format_bytes(*run.budget), format_exact(*run.budget), peak.program, peak.op)
+      format_bytes(*run.budget), format_exact(*run.budget), context, peak.program, peak.op)
       .hint(changes.empty()
                 ? "no smaller batch or sequence fits either: the model's own state is too large"
                 : "it would fit with " + changes);

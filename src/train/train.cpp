@@ -102,8 +102,10 @@ class Training {
       evaluate(0);
       for (step_ = 0; step_ < run_.options.steps && !report_.stopped_early; ++step_) run_step();
     } catch (const DeviceFailure& e) {
-      throw device_error("step {}: {}; the device was {}", step_ + 1, e.what(),
-                         executor_.last_place())
+      // What is reported late may be of the step before, as long as that is not settled.
+      const std::string steps = pending_ ? fmt::format("{} or {}", pending_->step + 1, step_ + 1)
+                                         : fmt::format("{}", step_ + 1);
+      throw device_error("step {}: {}; the device was {}", steps, e.what(), executor_.last_place())
           .hint("nothing was saved since the last --out; `snug doctor` looks at the GPU");
     }
     say_where_memory_went();
@@ -121,6 +123,11 @@ class Training {
         fmt::format("{}: arena {} + context {} (driver, libraries) = {}; now {} are in use",
                     device_.name(), format_bytes(arena), format_bytes(report_.context_bytes),
                     format_bytes(arena + report_.context_bytes), format_bytes(arena + context)));
+    if (run_.budget && arena + context > *run_.budget + run_.context) {
+      say(observer_,
+          fmt::format("that is more than --budget {}: give {} less next time", run_.options.budget,
+                      format_bytes(arena + context - *run_.budget - run_.context)));
+    }
   }
 
   // The plan counted on a context by rule; this is the one that there is.

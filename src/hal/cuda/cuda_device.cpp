@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "base/units.h"
@@ -71,19 +72,20 @@ class CudaMemory final : public Memory {
  public:
   CudaMemory(int64_t bytes, cudaStream_t stream, int64_t& held)
       : bytes_(bytes), stream_(stream), held_(held) {
+    void* end = nullptr;
+    check(cudaMalloc(&end, sizeof(*end_)), "allocating a counter");
+    end_ = static_cast<unsigned long long*>(end);
     void* data = nullptr;
     const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
     if (cudaMalloc(&data, size) != cudaSuccess) {
       static_cast<void>(cudaGetLastError());  // not sticky: the caller may plan again
+      cudaFree(end_);
       throw does_not_fit("the driver refuses an arena of {} ({} bytes)", format_bytes(bytes),
                          format_exact(bytes))
           .hint("another process may have taken memory since: nvidia-smi shows which");
     }
     data_ = static_cast<std::byte*>(data);
     held_ += bytes_;
-    void* end = nullptr;
-    check(cudaMalloc(&end, sizeof(*end_)), "allocating a counter");
-    end_ = static_cast<unsigned long long*>(end);
     reset();
   }
   ~CudaMemory() override {
@@ -146,13 +148,31 @@ class Graph final : public Recording {
   cudaGraphExec_t graph_ = nullptr;
 };
 
+// Pinned blocks to use again: making and freeing them can wait for the device.
+class PinnedPool {
+ public:
+  std::unique_ptr<Pinned> take(size_t bytes) {
+    const auto found = std::ranges::find_if(
+        free_, [&](const auto& block) { return block->bytes().size() >= bytes; });
+    if (found == free_.end()) return std::make_unique<Pinned>(bytes);
+    std::unique_ptr<Pinned> block = std::move(*found);
+    free_.erase(found);
+    return block;
+  }
+  void give(std::unique_ptr<Pinned> block) { free_.push_back(std::move(block)); }
+
+ private:
+  std::vector<std::unique_ptr<Pinned>> free_;
+};
+
 class PinnedReading final : public Reading {
  public:
-  PinnedReading(std::span<const Device::Piece> pieces, cudaStream_t stream)
-      : memory_(total(pieces)) {
+  PinnedReading(std::span<const Device::Piece> pieces, std::shared_ptr<PinnedPool> pool,
+                cudaStream_t stream)
+      : pool_(std::move(pool)), memory_(pool_->take(total(pieces))) {
     size_t at = 0;
     for (const Device::Piece& piece : pieces) {
-      places_.push_back(memory_.bytes().subspan(at, piece.size()));
+      places_.push_back(memory_->bytes().subspan(at, piece.size()));
       check(cudaMemcpyAsync(places_.back().data(), piece.data(), piece.size(),
                             cudaMemcpyDeviceToHost, stream),
             "copying {} bytes to the host", piece.size());
@@ -160,6 +180,10 @@ class PinnedReading final : public Reading {
     }
     arrived_.record(stream);
   }
+  ~PinnedReading() override { pool_->give(std::move(memory_)); }
+  PinnedReading(const PinnedReading&) = delete;
+  PinnedReading& operator=(const PinnedReading&) = delete;
+
   std::span<const std::byte> piece(size_t i) override {
     arrived_.wait();
     return places_.at(i);
@@ -178,7 +202,8 @@ class PinnedReading final : public Reading {
       sum += round_up(static_cast<int64_t>(piece.size()), 16);
     return static_cast<size_t>(sum);
   }
-  Pinned memory_;
+  std::shared_ptr<PinnedPool> pool_;
+  std::unique_ptr<Pinned> memory_;
   Event arrived_;
   std::vector<std::span<std::byte>> places_;
 };
@@ -188,7 +213,7 @@ class CudaDeviceImpl final : public CudaDevice {
   explicit CudaDeviceImpl(int ordinal) : ordinal_(ordinal) {
     if (const std::string why = why_no_cuda(); !why.empty())
       throw device_error("{}", why).hint("`snug doctor` says what is there and what is missing");
-    used_before_ = gpu_used_bytes(ordinal).value_or(0);
+    used_before_ = used_before_this_process(ordinal);
     check(cudaSetDevice(ordinal), "choosing GPU {}", ordinal);
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, ordinal), "asking GPU {} what it is", ordinal);
@@ -213,10 +238,12 @@ class CudaDeviceImpl final : public CudaDevice {
 
   std::unique_ptr<Memory> allocate(int64_t bytes) override {
     const GpuMemory now = memory();
-    if (bytes > now.free) {
-      throw does_not_fit("an arena of {} ({} bytes) does not fit: {} has {} free of {}",
-                         format_bytes(bytes), format_exact(bytes), name_, format_bytes(now.free),
-                         format_bytes(now.total))
+    if (bytes + kForLibraries > now.free) {
+      throw does_not_fit(
+          "an arena of {} ({} bytes) does not fit: {} has {} free of {}, of which libraries take "
+          "{}",
+          format_bytes(bytes), format_exact(bytes), name_, format_bytes(now.free),
+          format_bytes(now.total), format_bytes(kForLibraries))
           .hint("--budget plans inside less; nvidia-smi shows which other processes hold memory");
     }
     return std::make_unique<CudaMemory>(bytes, stream_, held_);
@@ -230,7 +257,7 @@ class CudaDeviceImpl final : public CudaDevice {
     synchronise();
   }
   std::unique_ptr<Reading> read_later(std::span<const Piece> pieces) override {
-    return std::make_unique<PinnedReading>(pieces, stream_);
+    return std::make_unique<PinnedReading>(pieces, pool_, stream_);
   }
   void fill(std::span<std::byte> bytes, uint8_t value) override {
     check(cudaMemsetAsync(bytes.data(), value, bytes.size(), stream_), "filling {} bytes",
@@ -276,11 +303,20 @@ class CudaDeviceImpl final : public CudaDevice {
     return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
   }
   int64_t context_bytes() const override {
-    return gpu_used_bytes(ordinal_).value_or(0) - used_before_ - held_;
+    const std::optional<int64_t> used = gpu_used_bytes(ordinal_);
+    return used ? std::max<int64_t>(0, *used - used_before_ - held_) : 0;
   }
 
  private:
   static constexpr int kOldest = 70;
+  // What is opened and loaded behind the arena: cuBLASLt, cuDNN, kernels, graphs.
+  static constexpr int64_t kForLibraries = int64_t{160} << 20;
+
+  // Asked when the process opens its first device: what comes after it is its own.
+  static int64_t used_before_this_process(int ordinal) {
+    static std::map<int, int64_t> first;
+    return first.try_emplace(ordinal, gpu_used_bytes(ordinal).value_or(0)).first->second;
+  }
 
   volatile int32_t& mark_value() const {
     return *reinterpret_cast<volatile int32_t*>(mark_memory_->bytes().data());
@@ -293,6 +329,7 @@ class CudaDeviceImpl final : public CudaDevice {
   std::string name_;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<UploadRing> ring_;
+  std::shared_ptr<PinnedPool> pool_ = std::make_shared<PinnedPool>();
   std::unique_ptr<Pinned> mark_memory_;
 };
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/log.h"
 #include "base/median.h"
 #include "hal/cuda/event.h"
 #include "ops/attention/cudnn_library.h"
@@ -167,6 +168,12 @@ int64_t samples_to_try(const Problem& p) {
   return std::min(p.B, p.workspace / (dprobs + dkv));
 }
 
+// A GPU or a library that has no such attention: our own kernels take it.
+Plan refused(const std::string& why) {
+  log("{}; Snug's own kernels make attention instead, slowly", why);
+  return {};
+}
+
 // By rule: the first engine. One that asks for more than the cap for the whole batch gets it in
 // equal parts.
 Plan make_plan(const Problem& whole) {
@@ -174,10 +181,14 @@ Plan make_plan(const Problem& whole) {
   Choice choice;
   for (p.B = samples_to_try(whole); p.B > 0; --p.B) {
     if (whole.B % p.B != 0) continue;
-    auto graph = planned_graph(p);
-    choice = build_engine(*graph, p.workspace);
-    if (choice.engine >= 0) return {std::move(graph), p.B, choice.engine};
-    if (choice.bytes == INT64_MAX) check(choice.refusal, "building");
+    try {
+      auto graph = planned_graph(p);
+      choice = build_engine(*graph, p.workspace);
+      if (choice.engine >= 0) return {std::move(graph), p.B, choice.engine};
+      if (choice.bytes == INT64_MAX) check(choice.refusal, "building");
+    } catch (const std::exception& e) {
+      return refused(e.what());
+    }
   }
   if (whole.deterministic) return {};  // our own kernels are, in any workspace
   throw device_error(

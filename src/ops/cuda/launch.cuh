@@ -24,16 +24,13 @@ __device__ inline void after_previous() {
 #endif
 }
 
-// Since Hopper.
-inline bool can_launch_early() {
-  static const bool can = [] {
-    int device = 0, major = 0;
-    cuda::check(cudaGetDevice(&device), "asking for the device");
-    cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-                "asking for the device's generation");
-    return major >= 9;
-  }();
-  return can;
+// Where the kernel's code is Hopper's or newer, and so waits: code for older chips, compiled again
+// for this one when it was loaded, does not.
+template <typename Kernel>
+bool can_launch_early(Kernel* kernel) {
+  cudaFuncAttributes facts{};
+  cuda::check(cudaFuncGetAttributes(&facts, kernel), "asking for a kernel's code");
+  return facts.ptxVersion >= 90;
 }
 
 // `kernel` must call after_previous. `shared`: dynamic shared memory, in bytes.
@@ -54,7 +51,7 @@ void launch_after_previous(void (*kernel)(Params...), dim3 grid, dim3 block, siz
   config.dynamicSmemBytes = shared;
   config.stream = stream;
   config.attrs = &early;
-  config.numAttrs = can_launch_early() ? 1 : 0;
+  config.numAttrs = can_launch_early(kernel) ? 1 : 0;
   cuda::check(cudaLaunchKernelEx(&config, kernel, args...), "launching a kernel");
 }
 
