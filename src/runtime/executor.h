@@ -35,7 +35,7 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  void run(std::string_view program);
+  void run(std::string_view name);
   // One step: every program in the order of Module::step. `before` is called before each, to feed
   // it.
   void run_step(const std::function<void(std::string_view program)>& before);
@@ -104,13 +104,13 @@ class Executor {
     std::unique_ptr<Recording> recording;
   };
 
-  Compiled resolve(size_t program) const;
+  Compiled resolve(size_t index) const;
   void prepare();
   KernelArgs arguments(const Compiled& program, const Call& call) const;
   void call_kernel(size_t program, size_t op, KernelFn fn);
-  void run_on_host(size_t program);
-  void run_on_stream(size_t program);
-  void enqueue_all(size_t program);
+  void run_on_host(size_t index);
+  void run_on_stream(size_t index);
+  void enqueue_all(size_t index);
   void poison_what_died(const Compiled& program, size_t at);
   std::string place(size_t program, size_t op) const;
   std::span<std::byte> range(ValueId id) const;
