@@ -11,15 +11,18 @@ constexpr int kFirstWithBf16 = 80;
 
 std::unique_ptr<Device> open_gpu(const Resolved& run) {
   std::unique_ptr<CudaDevice> device = cuda_device();
-  if (run.recipe.precision == Dtype::bf16 && device->capability() < kFirstWithBf16) {
-    throw device_error("{} has compute capability {}.{}: bf16 needs 8.0", device->name(),
-                       device->capability() / 10, device->capability() % 10)
-        .hint("--precision fp16 or fp32");
-  }
+  require_precision(run.recipe.precision, device->capability(), device->name());
   return device;
 }
 
 }  // namespace
+
+void require_precision(Dtype precision, int capability, std::string_view gpu) {
+  if (precision != Dtype::bf16 || capability >= kFirstWithBf16) return;
+  throw device_error("{} has compute capability {}.{}: bf16 needs 8.0", gpu, capability / 10,
+                     capability % 10)
+      .hint("--precision fp16 or fp32");
+}
 
 std::unique_ptr<Device> open_device(const Resolved& run) {
   if (run.options.device == "cuda") return open_gpu(run);

@@ -81,19 +81,21 @@ Devices devices() {
   return found;
 }
 
+CudaAnswers::Start start_of(cudaError_t status) {
+  using Start = CudaAnswers::Start;
+  if (status == cudaSuccess) return Start::works;
+  if (status == cudaErrorInsufficientDriver) return Start::driver_too_old;
+  return status == cudaErrorNoDevice ? Start::no_gpu : Start::fails;
+}
+
 std::string why_not(const Devices& found) {
-  if (found.count > 0) return "";
-  const int driver = driver_cuda();
-  if (driver == 0) return "no NVIDIA driver answers on this machine";
-  if (found.status == cudaErrorInsufficientDriver) {
-    return fmt::format("the NVIDIA driver is too old: it supports CUDA {}, this build needs {}",
-                       cuda_version_text(driver), cuda_version_text(CUDART_VERSION));
-  }
-  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"))
-    return fmt::format("CUDA_VISIBLE_DEVICES='{}' leaves no GPU to use", visible);
-  if (found.status == cudaSuccess || found.status == cudaErrorNoDevice)
-    return "the NVIDIA driver finds no GPU";
-  return fmt::format("CUDA does not start: {}", cudaGetErrorString(found.status));
+  CudaAnswers answers{.start = start_of(found.status),
+                      .gpus = found.count,
+                      .driver = driver_cuda(),
+                      .toolkit = CUDART_VERSION,
+                      .failure = cudaGetErrorString(found.status)};
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) answers.visible = visible;
+  return why_unusable(answers);
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 //   if (const std::string why = why_no_cuda(); !why.empty()) throw device_error("{}", why);
 #pragma once
 
-#include <fmt/format.h>
-
+#include "hal/cuda/usable.h"
 #include "hal/nvml.h"
 
 namespace snug {
@@ -32,10 +31,5 @@ std::string why_no_cuda();
 
 // What nvidia-smi shows as used on a GPU, by all processes. None: NVML does not tell.
 std::optional<int64_t> gpu_used_bytes(int device);
-
-// "13.0" for 13000.
-inline std::string cuda_version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
 
 }  // namespace snug
