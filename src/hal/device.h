@@ -80,8 +80,6 @@ class Device {
   virtual void synchronise() {}
   // Records what `enqueue` enqueues, without running it. Only where there is a stream.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue);
-  // Milliseconds on the device between the begin and the end of what `enqueue` enqueues.
-  virtual double time_ms(const std::function<void()>& enqueue);
   // What this process holds on the device besides its arenas: driver, libraries, recordings.
   // Measured now, against what was in use before the device was opened.
   virtual int64_t context_bytes() const { return 0; }

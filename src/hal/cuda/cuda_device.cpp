@@ -279,14 +279,6 @@ class CudaDeviceImpl final : public CudaDevice {
     check(cudaStreamEndCapture(stream_, &graph), "ending a recording");
     return std::make_unique<Graph>(graph, stream_);
   }
-  double time_ms(const std::function<void()>& enqueue) override {
-    Event start, end;
-    start.record(stream_);
-    enqueue();
-    end.record(stream_);
-    end.wait();
-    return end.ms_since(start);
-  }
   void fill_noise(std::span<std::byte> bytes) override {
     cuda::fill_noise(bytes.data(), static_cast<int64_t>(bytes.size()), stream_);
   }

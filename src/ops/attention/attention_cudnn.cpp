@@ -62,7 +62,6 @@ struct Plan {
   std::shared_ptr<fe::graph::Graph> graph;  // none: our own kernels serve
   int64_t samples = 0;                      // of the batch at a time
   int64_t engine = 0;                       // its place among those that the heuristics offer
-  std::string tried = {};                   // what was timed before it was taken
 };
 
 // Shapes and strides of what lies in packed rows of `width` elements: [B, heads, T, D].
@@ -267,18 +266,11 @@ double time_plan(const KernelArgs& a, const Problem& p, const Plan& plan) {
                                [&](size_t) { enqueue(a, p, plan); }));
 }
 
-std::string describe(const Plan& plan, double ms) {
-  std::string engine;
-  check(plan.graph->get_plan_name_at_index(plan.engine, engine), "naming");
-  return fmt::format("{} by {}: {:.0f} us", engine, plan.samples, 1000 * ms);
-}
-
 Plan fastest_plan(const KernelArgs& a, const Problem& p) {
   const auto begin = std::chrono::steady_clock::now();
   Plan best = make_plan(p);
   if (best.graph == nullptr) return best;
   double best_ms = time_plan(a, p, best);
-  best.tried = describe(best, best_ms);
   for (const Variant& variant : variants(p, best)) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     if (spent.count() > kChoosingSeconds) break;
@@ -287,18 +279,13 @@ Plan fastest_plan(const KernelArgs& a, const Problem& p) {
       plan.engine = build_engine(*plan.graph, p.workspace, variant.first_engine).engine;
       if (plan.engine < 0) continue;
       const double ms = time_plan(a, p, plan);
-      plan.tried = best.tried + "; " + describe(plan, ms);
-      if (ms < kWorthwhile * best_ms) {
-        best_ms = ms;
-        best = std::move(plan);
-      } else {
-        best.tried = std::move(plan.tried);
-      }
+      if (ms >= kWorthwhile * best_ms) continue;
+      best_ms = ms;
+      best = std::move(plan);
     } catch (const std::exception&) {
       continue;  // what cuDNN refuses is not taken
     }
   }
-  best.tried += "; taken: " + describe(best, best_ms);
   return best;
 }
 
@@ -349,18 +336,6 @@ bool prepare_cudnn_attention(const KernelArgs& a) { return prepare(a, false); }
 bool cudnn_attention(const KernelArgs& a) { return run(a, false); }
 bool prepare_cudnn_attention_grad(const KernelArgs& a) { return prepare(a, true); }
 bool cudnn_attention_grad(const KernelArgs& a) { return run(a, true); }
-
-std::vector<std::string> cudnn_attention_choices() {
-  std::vector<std::string> lines;
-  const std::lock_guard lock(plans().mutex);
-  for (const auto& [p, plan] : plans().of) {
-    if (plan.tried.empty()) continue;
-    lines.push_back(fmt::format("attention {}, {} x {} tokens, {} heads on {} of {}: {}",
-                                p.backward ? "backward" : "forward", p.B, p.T, p.H, p.K, p.D,
-                                plan.tried));
-  }
-  return lines;
-}
 
 std::string cudnn_version() {
   if (!opened()) return {};

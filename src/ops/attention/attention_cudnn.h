@@ -4,18 +4,17 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/units.h"
 #include "ops/attention/packed_heads.h"
+#include "ops/infer.h"
 
 namespace snug::ops {
 
 // bf16 and f16, heads of whole 16-byte packs that every architecture's engines take, no dropout
 // (its masks are ours), and more than one token (a single one has no engine).
 constexpr bool cudnn_serves(const PackedHeads& p, Dtype dtype, bool dropout) {
-  return (dtype == Dtype::bf16 || dtype == Dtype::f16) && !dropout && p.D % 8 == 0 && p.D <= 128 &&
-         p.T > 1;
+  return is_half(dtype) && !dropout && p.D % 8 == 0 && p.D <= 128 && p.T > 1;
 }
 
 // The caps are what cuDNN 9.19's own sizes for Hopper say, and a mebibyte. Forward: 256 bytes.
@@ -32,16 +31,13 @@ constexpr int64_t cudnn_attention_grad_workspace(const PackedHeads& p) {
 
 // Make the plan of a flash_attention or flash_attention_grad op, or take the one made before, and
 // enqueue it. `prepare` only makes it, and unless the math is deterministic times the ways to run a
-// large one; then it writes the outputs and the workspace. False: there is no cuDNN here, or no
-// deterministic engine that the workspace affords; then nothing was enqueued. No other engine that
-// fits the workspace is an error with both numbers.
+// large one; then it writes the outputs and the workspace. False: there is no cuDNN here, it has no
+// such attention on this GPU, or no deterministic engine that the workspace affords; then nothing
+// was enqueued. No other engine that fits the workspace is an error with both numbers.
 bool prepare_cudnn_attention(const KernelArgs& a);
 bool cudnn_attention(const KernelArgs& a);
 bool prepare_cudnn_attention_grad(const KernelArgs& a);
 bool cudnn_attention_grad(const KernelArgs& a);
-
-// What `prepare` timed so far and took, a line for each shape.
-std::vector<std::string> cudnn_attention_choices();
 
 // "9.19.0"; empty where it is not found, or was not when this was built.
 std::string cudnn_version();

@@ -7,7 +7,6 @@ bool prepare_cudnn_attention(const KernelArgs&) { return false; }
 bool cudnn_attention(const KernelArgs&) { return false; }
 bool prepare_cudnn_attention_grad(const KernelArgs&) { return false; }
 bool cudnn_attention_grad(const KernelArgs&) { return false; }
-std::vector<std::string> cudnn_attention_choices() { return {}; }
 std::string cudnn_version() { return {}; }
 
 }  // namespace snug::ops

@@ -71,14 +71,7 @@ struct Sweep {
 Sweep sweep_of(const KernelArgs& a, size_t bias, bool backward) {
   using P = LinearCrossEntropyIn;
   Sweep s;
-  s.head = {.rows = a.in(P::kX).shape().rows(),
-            .C = a.in(P::kX).shape().back(),
-            .V = a.in(P::kWeight).shape()[0],
-            .chunk = a.attrs.i("chunk"),
-            .dtype = a.in(P::kX).type->dtype,
-            .backward = backward,
-            .dbias = backward && a.has(bias),
-            .grads = backward ? a.out(2).type->dtype : Dtype::f32};
+  s.head = loss_head(a, bias, backward);
   s.x = a.in<std::byte>(P::kX);
   s.weight = a.in<std::byte>(P::kWeight);
   s.bias = a.in<std::byte>(bias);
@@ -219,6 +212,18 @@ void make_dx(const Sweep& s, int64_t first, int64_t n, const std::byte* add, std
 }
 
 }  // namespace
+
+LossHead loss_head(const KernelArgs& a, size_t bias, bool backward) {
+  using P = LinearCrossEntropyIn;
+  return {.rows = a.in(P::kX).shape().rows(),
+          .C = a.in(P::kX).shape().back(),
+          .V = a.in(P::kWeight).shape()[0],
+          .chunk = a.attrs.i("chunk"),
+          .dtype = a.in(P::kX).type->dtype,
+          .backward = backward,
+          .dbias = backward && a.has(bias),
+          .grads = backward ? a.out(2).type->dtype : Dtype::f32};
+}
 
 int64_t linear_cross_entropy_workspace(const LossHead& head) { return layout(head).end; }
 

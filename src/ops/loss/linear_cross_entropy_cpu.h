@@ -34,6 +34,9 @@ struct LossHead {
   Dtype grads = Dtype::f32;  // of dweight and dbias
 };
 
+// Of a call of either op, on either backend. `bias`: its port there.
+LossHead loss_head(const KernelArgs& a, size_t bias, bool backward);
+
 // Scratch bytes: the chunk's logits, the losses of its rows, for a bias gradient its column sums,
 // and what products of two-byte operands need.
 int64_t linear_cross_entropy_workspace(const LossHead& head);

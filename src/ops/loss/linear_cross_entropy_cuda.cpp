@@ -32,15 +32,7 @@ struct Sweep {
 };
 
 Sweep sweep_of(const KernelArgs& a, size_t bias, bool backward) {
-  using P = LinearCrossEntropyIn;
-  const LossHead head{.rows = a.in(P::kX).shape().rows(),
-                      .C = a.in(P::kX).shape().back(),
-                      .V = a.in(P::kWeight).shape()[0],
-                      .chunk = a.attrs.i("chunk"),
-                      .dtype = a.in(P::kX).type->dtype,
-                      .backward = backward,
-                      .dbias = backward && a.has(bias),
-                      .grads = backward ? a.out(2).type->dtype : Dtype::f32};
+  const LossHead head = loss_head(a, bias, backward);
   return {.a = a,
           .head = head,
           .at = CudaLossScratch::of(head),
