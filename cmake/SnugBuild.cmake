@@ -89,7 +89,26 @@ function(snug_discover_tests target)
   include(GoogleTest)
   # ctest runs as many tests at once as there are cores. Threads that spin while they wait would then take the cores
   # from those that work: measured 464 s instead of 7 for the same tests on two busy cores.
-  # Cuda*: suites that need a GPU run as one test each, see tests/.
+  # Suites that need a GPU are called Cuda*.
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_FILTER "-Cuda*"
                        PROPERTIES TIMEOUT 300 ENVIRONMENT "OMP_WAIT_POLICY=passive")
+  if(NOT SNUG_CUDA_ON)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    file(STRINGS ${source} suites REGEX "^(TEST|TEST_F|TEST_P)\\(Cuda")
+    if(suites)
+      snug_gpu_test(gpu.${target} ${target} --gtest_filter=Cuda*)
+      return()
+    endif()
+  endforeach()
+endfunction()
+
+# snug_gpu_test(name target [arguments]): all of it as one test, for a process pays for its CUDA context once. Without a
+# GPU it is reported as skipped. `./dev gpu-test` runs these.
+function(snug_gpu_test name target)
+  add_test(NAME ${name} COMMAND ${target} ${ARGN})
+  set_tests_properties(${name} PROPERTIES
+    LABELS gpu TIMEOUT 600 ENVIRONMENT "OMP_WAIT_POLICY=passive" SKIP_REGULAR_EXPRESSION "no CUDA device here")
 endfunction()
