@@ -127,6 +127,7 @@ struct KernelArgs {
   }
 };
 using KernelFn = void (*)(const KernelArgs&);
+using KernelsFn = void (*)(std::span<const KernelArgs>);
 
 // One row of the kernel table. `dtype` is that of the op's first input that is present (of the
 // first output when it has none).
@@ -138,6 +139,9 @@ struct Kernel {
   // chooses and times algorithms. It may write the outputs and the scratch.
   KernelFn prepare = nullptr;
   bool predicated = false;  // reads KernelArgs::predicate itself (backends with streams)
+  // As `run` of each, with the same bits, for calls of which none writes what another touches: many
+  // small ops become one launch.
+  KernelsFn run_many = nullptr;
 };
 
 // --- the plain meaning of an op, in double ------------------------------------------------------

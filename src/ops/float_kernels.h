@@ -26,6 +26,7 @@ namespace snug::ops {
 inline void not_built(const KernelArgs&) {
   throw device_error("this build has no CUDA kernels: no toolkit was found when it was configured");
 }
+inline void not_built(std::span<const KernelArgs> calls) { not_built(calls.front()); }
 #define SNUG_CUDA_KERNEL(name) (&::snug::ops::not_built)
 #endif
 
@@ -33,6 +34,7 @@ struct CudaKernel {
   KernelFn run = nullptr;  // none: the op does not run on CUDA
   KernelFn prepare = nullptr;
   bool predicated = false;
+  KernelsFn run_many = nullptr;
 };
 
 // Rows for `dtypes`, first of the CPU, then of CUDA.
@@ -42,7 +44,7 @@ inline std::vector<Kernel> kernels_for(std::initializer_list<Dtype> dtypes, Kern
   for (const Dtype dtype : dtypes) rows.push_back({Backend::cpu, dtype, cpu});
   if (cuda.run == nullptr) return rows;
   for (const Dtype dtype : dtypes)
-    rows.push_back({Backend::cuda, dtype, cuda.run, cuda.prepare, cuda.predicated});
+    rows.push_back({Backend::cuda, dtype, cuda.run, cuda.prepare, cuda.predicated, cuda.run_many});
   return rows;
 }
 

@@ -4,6 +4,7 @@
 
 #include "hal/cpu/cpu_device.h"
 #include "hal/device_failure.h"
+#include "runtime/batches.h"
 
 namespace snug {
 namespace {
@@ -74,11 +75,14 @@ Executor::Compiled Executor::resolve(size_t index) const {
     born[static_cast<size_t>(std::max(value.live->first, 0))].push_back({static_cast<int32_t>(i)});
     dead[static_cast<size_t>(value.live->last)].push_back({static_cast<int32_t>(i)});
   }
+  size_t tensors = 0;
+  for (const Op& op : program.ops) tensors += op.inputs.size() + op.outputs.size();
+  out.tensors.reserve(tensors);  // args point in here
   auto add_tensors = [&](const std::vector<ValueId>& ids) {
     const size_t first = out.tensors.size();
     for (ValueId id : ids)
       out.tensors.push_back(id.valid() ? Tensor{address(id), &module_[id].type} : Tensor{});
-    return first;
+    return std::span<const Tensor>(out.tensors).subspan(first);
   };
   auto add_ranges = [&](const std::vector<ValueId>& ids) {
     const size_t first = out.ranges.size();
@@ -88,22 +92,18 @@ Executor::Compiled Executor::resolve(size_t index) const {
   };
   for (size_t at = 0; at < program.ops.size(); ++at) {
     const Op& op = program.ops[at];
-    Call call{};
-    call.kernel = &kernel_for(module_, op, device_);
-    call.first_input = add_tensors(op.inputs);
-    call.inputs = op.inputs.size();
-    call.first_output = add_tensors(op.outputs);
-    call.outputs = op.outputs.size();
-    if (op.workspace.valid()) call.workspace = range(op.workspace);
-    call.attrs = &op.attrs;
-    call.predicate =
-        op.predicate.valid() ? reinterpret_cast<const int32_t*>(address(op.predicate)) : nullptr;
-    call.first_born = add_ranges(born[at]);
-    call.born = born[at].size();
-    call.first_dead = add_ranges(dead[at]);
-    call.dead = dead[at].size();
-    out.calls.push_back(call);
+    out.kernels.push_back(&kernel_for(module_, op, device_));
+    const std::span<const Tensor> inputs = add_tensors(op.inputs);
+    const std::span<const Tensor> outputs = add_tensors(op.outputs);
+    out.args.push_back(
+        {inputs, outputs, op.workspace.valid() ? range(op.workspace) : std::span<std::byte>{},
+         op.attrs, device_.stream(),
+         op.predicate.valid() ? reinterpret_cast<const int32_t*>(address(op.predicate)) : nullptr,
+         options_.math});
+    out.lifetimes.push_back(
+        {add_ranges(born[at]), born[at].size(), add_ranges(dead[at]), dead[at].size()});
   }
+  out.batches = batch_sizes(out.kernels, out.args);
   return out;
 }
 
@@ -111,32 +111,22 @@ Executor::Compiled Executor::resolve(size_t index) const {
 void Executor::prepare() {
   bool any = false;
   for (size_t p = 0; p < programs_.size(); ++p) {
-    for (size_t at = 0; at < programs_[p].calls.size(); ++at) {
-      const KernelFn fn = programs_[p].calls[at].kernel->prepare;
+    for (size_t at = 0; at < programs_[p].kernels.size(); ++at) {
+      const KernelFn fn = programs_[p].kernels[at]->prepare;
       if (fn == nullptr) continue;
       if (!any) device_.fill_noise({arena_->data(), static_cast<size_t>(arena_->bytes())});
       any = true;
-      call_kernel(p, at, fn);
+      call_kernel(p, at, [&] { fn(programs_[p].args[at]); });
     }
   }
   if (any) arena_->reset();
 }
 
-KernelArgs Executor::arguments(const Compiled& program, const Call& call) const {
-  const std::span<const Tensor> tensors(program.tensors);
-  return {tensors.subspan(call.first_input, call.inputs),
-          tensors.subspan(call.first_output, call.outputs),
-          call.workspace,
-          *call.attrs,
-          device_.stream(),
-          call.predicate,
-          options_.math};
-}
-
-void Executor::call_kernel(size_t program, size_t op, KernelFn fn) {
-  const Compiled& compiled = programs_[program];
+// A failure is named by `op`.
+template <typename Fn>
+void Executor::call_kernel(size_t program, size_t op, const Fn& call) {
   try {
-    fn(arguments(compiled, compiled.calls[op]));
+    call();
   } catch (const Error& e) {
     if (e.code() != ExitCode::device) throw;
     throw DeviceFailure(fmt::format("{}: {}", place(program, op), e.what()));
@@ -144,7 +134,16 @@ void Executor::call_kernel(size_t program, size_t op, KernelFn fn) {
 }
 
 void Executor::enqueue(size_t program, size_t op) {
-  call_kernel(program, op, programs_.at(program).calls.at(op).kernel->run);
+  const Compiled& compiled = programs_.at(program);
+  call_kernel(program, op, [&] { compiled.kernels.at(op)->run(compiled.args[op]); });
+}
+
+void Executor::enqueue_batch(size_t program, size_t op) {
+  const Compiled& compiled = programs_[program];
+  const size_t count = compiled.batches[op];
+  if (count == 1) return enqueue(program, op);
+  call_kernel(program, op,
+              [&] { compiled.kernels[op]->run_many(std::span(compiled.args).subspan(op, count)); });
 }
 
 void Executor::run(std::string_view name) {
@@ -161,16 +160,16 @@ void Executor::run(std::string_view name) {
 void Executor::run_on_host(size_t index) {
   const Compiled& program = programs_[index];
   forbid_access(transient_.data(), static_cast<int64_t>(transient_.size()));
-  for (size_t at = 0; at < program.calls.size(); ++at) {
-    const Call& call = program.calls[at];
-    for (const auto& range : std::span(program.ranges).subspan(call.first_born, call.born)) {
+  for (size_t at = 0; at < program.kernels.size(); ++at) {
+    const Lifetimes& lives = program.lifetimes[at];
+    for (const auto& range : std::span(program.ranges).subspan(lives.first_born, lives.born)) {
       allow_access(range.data(), static_cast<int64_t>(range.size()));
     }
-    if (call.predicate == nullptr || *call.predicate != 0)
-      call.kernel->run(arguments(program, call));
+    const KernelArgs& args = program.args[at];
+    if (args.predicate == nullptr || *args.predicate != 0) program.kernels[at]->run(args);
     if (observe) observe(index, at);
     poison_what_died(program, at);
-    for (const auto& range : std::span(program.ranges).subspan(call.first_dead, call.dead))
+    for (const auto& range : std::span(program.ranges).subspan(lives.first_dead, lives.dead))
       forbid_access(range.data(), static_cast<int64_t>(range.size()));
   }
   allow_access(transient_.data(), static_cast<int64_t>(transient_.size()));
@@ -181,19 +180,21 @@ void Executor::run_on_stream(size_t index) {
   Compiled& program = programs_[index];
   if (!program.ran || observe) {
     enqueue_all(index);
-    program.ran = true;
+    program.ran |= !observe;  // who looks on sees ops one by one: batches may still have to load
     return;
   }
   if (!program.recording) program.recording = device_.record([&] { enqueue_all(index); });
   program.recording->launch();
 }
 
+// In batches, unless somebody looks at every op or at what becomes of its bytes.
 void Executor::enqueue_all(size_t index) {
   const std::vector<Op>& ops = module_.programs[index].ops;
-  for (size_t at = 0; at < ops.size(); ++at) {
+  const bool one_by_one = observe || options_.poison_dead;
+  for (size_t at = 0; at < ops.size(); at += one_by_one ? 1 : programs_[index].batches[at]) {
     if (at == 0 || ops[at].layer != ops[at - 1].layer || observe)
       device_.mark(static_cast<int32_t>(index << kMarkBits | at));
-    enqueue(index, at);
+    one_by_one ? enqueue(index, at) : enqueue_batch(index, at);
     if (observe) {
       device_.synchronise();
       observe(index, at);
@@ -204,8 +205,8 @@ void Executor::enqueue_all(size_t index) {
 
 void Executor::poison_what_died(const Compiled& program, size_t at) {
   if (!options_.poison_dead) return;
-  const Call& call = program.calls[at];
-  for (const auto& range : std::span(program.ranges).subspan(call.first_dead, call.dead))
+  const Lifetimes& lives = program.lifetimes[at];
+  for (const auto& range : std::span(program.ranges).subspan(lives.first_dead, lives.dead))
     device_.fill(range, kNanByte);
 }
 

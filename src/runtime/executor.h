@@ -87,30 +87,29 @@ class Executor {
   std::function<void(size_t program, size_t op)> observe;
 
  private:
-  struct Call {
-    const Kernel* kernel;
-    size_t first_input, inputs, first_output, outputs;  // ranges in tensors
-    std::span<std::byte> workspace;
-    const Attrs* attrs;
-    const int32_t* predicate;
-    size_t first_born, born, first_dead,
-        dead;  // ranges in ranges: bytes whose lifetimes begin or end here
+  struct Lifetimes {
+    size_t first_born, born, first_dead, dead;  // in ranges: bytes that begin or end to live here
   };
   struct Compiled {
-    std::vector<Call> calls;
     std::vector<Tensor> tensors;
     std::vector<std::span<std::byte>> ranges;
+    // By op.
+    std::vector<const Kernel*> kernels;
+    std::vector<KernelArgs> args;
+    std::vector<Lifetimes> lifetimes;
+    std::vector<size_t> batches;  // how many ops run together, at the first of them
     bool ran = false;
     std::unique_ptr<Recording> recording;
   };
 
   Compiled resolve(size_t index) const;
   void prepare();
-  KernelArgs arguments(const Compiled& program, const Call& call) const;
-  void call_kernel(size_t program, size_t op, KernelFn fn);
+  template <typename Fn>
+  void call_kernel(size_t program, size_t op, const Fn& fn);
   void run_on_host(size_t index);
   void run_on_stream(size_t index);
   void enqueue_all(size_t index);
+  void enqueue_batch(size_t program, size_t op);
   void poison_what_died(const Compiled& program, size_t at);
   std::string place(size_t program, size_t op) const;
   std::span<std::byte> range(ValueId id) const;

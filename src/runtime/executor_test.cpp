@@ -34,7 +34,17 @@ class CountingDevice final : public Device {
     return cpu_->read_later(pieces);
   }
   void fill(std::span<std::byte> bytes, uint8_t value) override { cpu_->fill(bytes, value); }
+  // With a lane its kernels count as enqueued. What is recorded runs once, while it is recorded.
+  void* stream() const override { return lane; }
+  std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
+    struct Recorded final : Recording {
+      void launch() override {}
+    };
+    enqueue();
+    return std::make_unique<Recorded>();
+  }
   std::vector<int64_t> asked;
+  void* lane = nullptr;
 
  private:
   std::unique_ptr<Device> cpu_ = cpu_device();
@@ -148,6 +158,61 @@ TEST(Executor, CallsTheObserverAfterEveryOp) {
   };
   executor.run("p");
   EXPECT_THAT(seen, ElementsAre(std::pair(0, 0), std::pair(0, 1)));
+}
+
+// add_to, of which a device with a stream runs many together. How many at a time is written down.
+std::vector<size_t> ran_together;
+const OpDef add_many{.kind = "add_many",
+                     .inputs = {"state", "x"},
+                     .outputs = {"next"},
+                     .infer = testing_ops::like_first,
+                     .alias = {{.output = 0, .input = 0, .must = true}},
+                     .kernels = {{.backend = Backend::cpu,
+                                  .dtype = Dtype::f32,
+                                  .run =
+                                      [](const KernelArgs& a) {
+                                        ran_together.push_back(1);
+                                        testing_ops::add_to_cpu(a);
+                                      },
+                                  .predicated = true,
+                                  .run_many =
+                                      [](std::span<const KernelArgs> all) {
+                                        ran_together.push_back(all.size());
+                                        for (const KernelArgs& a : all) testing_ops::add_to_cpu(a);
+                                      }}}};
+
+TEST(Executor, HandsIndependentOpsToTheirKernelTogether) {
+  Fixture f;
+  std::vector<ValueId> states;
+  for (const char* name : {"a", "b", "c"}) {
+    states.push_back(
+        add_shared(f.module, name, testing_ops::kVector, Category::buffers, Scope::persistent));
+    f.b.emit(add_many, std::string("add.") + name, {states.back(), f.x});
+  }
+  f.placed();
+  int lane = 0;
+  CountingDevice device;
+  const auto run = [&](Executor& executor) {
+    ran_together.clear();
+    executor.run("p");
+    return ran_together;
+  };
+  Executor on_host(f.module, device);
+  EXPECT_THAT(run(on_host), ElementsAre(1, 1, 1));
+
+  device.lane = &lane;
+  Executor on_stream(f.module, device);
+  for (ValueId state : states) std::ranges::fill(on_stream.values<float>(state), 0.0F);
+  std::ranges::fill(on_stream.values<float>(f.x), 1.0F);
+  on_stream.observe = [](size_t, size_t) {};
+  EXPECT_THAT(run(on_stream), ElementsAre(1, 1, 1)) << "somebody looks at each";
+  on_stream.observe = nullptr;
+  for (const char* how : {"walked", "recorded"}) EXPECT_THAT(run(on_stream), ElementsAre(3)) << how;
+  for (ValueId state : states) EXPECT_THAT(on_stream.values<float>(state), Each(3.0F));
+  EXPECT_THAT(run(on_stream), testing::IsEmpty()) << "replayed";
+
+  Executor poisoned(f.module, device, {.poison_dead = true});
+  EXPECT_THAT(run(poisoned), ElementsAre(1, 1, 1));
 }
 
 TEST(Executor, PoisonOverwritesEachValueWhenItsLifetimeEnds) {
