@@ -35,7 +35,8 @@ int main() {
   const ForwardBuilder forward = Model::load("llama-405b").forward({.batch = 1, .seq = 4096});
   const int64_t bytes = parse_bytes("6.1TiB");
   const auto start = std::chrono::steady_clock::now();
-  const RecomputeChoice choice = choose_recompute("llama-405b", forward, {}, bytes);
+  const RecomputeChoice choice =
+      RecomputeSearch("llama-405b", forward, {}, nominal_model(Backend::cpu)).choose(bytes);
   const double taken =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   fmt::print("\nllama-405b --recompute auto:{}: found in {}, {} instead of {}, {:+.1f}% time\n",

@@ -33,6 +33,9 @@ struct Options {
   int64_t loss_scale_interval = 1000;
   double dropout = -1;  // < 0: as the model's configuration says
   std::string budget;
+  std::string allow;  // what the search may change although it changes results
+  bool explain = false;
+  std::string gpu;  // of the catalogue: plans for it, with its memory as the budget
   std::string device = "cpu";
   bool deterministic = false;
   bool tf32 = false;
@@ -108,6 +111,15 @@ void each_option(O& o, Visit&& visit) {
   visit("budget", o.budget,
         "memory to stay inside, e.g. 24GiB: recompute is chosen to fit (on a GPU all that "
         "nvidia-smi shows)",
+        both);
+  visit("allow", o.allow,
+        "what the search may change to fit or to be faster, although results change: optimizer, "
+        "precision, compress, or all",
+        both);
+  visit("explain", o.explain,
+        "plan: what else was considered and why it lost; train: predicted beside measured", both);
+  visit("gpu", o.gpu,
+        "a GPU to plan for, e.g. rtx4090: its speed, and its memory where there is no --budget",
         both);
   visit("device", o.device, "cpu | cuda | null (null follows every byte and computes nothing)",
         both);

@@ -33,7 +33,7 @@ const Program& learning_program(const Module& module) {
   throw internal_error("module '{}' has no program with a backward", module.name);
 }
 
-LayerCosts::LayerCosts(const Module& module, Backend backend, const Rates& rates) {
+LayerCosts::LayerCosts(const Module& module, const CostModel& model) {
   const Program& program = learning_program(module);
   locate(program);
   const auto places = static_cast<size_t>(layers_) + 2;
@@ -47,7 +47,7 @@ LayerCosts::LayerCosts(const Module& module, Backend backend, const Rates& rates
   for (size_t at = 0; at < program.ops.size(); ++at) {
     const size_t place = place_[at];
     if (at < live.size()) live_[place] = std::max(live_[place], live[at]);
-    seconds_[place] += seconds_of(module, program.ops[at], backend, rates);
+    seconds_[place] += model.seconds(module, program.ops[at]);
   }
   for (const Block& block : blocks) {
     const auto last = static_cast<size_t>(block.last);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ir/program.h"
-#include "plan/price.h"
+#include "plan/cost_model.h"
 
 namespace snug {
 
@@ -23,7 +23,7 @@ struct Costs {
 class LayerCosts {
  public:
   // Of a module at level step or placed: its last program that has a backward.
-  LayerCosts(const Module& module, Backend backend, const Rates& rates);
+  LayerCosts(const Module& module, const CostModel& model);
 
   int32_t layers() const { return layers_; }
   Costs of(int32_t first, int32_t last) const;          // layers [first, last] as one

@@ -1,21 +1,13 @@
-// Modelled time: an op takes as long as its arithmetic or its traffic, whichever is longer.
+// Modelled time of whole programs.
 //
-//   Price p = price_of(module, Backend::cpu, nominal_rates(Backend::cpu));
+//   Price p = price_of(module, model);
 //   p.step_seconds;   p.repeat_seconds / p.step_seconds   // what recompute costs
 #pragma once
 
-#include "ir/op_def.h"
 #include "ir/program.h"
+#include "plan/cost_model.h"
 
 namespace snug {
-
-struct Rates {
-  double flops_per_s = 0;
-  double bytes_per_s = 0;
-};
-
-// Round numbers for a device of that kind, good enough to compare programs with each other.
-Rates nominal_rates(Backend backend);
 
 // What a device's driver and libraries take beside the arena: by rule, so that a plan made
 // elsewhere is the one that runs.
@@ -23,12 +15,10 @@ constexpr int64_t context_bytes(Backend backend) {
   return backend == Backend::cuda ? int64_t{640} << 20 : 0;
 }
 
-double seconds_of(const Module& module, const Op& op, Backend backend, const Rates& rates);
-
 struct Price {
   double step_seconds = 0;    // all programs, as often as a step runs them
   double repeat_seconds = 0;  // the part that repeats forward ops
 };
-Price price_of(const Module& module, Backend backend, const Rates& rates);
+Price price_of(const Module& module, const CostModel& model);
 
 }  // namespace snug

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <algorithm>
 
 #include "models/model.h"
 #include "passes/passes.h"
@@ -16,21 +16,21 @@ Module compiled(const char* policy, int64_t accum) {
 }
 
 TEST(Price, AnOpTakesAsLongAsTheSlowerOfArithmeticAndTraffic) {
-  constexpr double kEndless = std::numeric_limits<double>::infinity();
   const Module module = compiled("none", 1);
+  DeviceSpec only_arithmetic = this_cpu(1), only_traffic = this_cpu(1);
+  only_arithmetic.bytes_per_s = only_traffic.fp32_flops = 1e30;
   for (const Op& op : module.program("micro_first").ops) {
-    const Cost cost = cost_of(module, op, Backend::cpu);
-    const auto flops = static_cast<double>(cost.flops);
-    const auto bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
-    EXPECT_EQ(seconds_of(module, op, Backend::cpu, {1, kEndless}), flops) << op.name;
-    EXPECT_EQ(seconds_of(module, op, Backend::cpu, {kEndless, 1}), bytes) << op.name;
+    const double both = CostModel(this_cpu(1), {}).seconds(module, op);
+    EXPECT_EQ(both, std::max(CostModel(only_arithmetic, {}).seconds(module, op),
+                             CostModel(only_traffic, {}).seconds(module, op)))
+        << op.name;
   }
 }
 
 TEST(Price, AStepCountsEveryMicroBatchAndItsRepeats) {
-  const Rates rates = nominal_rates(Backend::cpu);
+  const CostModel model = nominal_model(Backend::cpu);
   const auto price = [&](const char* policy, int64_t accum) {
-    return price_of(compiled(policy, accum), Backend::cpu, rates);
+    return price_of(compiled(policy, accum), model);
   };
   EXPECT_EQ(price("none", 1).repeat_seconds, 0);
   const Price one = price("full", 1);

@@ -37,7 +37,7 @@ bool same_way(const LayerOption& a, const LayerOption& b) {
 }  // namespace
 
 RecomputeOptions::RecomputeOptions(const Module& none, const ForwardBuilder& forward, Recipe recipe,
-                                   const Rates& rates) {
+                                   const CostModel& model) {
   // What may be dropped is a question about the values themselves, not about how they are stored.
   Recipe bare = recipe;
   bare.accum = 1;
@@ -51,7 +51,7 @@ RecomputeOptions::RecomputeOptions(const Module& none, const ForwardBuilder& for
     kinds_ = layer_kinds(compile(none.name, forward, bare), full);
   }
 
-  const LayerCosts plain(none, recipe.backend, rates);
+  const LayerCosts plain(none, model);
   for (int32_t l = 0; l < plain.layers(); ++l) plain_seconds_.push_back(plain.of(l, l).seconds);
   layers_.before = plain.before();
   layers_.after = plain.after();
@@ -63,7 +63,7 @@ RecomputeOptions::RecomputeOptions(const Module& none, const ForwardBuilder& for
   want_segments();
   for (int k = 0; k < kinds; ++k) want_subsets(k);
   recipe.accum = std::min<int64_t>(recipe.accum, 2);  // a third micro-batch runs the same program
-  measure(forward, recipe, rates);
+  measure(forward, recipe, model);
   offer_the_best();
 }
 
@@ -120,12 +120,13 @@ std::vector<int> RecomputeOptions::unmeasured_mixture() const {
   return mixture;
 }
 
-void RecomputeOptions::measure(const ForwardBuilder& forward, Recipe recipe, const Rates& rates) {
+void RecomputeOptions::measure(const ForwardBuilder& forward, Recipe recipe,
+                               const CostModel& model) {
   for (int64_t n = 0; n < compiles_; ++n) {
     const std::vector<int> mixture = unmeasured_mixture();
     if (std::ranges::all_of(mixture, [](int w) { return w < 0; })) return;
     recipe.recompute = policy_of(mixture);
-    const LayerCosts costs(compile("measured", forward, recipe), recipe.backend, rates);
+    const LayerCosts costs(compile("measured", forward, recipe), model);
     int32_t layer = 0;
     for (const int w : mixture) {
       if (w < 0) {

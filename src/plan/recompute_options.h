@@ -15,7 +15,7 @@ class RecomputeOptions {
  public:
   // `none`: the module that the recipe compiles to without recompute.
   RecomputeOptions(const Module& none, const ForwardBuilder& forward, Recipe recipe,
-                   const Rates& rates);
+                   const CostModel& model);
 
   const LayerOptions& layers() const { return layers_; }
 
@@ -37,7 +37,7 @@ class RecomputeOptions {
 
   void want_segments();
   void want_subsets(int kind);
-  void measure(const ForwardBuilder& forward, Recipe recipe, const Rates& rates);
+  void measure(const ForwardBuilder& forward, Recipe recipe, const CostModel& model);
   std::vector<int> unmeasured_mixture() const;
   void offer_the_best();
   bool suits(const Way& way, size_t layer) const;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "plan/price.h"
 #include "plan/residency.h"
 
 namespace snug {
@@ -44,15 +45,16 @@ int64_t floor_of(const Module& module) {
 
 }  // namespace
 
-RecomputeSearch::RecomputeSearch(std::string name, ForwardBuilder forward, Recipe recipe)
+RecomputeSearch::RecomputeSearch(std::string name, ForwardBuilder forward, Recipe recipe,
+                                 CostModel model)
     : name_(std::move(name)),
       forward_(std::move(forward)),
       recipe_(std::move(recipe)),
-      rates_(nominal_rates(recipe_.backend)),
+      model_(std::move(model)),
       none_(placed(compile_with({}))),
-      none_seconds_(price_of(none_, recipe_.backend, rates_).step_seconds),
+      none_seconds_(price_of(none_, model_).step_seconds),
       floor_(floor_of(none_)),
-      options_(none_, forward_, recipe_, rates_) {
+      options_(none_, forward_, recipe_, model_) {
   for (FrontierPoint& point : frontier_of(options_.layers())) {
     const int64_t least = floor_ + point.room;
     candidates_.push_back({.point = std::move(point), .least = least});
@@ -132,21 +134,12 @@ RecomputeChoice RecomputeSearch::choose(int64_t bytes) {
 
 RecomputeChoice RecomputeSearch::choice_of(const RecomputePolicy& policy, Module module) const {
   if (module.level != Level::placed) place(module);
-  const double seconds = price_of(module, recipe_.backend, rates_).step_seconds;
+  const double seconds = price_of(module, model_).step_seconds;
   return {.policy = policy,
           .plan = plan_of(std::move(module), recipe_.backend),
           .step_seconds = seconds,
           .extra_seconds = seconds - none_seconds_,
           .needed_without = needed_without()};
-}
-
-RecomputeChoice choose_recompute(std::string name, const ForwardBuilder& forward, Recipe recipe,
-                                 int64_t bytes) {
-  return RecomputeSearch(std::move(name), forward, std::move(recipe)).choose(bytes);
-}
-
-int64_t smallest_feasible(std::string name, const ForwardBuilder& forward, Recipe recipe) {
-  return RecomputeSearch(std::move(name), forward, std::move(recipe)).smallest_feasible();
 }
 
 }  // namespace snug

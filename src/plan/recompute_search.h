@@ -29,7 +29,7 @@ struct RecomputeChoice {
 class RecomputeSearch {
  public:
   // The recipe's own recompute policy does not matter.
-  RecomputeSearch(std::string name, ForwardBuilder forward, Recipe recipe);
+  RecomputeSearch(std::string name, ForwardBuilder forward, Recipe recipe, CostModel model);
 
   // Throws does_not_fit, with the smallest feasible arena, when nothing fits.
   RecomputeChoice choose(int64_t bytes);
@@ -55,7 +55,7 @@ class RecomputeSearch {
   std::string name_;
   ForwardBuilder forward_;
   Recipe recipe_;
-  Rates rates_;
+  CostModel model_;
   Module none_;              // placed
   double none_seconds_ = 0;  // of a step that keeps all
   int64_t floor_ = 0;        // where local values begin
@@ -64,9 +64,5 @@ class RecomputeSearch {
   const Candidate* last_ = nullptr;    // the candidate that was tried last
   Module last_module_;                 // and its module, not placed
 };
-
-RecomputeChoice choose_recompute(std::string name, const ForwardBuilder& forward, Recipe recipe,
-                                 int64_t bytes);
-int64_t smallest_feasible(std::string name, const ForwardBuilder& forward, Recipe recipe);
 
 }  // namespace snug

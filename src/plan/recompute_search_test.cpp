@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "models/model.h"
+#include "plan/price.h"
 
 namespace snug {
 namespace {
@@ -21,7 +22,9 @@ struct Case {
   Recipe recipe = {};
 
   ForwardBuilder forward() const { return Model::load(model).forward(build); }
-  RecomputeSearch search() const { return {model, forward(), recipe}; }
+  RecomputeSearch search() const {
+    return {model, forward(), recipe, nominal_model(recipe.backend)};
+  }
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.model; }
 
@@ -61,7 +64,7 @@ TEST_P(RecomputeSearchOf, IsNoSlowerThanTheBestUniformPolicyThatMeetsTheSameByte
   const Case& c = GetParam();
   RecomputeSearch search = c.search();
   const int64_t least = search.smallest_feasible();
-  const Rates rates = nominal_rates(c.recipe.backend);
+  const CostModel model = nominal_model(c.recipe.backend);
   for (const char* uniform :
        {"full", "sqrt", "attention", "every:2", "every:3", "every:5", "every:8", "ratio:0.1",
         "ratio:0.25", "ratio:0.4", "ratio:0.5", "ratio:0.7", "ratio:0.9", "ratio:1"}) {
@@ -70,7 +73,7 @@ TEST_P(RecomputeSearchOf, IsNoSlowerThanTheBestUniformPolicyThatMeetsTheSameByte
     Module module = compile(c.model, c.forward(), recipe);
     place(module);
     EXPECT_GE(module.arena_bytes[0], least) << uniform;
-    const double seconds = price_of(module, recipe.backend, rates).step_seconds;
+    const double seconds = price_of(module, model).step_seconds;
     const RecomputeChoice choice = search.choose(module.arena_bytes[0]);
     EXPECT_LE(arena_of(choice.plan), module.arena_bytes[0]) << uniform;
     EXPECT_LE(choice.step_seconds, seconds * (1 + 1e-12))
@@ -90,7 +93,7 @@ std::vector<Recipe> recipes() {
 
 TEST(RecomputeSearch, WorksWithEveryOtherTechnique) {
   for (const Recipe& recipe : recipes()) {
-    RecomputeSearch search("tiny", tiny().forward(), recipe);
+    RecomputeSearch search("tiny", tiny().forward(), recipe, nominal_model(Backend::cpu));
     const int64_t least = search.smallest_feasible();
     double slower = std::numeric_limits<double>::infinity();
     for (const int64_t part : {0, 1, 2, 3, 4}) {
@@ -107,9 +110,9 @@ TEST(RecomputeSearch, ExactlyTheSmallestIsFeasible) {
   RecomputeSearch search = tiny().search();
   const int64_t least = search.smallest_feasible();
   EXPECT_LE(arena_of(search.choose(least).plan), least);
-  EXPECT_EQ(smallest_feasible("tiny", tiny().forward(), {}), least);
+  EXPECT_EQ(tiny().search().smallest_feasible(), least);
   try {
-    choose_recompute("tiny", tiny().forward(), {}, least - 1);
+    tiny().search().choose(least - 1);
     FAIL() << "fits in less than the smallest";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::does_not_fit);
@@ -121,7 +124,7 @@ TEST(RecomputeSearch, ExactlyTheSmallestIsFeasible) {
 TEST(RecomputeSearch, EnoughBytesGiveNone) {
   const RecomputeSearch search = tiny().search();
   for (const int64_t bytes : {search.needed_without(), int64_t{1} << 50}) {
-    const RecomputeChoice choice = choose_recompute("tiny", tiny().forward(), {}, bytes);
+    const RecomputeChoice choice = tiny().search().choose(bytes);
     EXPECT_EQ(text(choice.policy), "none");
     EXPECT_EQ(choice.extra_seconds, 0);
     EXPECT_EQ(arena_of(choice.plan), search.needed_without());
@@ -134,20 +137,19 @@ TEST(RecomputeSearch, TheChosenPolicyCompilesToTheChosenPlan) {
   const RecomputeChoice choice = search.choose(bytes);
   const Plan again = make_plan("tiny", tiny().forward(), {.recompute = choice.policy});
   EXPECT_EQ(arena_of(again), arena_of(choice.plan));
-  const Price price = price_of(again.module, Backend::cpu, nominal_rates(Backend::cpu));
+  const Price price = price_of(again.module, nominal_model(Backend::cpu));
   EXPECT_EQ(price.step_seconds, choice.step_seconds);
   EXPECT_NEAR(price.repeat_seconds, choice.extra_seconds, 1e-6 * choice.step_seconds);
-  EXPECT_EQ(text(choose_recompute("tiny", tiny().forward(), {}, bytes).policy),
-            text(choice.policy));
+  EXPECT_EQ(text(tiny().search().choose(bytes).policy), text(choice.policy));
 }
 
 // What the search believes of a mixture is what placement finds, but for gaps.
 TEST(RecomputeSearch, MeasuredWaysPredictWholePrograms) {
   const Recipe plain;
-  const Rates rates = nominal_rates(plain.backend);
+  const CostModel model = nominal_model(plain.backend);
   const auto costs_of = [&](const char* policy) {
     const Module module = compile("tiny", tiny().forward(), {.recompute = parse_recompute(policy)});
-    const LayerCosts costs(module, plain.backend, rates);
+    const LayerCosts costs(module, model);
     int64_t below = costs.before().kept;
     int64_t room = costs.before().working;
     for (int32_t l = 0; l < costs.layers(); ++l) {
@@ -157,7 +159,7 @@ TEST(RecomputeSearch, MeasuredWaysPredictWholePrograms) {
     return std::max({room, below + costs.after().working, costs.elsewhere()});
   };
   const Module none = compile("tiny", tiny().forward(), plain);
-  const RecomputeOptions options(none, tiny().forward(), plain, rates);
+  const RecomputeOptions options(none, tiny().forward(), plain, model);
   for (const char* policy : {"none", "full", "every:2", "ratio:0.5", "attention"}) {
     const auto mixture = options.mixture_of(parse_recompute(policy));
     ASSERT_TRUE(mixture) << policy;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "plan/plan.h"
+#include "plan/recompute_search.h"
 #include "plan/report.h"
 #include "snug/snug.h"
 #include "train/resolve.h"
@@ -15,6 +16,13 @@ struct PlannedRun {
   Plan plan;
   std::optional<ChosenRecompute> chosen;
 };
+
+int64_t arena_of(const Plan& plan);
+
+// Is how much is recomputed left to Snug? And then to the budget alone?
+bool leaves_recompute_open(const Resolved& run);
+bool budget_decides(const Resolved& run);
+RecomputeSearch search_for(const Resolved& run);
 
 // Where not even the most recompute fits the budget, the plan is the smallest there is. Throws
 // does_not_fit when --recompute auto:BYTES asks for less than that.

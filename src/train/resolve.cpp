@@ -123,6 +123,7 @@ std::string toml_value(double value) { return fmt::format("{}", value); }
 Resolved resolve(Options o) {
   const Options asked = o;
   Model model = Model::load(o.model);
+  if (!o.gpu.empty() && o.device == "cpu") o.device = "cuda";
   require_word(o.device, "device", {"cpu", "cuda", "null"});
   const Backend backend = backend_of(o);
   const int64_t context = context_bytes(backend);
@@ -133,7 +134,10 @@ Resolved resolve(Options o) {
   require_between(0, 4096, static_cast<double>(o.threads), "threads");
   require_at_least(-1, o.mask_token, "mask-token");
   std::optional<int64_t> budget;
-  if (!o.budget.empty()) budget = arena_budget(o.budget, context);
+  if (!o.budget.empty())
+    budget = arena_budget(o.budget, context);
+  else if (!o.gpu.empty())
+    budget = find_device(o.gpu).memory_bytes - context;
   const BuildOptions build = build_options(o, model);
   if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
   if (o.init == "load" && !model.has_weights()) {
@@ -143,7 +147,9 @@ Resolved resolve(Options o) {
   const Recipe recipe = resolve_recipe(o, budget);
   const LrSchedule schedule = schedule_of(o);
   const Math math{.deterministic = o.deterministic, .tf32 = o.tf32};
-  return {std::move(o), asked, std::move(model), build, recipe, budget, context, math, schedule};
+  CostModel prices = o.gpu.empty() ? nominal_model(backend) : CostModel(find_device(o.gpu), math);
+  return {std::move(o), asked, std::move(model),  build,   recipe, budget,
+          context,      math,  std::move(prices), schedule};
 }
 
 std::string to_toml(const Resolved& run) {

@@ -6,6 +6,7 @@
 
 #include "models/model.h"
 #include "passes/recipe.h"
+#include "plan/cost_model.h"
 #include "plan/plan.h"
 #include "plan/price.h"
 #include "snug/options.h"
@@ -22,6 +23,7 @@ struct Resolved {
   std::optional<int64_t> budget;  // bytes for the arena: --budget without the context
   int64_t context = 0;            // bytes that the device's driver and libraries take beside it
   Math math;
+  CostModel prices;  // of the device that it is for
   LrSchedule schedule;
 };
 

@@ -131,7 +131,8 @@ void resolve_update_in_backward(const Options& o, Recipe& r) {
 
 // As the user wrote it, where all of it is the arena's.
 std::string auto_within(const Options& o, int64_t arena) {
-  return context_bytes(backend_of(o)) == 0 ? "auto:" + o.budget : fmt::format("auto:{}", arena);
+  return context_bytes(backend_of(o)) == 0 && !o.budget.empty() ? "auto:" + o.budget
+                                                                : fmt::format("auto:{}", arena);
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ class RecomputeBudget : public testing::TestWithParam<Setting> {};
 
 TEST_P(RecomputeBudget, KeepsTheBitsAndTheBytes) {
   const Setting& s = GetParam();
-  RecomputeSearch search("m", Model::load(s.model).forward(s.build), s.recipe);
+  RecomputeSearch search("m", Model::load(s.model).forward(s.build), s.recipe,
+                         nominal_model(Backend::cpu));
   const int64_t least = search.smallest_feasible();
   const int64_t most = search.needed_without();
   const std::vector<float> want = curve(s, s.recipe, most);

@@ -1,0 +1,39 @@
+// The catalogue of devices: what a data sheet says, so that a plan needs no device.
+//
+//   const DeviceSpec& gpu = find_device("rtx4090");   // or "RTX 4090", "NVIDIA GeForce RTX 4090"
+//   gpu.memory_bytes;   gpu.peak_flops(Dtype::bf16, {});
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ir/op_def.h"
+
+namespace snug {
+
+struct DeviceSpec {
+  std::string name;   // as --gpu says it: "h200"
+  std::string title;  // as its driver says it: "NVIDIA H200"
+  Backend backend = Backend::cuda;
+  int64_t memory_bytes = 0;  // as nvidia-smi reports it; 0: the machine's own memory
+  // Dense operations per second; 0: it has no such arithmetic.
+  double fp32_flops = 0, tf32_flops = 0, bf16_flops = 0, fp16_flops = 0;
+  double bytes_per_s = 0;       // of its memory
+  double link_bytes_per_s = 0;  // to the host, one way
+
+  double peak_flops(Dtype dtype, const Math& math) const;
+};
+
+std::span<const DeviceSpec> device_catalogue();
+// The processor this runs on: nominal figures for its threads.
+DeviceSpec this_cpu(int64_t threads);
+
+// By name or title, whatever the case, spaces and dashes. Throws a usage error with the nearest
+// names.
+const DeviceSpec& find_device(std::string_view name);
+// The entry that a driver's name belongs to; nullptr when the catalogue has none.
+const DeviceSpec* match_device(std::string_view title);
+
+}  // namespace snug
