@@ -1,36 +1,53 @@
 // What `snug calibrate` measured on one device: ops with their work and their time. A file belongs
-// to one device and one version of the format.
+// to one device and one version of the format; what is wrong with one is told, and it is ignored.
+//
+//   write_calibration(calibration_path("NVIDIA H200", 0), measured);
+//   CostModel model(spec, {}, read_calibration(calibration_path("NVIDIA H200", 0), "NVIDIA H200"));
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "ir/program.h"
+#include "ir/value.h"
 
 namespace snug {
 
-// One op that was timed where it stands in a step.
+// One op that was timed where it stands in a step. The samples of a program add up to what the
+// program took when it was replayed.
 struct OpSample {
   std::string kind;
-  Dtype dtype = Dtype::f32;
+  Dtype dtype = Dtype::f32;  // as kernel_dtype says
   bool tf32 = false;
   double flops = 0;
   double bytes = 0;  // read and written
   double seconds = 0;
+  friend bool operator==(const OpSample&, const OpSample&) = default;
 };
 
 struct Calibration {
-  std::string device;   // "NVIDIA H200", or the processor's name
-  int64_t threads = 0;  // of a CPU; 0 on a GPU
-  std::string date;
-  double copy_bytes_per_s = 0;
+  std::string device;    // "NVIDIA H200", or the processor's name
+  int64_t threads = 0;   // of a CPU; 0 on a GPU
+  std::string versions;  // driver and libraries, for the reader: "driver 13.0, cuBLASLt 13.1"
+  std::string date;      // "2026-11-15"
+  double copy_bytes_per_s = 0;  // a large copy, bytes read and written; 0: not measured
   std::vector<OpSample> samples;
-  // A step takes scale x (the sum of its ops' times) + per_op x (how many they are): what timing
-  // ops one by one does not see.
-  double scale = 1;
-  double per_op_seconds = 0;
+  friend bool operator==(const Calibration&, const Calibration&) = default;
 };
+
+// ${XDG_CACHE_HOME:-$HOME/.cache}/snug/calibration-nvidia-h200.json, with -8-threads on a CPU;
+// empty where neither is set.
+std::filesystem::path calibration_path(std::string_view device, int64_t threads = 0);
+
+// Nothing where there is no file. A file that is damaged, of another version, or of another device
+// or number of threads is ignored with a word.
+std::optional<Calibration> read_calibration(const std::filesystem::path& path,
+                                            std::string_view device, int64_t threads = 0);
+
+// Whole or not at all; makes the folder. Throws bad_input where it cannot be written.
+void write_calibration(const std::filesystem::path& path, const Calibration& calibration);
 
 }  // namespace snug
