@@ -1,20 +1,26 @@
-// `snug plan` behind its words: the report of a plan, and what to change when it does not fit.
+// The plan of a run: what the user pinned, and what was left to Snug chosen.
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "plan/plan.h"
 #include "plan/recompute_search.h"
 #include "plan/report.h"
-#include "snug/snug.h"
+#include "plan/search.h"
 #include "train/resolve.h"
 
 namespace snug {
 
-// A run's plan, and what was chosen for it where recompute was left to Snug.
+// A run's plan, and what was chosen for it where something was left to Snug.
 struct PlannedRun {
-  Plan plan;
-  std::optional<ChosenRecompute> chosen;
+  Resolved run;  // with what was chosen: its micro-batch, recipe and options are the plan's
+  Plan plan = {};
+  std::optional<ChosenRecompute> chosen = {};
+  double step_seconds = 0;                // modelled
+  std::vector<RunnerUp> others = {};      // the fastest first
+  std::vector<std::string> changed = {};  // flags that give this plan: "--batch 4 --accum 4", ...
 };
 
 int64_t arena_of(const Plan& plan);
@@ -27,10 +33,5 @@ RecomputeSearch search_for(const Resolved& run);
 // Where not even the most recompute fits the budget, the plan is the smallest there is. Throws
 // does_not_fit when --recompute auto:BYTES asks for less than that.
 PlannedRun plan_run(const Resolved& run);
-
-PlanReport report_of(const PlannedRun& planned, const Resolved& run, bool colour);
-
-// Throws does_not_fit, with the numbers and the cheapest changes, when the plan exceeds the budget.
-void require_fit(const PlannedRun& planned, const Resolved& run);
 
 }  // namespace snug

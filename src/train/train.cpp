@@ -25,7 +25,7 @@
 #include "train/feeder.h"
 #include "train/nan_search.h"
 #include "train/open_device.h"
-#include "train/planning.h"
+#include "train/plan_report.h"
 
 namespace snug {
 namespace {
@@ -308,7 +308,8 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
     weights = std::make_unique<CheckpointReader>(run.model.source_dir());
     check_weights(plan.module, *weights, spellings_of(run));
   }
-  if (observer.planned) observer.planned(report_of(planned, run, false));
+  if (observer.planned)
+    observer.planned(report_of(planned, run, Advise::when_it_does_not_fit, false));
   say(observer, fmt::format("data: {}", samples.text()));
 
   if (!device) {

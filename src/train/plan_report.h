@@ -1,0 +1,21 @@
+// `snug plan` behind its words: the report of a plan, and the refusal of one that does not fit.
+#pragma once
+
+#include "plan/report.h"
+#include "snug/snug.h"
+#include "train/planning.h"
+#include "train/resolve.h"
+
+namespace snug {
+
+// Are changes looked for? Each is a plan of its own: a run that fits begins without them.
+enum class Advise { when_it_does_not_fit, always };
+
+PlanFacts facts_of(const PlannedRun& planned, const Resolved& run, Advise advise);
+
+PlanReport report_of(const PlannedRun& planned, const Resolved& run, Advise advise, bool colour);
+
+// Throws does_not_fit, with the numbers and the cheapest changes, when the plan exceeds the budget.
+void require_fit(const PlannedRun& planned, const Resolved& run);
+
+}  // namespace snug
