@@ -64,7 +64,9 @@ const OpDef adamw_def{
     .alias = update_aliases(3),
     .splits = update_splits(3),
     .random = true,
-    .kernels = float_kernels(adamw_cpu, {.run = SNUG_CUDA_KERNEL(adamw_cuda), .predicated = true}),
+    .kernels = float_kernels(adamw_cpu, {.run = SNUG_CUDA_KERNEL(adamw_cuda),
+                                         .predicated = true,
+                                         .run_many = SNUG_CUDA_KERNEL(adamw_many_cuda)}),
     .reference = reference,
     .samples = samples,
 };

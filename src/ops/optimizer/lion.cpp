@@ -50,7 +50,9 @@ const OpDef lion_def{
     .alias = update_aliases(2),
     .splits = update_splits(2),
     .random = true,
-    .kernels = float_kernels(lion_cpu, {.run = SNUG_CUDA_KERNEL(lion_cuda), .predicated = true}),
+    .kernels = float_kernels(lion_cpu, {.run = SNUG_CUDA_KERNEL(lion_cuda),
+                                        .predicated = true,
+                                        .run_many = SNUG_CUDA_KERNEL(lion_many_cuda)}),
     .reference = reference,
     .samples = samples,
 };

@@ -12,6 +12,11 @@ void lion_cuda(const KernelArgs& a);
 void sgd_cuda(const KernelArgs& a);
 void sgd_momentum_cuda(const KernelArgs& a);
 
+void adamw_many_cuda(std::span<const KernelArgs> all);
+void lion_many_cuda(std::span<const KernelArgs> all);
+void sgd_many_cuda(std::span<const KernelArgs> all);
+void sgd_momentum_many_cuda(std::span<const KernelArgs> all);
+
 void sum_squares_cuda(const KernelArgs& a);
 void clip_cuda(const KernelArgs& a);
 void advance_cuda(const KernelArgs& a);

@@ -65,7 +65,9 @@ const OpDef sgd_def{
     .alias = update_aliases(1),
     .splits = update_splits(1),
     .random = true,
-    .kernels = float_kernels(sgd_cpu, {.run = SNUG_CUDA_KERNEL(sgd_cuda), .predicated = true}),
+    .kernels = float_kernels(sgd_cpu, {.run = SNUG_CUDA_KERNEL(sgd_cuda),
+                                       .predicated = true,
+                                       .run_many = SNUG_CUDA_KERNEL(sgd_many_cuda)}),
     .reference = reference,
     .samples = samples,
 };
@@ -79,8 +81,10 @@ const OpDef sgd_momentum_def{
     .alias = update_aliases(2),
     .splits = update_splits(2),
     .random = true,
-    .kernels = float_kernels(sgd_momentum_cpu,
-                             {.run = SNUG_CUDA_KERNEL(sgd_momentum_cuda), .predicated = true}),
+    .kernels =
+        float_kernels(sgd_momentum_cpu, {.run = SNUG_CUDA_KERNEL(sgd_momentum_cuda),
+                                         .predicated = true,
+                                         .run_many = SNUG_CUDA_KERNEL(sgd_momentum_many_cuda)}),
     .reference = reference_momentum,
     .samples = samples_momentum,
 };

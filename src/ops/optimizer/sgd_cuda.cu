@@ -8,6 +8,8 @@ struct Sgd {
   static constexpr int kStates = 0;
   float lr;  // made by start
 
+  bool operator==(const Sgd&) const = default;
+  static Sgd of(const Attrs&) { return {}; }
   __device__ void start(double rate, int64_t) { lr = static_cast<float>(rate); }
   __device__ NoCursor cursor(int64_t) const { return {}; }
   __device__ float operator()(NoCursor&, float g, float*) const { return lr * g; }
@@ -18,6 +20,10 @@ struct Momentum {
   float momentum;
   float lr;  // made by start
 
+  bool operator==(const Momentum&) const = default;
+  static Momentum of(const Attrs& attrs) {
+    return {.momentum = static_cast<float>(attrs.f("momentum"))};
+  }
   __device__ void start(double rate, int64_t) { lr = static_cast<float>(rate); }
   __device__ NoCursor cursor(int64_t) const { return {}; }
   __device__ float operator()(NoCursor&, float g, float* sum) const {
@@ -28,10 +34,10 @@ struct Momentum {
 
 }  // namespace
 
-void sgd_cuda(const KernelArgs& a) { launch_update(a, Sgd{}); }
+void sgd_cuda(const KernelArgs& a) { launch_updates<Sgd>({&a, 1}); }
+void sgd_many_cuda(std::span<const KernelArgs> all) { launch_updates<Sgd>(all); }
 
-void sgd_momentum_cuda(const KernelArgs& a) {
-  launch_update(a, Momentum{.momentum = static_cast<float>(a.attrs.f("momentum"))});
-}
+void sgd_momentum_cuda(const KernelArgs& a) { launch_updates<Momentum>({&a, 1}); }
+void sgd_momentum_many_cuda(std::span<const KernelArgs> all) { launch_updates<Momentum>(all); }
 
 }  // namespace snug::ops

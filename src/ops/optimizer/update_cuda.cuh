@@ -1,15 +1,19 @@
 // The frame of every update on CUDA: a thread opens eight elements of each array as floats, asks
-// the method's rule how far each parameter moves, and stores them again. The numbers that are the
-// same for all elements are made on the device from its scalars, once per block, in double.
+// the method's rule how far each parameter moves, and stores them again. One launch updates many
+// parameters. The numbers that are the same for all elements are made on the device from its
+// scalars, once per block, in double.
 //
 //   struct Sgd {
 //     static constexpr int kStates = 0;
 //     float lr;                                                   // made by start
+//     static Sgd of(const Attrs&) { return {}; }
+//     bool operator==(const Sgd&) const = default;
 //     __device__ void start(double rate, int64_t) { lr = float(rate); }
 //     __device__ auto cursor(int64_t) const { return NoCursor{}; }
 //     __device__ float operator()(NoCursor&, float g, float*) const { return lr * g; }
 //   };
-//   void sgd_cuda(const KernelArgs& a) { launch_update(a, Sgd{}); }
+//   void sgd_cuda(const KernelArgs& a) { launch_updates<Sgd>({&a, 1}); }
+//   void sgd_many_cuda(std::span<const KernelArgs> all) { launch_updates<Sgd>(all); }
 #pragma once
 
 #include "ops/cuda/launch.cuh"
@@ -20,60 +24,90 @@ namespace snug::ops {
 
 constexpr int kUpdateThreads = 256;
 
-// One op, with the addresses of its per-step scalars.
-struct UpdateCuda {
+// What is an op's own.
+struct UpdateArrays {
   void* param;
   const void* grad;
   void* states[2];
   int64_t n;
+  uint64_t name;
+  double weight_decay;
   bool aligned;  // all arrays can be read in packs
+};
+
+// The addresses of the step's scalars, which the ops of a program share.
+struct UpdateScalars {
   const float *lr, *scale;
   const int64_t *step, *seed;  // seed: nullptr where nothing is rounded
   const int32_t* predicate;
-  uint64_t name;
-  double weight_decay;
 
+  bool operator==(const UpdateScalars&) const = default;
+  __device__ bool skipped() const { return predicate != nullptr && *predicate == 0; }
+};
+
+struct UpdateCuda : UpdateArrays, UpdateScalars {
   // `arrays`: how many of the outputs have the parameter's shape.
-  UpdateCuda(const KernelArgs& a, size_t arrays)
-      : param(a.out<void>(0)),
-        grad(a.in<void>(UpdatePorts::kGrad)),
-        states{arrays > 1 ? a.out<void>(1) : nullptr, arrays > 2 ? a.out<void>(2) : nullptr},
-        n(a.in(UpdatePorts::kParam).elements()),
-        predicate(a.predicate),
-        weight_decay(a.attrs.f("weight_decay")) {
+  UpdateCuda(const KernelArgs& a, size_t arrays) {
     const UpdatePorts ports(a.outputs.size());
+    param = a.out<void>(0);
+    grad = a.in<void>(UpdatePorts::kGrad);
+    for (size_t s : {0, 1}) states[s] = s + 1 < arrays ? a.out<void>(s + 1) : nullptr;
+    n = a.in(UpdatePorts::kParam).elements();
     lr = a.in<float>(ports.lr);
     step = a.in<int64_t>(ports.step);
     scale = a.in<float>(ports.scale);
     seed = a.in<int64_t>(ports.seed);
+    predicate = a.predicate;
     name = seed == nullptr ? 0 : hash_name(a.attrs.s("key"));
+    weight_decay = a.attrs.f("weight_decay");
     aligned = true;
     for (const void* array :
          {static_cast<const void*>(param), grad, static_cast<const void*>(states[0]),
           static_cast<const void*>(states[1])})
       aligned = aligned && reinterpret_cast<uintptr_t>(array) % 16 == 0;
   }
-
-  __device__ bool skipped() const { return predicate != nullptr && *predicate == 0; }
 };
 
-// What is the same for all elements.
-template <typename Rule>
-struct UpdateNumbers {
-  Rule rule;
-  Key key;
+// What is the same for all elements of a parameter, beside its rule.
+struct UpdateOwn {
+  Key key;     // means nothing where nothing is rounded
+  float keep;  // what weight decay leaves of the parameter
+};
+
+// The values of the scalars.
+struct UpdateNow {
+  double rate;
+  uint64_t step, seed;
   float scale;  // on the gradient
-  float keep;   // what weight decay leaves of the parameter
+
+  __device__ void read(const UpdateScalars& s) {
+    rate = static_cast<double>(*s.lr);
+    step = static_cast<uint64_t>(*s.step);
+    seed = s.seed == nullptr ? 0 : static_cast<uint64_t>(*s.seed);
+    scale = *s.scale;
+  }
+  template <typename Rule>
+  __device__ Rule started(Rule rule) const {
+    rule.start(rate, static_cast<int64_t>(step));
+    return rule;
+  }
+  __device__ UpdateOwn own(const UpdateArrays& a) const {
+    return {random_key(seed, step, a.name), static_cast<float>(1 - rate * a.weight_decay)};
+  }
+};
+
+// All numbers of one op.
+template <typename Rule>
+struct UpdateNumbers : UpdateOwn {
+  Rule rule;
+  float scale;
 
   __device__ void make(const UpdateCuda& u, const Rule& given) {
-    const auto rate = static_cast<double>(*u.lr);
-    rule = given;
-    rule.start(rate, *u.step);
-    scale = *u.scale;
-    keep = static_cast<float>(1 - rate * u.weight_decay);
-    key = u.seed == nullptr
-              ? 0
-              : random_key(static_cast<uint64_t>(*u.seed), static_cast<uint64_t>(*u.step), u.name);
+    UpdateNow now;
+    now.read(u);
+    static_cast<UpdateOwn&>(*this) = now.own(u);
+    rule = now.started(given);
+    scale = now.scale;
   }
 };
 
@@ -108,6 +142,7 @@ struct Adam {
   float eps, new1, new2, old2;
   float step_size, per_root;  // made by start
 
+  bool operator==(const Adam&) const = default;
   static Adam of(const Attrs& attrs) {
     const double beta1 = attrs.f("beta1"), beta2 = attrs.f("beta2");
     return {.beta1 = beta1,
@@ -131,6 +166,37 @@ struct Adam {
   }
 };
 
+// --- many parameters in one launch ---------------------------------------------------------------
+
+// The parameters of a launch, each cut into chunks of one group of eight per thread of a block.
+struct UpdateTable : UpdateScalars {
+  static constexpr uint32_t kMost = 54;
+  struct Row : UpdateArrays {
+    uint32_t first, end;  // chunks, counted through all rows
+  };
+  Row rows[kMost];
+  uint32_t count, chunks;
+
+  explicit UpdateTable(const UpdateScalars& s) : UpdateScalars(s), rows{}, count(0), chunks(0) {}
+  bool full() const { return count == kMost; }
+  void add(const UpdateArrays& a) {
+    if (a.n == 0) return;
+    const auto more = static_cast<uint32_t>(ceil_div(a.n, 8 * kUpdateThreads));
+    rows[count++] = {a, chunks, chunks + more};
+    chunks += more;
+  }
+
+  // The row of `chunk`, which is no earlier one than `row`.
+  __device__ uint32_t row_of(uint32_t chunk, uint32_t row) const {
+    while (chunk >= rows[row].end) ++row;
+    return row;
+  }
+  // This thread's group of the chunk. Counted in 32 bits: no device holds 2^35 elements of a state.
+  __device__ uint32_t group_of(uint32_t chunk, uint32_t row) const {
+    return (chunk - rows[row].first) * kUpdateThreads + threadIdx.x;
+  }
+};
+
 // --- the kernel ----------------------------------------------------------------------------------
 
 // Eight elements of every array. M, V: of the states that Rule has.
@@ -142,35 +208,37 @@ struct UpdateGroup {
   Eight<M> m;
   Eight<V> v;
 
-  __device__ void load(const UpdateCuda& u, int64_t group) {
+  __device__ void load(const UpdateArrays& u, uint32_t group) {
     const Eighth where(group, u.n, u.aligned);
     where.packed ? load(u, where) : load(u, where);  // one branch for all arrays
   }
-  __device__ void load(const UpdateCuda& u, const Eighth& where) {
+  __device__ void load(const UpdateArrays& u, const Eighth& where) {
     param.load(static_cast<const P*>(u.param), where);
     grad.load(static_cast<const G*>(u.grad), where);
     if constexpr (kM) m.load(static_cast<const M*>(u.states[0]), where);
     if constexpr (kV) v.load(static_cast<const V*>(u.states[1]), where);
   }
 
-  __device__ void step(const UpdateCuda& u, const UpdateNumbers<Rule>& c, int64_t group) {
+  __device__ void step(const UpdateArrays& u, const Rule& rule, float scale, const UpdateOwn& own,
+                       uint32_t group) {
+    const Eighth where(group, u.n, u.aligned);
+    if (where.count == 0) return;
     float next[8], next_m[8], next_v[8];
-    auto cursor = c.rule.cursor(group * 8);
+    auto cursor = rule.cursor(where.first);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       float state[2] = {};
       if constexpr (kM) state[0] = m[i];
       if constexpr (kV) state[1] = v[i];
-      next[i] = c.keep * param[i] - c.rule(cursor, grad[i] * c.scale, state);
+      next[i] = own.keep * param[i] - rule(cursor, grad[i] * scale, state);
       next_m[i] = state[0];
       next_v[i] = state[1];
     }
-    const Eighth where(group, u.n, u.aligned);
-    rounded<P>(next, c.key, 0, group).store(static_cast<P*>(u.param), where);
+    rounded<P>(next, own.key, 0, group).store(static_cast<P*>(u.param), where);
     if constexpr (kM)
-      rounded<M>(next_m, c.key, 1, group).store(static_cast<M*>(u.states[0]), where);
+      rounded<M>(next_m, own.key, 1, group).store(static_cast<M*>(u.states[0]), where);
     if constexpr (kV)
-      rounded<V>(next_v, c.key, 2, group).store(static_cast<V*>(u.states[1]), where);
+      rounded<V>(next_v, own.key, 2, group).store(static_cast<V*>(u.states[1]), where);
   }
 };
 
@@ -178,26 +246,37 @@ struct UpdateGroup {
 template <typename Rule>
 constexpr int kUpdateBlocks = Rule::kStates > 1 ? 3 : 4;
 
-// The first loads are under way while one thread makes the numbers, and the next ones while a group
-// takes its step.
+// The first loads are under way while one thread makes the numbers, and the next chunk's while a
+// group takes its step.
 template <typename Rule, typename P, typename G, typename M, typename V>
 __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks<Rule>)
-    update(const __grid_constant__ UpdateCuda u, const __grid_constant__ Rule given) {
+    update(const __grid_constant__ UpdateTable t, const __grid_constant__ Rule given) {
   after_previous();
-  const int64_t groups = ceil_div(u.n, 8);
-  const int64_t stride = int64_t{gridDim.x} * kUpdateThreads;
-  int64_t group = int64_t{blockIdx.x} * kUpdateThreads + threadIdx.x;
+  uint32_t chunk = blockIdx.x, row = t.row_of(chunk, 0);
   UpdateGroup<Rule, P, G, M, V> next;
-  if (group < groups) next.load(u, group);
-  if (u.skipped()) return;
-  __shared__ UpdateNumbers<Rule> numbers;
-  if (threadIdx.x == 0) numbers.make(u, given);
+  next.load(t.rows[row], t.group_of(chunk, row));
+  if (t.skipped()) return;
+  __shared__ UpdateNow now;
+  __shared__ Rule started;
+  if (threadIdx.x == 0) {
+    now.read(t);
+    started = now.started(given);
+  }
   __syncthreads();
-  const UpdateNumbers<Rule> c = numbers;
-  for (; group < groups; group += stride) {
+  const Rule rule = started;
+  const float scale = now.scale;
+  UpdateOwn own = now.own(t.rows[row]);
+  for (;;) {
     UpdateGroup<Rule, P, G, M, V> x = next;
-    if (group + stride < groups) next.load(u, group + stride);
-    x.step(u, c, group);
+    const uint32_t at = row, then = chunk + gridDim.x;
+    if (then < t.chunks) {
+      row = t.row_of(then, row);
+      next.load(t.rows[row], t.group_of(then, row));
+    }
+    x.step(t.rows[at], rule, scale, own, t.group_of(chunk, at));
+    if (then >= t.chunks) return;
+    if (row != at) own = now.own(t.rows[row]);
+    chunk = then;
   }
 }
 
@@ -209,21 +288,57 @@ void visit_state(const KernelArgs& a, const Fn& fn) {
   fn(float{});
 }
 
+// `a`: one of the table's ops.
 template <typename Rule>
-void launch_update(const KernelArgs& a, const Rule& rule) {
-  const UpdateCuda u(a, Rule::kStates + 1);
-  if (u.n == 0) return;
+void launch_table(const KernelArgs& a, const UpdateTable& table, const Rule& rule) {
+  static_assert(sizeof(UpdateTable) + sizeof(Rule) <= 4096);  // what every kernel may be given
+  if (table.chunks == 0) return;
   visit_device_float(a.in(UpdatePorts::kParam).type->dtype, [&](auto p) {
     visit_device_float(a.in(UpdatePorts::kGrad).type->dtype, [&](auto g) {
       visit_state<Rule, 0>(a, [&](auto m) {
         visit_state<Rule, 1>(a, [&](auto v) {
           launch_after_previous(update<Rule, decltype(p), decltype(g), decltype(m), decltype(v)>,
-                                blocks_for(ceil_div(u.n, 8), kUpdateThreads, kUpdateBlocks<Rule>),
-                                kUpdateThreads, 0, stream_of(a), u, rule);
+                                blocks_for(table.chunks, 1, kUpdateBlocks<Rule>), kUpdateThreads, 0,
+                                stream_of(a), table, rule);
         });
       });
     });
   });
+}
+
+template <typename Rule>
+void launch_update(const KernelArgs& a, const Rule& rule) {
+  const UpdateCuda u(a, Rule::kStates + 1);
+  UpdateTable table(u);
+  table.add(u);
+  launch_table(a, table, rule);
+}
+
+// Can one launch update both? Where the same kernel code runs with the same numbers.
+template <typename Rule>
+bool go_together(const KernelArgs& a, const UpdateCuda& of_a, const KernelArgs& b,
+                 const UpdateCuda& of_b) {
+  bool same = static_cast<const UpdateScalars&>(of_a) == of_b && a.stream == b.stream &&
+              Rule::of(a.attrs) == Rule::of(b.attrs);
+  for (size_t port = 0; port < UpdatePorts::kStates + Rule::kStates; ++port)
+    same = same && a.in(port).type->dtype == b.in(port).type->dtype;
+  return same;
+}
+
+// In as few launches as there are different rules, types and full tables among neighbours.
+template <typename Rule>
+void launch_updates(std::span<const KernelArgs> all) {
+  for (size_t first = 0, i = 0; first < all.size(); first = i) {
+    const UpdateCuda u(all[first], Rule::kStates + 1);
+    UpdateTable table(u);
+    table.add(u);
+    for (i = first + 1; i < all.size() && !table.full(); ++i) {
+      const UpdateCuda other(all[i], Rule::kStates + 1);
+      if (!go_together<Rule>(all[first], u, all[i], other)) break;
+      table.add(other);
+    }
+    launch_table(all[first], table, Rule::of(all[first].attrs));
+  }
 }
 
 }  // namespace snug::ops

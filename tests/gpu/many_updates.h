@@ -1,0 +1,41 @@
+// The updates of several parameters, as a program's ops would be: in place on arrays of their own,
+// with the step's scalars in common.
+#pragma once
+
+#include <vector>
+
+#include "gpu/device_buffer.h"
+#include "ops/testing/op_case.h"
+
+namespace snug {
+
+// Numbers as `spec` says: a block of them, over and over.
+void fill(DeviceBuffer& to, SampleInput spec, const std::string& name, cudaStream_t stream);
+
+class ManyUpdates {
+ public:
+  // `samples`: inputs and attributes of each op. The scalars are the first sample's.
+  ManyUpdates(const OpDef& def, std::vector<Sample> samples, cudaStream_t stream);
+
+  const Kernel& kernel() const;
+  std::vector<KernelArgs> calls(const int32_t* predicate = nullptr) const;
+  Cost cost() const;
+
+  // Every parameter and state.
+  std::vector<std::vector<std::byte>> download() const;
+  bool intact() const;  // nothing was written outside of the arrays
+
+ private:
+  struct Arrays {
+    std::vector<Tensor> in, out;
+  };
+  Tensor allocate(const SampleInput& spec, const std::string& name);
+
+  const OpDef& def_;
+  std::vector<Sample> samples_;
+  cudaStream_t stream_;
+  std::vector<DeviceBuffer> buffers_;
+  std::vector<Arrays> arrays_;
+};
+
+}  // namespace snug

@@ -1,0 +1,118 @@
+// Updates of many parameters in one call against one call each: the same bits.
+#include "gpu/many_updates.h"
+
+#include <gtest/gtest.h>
+
+#include "gpu/cuda_runner.h"
+#include "ops/optimizer/adamw.h"
+#include "ops/optimizer/lion.h"
+#include "ops/optimizer/sgd.h"
+
+namespace snug {
+namespace {
+
+constexpr Dtype f32 = Dtype::f32, bf16 = Dtype::bf16, f16 = Dtype::f16;
+
+struct Types {
+  Dtype param, grad, state;
+};
+
+// One op, of which several things differ from parameter to parameter.
+Sample update_sample(const OpDef& def, const Types& types, int64_t elements, int index) {
+  const bool rounds = types.param != f32 || types.state != f32;
+  const auto scalar = [](Dtype dtype, double value) {
+    return SampleInput{{dtype, {}}, Fill::constant(value)};
+  };
+  Sample s{fmt::format("{}", index), {{{types.param, {elements}}}, {{types.grad, {elements}}}}};
+  for (size_t o = 1; o < def.outputs.size(); ++o)
+    s.inputs.push_back(
+        {{types.state, {elements}}, o == 1 ? Fill::normal(0.1) : Fill::constant(0.3)});
+  s.inputs.insert(s.inputs.end(),
+                  {scalar(f32, 1e-2),
+                   scalar(Dtype::i64, 3),
+                   scalar(f32, 0.5),
+                   {{Dtype::i64, {}}, rounds ? Fill::constant(11) : Fill::absent()}});
+  s.attrs = {{"beta1", 0.9},
+             {"beta2", 0.95},
+             {"eps", 1e-8},
+             {"momentum", 0.9},
+             {"weight_decay", index % 3 == 0 ? 0.0 : 0.1},
+             {"key", fmt::format("update.{}", index)}};
+  return s;
+}
+
+// Within a pack, a chunk, around their ends, nothing at all, and more than a wave of blocks.
+const std::vector<int64_t> kSizes{37, 8, 2048, 2047, 2049, 0, 1, 4096, 896, 3'000'003, 5000};
+
+std::vector<Sample> samples_of(const OpDef& def, const Types& types, size_t count) {
+  std::vector<Sample> samples;
+  for (size_t i = 0; i < count; ++i)
+    samples.push_back(update_sample(def, types, kSizes[i % kSizes.size()], static_cast<int>(i)));
+  return samples;
+}
+
+cudaStream_t the_stream() {
+  static const cudaStream_t stream = [] {
+    cudaStream_t s = nullptr;
+    cuda::check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "making a stream");
+    return s;
+  }();
+  return stream;
+}
+
+// The outputs after `samples`' ops, in one call or in one each.
+std::vector<std::vector<std::byte>> run(const OpDef& def, const std::vector<Sample>& samples,
+                                        bool together, int32_t predicate = 1) {
+  DeviceBuffer go(sizeof predicate, the_stream());
+  go.upload(reinterpret_cast<const std::byte*>(&predicate));
+  const ManyUpdates updates(def, samples, the_stream());
+  const std::vector<KernelArgs> calls = updates.calls(reinterpret_cast<const int32_t*>(go.data()));
+  if (together) {
+    updates.kernel().run_many(calls);
+  } else {
+    for (const KernelArgs& call : calls) updates.kernel().run(call);
+  }
+  EXPECT_TRUE(updates.intact()) << def.kind << " writes outside of its arrays";
+  return updates.download();
+}
+
+void expect_same_bits(const OpDef& def, const std::vector<Sample>& samples) {
+  const auto alone = run(def, samples, /*together=*/false);
+  EXPECT_TRUE(run(def, samples, /*together=*/true) == alone) << def.kind;
+  const auto untouched = run(def, samples, /*together=*/true, /*predicate=*/0);
+  EXPECT_FALSE(untouched == alone) << def.kind;
+  EXPECT_TRUE(untouched == run(def, samples, /*together=*/false, /*predicate=*/0)) << def.kind;
+}
+
+}  // namespace
+
+TEST(ManyUpdates, HaveTheBitsOfOneByOne) {
+  SNUG_NEEDS_CUDA;
+  for (const OpDef* def :
+       {&ops::adamw_def, &ops::lion_def, &ops::sgd_def, &ops::sgd_momentum_def}) {
+    for (const Types& types : {Types{f32, f32, f32},
+                               {f32, bf16, bf16},
+                               {bf16, bf16, bf16},
+                               {bf16, f32, f32},
+                               {f16, f16, f32}})
+      expect_same_bits(*def, samples_of(*def, types, kSizes.size()));
+  }
+}
+
+TEST(ManyUpdates, MayBeMoreThanOneLaunchTakes) {
+  SNUG_NEEDS_CUDA;
+  expect_same_bits(ops::adamw_def, samples_of(ops::adamw_def, {bf16, bf16, bf16}, 200));
+}
+
+TEST(ManyUpdates, MayDifferInTypesAndNumbers) {
+  SNUG_NEEDS_CUDA;
+  std::vector<Sample> samples = samples_of(ops::adamw_def, {bf16, bf16, bf16}, 4);
+  for (const Sample& s : samples_of(ops::adamw_def, {bf16, f32, f32}, 4)) samples.push_back(s);
+  for (Sample s : samples_of(ops::adamw_def, {bf16, f32, f32}, 4)) {
+    s.attrs.set("beta1", 0.8);
+    samples.push_back(std::move(s));
+  }
+  expect_same_bits(ops::adamw_def, samples);
+}
+
+}  // namespace snug
