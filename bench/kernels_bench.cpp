@@ -8,6 +8,7 @@
 #include "base/median.h"
 #include "base/units.h"
 #include "gpu/device_buffer.h"
+#include "gpu/many_updates.h"
 #include "gpu/training_samples.h"
 #include "hal/cuda/cuda_device.h"
 #include "hal/cuda/event.h"
@@ -16,8 +17,8 @@
 #include "ops/activation/swiglu.h"
 #include "ops/norm/layer_norm.h"
 #include "ops/norm/rms_norm.h"
+#include "ops/optimizer/adamw.h"
 #include "ops/testing/op_check.h"
-#include "ops/testing/tensor_bytes.h"
 
 namespace snug {
 namespace {
@@ -34,13 +35,13 @@ cudaStream_t the_stream() {
   return stream;
 }
 
-// The median time of one call among `kLaunches` in a graph; `launch(i)` enqueues the i-th.
+// The median time of one call among `launches` in a graph; `launch(i)` enqueues the i-th.
 template <typename Fn>
-double microseconds(const Fn& launch) {
+double microseconds(const Fn& launch, int launches = kLaunches) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t ready = nullptr;
   cuda::check(cudaStreamBeginCapture(the_stream(), cudaStreamCaptureModeThreadLocal), "capturing");
-  for (int i = 0; i < kLaunches; ++i) launch(i);
+  for (int i = 0; i < launches; ++i) launch(i);
   cuda::check(cudaStreamEndCapture(the_stream(), &graph), "capturing");
   cuda::check(cudaGraphInstantiate(&ready, graph, 0), "instantiating a graph");
   std::vector<double> times = cuda::times_ms(the_stream(), kWarmUp + kRepeats, [&](size_t) {
@@ -49,7 +50,7 @@ double microseconds(const Fn& launch) {
   times.erase(times.begin(), times.begin() + kWarmUp);
   cudaGraphExecDestroy(ready);
   cudaGraphDestroy(graph);
-  return 1e3 * median(std::move(times)) / kLaunches;
+  return 1e3 * median(std::move(times)) / launches;
 }
 
 // What the memory can do, in bytes per microsecond, and the kernels that are far from it.
@@ -96,19 +97,6 @@ class Rates {
   std::vector<std::string> slow_;
 };
 
-// Random numbers as `spec` says: a block of them, over and over.
-void fill(DeviceBuffer& to, SampleInput spec, const std::string& name) {
-  constexpr int64_t kBlock = 1 << 20;
-  if (spec.type.shape.elements() > kBlock) spec.type.shape = {kBlock};
-  const std::vector<std::byte> block = to_bytes(make_input(spec, name, {}));
-  for (size_t at = 0; at < to.size(); at += block.size()) {
-    cuda::check(
-        cudaMemcpyAsync(to.data() + at, block.data(), std::min(block.size(), to.size() - at),
-                        cudaMemcpyHostToDevice, the_stream()),
-        "filling an array");
-  }
-}
-
 // A sample's ops on several sets of arrays.
 class SampleOnDevice {
  public:
@@ -131,7 +119,8 @@ class SampleOnDevice {
  private:
   void fill_given(std::vector<DeviceBuffer>& set) const {
     const auto fill_value = [&](ValueId id, const SampleInput& spec) {
-      if (id.valid()) fill(set[static_cast<size_t>(id.index)], spec, c_.module[id].name);
+      if (id.valid())
+        fill(set[static_cast<size_t>(id.index)], spec, c_.module[id].name, the_stream());
     };
     for (size_t i = 0; i < c_.input_ids.size(); ++i) fill_value(c_.input_ids[i], sample_.inputs[i]);
     for (ValueId id : c_.cotangents) {
@@ -169,6 +158,19 @@ class SampleOnDevice {
   std::vector<std::vector<DeviceBuffer>> sets_;
 };
 
+// What a step's update does: AdamW on every parameter of the model, in one call.
+void measure_update(const ModelShape& m, Rates& rates) {
+  std::vector<Sample> samples;
+  for (int64_t elements : m.parameter_elements())
+    samples.push_back(in_dtype(adamw_sample(elements).sample, Dtype::bf16));
+  const ManyUpdates updates(ops::adamw_def, std::move(samples), the_stream());
+  const std::vector<KernelArgs> calls = updates.calls();
+  updates.kernel().run_many(calls);
+  constexpr int kSteps = 3;
+  const double time = microseconds([&](int) { updates.kernel().run_many(calls); }, kSteps);
+  rates.report(m.name, "adamw, all parameters", updates.cost(), time);
+}
+
 void measure_model(const ModelShape& m, Rates& rates) {
   for (const TrainingSample& s :
        {norm_sample(m, ops::rms_norm_def), norm_sample(m, ops::residual_rms_norm_def),
@@ -177,6 +179,7 @@ void measure_model(const ModelShape& m, Rates& rates) {
         adamw_sample(2 * m.F * m.C), sum_squares_sample(300, m.C * m.C)}) {
     SampleOnDevice(s).measure(rates);
   }
+  measure_update(m, rates);
 }
 
 }  // namespace

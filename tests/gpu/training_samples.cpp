@@ -29,9 +29,19 @@ Sample packed_qkv(const ModelShape& m, Attrs attrs) {
 
 const std::vector<ModelShape>& qwen_shapes() {
   static const std::vector<ModelShape> all{
-      {"Qwen2.5-0.5B", 32, 1024, 896, 14, 2, 64, 4864, 151936},
-      {"Qwen2.5-1.5B", 16, 1024, 1536, 12, 2, 128, 8960, 151936},
-      {"Qwen2.5-7B", 4, 1024, 3584, 28, 4, 128, 18944, 152064}};
+      {"Qwen2.5-0.5B", 32, 1024, 896, 14, 2, 64, 4864, 151936, 24, true},
+      {"Qwen2.5-1.5B", 16, 1024, 1536, 12, 2, 128, 8960, 151936, 28, true},
+      {"Qwen2.5-7B", 4, 1024, 3584, 28, 4, 128, 18944, 152064, 28, false}};
+  return all;
+}
+
+std::vector<int64_t> ModelShape::parameter_elements() const {
+  const int64_t qkv = (H + 2 * K) * D;
+  std::vector<int64_t> all{V * C};
+  for (int64_t layer = 0; layer < layers; ++layer)
+    all.insert(all.end(), {C, qkv * C, qkv, C * H * D, C, 2 * F * C, C * F});
+  all.push_back(C);
+  if (!tied) all.push_back(V * C);
   return all;
 }
 

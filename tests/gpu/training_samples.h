@@ -14,6 +14,10 @@ struct ModelShape {
   int64_t B, T;           // micro-batch
   int64_t C, H, K, D, F;  // width, q heads, kv heads, head width, width between gate|up and down
   int64_t V;
+  int64_t layers;
+  bool tied;  // the head is the embedding
+
+  std::vector<int64_t> parameter_elements() const;
 };
 const std::vector<ModelShape>& qwen_shapes();
 
