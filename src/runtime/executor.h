@@ -41,6 +41,11 @@ class Executor {
   void run_step(const std::function<void(std::string_view program)>& before);
   // One op alone, for those who measure. What it reads is whatever is there.
   void enqueue(size_t program, size_t op);
+  // As a run does it: the op and those behind it that its kernel takes together.
+  void enqueue_batch(size_t program, size_t op);
+  size_t batch_size(size_t program, size_t op) const {
+    return programs_.at(program).batches.at(op);
+  }
 
   const Module& module() const { return module_; }
   Device& device() const { return device_; }
@@ -109,7 +114,6 @@ class Executor {
   void run_on_host(size_t index);
   void run_on_stream(size_t index);
   void enqueue_all(size_t index);
-  void enqueue_batch(size_t program, size_t op);
   void poison_what_died(const Compiled& program, size_t at);
   std::string place(size_t program, size_t op) const;
   std::span<std::byte> range(ValueId id) const;

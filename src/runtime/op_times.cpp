@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <numeric>
 
 #include "base/median.h"
 #include "hal/cuda/stream_times.h"
 
 namespace snug {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr size_t kRuns = 7;
 constexpr size_t kAlone = 15;  // launches of an op alone
@@ -20,7 +23,6 @@ constexpr int64_t kArithmetic = 25;
 std::vector<double> times_ms(Device& device, size_t count,
                              const std::function<void(size_t)>& enqueue) {
   if (device.stream() != nullptr) return stream_times_ms(device, count, enqueue);
-  using Clock = std::chrono::steady_clock;
   std::vector<double> out;
   for (size_t i = 0; i < count; ++i) {
     const auto start = Clock::now();
@@ -57,17 +59,88 @@ std::vector<int64_t> representatives(const Module& module, const Program& progra
   return out;
 }
 
-// Medians of kRuns runs, op by op.
-std::vector<double> in_place_ms(Executor& executor, size_t program, size_t ops) {
-  std::vector<std::vector<double>> samples(ops);
-  for (size_t run = 0; run < kRuns; ++run) {
-    const auto ms =
-        times_ms(executor.device(), ops, [&](size_t op) { executor.enqueue(program, op); });
-    for (size_t op = 0; op < ops; ++op) samples[op].push_back(ms[op]);
+double bytes_of(const Module& module, const Op& op, Backend backend) {
+  const Cost cost = cost_of(module, op, backend);
+  return static_cast<double>(cost.bytes_read + cost.bytes_written);
+}
+
+// A program as the executor enqueues it: in batches of ops that follow each other.
+class TimedProgram {
+ public:
+  TimedProgram(Executor& executor, std::string_view name)
+      : executor_(executor),
+        name_(name),
+        index_(static_cast<size_t>(executor.module().program_index(name))) {
+    const size_t ops = executor.module().program(name).ops.size();
+    for (size_t op = 0; op < ops; op += executor.batch_size(index_, op)) firsts_.push_back(op);
+    samples_.resize(firsts_.size());
   }
-  std::vector<double> out;
-  for (const auto& one : samples) out.push_back(median(one));
-  return out;
+
+  // One run, batch by batch.
+  void run() {
+    const auto ms = times_ms(executor_.device(), firsts_.size(),
+                             [&](size_t i) { executor_.enqueue_batch(index_, firsts_[i]); });
+    for (size_t i = 0; i < ms.size(); ++i) samples_[i].push_back(ms[i]);
+  }
+
+  std::vector<double> batches_ms() const {
+    std::vector<double> out;
+    for (const auto& one : samples_) out.push_back(typical(one));
+    return out;
+  }
+
+  // A run as in training; on a device with a stream it has been recorded by then.
+  double whole_ms(size_t runs) const {
+    constexpr size_t kToRecord = 2;
+    auto ms = times_ms(executor_.device(), kToRecord + runs, [&](size_t) { executor_.run(name_); });
+    ms.erase(ms.begin(), ms.begin() + kToRecord);
+    return typical(ms);
+  }
+
+  std::vector<double> by_op(const std::vector<double>& batches) const {
+    const Module& module = executor_.module();
+    const std::vector<Op>& ops = module.programs[index_].ops;
+    std::vector<double> out;
+    for (size_t i = 0; i < firsts_.size(); ++i) {
+      const size_t end = i + 1 < firsts_.size() ? firsts_[i + 1] : ops.size();
+      double all = 0;
+      for (size_t op = firsts_[i]; op < end; ++op) all += bytes_of(module, ops[op], backend());
+      for (size_t op = firsts_[i]; op < end; ++op) {
+        const bool alone = end - firsts_[i] == 1;
+        out.push_back(batches[i] * (alone ? 1 : bytes_of(module, ops[op], backend()) / all));
+      }
+    }
+    return out;
+  }
+
+  bool enqueues() const { return executor_.device().stream() != nullptr; }
+  Backend backend() const { return enqueues() ? Backend::cuda : Backend::cpu; }
+
+ private:
+  // Where other processes take the cores from time to time, what they add is not the op's: there
+  // it is the lower quartile.
+  double typical(std::vector<double> values) const {
+    if (enqueues()) return median(std::move(values));
+    std::ranges::sort(values);
+    return values[values.size() / 4];
+  }
+
+  Executor& executor_;
+  std::string name_;
+  size_t index_;
+  std::vector<size_t> firsts_;  // of every batch
+  std::vector<std::vector<double>> samples_;
+};
+
+// Looking at a batch adds about the same to each of them, which small ones feel most; what then
+// remains of the difference to a whole run is everybody's by its length.
+std::vector<double> fitted(std::vector<double> batches, double whole) {
+  const auto sum = [&] { return std::accumulate(batches.begin(), batches.end(), 0.0); };
+  const double added = std::max(0.0, sum() - whole) / static_cast<double>(batches.size());
+  for (double& ms : batches) ms = std::max(ms - added, ms / 2);
+  const double scale = whole / sum();
+  for (double& ms : batches) ms *= scale;
+  return batches;
 }
 
 // One run in which every representative is launched kAlone times more, at its place: it reads real
@@ -97,19 +170,32 @@ bool is_arithmetic(const Cost& cost) {
 
 std::vector<OpTime> time_ops(Executor& executor, std::string_view name) {
   const Module& module = executor.module();
-  const auto program = static_cast<size_t>(module.program_index(name));
-  const Program& ops = module.program(name);
-  const Backend backend =
-      executor.device().kind() == DeviceKind::cuda ? Backend::cuda : Backend::cpu;
-  const std::vector<int64_t> representative = representatives(module, ops, backend);
-  const std::vector<double> ms = in_place_ms(executor, program, ops.ops.size());
-  const std::map<size_t, double> alone = alone_ms(executor, program, representative);
+  TimedProgram timed(executor, name);
+  const auto index = static_cast<size_t>(module.program_index(name));
+  const std::vector<int64_t> representative =
+      representatives(module, module.program(name), timed.backend());
+  for (size_t run = 0; run < kRuns; ++run) timed.run();
+  const std::vector<double> ms = timed.by_op(timed.batches_ms());
+  const std::map<size_t, double> alone = alone_ms(executor, index, representative);
   std::vector<OpTime> out;
   for (size_t op = 0; op < ms.size(); ++op) {
     const int64_t first = representative[op];
     out.push_back({ms[op], first < 0 ? 0 : alone.at(static_cast<size_t>(first))});
   }
   return out;
+}
+
+std::vector<double> ms_within_program(Executor& executor, std::string_view name,
+                                      const TimingEffort& effort) {
+  TimedProgram timed(executor, name);
+  const auto start = Clock::now();
+  size_t runs = 0;
+  const auto passed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  for (; runs < effort.least || (runs < effort.most && passed() < effort.seconds); ++runs)
+    timed.run();
+  // A host runs ops one by one in training too: their times are the whole.
+  if (!timed.enqueues()) return timed.by_op(timed.batches_ms());
+  return timed.by_op(fitted(timed.batches_ms(), timed.whole_ms(runs)));
 }
 
 }  // namespace snug

@@ -2,6 +2,7 @@
 //
 //   executor.run_step(feed);                       // real data, warm caches, sustained clocks
 //   for (const OpTime& t : time_ops(executor, "micro_next")) ...
+//   std::vector<double> ms = ms_within_program(executor, "update");   // they add up to a run of it
 #pragma once
 
 #include <string_view>
@@ -20,8 +21,20 @@ struct OpTime {
 // Is the op bound by arithmetic (a product, attention) rather than by its bytes?
 bool is_arithmetic(const Cost& cost);
 
-// One per op of the program. Values are as after running the program several times: good for
-// nothing but timing.
+// In all of these values are as after running the program several times: good for nothing but
+// timing. Ops that the executor hands to their kernel together share that time by their bytes.
+
+// One per op of the program.
 std::vector<OpTime> time_ops(Executor& executor, std::string_view name);
+
+// How often a program is run to be timed: until so many seconds have passed, within these bounds.
+struct TimingEffort {
+  size_t least = 3, most = 7;
+  double seconds = 1;
+};
+
+// One per op, such that they add up to what the program takes when it runs as in training.
+std::vector<double> ms_within_program(Executor& executor, std::string_view name,
+                                      const TimingEffort& effort = {});
 
 }  // namespace snug

@@ -1,102 +1,50 @@
 // Each op of a step beside what the device could do: products and attention alone, back to back;
 // everything else at the speed of a copy.
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 #include "hal/cuda/stream_times.h"
-#include "runtime/initialise.h"
 #include "runtime/op_times.h"
 #include "snug/bench.h"
 #include "train/bench_device.h"
-#include "train/feeder.h"
 #include "train/open_device.h"
-#include "train/planning.h"
+#include "train/timed_training.h"
 
 namespace snug {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// A training that can be stepped and whose ops can be timed.
-class Bench {
- public:
-  explicit Bench(const Resolved& run)
-      : samples_(Samples::for_training(run)),
-        plan_(plan_run(run).plan),
-        device_(open_device(run)),
-        copy_bytes_per_s_(snug::copy_bytes_per_s(*device_)),
-        executor_(plan_.module, *device_, {.math = run.math}),
-        feeder_(executor_, run, samples_) {
-    initialise(executor_, static_cast<uint64_t>(run.options.seed));
-    derive(executor_);
+RooflineProgram roofline_of(TimedTraining& training, const std::string& name, int64_t times,
+                            double copy_bytes_per_s) {
+  const std::vector<OpTime> op_times = time_ops(training.executor(), name);
+  const std::vector<Op>& ops = training.module().program(name).ops;
+  std::map<std::string, RooflineRow> by_kind;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const Cost cost = cost_of(training.module(), ops[i], Backend::cuda);
+    const auto bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
+    RooflineRow& row = by_kind[std::string(ops[i].def->kind)];
+    row.kind = ops[i].def->kind;
+    row.calls += 1;
+    row.measured_ms += op_times[i].ms;
+    row.arithmetic |= is_arithmetic(cost);
+    row.roofline_ms += is_arithmetic(cost) ? op_times[i].alone_ms : bytes / copy_bytes_per_s * 1e3;
+    row.flops += static_cast<double>(cost.flops);
+    row.bytes += bytes;
   }
+  RooflineProgram out{.name = name, .times = times};
+  for (auto& [kind, row] : by_kind) out.rows.push_back(std::move(row));
+  std::ranges::sort(out.rows, std::greater{}, &RooflineRow::measured_ms);
+  return out;
+}
 
-  // Milliseconds of a step, with the device busy from one to the next; mean.
-  double step_ms(int64_t steps) {
-    run_steps(kWarmUp);
-    const auto start = Clock::now();
-    run_steps(steps);
-    const auto passed = std::chrono::duration<double, std::milli>(Clock::now() - start);
-    return passed.count() / static_cast<double>(steps);
+// The first micro-batch is priced as those after it, which also add to its gradients.
+std::vector<std::pair<std::string, int64_t>> programs_to_show(const Module& module) {
+  auto out = programs_of_step(module);
+  if (out.size() > 2 && out[0].first == "micro_first" && out[1].first == "micro_next") {
+    out[1].second += out[0].second;
+    out.erase(out.begin());
   }
-
-  RooflineProgram program(const std::string& name, int64_t times) {
-    const std::vector<OpTime> op_times = time_ops(executor_, name);
-    const std::vector<Op>& ops = plan_.module.program(name).ops;
-    std::map<std::string, RooflineRow> by_kind;
-    for (size_t i = 0; i < ops.size(); ++i) {
-      const Cost cost = cost_of(plan_.module, ops[i], Backend::cuda);
-      const auto bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
-      RooflineRow& row = by_kind[std::string(ops[i].def->kind)];
-      row.kind = ops[i].def->kind;
-      row.calls += 1;
-      row.measured_ms += op_times[i].ms;
-      row.arithmetic |= is_arithmetic(cost);
-      row.roofline_ms +=
-          is_arithmetic(cost) ? op_times[i].alone_ms : bytes / copy_bytes_per_s_ * 1e3;
-      row.flops += static_cast<double>(cost.flops);
-      row.bytes += bytes;
-    }
-    RooflineProgram out{.name = name, .times = times};
-    for (auto& [kind, row] : by_kind) out.rows.push_back(std::move(row));
-    std::ranges::sort(out.rows, std::greater{}, &RooflineRow::measured_ms);
-    return out;
-  }
-
-  // The programs of a step with how often each runs. The first micro-batch is priced as those
-  // after it, which also add to its gradients.
-  std::vector<std::pair<std::string, int64_t>> programs() const {
-    std::vector<std::pair<std::string, int64_t>> out;
-    for (const Repeat& region : plan_.module.step)
-      for (const std::string& name : region.programs) out.emplace_back(name, region.times);
-    if (out.size() > 2 && out[0].first == "micro_first" && out[1].first == "micro_next") {
-      out[1].second += out[0].second;
-      out.erase(out.begin());
-    }
-    return out;
-  }
-
-  double copy_bytes_per_s() const { return copy_bytes_per_s_; }
-  int64_t tokens() const { return feeder_.tokens_per_step(); }
-
- private:
-  static constexpr int64_t kWarmUp = 3;
-
-  void run_steps(int64_t count) {
-    for (const int64_t end = steps_ + count; steps_ < end; ++steps_)
-      executor_.run_step([&](std::string_view program) { feeder_.before(program, steps_); });
-    device_->synchronise();
-  }
-
-  Samples samples_;
-  Plan plan_;
-  std::unique_ptr<Device> device_;
-  double copy_bytes_per_s_;
-  Executor executor_;
-  Feeder feeder_;
-  int64_t steps_ = 0;
-};
+  return out;
+}
 
 template <typename Programs, typename Member>
 double per_step(const Programs& programs, Member member) {
@@ -130,14 +78,16 @@ RooflineReport roofline(const Options& options) {
                         .batch = run.options.batch,
                         .seq = run.options.seq,
                         .accum = run.options.accum};
-  Bench bench(run);
-  report.copy_bytes_per_s = bench.copy_bytes_per_s();
-  report.tokens = bench.tokens();
-  report.step_ms = bench.step_ms(run.options.steps);
+  const std::unique_ptr<Device> device = open_device(run);
+  report.copy_bytes_per_s = copy_bytes_per_s(*device);
+  TimedTraining training(run, *device);
+  report.tokens = training.tokens_per_step();
+  report.step_ms = training.step_ms(run.options.steps);
   // The update first: it reads the gradients of real steps, and does nothing where they overflow.
-  auto programs = bench.programs();
+  auto programs = programs_to_show(training.module());
   std::ranges::reverse(programs);
-  for (const auto& [name, times] : programs) report.programs.push_back(bench.program(name, times));
+  for (const auto& [name, times] : programs)
+    report.programs.push_back(roofline_of(training, name, times, report.copy_bytes_per_s));
   std::ranges::reverse(report.programs);
   return report;
 }

@@ -1,7 +1,6 @@
 // The ladder: the same short training again and again, with one technique changed at a time. Every
 // rung is planned before the first one runs, so that whatever is refused is refused at once.
 #include "base/median.h"
-#include "base/number.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "ir/text.h"
@@ -10,6 +9,7 @@
 #include "train/feeder.h"
 #include "train/option_checks.h"
 #include "train/planning.h"
+#include "train/with_flags.h"
 
 namespace snug {
 namespace {
@@ -55,36 +55,13 @@ std::vector<Technique> techniques(const Options& o) {
   return all;
 }
 
-void set(std::string& member, const std::string& word) { member = word; }
-template <typename Number>
-void set(Number& member, const std::string& word) {
-  if (!read_number(word, member)) throw internal_error("'{}' is not a number", word);
-}
-
-// The options with flags applied, as the command line would: what is shown is what runs.
-Options with(Options o, const std::string& flags) {
-  const std::vector<std::string> words = split(flags, ' ');
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string key = words[i].substr(2);
-    each_option(o, [&](std::string_view name, auto& member, std::string_view, OptionUse) {
-      if (name != key) return;
-      if constexpr (std::is_same_v<decltype(member), bool&>) {
-        member = true;
-      } else {
-        set(member, words.at(++i));
-      }
-    });
-  }
-  return o;
-}
-
 Options baseline_of(Options o) {
   if (!o.out.empty()) {
     throw usage_error("--out {}: ladder trains many times and keeps none of the models", o.out)
         .hint("`snug train` keeps one");
   }
   o.update_in_backward = false;
-  return with(std::move(o), kBaseline);
+  return with_flags(std::move(o), kBaseline);
 }
 
 // Runs f; an error of a rung above the baseline says which one.
@@ -103,7 +80,7 @@ void in_rung(const Rung& rung, F&& f) {
 std::string plan_rung(Rung& rung, const Options& baseline) {
   std::string text;
   in_rung(rung, [&] {
-    const Resolved run = resolve(with(baseline, rung.change));
+    const Resolved run = resolve(with_flags(baseline, rung.change));
     const Plan plan = plan_run(run).plan;
     rung.planned_bytes = plan.module.arena_bytes[static_cast<size_t>(Space::device)];
     rung.scratch_is_a_cap = run.recipe.backend == Backend::cuda;
@@ -173,7 +150,7 @@ LadderReport ladder(const Options& options, const LadderObserver& observer) {
   if (observer.planned) observer.planned(report);
   for (Rung& rung : report.rungs) {
     if (observer.started) observer.started(rung);
-    if (rung.fits) in_rung(rung, [&] { measure(rung, with(baseline, rung.change)); });
+    if (rung.fits) in_rung(rung, [&] { measure(rung, with_flags(baseline, rung.change)); });
     if (observer.measured) observer.measured(rung);
   }
   return report;

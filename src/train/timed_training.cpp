@@ -1,0 +1,42 @@
+#include "train/timed_training.h"
+
+#include <chrono>
+
+#include "runtime/initialise.h"
+#include "train/planning.h"
+
+namespace snug {
+
+std::vector<std::pair<std::string, int64_t>> programs_of_step(const Module& module) {
+  std::vector<std::pair<std::string, int64_t>> out;
+  for (const Repeat& region : module.step)
+    for (const std::string& name : region.programs) out.emplace_back(name, region.times);
+  return out;
+}
+
+TimedTraining::TimedTraining(const Resolved& run, Device& device)
+    : samples_(Samples::for_training(run)),
+      plan_(plan_run(run).plan),
+      executor_(plan_.module, device, {.math = run.math}),
+      feeder_(executor_, run, samples_) {
+  initialise(executor_, static_cast<uint64_t>(run.options.seed));
+  derive(executor_);
+}
+
+void TimedTraining::run_steps(int64_t count) {
+  for (const int64_t end = steps_ + count; steps_ < end; ++steps_)
+    executor_.run_step([&](std::string_view program) { feeder_.before(program, steps_); });
+  executor_.device().synchronise();
+}
+
+double TimedTraining::step_ms(int64_t steps) {
+  constexpr int64_t kWarmUp = 3;
+  run_steps(kWarmUp);
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  run_steps(steps);
+  const auto passed = std::chrono::duration<double, std::milli>(Clock::now() - start);
+  return passed.count() / static_cast<double>(steps);
+}
+
+}  // namespace snug

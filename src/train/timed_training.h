@@ -1,0 +1,43 @@
+// A training that is stepped and timed, and keeps nothing: for those who measure.
+//
+//   TimedTraining training(run, *device);
+//   training.step_ms(10);
+//   for (const auto& [program, times] : training.programs()) time_ops(training.executor(),
+//   program);
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/plan.h"
+#include "runtime/executor.h"
+#include "train/feeder.h"
+
+namespace snug {
+
+// The programs of a step with how often each runs.
+std::vector<std::pair<std::string, int64_t>> programs_of_step(const Module& module);
+
+class TimedTraining {
+ public:
+  // Plans, allocates, and starts from random weights. `device` outlives this.
+  TimedTraining(const Resolved& run, Device& device);
+
+  void run_steps(int64_t count);  // and waits for them
+  // Milliseconds of a step after a few to warm up, with the device busy from one to the next; mean.
+  double step_ms(int64_t steps);
+
+  const Module& module() const { return plan_.module; }
+  Executor& executor() { return executor_; }
+  int64_t tokens_per_step() const { return feeder_.tokens_per_step(); }
+
+ private:
+  Samples samples_;
+  Plan plan_;
+  Executor executor_;
+  Feeder feeder_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace snug
