@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "models/catalogue.h"
 #include "models/mlp.h"
+#include "models/scaled.h"
 #include "models/transformer.h"
 
 namespace snug {
@@ -55,7 +56,12 @@ Model Model::load(std::string_view name_or_path) {
   }
   const fs::path path(name_or_path);
   std::error_code ignored;
-  if (!fs::exists(path, ignored) && !looks_like_path(name_or_path))
+  const bool exists = fs::exists(path, ignored);
+  if (const auto to = parse_scaled(name_or_path); to && !exists) {
+    const Model base = load(to->base);
+    return from_config(scaled(base.hf_.value(), *to, name_or_path), std::string(name_or_path));
+  }
+  if (!exists && !looks_like_path(name_or_path))
     throw unknown_model(name_or_path);
   const bool directory = fs::is_directory(path, ignored);
   fs::path home = directory ? path : path.parent_path();

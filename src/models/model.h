@@ -1,6 +1,7 @@
 // A model: from a name or a path to a forward pass.
 //
-//   Model m = Model::load("qwen2.5-0.5b");  // or a directory, a config.json, "mlp:4096x48"
+//   Model m = Model::load("qwen2.5-0.5b");  // or a directory, a config.json, "mlp:4096x48",
+//                                           // a family at another size: "llama-7b:2048x16"
 //   ForwardBuilder forward = m.forward({.batch = 8, .seq = 2048});
 //   Forward f = forward(module, "micro_first", /*training=*/true);
 #pragma once
