@@ -174,12 +174,24 @@ void measure_update(const ModelShape& m, Rates& rates) {
 void measure_model(const ModelShape& m, Rates& rates) {
   for (const TrainingSample& s :
        {norm_sample(m, ops::rms_norm_def), norm_sample(m, ops::residual_rms_norm_def),
-        norm_sample(m, ops::residual_layer_norm_def), activation_sample(m, ops::swiglu_def),
-        activation_sample(m, ops::gelu_def), rope_sample(m), embedding_sample(m),
-        adamw_sample(2 * m.F * m.C), sum_squares_sample(300, m.C * m.C)}) {
+        norm_sample(m, ops::layer_norm_def), norm_sample(m, ops::residual_layer_norm_def),
+        activation_sample(m, ops::swiglu_def), activation_sample(m, ops::gelu_def), rope_sample(m),
+        embedding_sample(m), adamw_sample(2 * m.F * m.C), sum_squares_sample(300, m.C * m.C)}) {
     SampleOnDevice(s).measure(rates);
   }
   measure_update(m, rates);
+}
+
+// Layer norms at the widths of two models that have them.
+void measure_gpt2(Rates& rates) {
+  ModelShape m = qwen_shapes()[0];
+  for (const int64_t width : {768, 1024}) {
+    m.name = fmt::format("GPT-2, width {}", width);
+    m.C = width;
+    for (const OpDef* def : {&ops::layer_norm_def, &ops::residual_layer_norm_def}) {
+      SampleOnDevice(norm_sample(m, *def)).measure(rates);
+    }
+  }
 }
 
 }  // namespace
@@ -197,6 +209,7 @@ int main() {
     fmt::print("\n{:22} {:22} {:>9} {:>9} {:>8} {:>7}\n", "shape", "op", "us", "MB", "GB/s",
                "of copy");
     for (const ModelShape& m : qwen_shapes()) measure_model(m, rates);
+    measure_gpt2(rates);
     rates.summary();
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
