@@ -2,8 +2,11 @@
 // three models in bf16, its time, the bytes that it must move, and their rate beside that of a
 // device-to-device copy. Launches run in one graph over several sets of arrays, larger together
 // than the cache.
+//
+//   kernels [part of an op's name]...
 #include <algorithm>
 #include <cstdio>
+#include <span>
 
 #include "base/median.h"
 #include "base/units.h"
@@ -140,6 +143,12 @@ class SampleOnDevice {
       for (const Alias& a : op.def->alias) {
         if (a.must) out[static_cast<size_t>(a.output)] = in[static_cast<size_t>(a.input)];
       }
+      if (&op == &c_.program().ops[0]) {  // a sum that is given grows in place, as in a step
+        for (const Accumulate& sum : op.def->accumulate) {
+          const Tensor& given = in.at(static_cast<size_t>(sum.input));
+          if (given.data != nullptr) out[static_cast<size_t>(sum.output)] = given;
+        }
+      }
       fn({in, out, {scratch.data(), scratch.size()}, op.attrs, the_stream()});
     };
     if (kernel->prepare != nullptr) call(kernel->prepare, 0);
@@ -171,25 +180,33 @@ void measure_update(const ModelShape& m, Rates& rates) {
   rates.report(m.name, "adamw, all parameters", updates.cost(), time);
 }
 
-void measure_model(const ModelShape& m, Rates& rates) {
+// Which ops: those whose names contain one of the parts, or all.
+using Parts = std::span<char* const>;
+bool wanted(const OpDef& def, Parts parts) {
+  const auto named = [&](std::string_view part) { return def.kind.find(part) != part.npos; };
+  return parts.empty() || std::ranges::any_of(parts, named);
+}
+
+void measure_model(const ModelShape& m, Parts parts, Rates& rates) {
   for (const TrainingSample& s :
        {norm_sample(m, ops::rms_norm_def), norm_sample(m, ops::residual_rms_norm_def),
         norm_sample(m, ops::layer_norm_def), norm_sample(m, ops::residual_layer_norm_def),
         activation_sample(m, ops::swiglu_def), activation_sample(m, ops::gelu_def), rope_sample(m),
-        embedding_sample(m), adamw_sample(2 * m.F * m.C), sum_squares_sample(300, m.C * m.C)}) {
-    SampleOnDevice(s).measure(rates);
+        embedding_sample(m), embedding_grad_sample(m), bias_grad_sample(m),
+        adamw_sample(2 * m.F * m.C), sum_squares_sample(300, m.C * m.C)}) {
+    if (wanted(*s.def, parts)) SampleOnDevice(s).measure(rates);
   }
-  measure_update(m, rates);
+  if (wanted(ops::adamw_def, parts)) measure_update(m, rates);
 }
 
 // Layer norms at the widths of two models that have them.
-void measure_gpt2(Rates& rates) {
+void measure_gpt2(Parts parts, Rates& rates) {
   ModelShape m = qwen_shapes()[0];
   for (const int64_t width : {768, 1024}) {
     m.name = fmt::format("GPT-2, width {}", width);
     m.C = width;
     for (const OpDef* def : {&ops::layer_norm_def, &ops::residual_layer_norm_def}) {
-      SampleOnDevice(norm_sample(m, *def)).measure(rates);
+      if (wanted(*def, parts)) SampleOnDevice(norm_sample(m, *def)).measure(rates);
     }
   }
 }
@@ -197,7 +214,7 @@ void measure_gpt2(Rates& rates) {
 }  // namespace
 }  // namespace snug
 
-int main() {
+int main(int count, char** words) {
   using namespace snug;
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
@@ -206,10 +223,11 @@ int main() {
   }
   try {
     Rates rates;
+    const Parts parts(words + 1, static_cast<size_t>(count - 1));
     fmt::print("\n{:22} {:22} {:>9} {:>9} {:>8} {:>7}\n", "shape", "op", "us", "MB", "GB/s",
                "of copy");
-    for (const ModelShape& m : qwen_shapes()) measure_model(m, rates);
-    measure_gpt2(rates);
+    for (const ModelShape& m : qwen_shapes()) measure_model(m, parts, rates);
+    measure_gpt2(parts, rates);
     rates.summary();
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());

@@ -4,6 +4,7 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/rope.h"
 #include "ops/embedding/embedding.h"
+#include "ops/linear/linear.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/optimizer/adamw.h"
 #include "ops/optimizer/clip.h"
@@ -70,6 +71,19 @@ TrainingSample attention_sample(const ModelShape& m) {
 
 TrainingSample embedding_sample(const ModelShape& m) {
   return {&ops::embedding_def, {m.name, {{{kFloat, {m.V, m.C}}}, tokens(m)}}};
+}
+
+TrainingSample embedding_grad_sample(const ModelShape& m) {
+  return {&ops::embedding_grad_def,
+          {m.name + ", a sum",
+           {{{kFloat, {m.B, m.T, m.C}}}, tokens(m), {{kFloat, {m.V, m.C}}}},
+           {{"rows", m.V}}}};
+}
+
+TrainingSample bias_grad_sample(const ModelShape& m) {
+  const int64_t qkv = (m.H + 2 * m.K) * m.D;
+  return {&ops::linear_grad_bias_def,
+          {m.name + ", a sum", {{{kFloat, {m.B, m.T, qkv}}}, {{kFloat, {qkv}}}}}};
 }
 
 // Weights as small as a trained head's: logits of a few units.

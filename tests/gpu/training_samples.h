@@ -32,6 +32,9 @@ TrainingSample activation_sample(const ModelShape& m, const OpDef& def);
 TrainingSample rope_sample(const ModelShape& m);
 TrainingSample attention_sample(const ModelShape& m);
 TrainingSample embedding_sample(const ModelShape& m);
+// Gradients that add to a sum: of the table, and of the projection's bias.
+TrainingSample embedding_grad_sample(const ModelShape& m);
+TrainingSample bias_grad_sample(const ModelShape& m);
 TrainingSample head_sample(const ModelShape& m);
 TrainingSample adamw_sample(int64_t elements);
 TrainingSample sum_squares_sample(int64_t tensors, int64_t elements);

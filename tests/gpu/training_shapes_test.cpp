@@ -73,7 +73,16 @@ TEST(TrainingShapes, Attention) {
 
 TEST(TrainingShapes, Embedding) {
   SNUG_NEEDS_CUDA;
-  check(embedding_sample(with_table(with_tokens(small(), 1, 1024), 16'384, small().C)));
+  const ModelShape tokens = with_tokens(small(), 1, 1024);
+  check(embedding_sample(with_table(tokens, 16'384, small().C)));
+  check(embedding_grad_sample(with_table(tokens, 16'384, small().C)), kRepeatable);
+  check(embedding_grad_sample(with_table(tokens, 100, small().C)), kRepeatable);  // often the same
+}
+
+TEST(TrainingShapes, BiasGrad) {
+  SNUG_NEEDS_CUDA;
+  for (const ModelShape& m : qwen_shapes())
+    check(bias_grad_sample(with_tokens(m, 1, 512)), kRepeatable);
 }
 
 TEST(TrainingShapes, LinearCrossEntropy) {
