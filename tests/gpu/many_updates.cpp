@@ -6,7 +6,7 @@
 namespace snug {
 
 void fill(DeviceBuffer& to, SampleInput spec, const std::string& name, cudaStream_t stream) {
-  constexpr int64_t kBlock = 1 << 20;
+  constexpr int64_t kBlock = 1 << 16;
   if (spec.type.shape.elements() > kBlock) spec.type.shape = {kBlock};
   const std::vector<std::byte> block = to_bytes(make_input(spec, name, {}));
   const auto copy = [&](size_t at, const std::byte* from, size_t bytes) {
