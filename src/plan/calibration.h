@@ -33,7 +33,7 @@ struct Calibration {
   int64_t threads = 0;   // of a CPU; 0 on a GPU
   std::string versions;  // driver and libraries, for the reader: "driver 13.0, cuBLASLt 13.1"
   std::string date;      // "2026-11-15"
-  double copy_bytes_per_s = 0;  // a large copy, bytes read and written; 0: not measured
+  double copy_bytes_per_s = 0;  // a large copy, bytes read and written
   std::vector<OpSample> samples;
   friend bool operator==(const Calibration&, const Calibration&) = default;
 };

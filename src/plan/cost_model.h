@@ -1,14 +1,16 @@
 // What an op costs on a device: as long as its arithmetic or its traffic would take at the device's
 // peak, whichever is longer, by the efficiency that such ops reach there, and never less than a
-// floor.
+// launch.
 //
-//   CostModel model(find_device("h200"), {});              // by the data sheet
-//   CostModel model(spec, {}, read_calibration(path));      // by measurement on the device itself
+//   CostModel model(find_device("h200"), {});                        // by the data sheet
+//   CostModel model(spec, {}, read_calibration(path, "NVIDIA H200"));   // by measurement
 //   model.seconds(module, op);   price_of(module, model).step_seconds;
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "ir/op_def.h"
 #include "ir/program.h"
@@ -21,18 +23,21 @@ class CostModel {
  public:
   CostModel(DeviceSpec spec, Math math, std::optional<Calibration> measured = {});
 
+  // May be called from several threads. Copies share what they remember.
   double seconds(const Module& module, const Op& op) const;
 
   Backend backend() const { return spec_.backend; }
   const DeviceSpec& spec() const { return spec_; }
-  bool measured() const { return measured_.has_value(); }
+  bool measured() const { return measured_ != nullptr; }
   // "measured on NVIDIA H200, 2026-11-15", "catalogue figures of NVIDIA H200"
   std::string origin() const;
 
  private:
+  struct Measured;
+
   DeviceSpec spec_;
   Math math_;
-  std::optional<Calibration> measured_;
+  std::shared_ptr<Measured> measured_;
 };
 
 // Where no device was named: a data-centre GPU, or a processor with eight threads.

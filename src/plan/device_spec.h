@@ -1,6 +1,7 @@
 // The catalogue of devices: what a data sheet says, so that a plan needs no device.
 //
 //   const DeviceSpec& gpu = find_device("rtx4090");   // or "RTX 4090", "NVIDIA GeForce RTX 4090"
+//   match_device("NVIDIA A100-PCIE-40GB")->name;      // "a100-40"
 //   gpu.memory_bytes;   gpu.peak_flops(Dtype::bf16, {});
 #pragma once
 
@@ -13,6 +14,13 @@
 
 namespace snug {
 
+// How long work takes at a device's peaks: no op is faster, but for what lies in a cache already.
+struct Roof {
+  double arithmetic = 0, traffic = 0;  // seconds
+  double seconds() const { return arithmetic > traffic ? arithmetic : traffic; }
+  bool by_arithmetic() const { return arithmetic > traffic; }
+};
+
 struct DeviceSpec {
   std::string name;   // as --gpu says it: "h200"
   std::string title;  // as its driver says it: "NVIDIA H200"
@@ -24,16 +32,20 @@ struct DeviceSpec {
   double link_bytes_per_s = 0;  // to the host, one way
 
   double peak_flops(Dtype dtype, const Math& math) const;
+  Roof roof(Dtype dtype, const Math& math, double flops, double bytes) const {
+    return {flops / peak_flops(dtype, math), bytes / bytes_per_s};
+  }
 };
 
 std::span<const DeviceSpec> device_catalogue();
 // The processor this runs on: nominal figures for its threads.
 DeviceSpec this_cpu(int64_t threads);
 
-// By name or title, whatever the case, spaces and dashes. Throws a usage error with the nearest
-// names.
-const DeviceSpec& find_device(std::string_view name);
-// The entry that a driver's name belongs to; nullptr when the catalogue has none.
+// The entry that a driver's name belongs to: by name or title, whatever the case, spaces and
+// dashes, else the longest name whose parts all stand in the title. nullptr when the catalogue has
+// none.
 const DeviceSpec* match_device(std::string_view title);
+// The same for what a user says. Throws a usage error with the nearest name and the list of all.
+const DeviceSpec& find_device(std::string_view name);
 
 }  // namespace snug

@@ -4,6 +4,8 @@
 //   p.step_seconds;   p.repeat_seconds / p.step_seconds   // what recompute costs
 #pragma once
 
+#include <span>
+
 #include "ir/program.h"
 #include "plan/cost_model.h"
 
@@ -20,5 +22,10 @@ struct Price {
   double repeat_seconds = 0;  // the part that repeats forward ops
 };
 Price price_of(const Module& module, const CostModel& model);
+
+// When the last op of a program ends, given what each takes: an op starts when its lane is free and
+// what it waits for on other lanes has ended. On one lane that is the sum.
+double seconds_on_lanes(const Module& module, const Program& program,
+                        std::span<const double> seconds);
 
 }  // namespace snug

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
+#include "ir/toy_ops.h"
 #include "models/model.h"
 #include "passes/passes.h"
 
@@ -41,6 +43,42 @@ TEST(Price, AStepCountsEveryMicroBatchAndItsRepeats) {
   EXPECT_NEAR(four.repeat_seconds, 4 * one.repeat_seconds, 1e-9 * four.repeat_seconds);
   EXPECT_GT(four.step_seconds, 2 * one.step_seconds);
   EXPECT_LT(four.step_seconds, 4.5 * one.step_seconds) << "the update runs once";
+}
+
+// Two prefetches of 4 s beside three computations of 1, 2 and 3 s, the second of which needs the
+// first prefetch, the third the second.
+TEST(Price, LanesRunSideBySideAndWaitForEachOther) {
+  toy::Fixture f;
+  const ValueId w1 = f.unary_on("copy_in", "w1", f.x);
+  const ValueId w2 = f.unary_on("copy_in", "w2", f.x);
+  const ValueId a = f.unary_on("compute", "a", f.x);
+  const ValueId c = f.b.emit(toy::add, "b", {a, w1})[0];
+  f.b.emit(toy::add, "c", {c, w2});
+  const Program& p = f.module.program("p");
+  const auto seconds = [&](std::vector<double> each) {
+    return seconds_on_lanes(f.module, p, each);
+  };
+  EXPECT_EQ(seconds({4, 4, 1, 2, 3}), 8 + 3) << "compute waits for the copies";
+  EXPECT_EQ(seconds({1, 1, 5, 2, 3}), 5 + 2 + 3) << "the copies are hidden";
+  EXPECT_EQ(seconds({1, 1, 1, 1, 20}), 22);
+  EXPECT_EQ(seconds({1, 90, 1, 1, 0}), 91);
+}
+
+TEST(Price, OneLaneIsASumAndNoOpsAreNothing) {
+  toy::Fixture f;
+  const Program& p = f.module.program("p");
+  EXPECT_EQ(seconds_on_lanes(f.module, p, {}), 0);
+  f.unary_on("compute", "b", f.unary_on("compute", "a", f.x));
+  EXPECT_EQ(seconds_on_lanes(f.module, p, std::vector<double>{1, 2}), 3);
+}
+
+// An order given by name holds across lanes too.
+TEST(Price, AnOpWaitsForWhatItStandsAfter) {
+  toy::Fixture f;
+  f.unary_on("copy_out", "out", f.x);
+  f.unary_on("compute", "a", f.x);
+  f.b.last().after = {"out"};
+  EXPECT_EQ(seconds_on_lanes(f.module, f.module.program("p"), std::vector<double>{7, 1}), 8);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "ops/cuda/gemm_cache.h"
 
 #include <charconv>
-#include <cstdlib>
 
+#include "base/cache.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -29,18 +29,6 @@ bool parse_algorithm(std::string_view hex, std::array<uint64_t, 8>& algorithm) {
   return true;
 }
 
-std::string slug(std::string_view name) {
-  std::string slug;
-  for (const char c : name) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    if (c >= 'A' && c <= 'Z')
-      slug += static_cast<char>(c - 'A' + 'a');
-    else
-      slug += plain ? c : '-';
-  }
-  return slug;
-}
-
 }  // namespace
 
 std::string format_tuned(std::string_view key, const TunedGemm& tuned) {
@@ -64,16 +52,7 @@ std::optional<std::pair<std::string, TunedGemm>> parse_tuned(std::string_view li
 }
 
 std::filesystem::path gemm_cache_path(std::string_view device, size_t library_version) {
-  const char* caches = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  std::filesystem::path folder;
-  if (caches != nullptr && *caches != '\0')
-    folder = caches;
-  else if (home != nullptr && *home != '\0')
-    folder = std::filesystem::path(home) / ".cache";
-  else
-    return {};
-  return folder / "snug" / fmt::format("products-{}-{}.txt", slug(device), library_version);
+  return cache_file(fmt::format("products-{}-{}.txt", slug(device), library_version));
 }
 
 GemmCache::GemmCache(std::filesystem::path path) : path_(std::move(path)) { read(true); }

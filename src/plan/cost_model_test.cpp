@@ -1,0 +1,84 @@
+#include "plan/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "models/model.h"
+#include "passes/passes.h"
+
+namespace snug {
+namespace {
+
+Module tiny() {
+  return compile("tiny", Model::load("snug-tiny").forward({.batch = 1, .seq = 64}), {});
+}
+
+double bytes_of(const Cost& cost) {
+  return static_cast<double>(cost.bytes_read + cost.bytes_written);
+}
+
+// Every op of a module, at a rate that no catalogue would guess.
+Calibration slow_machine(const Module& module) {
+  Calibration c{"an abacus", 2, "", "2026-11-15", 1e6, {}};
+  for (const Program& program : module.programs) {
+    for (const Op& op : program.ops) {
+      const Cost cost = cost_of(module, op, Backend::cpu);
+      c.samples.push_back({std::string(op.def->kind), kernel_dtype(module, op), false,
+                           static_cast<double>(cost.flops), bytes_of(cost),
+                           1e-3 + bytes_of(cost) / 1e6});
+    }
+  }
+  return c;
+}
+
+TEST(CostModel, SaysWhatWasMeasured) {
+  const Module module = tiny();
+  const CostModel model(this_cpu(2), {}, slow_machine(module));
+  EXPECT_TRUE(model.measured());
+  EXPECT_EQ(model.origin(), "measured on an abacus, 2026-11-15");
+  for (const Op& op : module.program("micro_first").ops) {
+    const double seconds = 1e-3 + bytes_of(cost_of(module, op, Backend::cpu)) / 1e6;
+    EXPECT_NEAR(model.seconds(module, op), seconds, 1e-9 * seconds) << op.name;
+    EXPECT_EQ(CostModel(model).seconds(module, op), model.seconds(module, op));
+  }
+}
+
+TEST(CostModel, GoesByTheCatalogueWhereNothingWasMeasured) {
+  const Module module = tiny();
+  const DeviceSpec spec = this_cpu(2);
+  const CostModel plain(spec, {});
+  EXPECT_FALSE(plain.measured());
+  EXPECT_EQ(plain.origin(), "catalogue figures of this CPU");
+  const Calibration copies{
+      "cpu", 2, "", "", spec.bytes_per_s, {{"copy", Dtype::f32, false, 0, 1e6, 1}}};
+  const CostModel model(spec, {}, copies);
+  int products = 0;
+  for (const Op& op : module.program("micro_first").ops) {
+    const Cost cost = cost_of(module, op, Backend::cpu);
+    const Roof roof = spec.roof(Dtype::f32, {}, static_cast<double>(cost.flops), bytes_of(cost));
+    if (!roof.by_arithmetic()) continue;
+    EXPECT_EQ(model.seconds(module, op), plain.seconds(module, op)) << op.name;
+    ++products;
+  }
+  EXPECT_GT(products, 0);
+}
+
+// What a micro-batch of the 0.5B took (docs/performance.md).
+TEST(CostModel, OfTheCatalogueIsNearAnH200) {
+  const Recipe recipe{.remake = true,
+                      .precision = Dtype::bf16,
+                      .master = false,
+                      .grad_dtype = Dtype::bf16,
+                      .state_dtype = Dtype::bf16,
+                      .backend = Backend::cuda};
+  const BuildOptions build{.batch = 32, .seq = 1024, .attention = ops::AttentionKind::flash};
+  const Module module = compile("0.5b", Model::load("qwen2.5-0.5b").forward(build), recipe);
+  const CostModel h200(find_device("h200"), {});
+  double seconds = 0;
+  for (const Op& op : module.program("micro_first").ops) seconds += h200.seconds(module, op);
+  EXPECT_NEAR(seconds, 0.196, 0.02);
+}
+
+}  // namespace
+}  // namespace snug
