@@ -64,7 +64,7 @@ TEST(CostModel, GoesByTheCatalogueWhereNothingWasMeasured) {
   EXPECT_GT(products, 0);
 }
 
-// What a micro-batch of the 0.5B took (docs/performance.md).
+// What micro-batches took on one (docs/performance.md).
 TEST(CostModel, OfTheCatalogueIsNearAnH200) {
   const Recipe recipe{.remake = true,
                       .precision = Dtype::bf16,
@@ -72,12 +72,17 @@ TEST(CostModel, OfTheCatalogueIsNearAnH200) {
                       .grad_dtype = Dtype::bf16,
                       .state_dtype = Dtype::bf16,
                       .backend = Backend::cuda};
-  const BuildOptions build{.batch = 32, .seq = 1024, .attention = ops::AttentionKind::flash};
-  const Module module = compile("0.5b", Model::load("qwen2.5-0.5b").forward(build), recipe);
   const CostModel h200(find_device("h200"), {});
-  double seconds = 0;
-  for (const Op& op : module.program("micro_first").ops) seconds += h200.seconds(module, op);
-  EXPECT_NEAR(seconds, 0.196, 0.02);
+  const auto seconds = [&](const char* model, int64_t batch) {
+    const BuildOptions build{.batch = batch, .loss_chunk = 8192, .residual_in_product = true};
+    const Module module = compile(model, Model::load(model).forward(build), recipe);
+    double sum = 0;
+    for (const Op& op : module.program("micro_first").ops) sum += h200.seconds(module, op);
+    return sum;
+  };
+  EXPECT_NEAR(seconds("qwen2.5-0.5b", 32) / 0.1958, 1, 0.05);
+  EXPECT_NEAR(seconds("qwen2.5-1.5b", 16) / 0.2712, 1, 0.05);
+  EXPECT_NEAR(seconds("qwen2.5-7b", 4) / 0.2891, 1, 0.05);
 }
 
 }  // namespace
