@@ -29,12 +29,13 @@ constexpr Verb kVerbs[] = {
     {"doctor", "the machine, its libraries, free memory, and what is missing", doctor_verb},
     {"models", "the built-in models", models_verb},
 };
+    {"calibrate", "measures this device, so that plans rest on what it does", calibrate_verb},
 
 void print_help() {
   fmt::print(
       "snug trains models that do not fit.\n\n"
       "usage: snug VERB MODEL [options]\n\n");
-  for (const Verb& verb : kVerbs) fmt::print("  {:<8}{}\n", verb.name, verb.answers);
+  for (const Verb& verb : kVerbs) fmt::print("  {:<10}{}\n", verb.name, verb.answers);
   fmt::print(
       "\nMODEL is a built-in name (snug models), a config.json, or a Hugging Face directory.\n"
       "`snug VERB --help` lists a verb's options; every option is also a key of --config "

@@ -13,6 +13,7 @@ int train_verb(std::vector<std::string> arguments);
 int ladder_verb(std::vector<std::string> arguments);
 int bench_verb(std::vector<std::string> arguments);
 int doctor_verb(std::vector<std::string> arguments);
+int calibrate_verb(std::vector<std::string> arguments);
 int models_verb(std::vector<std::string> arguments);
 
 }  // namespace snug::cli

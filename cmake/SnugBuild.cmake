@@ -85,13 +85,16 @@ function(snug_library folder)
   endif()
 endfunction()
 
+set(SNUG_TEST_CACHE ${CMAKE_BINARY_DIR}/test-cache)
+
 function(snug_discover_tests target)
   include(GoogleTest)
   # ctest runs as many tests at once as there are cores. Threads that spin while they wait would then take the cores
   # from those that work: measured 464 s instead of 7 for the same tests on two busy cores.
-  # Suites that need a GPU are called Cuda*.
+  # Suites that need a GPU are called Cuda*. A calibration of the developer's machine changes no test.
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_FILTER "-Cuda*"
-                       PROPERTIES TIMEOUT 300 ENVIRONMENT "OMP_WAIT_POLICY=passive")
+                       PROPERTIES TIMEOUT 300 ENVIRONMENT "OMP_WAIT_POLICY=passive"
+                                  ENVIRONMENT_MODIFICATION "XDG_CACHE_HOME=set:${SNUG_TEST_CACHE}")
   if(NOT SNUG_CUDA_ON)
     return()
   endif()
@@ -110,5 +113,5 @@ endfunction()
 function(snug_gpu_test name target)
   add_test(NAME ${name} COMMAND ${target} ${ARGN})
   set_tests_properties(${name} PROPERTIES
-    LABELS gpu TIMEOUT 600 ENVIRONMENT "OMP_WAIT_POLICY=passive" SKIP_REGULAR_EXPRESSION "no CUDA device here")
+    LABELS gpu TIMEOUT 600 ENVIRONMENT "OMP_WAIT_POLICY=passive;XDG_CACHE_HOME=${SNUG_TEST_CACHE}" SKIP_REGULAR_EXPRESSION "no CUDA device here")
 endfunction()

@@ -64,6 +64,12 @@ struct TrainReport {
   std::string out;            // where the model was written, if anywhere
 };
 
+// What was predicted beside what was measured: a step, bytes, and time by kind of op.
+struct TruthReport {
+  std::string table;  // for people
+  std::string json;   // for programs: one line
+};
+
 TrainReport train(const Options& options, const TrainObserver& observer);
 
 // One rung of the ladder: a short training of its own.
@@ -73,6 +79,7 @@ struct Rung {
   bool fits = true;    // inside --budget and the machine's memory
   int64_t planned_bytes = 0;
   std::optional<int64_t> measured_bytes;  // none: it does not fit
+  std::optional<TruthReport> truth;  // with Options::explain
   std::optional<double> step_seconds;     // median without the first; none: nothing was computed
   std::optional<double> loss;             // after the last step; held-out where data is held out
   int64_t skipped = 0;                    // steps without an update

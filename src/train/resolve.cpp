@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "base/units.h"
 #include "train/option_checks.h"
+#include "train/prices.h"
 
 namespace snug {
 namespace {
@@ -121,8 +122,12 @@ std::string toml_value(double value) { return fmt::format("{}", value); }
 }  // namespace
 
 Resolved resolve(Options o) {
-  const Options asked = o;
   Model model = Model::load(o.model);
+  return resolve(std::move(o), std::move(model));
+}
+
+Resolved resolve(Options o, Model model) {
+  const Options asked = o;
   if (!o.gpu.empty() && o.device == "cpu") o.device = "cuda";
   require_word(o.device, "device", {"cpu", "cuda", "null"});
   const Backend backend = backend_of(o);
@@ -147,7 +152,7 @@ Resolved resolve(Options o) {
   const Recipe recipe = resolve_recipe(o, budget);
   const LrSchedule schedule = schedule_of(o);
   const Math math{.deterministic = o.deterministic, .tf32 = o.tf32};
-  CostModel prices = o.gpu.empty() ? nominal_model(backend) : CostModel(find_device(o.gpu), math);
+  CostModel prices = prices_for(o, math);
   return {std::move(o), asked, std::move(model),  build,   recipe, budget,
           context,      math,  std::move(prices), schedule};
 }

@@ -29,6 +29,8 @@ struct Resolved {
 
 // Throws a usage error that names the option.
 Resolved resolve(Options options);
+// The same for a model that has no name: options.model is only what it is called.
+Resolved resolve(Options options, Model model);
 
 // The techniques alone. Makes their defaults explicit in `options`.
 Recipe resolve_recipe(Options& options, std::optional<int64_t> budget);

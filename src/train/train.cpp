@@ -26,11 +26,13 @@
 #include "train/nan_search.h"
 #include "train/open_device.h"
 #include "train/plan_report.h"
+#include "train/truth.h"
 
 namespace snug {
 namespace {
 
 constexpr int64_t kMaxSkipped = 20;
+constexpr size_t kTimedSteps = 1000;
 
 using Clock = std::chrono::steady_clock;
 
@@ -90,6 +92,7 @@ class Training {
       say(observer, fmt::format("weights from {}", weights->path().string()));
     }
     derive(executor_);
+    step_seconds_.reserve(kTimedSteps);
     report_.context_bytes = device_.context_bytes();
     require_context_within_budget();
     for (const char* name :
@@ -110,10 +113,28 @@ class Training {
     }
     say_where_memory_went();
     save();
+    compare_with_prediction();
     return report_;
   }
 
  private:
+  // Comes after saving: timing ops leaves values behind that mean nothing.
+  void compare_with_prediction() {
+    if (!run_.options.explain && !run_.prices.measured()) return;
+    Truth truth{.prices = run_.prices.origin(),
+                .predicted_ms = price_of(executor_.module(), run_.prices).step_seconds * 1e3,
+                .measured_ms = typical_step_ms(step_seconds_),
+                .planned_bytes = executor_.planned_bytes(),
+                .peak_bytes = report_.peak_bytes};
+    if (!run_.options.explain) return say(observer_, line_of(truth));
+    if (const int64_t context = device_.context_bytes(); context > 0) {
+      truth.planned_device_bytes = executor_.planned_bytes() + run_.context;
+      truth.device_bytes = executor_.allocated_bytes() + context;
+    }
+    truth.kinds = kinds_of_step(executor_, run_.prices);
+    report_.truth = TruthReport{.table = table_of(truth), .json = json_of(truth)};
+  }
+
   // On a GPU: the plan, the context as it was before the first step, and all that there is now.
   void say_where_memory_went() const {
     const int64_t context = device_.context_bytes();
@@ -174,6 +195,7 @@ class Training {
     if (step == 0) report_.first_loss = r.loss;
     report_.last_loss = r.loss;
     report_.steps = r.step;
+    if (step_seconds_.size() < step_seconds_.capacity()) step_seconds_.push_back(r.seconds);
     if (observer_.stepped) observer_.stepped(r);
     if (!std::isfinite(r.loss)) stop_at_non_finite_loss(r, position);
     stop_when_nothing_is_learned(r);
@@ -286,6 +308,7 @@ class Training {
   std::optional<Pending> pending_;
   std::unique_ptr<Reading> settled_;        // of the step before, to time the next one by
   Clock::time_point clock_ = Clock::now();  // where there is none
+  std::vector<double> step_seconds_;        // of the first ones
   int64_t skipped_ = 0;                     // steps in a row that nothing could be learned from
 };
 

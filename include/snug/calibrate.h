@@ -1,0 +1,50 @@
+// Measures this device, so that plans rest on what it does and not on its data sheet.
+//
+//   snug::CalibrateReport report = snug::calibrate({.device = "cuda"}, {});
+//   report.path;   // where plans for this device find it from now on
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace snug {
+
+struct CalibrateOptions {
+  std::string device = "cpu";  // or cuda
+  int64_t threads = 0;         // of the CPU; 0: all
+  double seconds = 0;          // after which no other setting is begun; 0: as the device needs
+};
+
+// What was measured of one kind of op in one type.
+struct KindRates {
+  std::string kind, dtype;
+  int64_t points = 0;
+  bool arithmetic = false;      // rates are operations per second; else bytes per second
+  double best = 0, lowest = 0;  // rates
+  double seconds = 0;           // in all settings together
+};
+
+struct CalibrateReport {
+  std::string device;
+  int64_t threads = 0;                 // 0 on a GPU
+  std::string path;                    // where it is kept
+  int64_t settings = 0, measured = 0;  // small trainings: how many there are, and were timed
+  int64_t points = 0;                  // distinct ops
+  double copy_bytes_per_s = 0;
+  double seconds = 0;            // that it took
+  std::vector<KindRates> kinds;  // those that take the longest first
+};
+
+struct CalibrateObserver {
+  // A setting was timed, or left out for the reason in `why_not`.
+  std::function<void(const CalibrateReport& so_far, const std::string& setting, double step_ms,
+                     const std::string& why_not)>
+      measured;
+};
+
+// Replaces what was measured before. Throws a device error where there is no such device.
+CalibrateReport calibrate(const CalibrateOptions& options, const CalibrateObserver& observer);
+
+}  // namespace snug

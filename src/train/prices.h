@@ -1,0 +1,22 @@
+// Which figures a plan's times rest on: measured on the device it is for, or those of the
+// catalogue.
+#pragma once
+
+#include <string>
+
+#include "plan/cost_model.h"
+#include "snug/options.h"
+
+namespace snug {
+
+// --gpu NAME: that one. --device cuda: the GPU that is here, or a data-centre GPU where there is
+// none. Otherwise this processor with the run's threads, or nominal figures where it was not
+// measured. A damaged calibration is ignored with a word.
+CostModel prices_for(const Options& options, const Math& math);
+
+// The name of the first GPU; empty: there is none to use.
+const std::string& gpu_here();
+// What --threads means: 0 is all.
+int64_t threads_of(int64_t asked);
+
+}  // namespace snug
