@@ -26,10 +26,10 @@ constexpr Verb kVerbs[] = {
     {"ladder", "what each memory technique saves and costs on this model: planned and measured",
      ladder_verb},
     {"bench", "a GPU's speed and memory: beside PyTorch, or beside what it could do", bench_verb},
+    {"calibrate", "measures this device, so that plans rest on what it does", calibrate_verb},
     {"doctor", "the machine, its libraries, free memory, and what is missing", doctor_verb},
     {"models", "the built-in models", models_verb},
 };
-    {"calibrate", "measures this device, so that plans rest on what it does", calibrate_verb},
 
 void print_help() {
   fmt::print(
