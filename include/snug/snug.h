@@ -53,6 +53,12 @@ struct TrainObserver {
   const std::atomic<bool>* stop = nullptr;  // set: finish the step, save, return
 };
 
+// What was predicted beside what was measured: a step, bytes, and time by kind of op.
+struct TruthReport {
+  std::string table;  // for people
+  std::string json;   // for programs: one line
+};
+
 struct TrainReport {
   int64_t steps = 0;
   double first_loss = 0;
@@ -62,12 +68,7 @@ struct TrainReport {
   int64_t peak_bytes = 0;     // measured in the arena
   int64_t context_bytes = 0;  // what a GPU's driver and libraries hold beside it, before step 0
   std::string out;            // where the model was written, if anywhere
-};
-
-// What was predicted beside what was measured: a step, bytes, and time by kind of op.
-struct TruthReport {
-  std::string table;  // for people
-  std::string json;   // for programs: one line
+  std::optional<TruthReport> truth;  // with Options::explain
 };
 
 TrainReport train(const Options& options, const TrainObserver& observer);
@@ -79,7 +80,6 @@ struct Rung {
   bool fits = true;    // inside --budget and the machine's memory
   int64_t planned_bytes = 0;
   std::optional<int64_t> measured_bytes;  // none: it does not fit
-  std::optional<TruthReport> truth;  // with Options::explain
   std::optional<double> step_seconds;     // median without the first; none: nothing was computed
   std::optional<double> loss;             // after the last step; held-out where data is held out
   int64_t skipped = 0;                    // steps without an update
