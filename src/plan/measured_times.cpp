@@ -15,7 +15,8 @@ constexpr double kRidge = 0.01;  // of their spread: keeps the slope where they 
 constexpr double kSame = 1e-12;  // squared distance at which a point is a sample
 constexpr size_t kAlike = 9;     // samples that speak for a kind that was never measured
 
-double log_of(double work) { return std::log(std::max(work, 1.0)); }
+// Two sizes alike differ less than two shapes: operations for each byte count more.
+constexpr double kShape = 0.7;
 
 bool uses_tf32(Dtype dtype, const Math& math) { return math.tf32 && dtype == Dtype::f32; }
 
@@ -24,6 +25,8 @@ Math math_of(const OpSample& sample) { return {.tf32 = sample.tf32}; }
 Roof roof_of(const DeviceSpec& rates, const OpSample& s) {
   return rates.roof(s.dtype, math_of(s), s.flops, s.bytes);
 }
+
+double log_of(double work) { return std::log(std::max(work, 1.0)); }
 
 // The samples of the same work as one, with their mean time: what adds up stays so.
 std::vector<OpSample> merged(std::vector<OpSample> samples) {
@@ -86,8 +89,13 @@ MeasuredTimes::MeasuredTimes(const Calibration& measured, const DeviceSpec& spec
   }
 }
 
+MeasuredTimes::Point MeasuredTimes::place_of(double flops, double bytes) {
+  const double f = log_of(flops), b = log_of(bytes);
+  return {(f + b) / 2, kShape * (f - b)};
+}
+
 // A launch is taken off every time, so that small ops need no efficiency of their own.
-MeasuredTimes::Surface MeasuredTimes::surface_of(std::vector<OpSample> samples,
+MeasuredTimes::Surface MeasuredTimes::surface_of(const std::vector<OpSample>& samples,
                                                  double launch) const {
   Surface surface;
   surface.launch = launch;
@@ -95,8 +103,8 @@ MeasuredTimes::Surface MeasuredTimes::surface_of(std::vector<OpSample> samples,
   for (const OpSample& s : samples) {
     const double roof = roof_of(rates_, s).seconds();
     if (roof <= 0) continue;
-    surface.points.push_back(
-        {log_of(s.flops), log_of(s.bytes), std::log(roof / (s.seconds - surface.launch))});
+    surface.points.push_back(place_of(s.flops, s.bytes));
+    surface.points.back().z = std::log(roof / (s.seconds - surface.launch));
   }
   return surface;
 }
@@ -104,11 +112,11 @@ MeasuredTimes::Surface MeasuredTimes::surface_of(std::vector<OpSample> samples,
 // A plane through the nearest points, each by the inverse fourth power of its distance; never
 // beyond what they reached themselves. (Of those tried, the best on saturating rates and on
 // products.)
-double MeasuredTimes::Surface::at(double x, double y) const {
+double MeasuredTimes::Surface::at(const Point& q) const {
   std::vector<std::pair<double, const Point*>> near;
   near.reserve(points.size());
   for (const Point& p : points)
-    near.emplace_back((p.x - x) * (p.x - x) + (p.y - y) * (p.y - y), &p);
+    near.emplace_back((p.x - q.x) * (p.x - q.x) + (p.y - q.y) * (p.y - q.y), &p);
   const size_t count = std::min(kNear, near.size());
   std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end());
   near.resize(count);
@@ -144,7 +152,7 @@ double MeasuredTimes::Surface::at(double x, double y) const {
   if (det <= 0) return mean.z;  // one point
   const double slope_x = (yy * xz - xy * yz) / det;
   const double slope_y = (xx * yz - xy * xz) / det;
-  return std::clamp(mean.z + slope_x * (x - mean.x) + slope_y * (y - mean.y), least, most);
+  return std::clamp(mean.z + slope_x * (q.x - mean.x) + slope_y * (q.y - mean.y), least, most);
 }
 
 // The same dtype, else one of its size, else the one with most samples.
@@ -177,7 +185,7 @@ std::optional<double> MeasuredTimes::seconds(std::string_view kind, Dtype dtype,
   const Surface* surface = nearest_surface(kind, dtype, uses_tf32(dtype, math));
   if (roof.seconds() <= 0) return surface != nullptr ? surface->launch : launch_;
   if (surface != nullptr && !surface->points.empty())
-    return surface->launch + roof.seconds() / std::exp(surface->at(log_of(flops), log_of(bytes)));
+    return surface->launch + roof.seconds() / std::exp(surface->at(place_of(flops, bytes)));
   if (const auto usual = usual_efficiency(roof)) return std::max(launch_, roof.seconds() / *usual);
   return std::nullopt;
 }

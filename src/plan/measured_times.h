@@ -1,7 +1,8 @@
 // What ops took where they were measured, and between those points.
 //
 // An op takes a launch and, beyond it, its roof over the efficiency that its kind reaches at that
-// size. Efficiencies are interpolated over (log flops, log bytes): exact at a sample, flat outside.
+// size. Efficiencies are interpolated over the logarithms of flops and bytes: exact at a sample,
+// flat outside.
 //
 //   MeasuredTimes times(calibration, spec, 2e-6);
 //   times.seconds("linear", Dtype::bf16, {}, 7e10, 1e8);   // nothing: no such work was measured
@@ -33,7 +34,7 @@ class MeasuredTimes {
 
  private:
   struct Point {
-    double x = 0, y = 0;  // log flops, log bytes
+    double x = 0, y = 0;  // size, and operations for each byte; logarithms
     double z = 0;         // log efficiency
   };
   // One kind in one dtype.
@@ -42,11 +43,12 @@ class MeasuredTimes {
     bool tf32 = false;
     double launch = 0;
     std::vector<Point> points;
-    double at(double x, double y) const;
+    double at(const Point& q) const;  // log efficiency
   };
   using Kinds = std::map<std::string, std::vector<Surface>, std::less<>>;
 
-  Surface surface_of(std::vector<OpSample> samples, double launch) const;
+  static Point place_of(double flops, double bytes);
+  Surface surface_of(const std::vector<OpSample>& samples, double launch) const;
   const Surface* nearest_surface(std::string_view kind, Dtype dtype, bool tf32) const;
   std::optional<double> usual_efficiency(const Roof& roof) const;
 
