@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "hal/cpu/cpu_device.h"
 #include "hal/cuda/cuda_device.h"
+#include "ops/blas/blas.h"
 
 namespace snug {
 namespace {
@@ -26,8 +27,9 @@ void require_precision(Dtype precision, int capability, std::string_view gpu) {
 
 std::unique_ptr<Device> open_device(const Resolved& run) {
   if (run.options.device == "cuda") return open_gpu(run);
-  if (run.options.device == "cpu") return cpu_device();
-  return nullptr;
+  if (run.options.device == "null") return nullptr;
+  ops::take_gemm_buffers();
+  return cpu_device();
 }
 
 }  // namespace snug

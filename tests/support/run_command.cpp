@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +39,11 @@ Channel open_channel(bool terminal) {
   argv.push_back(nullptr);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
+  if (options.address_space > 0) {
+    const auto bytes = static_cast<rlim_t>(options.address_space);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = bytes};
+    ::setrlimit(RLIMIT_AS, &limit);
+  }
   if (::chdir(options.directory.c_str()) == 0) ::execvp(argv[0], argv.data());
   ::_exit(127);
 }
@@ -60,6 +66,7 @@ void listen(pid_t child, const RunOptions& options, int out, int err, Ended& end
     if (channels[0].revents != 0 && !drain(out, ended.out)) channels[0].fd = -1;
     if (channels[1].revents != 0 && !drain(err, ended.err)) channels[1].fd = -1;
     if (!interrupted && ended.out.find(options.interrupt_after) != std::string::npos) {
+      if (options.before_interrupt) options.before_interrupt(child);
       ::kill(child, SIGINT);
       interrupted = true;
     }

@@ -4,8 +4,12 @@
 //   EXPECT_EQ(plan.code, 0) << plan.err;
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,7 +19,9 @@ struct RunOptions {
   std::filesystem::path directory = ".";
   std::chrono::seconds limit{60};  // then it is killed
   std::string interrupt_after;     // when this has appeared on stdout, Ctrl-C is sent once
-  bool terminal = false;           // stdout and stderr are one terminal: all text is in `out`
+  std::function<void(pid_t)> before_interrupt;  // may look at the process, which still runs
+  int64_t address_space = 0;                    // bytes that the process may map; 0: any number
+  bool terminal = false;  // stdout and stderr are one terminal: all text is in `out`
 };
 
 struct Ended {

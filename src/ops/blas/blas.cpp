@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 #include "base/units.h"
 
@@ -120,6 +121,24 @@ void gemm(const Gemm& product) {
     for (int64_t column = 0; column < grid.columns; ++column) {
       sgemm(tile(g, part(g.m, grid.rows, row), part(g.n, grid.columns, column)));
     }
+  }
+}
+
+// Each thread is busy for long enough that none gets by with the buffer of another.
+void take_gemm_buffers() {
+  constexpr int64_t n = 384;
+#pragma omp parallel
+  {
+    std::vector<float> a(n * n), c(n * n);
+    sgemm({.m = n,
+           .n = n,
+           .k = n,
+           .a = a.data(),
+           .b = a.data(),
+           .c = c.data(),
+           .lda = n,
+           .ldb = n,
+           .ldc = n});
   }
 }
 

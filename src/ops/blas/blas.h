@@ -21,4 +21,8 @@ struct Gemm {
 // after the first call.
 void gemm(const Gemm& product);
 
+// Makes that first call, on every thread. OpenBLAS waits for ever where it is refused its buffers,
+// so they are taken before anything large is.
+void take_gemm_buffers();
+
 }  // namespace snug::ops
