@@ -16,9 +16,9 @@ namespace {
 constexpr size_t kShown = 14;
 constexpr size_t kSettingColumns = 72;
 
-std::string rate_text(const KindRates& row) {
-  const double giga = row.best * 1e-9;
-  const char* unit = row.arithmetic ? "FLOP/s" : "B/s";
+std::string rate_text(double rate, bool arithmetic) {
+  const double giga = rate * 1e-9;
+  const char* unit = arithmetic ? "FLOP/s" : "B/s";
   return giga >= 1000 ? fmt::format("{:.2f} T{}", giga * 1e-3, unit)
                       : fmt::format("{:.2f} G{}", giga, unit);
 }
@@ -41,12 +41,13 @@ void print_table(const CalibrateReport& report) {
              format_exact(report.points), report.measured, report.settings,
              format_seconds(report.seconds));
   fmt::print("copies at {:.1f} GB/s, bytes read and written\n\n", report.copy_bytes_per_s * 1e-9);
-  fmt::print("{:<32}{:<8}{:>8}{:>18}{:>22}\n", "op", "type", "sizes", "best",
-             "lowest, of the best");
+  fmt::print("{:<32}{:<8}{:>8}{:>18}{:>18}{:>8}\n", "op", "type", "sizes", "best", "all sizes",
+             "of best");
   for (size_t i = 0; i < std::min(kShown, report.kinds.size()); ++i) {
     const KindRates& row = report.kinds[i];
-    fmt::print("{:<32}{:<8}{:>8}{:>18}{:>21.1f}%\n", row.kind, row.dtype, row.points,
-               rate_text(row), 100 * row.lowest / row.best);
+    fmt::print("{:<32}{:<8}{:>8}{:>18}{:>18}{:>7.0f}%\n", row.kind, row.dtype, row.points,
+               rate_text(row.best, row.arithmetic), rate_text(row.mean, row.arithmetic),
+               100 * row.mean / row.best);
   }
   if (report.kinds.size() > kShown)
     fmt::print("and {} other kinds and types of op, which take less\n",
@@ -70,7 +71,7 @@ nlohmann::ordered_json to_json(const CalibrateReport& report) {
                             {"points", row.points},
                             {"bound", row.arithmetic ? "arithmetic" : "bytes"},
                             {"best", row.best},
-                            {"lowest", row.lowest}});
+                            {"mean", row.mean}});
   }
   return out;
 }
@@ -84,7 +85,7 @@ int calibrate_verb(std::vector<std::string> arguments) {
   app.add_option("--device", options.device, "cpu | cuda")->capture_default_str();
   app.add_option("--threads", options.threads, "CPU threads (0: all)")->capture_default_str();
   app.add_option("--seconds", options.seconds,
-                 "begin no other measurement after this long (0: 95 on a GPU, 60 on a CPU)")
+                 "begin no other measurement after this long (0: 95 on a GPU, 90 on a CPU)")
       ->capture_default_str();
   app.add_flag("--json", json, "results as JSON on stdout");
   if (!parse(app, std::move(arguments))) return 0;

@@ -21,9 +21,9 @@ struct CalibrateOptions {
 struct KindRates {
   std::string kind, dtype;
   int64_t points = 0;
-  bool arithmetic = false;      // rates are operations per second; else bytes per second
-  double best = 0, lowest = 0;  // rates
-  double seconds = 0;           // in all settings together
+  bool arithmetic = false;    // rates are operations per second; else bytes per second
+  double best = 0, mean = 0;  // rates: of one size, and of all together
+  double seconds = 0;         // in all settings together
 };
 
 struct CalibrateReport {

@@ -72,11 +72,10 @@ std::vector<KindRates> rates_of(const std::vector<OpSample>& samples) {
                   .points = static_cast<int64_t>(sums.all.size()),
                   .arithmetic = is_arithmetic(all)};
     for (const OpSample* s : sums.all) {
-      const double rate = (row.arithmetic ? s->flops : s->bytes) / s->seconds;
-      row.best = std::max(row.best, rate);
-      row.lowest = row.seconds == 0 ? rate : std::min(row.lowest, rate);
+      row.best = std::max(row.best, (row.arithmetic ? s->flops : s->bytes) / s->seconds);
       row.seconds += s->seconds;
     }
+    row.mean = (row.arithmetic ? sums.flops : sums.bytes) / row.seconds;
     out.push_back(row);
   }
   std::ranges::sort(out, std::greater{}, &KindRates::seconds);
@@ -87,7 +86,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kGpuSeconds = 95, kCpuSeconds = 60;
+constexpr double kGpuSeconds = 95, kCpuSeconds = 90;
 
 std::string today() {
   const std::time_t now = std::time(nullptr);

@@ -1,8 +1,6 @@
 // snug --device cuda as typed, with GPUs hidden or absent: plans need none, training says in one
 // sentence what is missing.
-#include <cstdlib>
-#include <optional>
-
+#include "base/testing.h"
 #include "cli_fixture.h"
 
 namespace snug {
@@ -11,25 +9,8 @@ namespace {
 using ::testing::HasSubstr;
 
 // No GPU for this process's children, whatever the machine has.
-class HiddenGpus {
- public:
-  HiddenGpus() {
-    if (const char* before = std::getenv(kName)) before_ = before;
-    ::setenv(kName, "-1", /*overwrite=*/1);
-  }
-  ~HiddenGpus() {
-    if (before_) {
-      ::setenv(kName, before_->c_str(), /*overwrite=*/1);
-    } else {
-      ::unsetenv(kName);
-    }
-  }
-  HiddenGpus(const HiddenGpus&) = delete;
-  HiddenGpus& operator=(const HiddenGpus&) = delete;
-
- private:
-  static constexpr const char* kName = "CUDA_VISIBLE_DEVICES";
-  std::optional<std::string> before_;
+struct HiddenGpus : testing::Environment {
+  HiddenGpus() : Environment("CUDA_VISIBLE_DEVICES", "-1") {}
 };
 
 using CliGpu = Cli;

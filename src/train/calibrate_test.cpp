@@ -1,0 +1,100 @@
+#include "train/calibrate.h"
+
+#include <gmock/gmock.h>
+
+#include "base/testing.h"
+#include "formats/testing.h"
+#include "plan/price.h"
+#include "train/calibrate_settings.h"
+#include "train/planning.h"
+#include "train/prices.h"
+#include "train/resolve.h"
+
+namespace snug {
+namespace {
+
+// A folder of its own for what is cached.
+struct OwnCache {
+  testing::TempDir folder;
+  testing::Environment variable{"XDG_CACHE_HOME", folder.path().string()};
+};
+
+Options tiny() {
+  Options o;
+  o.model = "snug-tiny";
+  o.batch = 2;
+  o.seq = 64;
+  return o;
+}
+
+double step_seconds(const Resolved& run) {
+  return price_of(plan_run(run).plan.module, run.prices).step_seconds;
+}
+
+TEST(Calibrate, WhatIsMeasuredPricesPlansFromThenOn) {
+  const OwnCache cache;
+  ASSERT_FALSE(resolve(tiny()).prices.measured());
+  std::vector<std::string> seen;
+  const CalibrateReport report = calibrate(
+      {.seconds = 1e-9}, {.measured = [&](const CalibrateReport&, const std::string& setting,
+                                          double step_ms, const std::string& why_not) {
+        seen.push_back(setting);
+        EXPECT_GT(step_ms, 0) << why_not;
+      }});
+  EXPECT_EQ(report.measured, 1);
+  EXPECT_EQ(seen.size(), 1U) << "one is measured, however little time there is";
+  EXPECT_GT(report.settings, 10);
+  EXPECT_GT(report.points, 20);
+  EXPECT_FALSE(report.kinds.empty());
+  const auto kept = read_calibration(report.path, report.device, report.threads);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(static_cast<int64_t>(kept->samples.size()), report.points);
+
+  const Resolved run = resolve(tiny());
+  EXPECT_TRUE(run.prices.measured());
+  EXPECT_THAT(run.prices.origin(), ::testing::HasSubstr(report.device));
+  EXPECT_GT(step_seconds(run), 0);
+}
+
+TEST(Calibrate, ADamagedFileIsIgnored) {
+  const OwnCache cache;
+  const double nominal = step_seconds(resolve(tiny()));
+  const CalibrateReport report = calibrate({.seconds = 1e-9}, {});
+  ASSERT_TRUE(resolve(tiny()).prices.measured());
+  std::filesystem::resize_file(report.path, std::filesystem::file_size(report.path) / 2);
+  const Resolved run = resolve(tiny());
+  EXPECT_FALSE(run.prices.measured());
+  EXPECT_EQ(step_seconds(run), nominal);
+}
+
+TEST(Calibrate, EverySettingCanBePlannedForItsDevice) {
+  for (const auto& [backend, device] :
+       {std::pair(Backend::cpu, "cpu"), std::pair(Backend::cuda, "cuda")}) {
+    for (const CalibrationSetting& setting : calibration_settings(backend)) {
+      SCOPED_TRACE(text(setting));
+      EXPECT_GT(step_seconds(resolve(setting, device)), 0);
+    }
+  }
+}
+
+TEST(Calibrate, RatesAreOfWhatBindsTheKind) {
+  const std::vector<KindRates> rates = rates_of({
+      {.kind = "product", .flops = 1e9, .bytes = 1e6, .seconds = 0.1},
+      {.kind = "product", .flops = 2e9, .bytes = 1e6, .seconds = 0.1},
+      {.kind = "copy", .dtype = Dtype::bf16, .flops = 0, .bytes = 4e9, .seconds = 1},
+  });
+  ASSERT_EQ(rates.size(), 2U);
+  EXPECT_EQ(rates[0].kind, "copy") << "the one that takes longest";
+  EXPECT_EQ(rates[0].dtype, "bf16");
+  EXPECT_FALSE(rates[0].arithmetic);
+  EXPECT_DOUBLE_EQ(rates[0].best, 4e9);
+  EXPECT_TRUE(rates[1].arithmetic);
+  EXPECT_EQ(rates[1].points, 2);
+  EXPECT_DOUBLE_EQ(rates[1].best, 2e10);
+  EXPECT_DOUBLE_EQ(rates[1].mean, 1.5e10);
+}
+
+TEST(Calibrate, RefusesWhatIsNoDevice) { EXPECT_THROW(calibrate({.device = "null"}, {}), Error); }
+
+}  // namespace
+}  // namespace snug
