@@ -20,9 +20,11 @@ json to_json(const OpSample& s) {
           {"flops", s.flops}, {"bytes", s.bytes},          {"seconds", s.seconds}};
 }
 
+// What took no time that a clock can tell says nothing, and is left out.
 json to_json(const Calibration& c) {
   json samples = json::array();
-  for (const OpSample& sample : c.samples) samples.push_back(to_json(sample));
+  for (const OpSample& sample : c.samples)
+    if (std::isfinite(sample.seconds) && sample.seconds > 0) samples.push_back(to_json(sample));
   return {{"format", kFormat},      {"device", c.device}, {"threads", c.threads},
           {"versions", c.versions}, {"date", c.date},     {"copy_bytes_per_s", c.copy_bytes_per_s},
           {"samples", samples}};
