@@ -8,8 +8,11 @@ namespace {
 
 constexpr int kThreads = 1024;  // at most, of a block that reads rows
 constexpr int kAhead = 4;       // loads in flight per thread
-constexpr int kAcross = 32;     // columns of a block that adds partial sums
-constexpr int kLanes = 32;      // threads that share a column's partial sums
+
+// Blocks that add partial sums are small, so that they find room beside those that make them.
+constexpr int kAcross = 32;  // columns of such a block
+constexpr int kLanes = 8;    // threads that share a column's partial sums
+constexpr int kParts = 17;   // partial sums in flight per thread: all of a thread's up to 136
 
 // partials[block of rows, columns]. A thread owns V::kSize columns of every blockDim.y-th row of
 // its block of rows; what the blockDim.y threads of a column have is added in their order.
@@ -73,11 +76,11 @@ __global__ void __launch_bounds__(kAcross* kLanes) add_partials(CudaPartialSums 
   float total = ends && add != nullptr ? to_float(add[column]) : 0;
   float part = 0;
   for (int64_t b = threadIdx.y; column < p.columns && b < p.blocks;) {
-    float read[kAhead];
+    float read[kParts];
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i, b += kLanes) read[i] = b < p.blocks ? partials[b * stride] : 0;
+    for (int i = 0; i < kParts; ++i, b += kLanes) read[i] = b < p.blocks ? partials[b * stride] : 0;
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) part += read[i];
+    for (int i = 0; i < kParts; ++i) part += read[i];
   }
   shared[threadIdx.y][threadIdx.x] = part;
   __syncthreads();
