@@ -3,7 +3,7 @@
 #include "ops/attention/packed_heads.h"
 #include "ops/attention/rope_cuda.h"
 #include "ops/attention/rope_frequency.h"
-#include "ops/cuda/kernel.cuh"
+#include "ops/cuda/launch.cuh"
 
 namespace snug::ops {
 namespace {
@@ -107,6 +107,7 @@ constexpr int kBatch = 4;
 
 template <typename T, bool kPacked>
 __global__ void __launch_bounds__(kThreads, 8) turn(const __grid_constant__ Turn<T> a) {
+  after_previous();
   using L = Lanes<T, kPacked>;
   extern __shared__ float4 shared[];
   float* const cosines = reinterpret_cast<float*>(shared);
@@ -160,7 +161,8 @@ void launch(Turn<T> a, cudaStream_t stream) {
   a.angles.capacity = static_cast<unsigned>((kThreads - 2) / of_row + 2) * a.angles.half;
   const dim3 grid(static_cast<unsigned>(ceil_div(items, kThreads)),
                   static_cast<unsigned>(ceil_div(a.p.B, kBatch)));
-  turn<T, kPacked><<<grid, kThreads, 2 * a.angles.capacity * sizeof(float), stream>>>(a);
+  launch_after_previous(turn<T, kPacked>, grid, kThreads, 2 * a.angles.capacity * sizeof(float),
+                        stream, a);
 }
 
 }  // namespace
@@ -179,7 +181,6 @@ void rope_cuda(const KernelArgs& a) {
       launch<T, false>(turned, stream_of(a));
     }
   });
-  check_launch("rope");
 }
 
 }  // namespace snug::ops

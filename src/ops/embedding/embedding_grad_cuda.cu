@@ -2,6 +2,7 @@
 // them per block. A token inside a segment is summed in registers and written once; of one that
 // runs over an end each segment leaves its part in scratch, and a second kernel adds those up in
 // order. Sums are fp32, rounded once. A frequent token is so spread over many blocks.
+#include "ops/cuda/launch.cuh"
 #include "ops/cuda/map.cuh"
 #include "ops/embedding/embedding_cuda.h"
 #include "ops/embedding/padding.h"
@@ -45,8 +46,26 @@ struct TableGrad {
   }
 };
 
-template <int N, typename T, typename G>
+template <typename G, int N>
+struct Held {
+  static constexpr int kWidth = FloatAccess<N, G>::kWidth;
+  using Raw = typename Vector<G, kWidth>::Raw;  // unpacked early, rows would not fit the registers
+  Raw piece[N / kWidth];
+
+  __device__ void load(const G* from) {
+#pragma unroll
+    for (int i = 0; i < N / kWidth; ++i)
+      piece[i] = *reinterpret_cast<const Raw*>(from + i * kWidth);
+  }
+  __device__ float operator[](int i) const {
+    return to_float(reinterpret_cast<const G*>(&piece[i / kWidth])[i % kWidth]);
+  }
+};
+
+// What a token is added to is read with its last row, rather than when its sum is done.
+template <int N, bool kAdd, typename T, typename G>
 __global__ void __launch_bounds__(kThreads) sum_segments(TableGrad<T, G> p) {
+  after_previous();
   __shared__ TokenPlace window[kSegment + 2];  // the segment and its neighbours
   const int segment = blockIdx.x, first = segment * kSegment;
   const int count = min(kSegment, p.n - first);
@@ -58,31 +77,36 @@ __global__ void __launch_bounds__(kThreads) sum_segments(TableGrad<T, G> p) {
   const int64_t c = (int64_t{blockIdx.y} * kThreads + threadIdx.x) * N;
   if (c >= p.C) return;
 
+  const auto ends = [&](int k) { return window[k + 1].token != window[k].token; };
   bool began_before = window[0].token == window[1].token;
   float sum[N] = {};
   for (int base = 0; base < count; base += kAhead) {
-    Vector<T, N> in[kAhead];
-#pragma unroll
-    for (int u = 0; u < kAhead; ++u) {
-      if (base + u < count) {
-        in[u] = Vector<T, N>::load(p.dy + window[base + u + 1].row * p.C + c);
-      }
-    }
+    Held<T, N> in[kAhead];
+    Held<G, N> before[kAhead];
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
       const int k = base + u + 1;  // in the window
-      if (k > count) break;
+      if (k > count) continue;
+      in[u].load(p.dy + window[k].row * p.C + c);
+      if (kAdd && ends(k)) before[u].load(p.dtable + window[k].token * p.C + c);
+    }
 #pragma unroll
-      for (int i = 0; i < N; ++i) sum[i] += to_float(in[u].v[i]);
-      const int32_t token = window[k].token;
-      const bool goes_on = window[k + 1].token == token;
+    for (int u = 0; u < kAhead; ++u) {
+      const int k = base + u + 1;
+      if (k > count) continue;
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] += in[u][i];
+      const bool goes_on = !ends(k);
       if (goes_on && k < count) continue;
       if (began_before) {
         store_floats<N>(p.head(segment) + c, sum);
       } else if (goes_on) {
         store_floats<N>(p.tail(segment) + c, sum);
-      } else {
-        p.template write<N>(token, c, sum);
+      } else if (const int32_t token = window[k].token; token != p.padding) {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          if (kAdd) sum[i] += before[u][i];
+        store_floats<N>(p.dtable + token * p.C + c, sum);
       }
       began_before = false;
 #pragma unroll
@@ -94,6 +118,7 @@ __global__ void __launch_bounds__(kThreads) sum_segments(TableGrad<T, G> p) {
 // The block of the segment where a token began that goes on beyond it adds up the token's parts.
 template <int N, typename T, typename G>
 __global__ void __launch_bounds__(kThreads) join_segments(TableGrad<T, G> p) {
+  after_previous();
   const int segment = blockIdx.x, first = segment * kSegment, next = first + kSegment;
   const int32_t token = p.token_at(next - 1);
   if (token == kNoToken || token != p.token_at(next)) return;
@@ -122,9 +147,9 @@ template <int N, typename T, typename G>
 void launch(const TableGrad<T, G>& p, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(ceil_div(p.n, kSegment)),
                   static_cast<unsigned>(ceil_div(p.C, kThreads * N)));
-  sum_segments<N><<<grid, kThreads, 0, stream>>>(p);
-  if (grid.x > 1) join_segments<N><<<grid, kThreads, 0, stream>>>(p);
-  check_launch("embedding_grad");
+  launch_after_previous(p.add ? sum_segments<N, true, T, G> : sum_segments<N, false, T, G>, grid,
+                        kThreads, 0, stream, p);
+  if (grid.x > 1) launch_after_previous(join_segments<N, T, G>, grid, kThreads, 0, stream, p);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// From the lowest digit to the highest, two launches per digit: every tile counts its digits, then
-// moves its tokens to where the counts of all tiles say.
+// From the lowest digit to the highest: every tile counts its first digits, then moves its tokens
+// to where the counts of all tiles say, and counts the next digits where they arrive.
 #include "ops/embedding/token_order.h"
 
-#include "ops/cuda/kernel.cuh"
+#include "ops/cuda/launch.cuh"
 
 namespace snug::ops {
 namespace {
@@ -24,16 +24,20 @@ struct Source {
 
 __device__ int digit_of(int32_t token, int shift) { return (token >> shift) & (kDigits - 1); }
 
-// counts [tiles, kDigits]
+// counts [digits, tiles, kDigits]: of the first digit; of the others zeros, for the moves to fill.
 __global__ void __launch_bounds__(kThreads)
-    count_digits(Source from, int n, int shift, int32_t* counts) {
+    count_first_digit(const int32_t* tokens, int n, int32_t* counts, int later) {
+  after_previous();
   __shared__ int32_t count[kDigits];
   if (threadIdx.x < kDigits) count[threadIdx.x] = 0;
   __syncthreads();
   const int i = blockIdx.x * kThreads + threadIdx.x;
-  if (i < n) atomicAdd(&count[digit_of(from.at(i).token, shift)], 1);
+  if (i < n) atomicAdd(&count[digit_of(tokens[i], 0)], 1);
   __syncthreads();
-  if (threadIdx.x < kDigits) counts[blockIdx.x * kDigits + threadIdx.x] = count[threadIdx.x];
+  if (threadIdx.x >= kDigits) return;
+  const int all = gridDim.x * kDigits, own = blockIdx.x * kDigits + threadIdx.x;
+  counts[own] = count[threadIdx.x];
+  for (int d = 1; d <= later; ++d) counts[d * all + own] = 0;
 }
 
 // The sum over all lower threads of the block.
@@ -57,7 +61,7 @@ __device__ int32_t sum_below(int32_t x) {
 __device__ int32_t start_of_digit(const int32_t* counts, int tiles) {
   int32_t before = 0, total = 0;
   if (threadIdx.x < kDigits) {
-#pragma unroll 8
+#pragma unroll 16
     for (int tile = 0; tile < tiles; ++tile) {
       const int32_t count = counts[tile * kDigits + threadIdx.x];
       total += count;
@@ -68,7 +72,9 @@ __device__ int32_t start_of_digit(const int32_t* counts, int tiles) {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    move_tokens(Source from, int n, int shift, const int32_t* counts, TokenPlace* to) {
+    move_tokens(Source from, int n, int shift, const int32_t* counts, TokenPlace* to,
+                int32_t* next) {
+  after_previous();
   __shared__ int32_t start[kDigits];                // of the digit in this tile
   __shared__ uint16_t warp_count[kWarps][kDigits];  // then: in the warps before
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -94,7 +100,11 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   __syncthreads();
-  if (i < n) to[start[digit] + warp_count[warp][digit] + rank] = place;
+  if (i >= n) return;
+  const int at = start[digit] + warp_count[warp][digit] + rank;
+  to[at] = place;
+  if (next != nullptr)
+    atomicAdd(&next[at / kThreads * kDigits + digit_of(place.token, shift + kTokenDigitBits)], 1);
 }
 
 }  // namespace
@@ -107,15 +117,18 @@ const TokenPlace* order_tokens(const int32_t* tokens, int64_t n, int64_t rows, v
   auto* counts = reinterpret_cast<int32_t*>(target + tiles * kTokenTile);
   const auto on = static_cast<cudaStream_t>(stream);
   Source from{.tokens = tokens, .places = nullptr};
-  int shift = 0;
-  do {
-    count_digits<<<tiles, kThreads, 0, on>>>(from, static_cast<int>(n), shift, counts);
-    move_tokens<<<tiles, kThreads, 0, on>>>(from, static_cast<int>(n), shift, counts, target);
-    check_launch("the sort of tokens");
+  int later = 0;
+  while ((later + 1) * kTokenDigitBits < 31 && (rows - 1) >> ((later + 1) * kTokenDigitBits) > 0)
+    ++later;
+  launch_after_previous(count_first_digit, tiles, kThreads, 0, on, tokens, static_cast<int>(n),
+                        counts, later);
+  for (int d = 0; d <= later; ++d, counts += tiles * kDigits) {
+    int32_t* next = d < later ? counts + tiles * kDigits : nullptr;
+    launch_after_previous(move_tokens, tiles, kThreads, 0, on, from, static_cast<int>(n),
+                          static_cast<int>(d * kTokenDigitBits), counts, target, next);
     from.places = target;
     std::swap(source, target);
-    shift += kTokenDigitBits;
-  } while (shift < 31 && (rows - 1) >> shift > 0);
+  }
   return from.places;
 }
 

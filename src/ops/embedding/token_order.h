@@ -18,11 +18,14 @@ constexpr int64_t kTokenTile = 1024;    // tokens that one block of threads sort
 constexpr int64_t kTokenDigitBits = 9;  // sorted by at a time
 constexpr int64_t kTokenDigits = int64_t{1} << kTokenDigitBits;
 
-// Scratch bytes: the places twice, and how often each digit occurs in each tile.
+constexpr int64_t kTokenPasses = 4;  // over 31 bits, at most
+
+// Scratch bytes: the places twice, and how often each digit occurs in each tile, pass by pass.
 inline int64_t token_order_scratch(int64_t tokens) {
   const char* what = "the sorted tokens";
   const int64_t padded = round_up(tokens, kTokenTile);
-  const int64_t per_tile = checked_mul(padded / kTokenTile, kTokenDigits * int64_t{4}, what);
+  const int64_t per_tile =
+      checked_mul(padded / kTokenTile, kTokenDigits * int64_t{4} * kTokenPasses, what);
   return checked_add(checked_mul(2 * int64_t{sizeof(TokenPlace)}, padded, what), per_tile, what);
 }
 
