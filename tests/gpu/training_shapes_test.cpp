@@ -44,11 +44,17 @@ const ModelShape& middle() { return qwen_shapes()[1]; }
 
 TEST(TrainingShapes, Norms) {
   SNUG_NEEDS_CUDA;
-  for (const ModelShape& m : qwen_shapes()) {
+  const auto check_all = [](const ModelShape& m) {
     for (const OpDef* def : {&ops::rms_norm_def, &ops::residual_rms_norm_def, &ops::layer_norm_def,
                              &ops::residual_layer_norm_def}) {
-      check(norm_sample(with_tokens(m, 1, 512), *def));
+      check(norm_sample(m, *def));
     }
+  };
+  for (const ModelShape& m : qwen_shapes()) check_all(with_tokens(m, 1, 512));
+  for (int64_t width : {768, 8192, 16384}) {  // rows that are held in other ways
+    ModelShape m = with_table(with_tokens(small(), 1, 160), small().V, width);
+    m.name = fmt::format("width {}", width);
+    check_all(m);
   }
   check(norm_sample(with_tokens(small(), 1, 512), ops::residual_rms_norm_def), kRepeatable);
 }

@@ -6,8 +6,6 @@
 namespace snug::ops {
 namespace {
 
-constexpr int kStages = 3;  // rows per group on their way or at work
-
 template <typename T>
 struct Norm {
   const T *x, *delta, *weight, *bias;  // [rows, C] twice, [C] twice; delta: of the residual forms
@@ -27,62 +25,71 @@ __device__ Pack<T> add(const Pack<T>& x, const Pack<T>& delta) {
   return h;
 }
 
-template <typename T, bool kCentered, bool kResidual, int kWarps>
-__global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_rows(Norm<T> p) {
-  using Group = RowGroup<kWarps>;
+// How rows are held: by up to kWarps warps each, with kPacks packs to a lane. kBlocks blocks fit a
+// multiprocessor, which is what bounds a thread's registers.
+template <int kPacks_, int kWarps_, int kBlocks_>
+struct RowShape {
+  static constexpr int kPacks = kPacks_, kWarps = kWarps_, kBlocks = kBlocks_;
+  static constexpr int kAlone = 4;  // rows of a block, where one warp holds a row
+  static constexpr int kThreads = 32 * std::max(kWarps, kAlone);
+};
+
+// A group reads its row, and ends with it: the device deals blocks, so no multiprocessor waits for
+// a slower one. All of a thread's loads are in flight at once.
+template <typename T, bool kCentered, bool kResidual, typename Shape>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks) norm_rows(Norm<T> p) {
   using V = Pack<T>;
+  using Sum = GroupSum<1, /*kAlone=*/true>;
+  constexpr int kPacks = Shape::kPacks;
   after_previous();
-  const RowStages<T, kWarps, kStages> stages{p.columns};
-  const auto fetch = [&](int64_t row, int stage) {
-    stages.copy(0, stage, p.x, row);
-    if constexpr (kResidual) stages.copy(1, stage, p.delta, row);
-  };
-  V weight[kRowPacks];
-  for_row_packs<T, kWarps>(p.columns,
-                           [&](int k, int column) { weight[k] = V::load(p.weight + column); });
-  RowSum<kWarps> row_sum;
-  for_staged_rows<kWarps, kStages>(p.rows, fetch, [&](int64_t row, int stage) {
-    const int64_t start = row * p.columns;
-    V x[kRowPacks];
-    float sum = 0;
-    float squares = 0;
-    for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
-      x[k] = stages.at(0, stage, k);
-      if constexpr (kResidual) {
-        x[k] = add(x[k], stages.at(1, stage, k));
-        x[k].store(p.h + start + column);
-      }
+  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  if (row >= p.rows) return;  // the whole group
+  __shared__ alignas(16) Sum::Slots slots;
+  Sum row_sum{slots};
+  const int64_t start = row * p.columns;
+  V x[kPacks];
+  V delta[kResidual ? kPacks : 1];
+  for_group_packs<T, kPacks>(p.columns, [&](int k, int column) {
+    x[k] = V::load(p.x + start + column);
+    if constexpr (kResidual) delta[k] = V::load(p.delta + start + column);
+  });
+  float sum = 0;
+  float squares = 0;
+  for_group_packs<T, kPacks>(p.columns, [&](int k, int column) {
+    if constexpr (kResidual) {
+      x[k] = add(x[k], delta[k]);
+      x[k].store(p.h + start + column);
+    }
 #pragma unroll
-      for (int i = 0; i < V::kSize; ++i) {
-        if constexpr (kCentered) sum += x[k][i];
-        if constexpr (!kCentered) squares += x[k][i] * x[k][i];
-      }
+    for (int i = 0; i < V::kSize; ++i) {
+      if constexpr (kCentered) sum += x[k][i];
+      if constexpr (!kCentered) squares += x[k][i] * x[k][i];
+    }
+    keep_packed(x[k]);
+  });
+  const float mean = kCentered ? row_sum(sum) * p.per_column : 0;
+  if constexpr (kCentered) {
+    for_group_packs<T, kPacks>(p.columns, [&](int k, int) {
+#pragma unroll
+      for (int i = 0; i < V::kSize; ++i) squares += (x[k][i] - mean) * (x[k][i] - mean);
       keep_packed(x[k]);
     });
-    const float mean = kCentered ? row_sum(sum) * p.per_column : 0;
-    if constexpr (kCentered) {
-      for_row_packs<T, kWarps>(p.columns, [&](int k, int) {
+  }
+  const float rstd = 1 / sqrtf(row_sum(squares) * p.per_column + p.eps);
+  for_group_packs<T, kPacks>(p.columns, [&](int k, int column) {
+    const V weight = V::load(p.weight + column);
+    V y, bias;
+    if constexpr (kCentered) bias = V::load(p.bias + column);
 #pragma unroll
-        for (int i = 0; i < V::kSize; ++i) squares += (x[k][i] - mean) * (x[k][i] - mean);
-        keep_packed(x[k]);
-      });
+    for (int i = 0; i < V::kSize; ++i) {
+      y.set(i, normed<kCentered>(x[k][i], mean, rstd, weight[i], kCentered ? bias[i] : 0));
     }
-    const float rstd = 1 / sqrtf(row_sum(squares) * p.per_column + p.eps);
-    for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
-      keep_packed(weight[k]);
-      V y, bias;
-      if constexpr (kCentered) bias = V::load(p.bias + column);
-#pragma unroll
-      for (int i = 0; i < V::kSize; ++i) {
-        y.set(i, normed<kCentered>(x[k][i], mean, rstd, weight[k][i], kCentered ? bias[i] : 0));
-      }
-      y.store(p.y + start + column);
-    });
-    if (Group::lane() == 0) {
-      if constexpr (kCentered) p.mean[row] = mean;
-      p.rstd[row] = rstd;
-    }
+    y.store(p.y + start + column);
   });
+  if (threadIdx.x == 0) {
+    if constexpr (kCentered) p.mean[row] = mean;
+    p.rstd[row] = rstd;
+  }
 }
 
 // Rows of any width: a block walks each of them in memory. A thread reads back only what it wrote.
@@ -117,6 +124,38 @@ __global__ void __launch_bounds__(kAnyRow) norm_any(Norm<T> p) {
   }
 }
 
+// --- launches ------------------------------------------------------------------------------------
+
+// Was it launched? Where the shape holds such a row.
+template <typename Shape, typename T, bool kCentered, bool kResidual>
+bool launch_rows(const Norm<T>& p, cudaStream_t stream) {
+  const int64_t warps = group_warps(p.columns * int64_t{sizeof(T)}, Shape::kPacks);
+  if (!packs<T>(p.columns) || warps > Shape::kWarps) return false;
+  const int64_t groups = warps == 1 ? Shape::kAlone : 1;
+  const int64_t blocks = std::max<int64_t>(ceil_div(p.rows, groups), 1);
+  launch_after_previous(norm_rows<T, kCentered, kResidual, Shape>, static_cast<unsigned>(blocks),
+                        dim3(static_cast<unsigned>(32 * warps), static_cast<unsigned>(groups)), 0,
+                        stream, p);
+  return true;
+}
+
+// Two packs to a lane were fastest, but for rows that one warp can hold without a barrier (H200).
+template <typename T, bool kCentered, bool kResidual>
+void launch_fastest(const Norm<T>& p, cudaStream_t stream) {
+  using OneWarp = RowShape<4, 1, 12>;
+  using Usual = RowShape<2, 8, kResidual ? 5 : 8>;
+  using Wide = RowShape<4, 32, 1>;
+  const auto launched = [&](auto shape) {
+    return launch_rows<decltype(shape), T, kCentered, kResidual>(p, stream);
+  };
+  if constexpr (!kResidual) {
+    if (launched(OneWarp{})) return;
+  }
+  if (launched(Usual{}) || launched(Wide{})) return;
+  launch_after_previous(norm_any<T, kCentered, kResidual>, blocks_for(p.rows, 1), kAnyRow, 0,
+                        stream, p);
+}
+
 template <typename T, bool kCentered, bool kResidual>
 void launch(const KernelArgs& a) {
   using P = NormPorts<kResidual>;
@@ -133,19 +172,7 @@ void launch(const KernelArgs& a) {
                   .columns = static_cast<int>(columns),
                   .eps = static_cast<float>(a.attrs.f("eps")),
                   .per_column = 1 / static_cast<float>(columns)};
-  const int warps = norm_row_warps(columns, sizeof(T));
-  if (warps == 0) {
-    launch_after_previous(norm_any<T, kCentered, kResidual>, blocks_for(p.rows, 1), kAnyRow, 0,
-                          stream_of(a), p);
-  } else {
-    visit_row_warps(warps, [&](auto w) {
-      constexpr int kWarps = decltype(w)::value;
-      using Group = RowGroup<kWarps>;
-      launch_after_previous(norm_rows<T, kCentered, kResidual, kWarps>,
-                            blocks_for(p.rows, Group::kGroups, /*waves=*/1), Group::kBlock,
-                            row_stage_bytes(kResidual ? 2 : 1, kStages), stream_of(a), p);
-    });
-  }
+  launch_fastest<T, kCentered, kResidual>(p, stream_of(a));
 }
 
 template <bool kCentered, bool kResidual>

@@ -14,8 +14,8 @@ void residual_layer_norm_cuda(const KernelArgs& a);
 void layer_norm_grad_cuda(const KernelArgs& a);
 void layer_norm_remake_grad_cuda(const KernelArgs& a);
 
-// How many warps share a row that is held in registers in 16-byte packs, four to a lane; 0: the row
-// does not pack, or is too wide.
+// How many warps share a row of backward in 16-byte packs, four to a lane; 0: the row does not
+// pack, or is too wide.
 constexpr int norm_row_warps(int64_t columns, int64_t bytes_per_element) {
   const int64_t bytes = columns * bytes_per_element;
   if (bytes % 16 != 0) return 0;
@@ -25,8 +25,8 @@ constexpr int norm_row_warps(int64_t columns, int64_t bytes_per_element) {
 }
 
 // Blocks of backward, each with its own sum of the parameters' gradients. A fixed number, so that
-// neither the sum nor the scratch depends on the machine: what an H200 holds at once. A block has
-// 16 warps; where rows are walked in memory, one row.
+// the scratch does not depend on the machine: what an H200 holds at once. A block has 16 warps;
+// where rows are walked in memory, one row.
 constexpr int64_t norm_grad_blocks(int64_t rows, int row_warps) {
   const int64_t most = row_warps == 0 ? 528 : 132;
   const int64_t rows_per_block = row_warps == 0 ? 1 : 16 / row_warps;

@@ -1,81 +1,69 @@
 // A fixed number of blocks walks the rows, each with its own sums of dweight and dbias, which it
 // leaves in the scratch; a second kernel adds them up in order. No atomics: the same bits always.
 #include "ops/cuda/column_sum.h"
+#include "ops/cuda/rows.cuh"
 #include "ops/norm/norm_cuda.h"
+#include "ops/norm/norm_grad_ring.cuh"
 #include "ops/norm/norm_ports.h"
-#include "ops/norm/norm_rows.cuh"
 
 namespace snug::ops {
 namespace {
 
-constexpr int kStages = 2;  // rows per group on their way or at work
-enum Tensor { kX, kDy, kDxSum };
+// --- rows in stages, four packs to a lane --------------------------------------------------------
 
-template <typename T>
-struct NormGrad {
-  const T *x, *weight, *bias, *dy, *dx_sum;  // bias: where y is made again; dx_sum: or nullptr
-  const float *mean, *rstd;                  // [rows]
-  T *dx, *y;  // each may lie in x, dy or dx_sum: a thread reads its elements before it writes them
-  float* partial;  // [blocks, params, C]
-  int64_t rows;
-  int columns;
-  float per_column;
-};
+constexpr int kRowPacks = 4;  // as norm_row_warps counts
 
-// What dx takes from the whole row, from the sums of dy * weight * n and of dy * weight.
-struct RowMeans {
-  float dot, sum;
-};
-
-// dx = rstd * (dy * weight - mean(dy * weight) - n * mean(dy * weight * n)) + start,
-// with n = (x - mean) * rstd.
-__device__ float dx_of(float dy, float weight, float n, float rstd, RowMeans means, float start) {
-  return rstd * (dy * weight - means.sum - n * means.dot) + start;
-}
-
-// A lane's share of the parameters' gradients: of its packs, over all rows of its group.
-template <typename T, int kParams>
-struct ParamSums {
-  float v[kParams][kRowPacks][Pack<T>::kSize] = {};
-};
-
-// The groups' sums added in order, into the block's partial rows. Takes the rows' shared memory.
-template <typename T, int kParams, int kWarps>
-__device__ void write_partial(const ParamSums<T, kParams>& sums, float* partial, int columns) {
+// fn(k, column) for this lane's packs of a row: pack k starts at that column.
+template <typename T, int kWarps, typename Fn>
+__device__ void for_row_packs(int columns, const Fn& fn) {
   using Group = RowGroup<kWarps>;
-  auto* groups = reinterpret_cast<float4*>(row_stages);  // [groups, params, columns]
-  const int count = kParams * columns / 4;
-  __syncthreads();  // all groups have read their rows
-  for_row_packs<T, kWarps>(columns, [&](int k, int column) {
 #pragma unroll
-    for (int p = 0; p < kParams; ++p) {
-      const auto& sum = sums.v[p][k];
-      float4* to = groups + Group::group() * count + (p * columns + column) / 4;
-#pragma unroll
-      for (int i = 0; i < Pack<T>::kSize; i += 4)
-        to[i / 4] = make_float4(sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
-    }
-  });
-  __syncthreads();
-  for (int at = static_cast<int>(threadIdx.x); at < count; at += Group::kBlock) {
-    float4 total = groups[at];
-#pragma unroll
-    for (int g = 1; g < Group::kGroups; ++g) {
-      const float4 more = groups[g * count + at];
-      total.x += more.x, total.y += more.y, total.z += more.z, total.w += more.w;
-    }
-    reinterpret_cast<float4*>(partial)[at] = total;
+  for (int k = 0; k < kRowPacks; ++k) {
+    const int column = (k * Group::kThreads + Group::lane()) * Pack<T>::kSize;
+    if (column < columns) fn(k, column);
   }
 }
 
+// Bytes of shared memory for kStages rows of each group and of each of `tensors` tensors.
+constexpr size_t row_stage_bytes(int tensors) {
+  return size_t{16} * kRowPacks * RowGroup<1>::kBlock * tensors * kStages;
+}
+
+// Rows of several tensors in dynamic shared memory, kStages of each. Every lane copies the packs
+// that it will read itself, so nobody waits for anybody.
+template <typename T, int kWarps>
+struct RowStages {
+  using V = Pack<T>;
+  const int columns;
+  const uint32_t first = shared_address(row_stages + threadIdx.x);
+
+  // Counted in packs from the lane's first one.
+  __device__ static uint32_t place(int tensor, int stage, int k) {
+    return ((tensor * kStages + stage) * kRowPacks + k) * RowGroup<kWarps>::kBlock;
+  }
+  __device__ static V at(int tensor, int stage, int k) {
+    const uint4 raw = row_stages[place(tensor, stage, k) + threadIdx.x];
+    return *reinterpret_cast<const V*>(&raw);
+  }
+  // Starts the copy of one row.
+  __device__ void copy(int tensor, int stage, const T* from, int64_t row) const {
+    const int lane = RowGroup<kWarps>::lane();
+    const T* mine = from + row * columns + lane * V::kSize;
+    for_row_packs<T, kWarps>(columns, [&](int k, int column) {
+      start_copy<16>(first + 16 * place(tensor, stage, k), mine + (column - lane * V::kSize));
+    });
+  }
+};
+
 template <typename T, bool kCentered, bool kRemakes, int kWarps>
 __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(NormGrad<T> p) {
+  using Group = RowGroup<kWarps>;
   using V = Pack<T>;
   constexpr int kParams = kCentered ? 2 : 1;
   after_previous();
-  __shared__ float stats[kParams][kStages][RowGroup<kWarps>::kBlock];  // rstd, mean
+  __shared__ float stats[kParams][kStages][Group::kBlock];  // rstd, mean
   const uint32_t stats_at = shared_address(&stats[0][0][threadIdx.x]);
-  const RowStages<T, kWarps, kStages> stages{p.columns};
+  const RowStages<T, kWarps> stages{p.columns};
   const auto fetch = [&](int64_t row, int stage) {
     stages.copy(kX, stage, p.x, row);
     stages.copy(kDy, stage, p.dy, row);
@@ -95,8 +83,8 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(No
     return held[k];
   };
   RowSum<kWarps> row_sum;
-  ParamSums<T, kParams> sums;
-  for_staged_rows<kWarps, kStages>(p.rows, fetch, [&](int64_t row, int stage) {
+  ParamSums<T, kParams, kRowPacks> sums;
+  const auto work = [&](int64_t row, int stage) {
     const int64_t start = row * p.columns;
     const float rstd = stats[0][stage][threadIdx.x];
     const float mean = kCentered ? stats[kParams - 1][stage][threadIdx.x] : 0;
@@ -104,21 +92,10 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(No
     for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
       const V x = stages.at(kX, stage, k);
       const V dy = stages.at(kDy, stage, k);
-      const V weight = weight_at(k, column);
-#pragma unroll
-      for (int i = 0; i < V::kSize; ++i) {
-        const float n = (x[i] - mean) * rstd;
-        const float weighted = dy[i] * weight[i];
-        totals[0] += weighted * n;
-        sums.v[0][k][i] += dy[i] * n;
-        if constexpr (kCentered) {
-          totals[1] += weighted;
-          sums.v[1][k][i] += dy[i];
-        }
-      }
+      add_pack(k, x, dy, weight_at(k, column), mean, rstd, totals, sums);
     });
     row_sum(totals);
-    const RowMeans means{totals[0] * p.per_column, kCentered ? totals[1] * p.per_column : 0};
+    const RowMeans means = row_means(totals, p.per_column);
     for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
       const V x = stages.at(kX, stage, k);
       const V dy = stages.at(kDy, stage, k);
@@ -137,9 +114,11 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(No
       dx.store(p.dx + start + column);
       if constexpr (kRemakes) y.store(p.y + start + column);
     });
-  });
-  write_partial<T, kParams, kWarps>(sums, p.partial + int64_t{blockIdx.x} * kParams * p.columns,
-                                    p.columns);
+  };
+  for_staged_rows(Group::first_row(), Group::row_step(), p.rows, fetch, work);
+  const auto for_packs = [&](const auto& fn) { for_row_packs<T, kWarps>(p.columns, fn); };
+  write_partial(sums, Group::group(), Group::kGroups, for_packs,
+                p.partial + int64_t{blockIdx.x} * kParams * p.columns, p.columns);
 }
 
 // Rows of any width: a block walks each of them in memory, a thread its own columns, whose sums it
@@ -192,6 +171,35 @@ __global__ void __launch_bounds__(kAnyRow) norm_grad_any(NormGrad<T> p) {
 
 // --- launches ------------------------------------------------------------------------------------
 
+// Was it launched? Where its warps hold a row, and the device has the shared memory.
+template <typename T, bool kCentered, bool kRemakes>
+bool launch_staged(const NormGrad<T>& p, int warps, unsigned blocks, cudaStream_t stream) {
+  if (warps == 0) return false;
+  const size_t bytes = row_stage_bytes(p.dx_sum != nullptr ? 3 : 2);
+  bool launched = false;
+  visit_row_warps(warps, [&](auto w) {
+    constexpr int kWarps = decltype(w)::value, kBlock = RowGroup<kWarps>::kBlock;
+    static_assert(row_stage_bytes(2) >= kBlock * sizeof(ParamSums<T, 2, kRowPacks>));
+    const auto kernel = norm_grad_rows<T, kCentered, kRemakes, kWarps>;
+    launched =
+        static_cast<int64_t>(bytes) <= most_dynamic_shared(reinterpret_cast<const void*>(kernel));
+    if (launched) launch_after_previous(kernel, blocks, kBlock, bytes, stream, p);
+  });
+  return launched;
+}
+
+// The ring was faster for layer norms, but for rows of which little is moved (H200).
+template <typename T, bool kCentered, bool kRemakes>
+void launch_fastest(const NormGrad<T>& p, int warps, unsigned blocks, cudaStream_t stream) {
+  constexpr int64_t kLittle = 6 * 1024;  // bytes
+  const int64_t tensors = 3 + (p.dx_sum != nullptr ? 1 : 0) + (kRemakes ? 1 : 0);
+  const bool ring_first = kCentered && tensors * p.columns * int64_t{sizeof(T)} > kLittle;
+  if (ring_first && launch_ring<T, kCentered, kRemakes>(p, blocks, stream)) return;
+  if (launch_staged<T, kCentered, kRemakes>(p, warps, blocks, stream)) return;
+  if (launch_ring<T, kCentered, kRemakes>(p, blocks, stream)) return;
+  launch_after_previous(norm_grad_any<T, kCentered, kRemakes>, blocks, kAnyRow, 0, stream, p);
+}
+
 template <typename T, bool kCentered, bool kRemakes>
 void launch(const KernelArgs& a) {
   using P = NormGradPorts<kCentered>;
@@ -211,18 +219,7 @@ void launch(const KernelArgs& a) {
                       .per_column = 1 / static_cast<float>(columns)};
   const int warps = norm_row_warps(columns, sizeof(T));
   const auto blocks = static_cast<unsigned>(norm_grad_blocks(p.rows, warps));
-  if (warps == 0) {
-    launch_after_previous(norm_grad_any<T, kCentered, kRemakes>, blocks, kAnyRow, 0, stream_of(a),
-                          p);
-  } else {
-    visit_row_warps(warps, [&](auto w) {
-      constexpr int kWarps = decltype(w)::value;
-      using Group = RowGroup<kWarps>;
-      static_assert(row_stage_bytes(2, kStages) >= size_t{Group::kBlock} * sizeof(ParamSums<T, 2>));
-      launch_after_previous(norm_grad_rows<T, kCentered, kRemakes, kWarps>, blocks, Group::kBlock,
-                            row_stage_bytes(p.dx_sum != nullptr ? 3 : 2, kStages), stream_of(a), p);
-    });
-  }
+  launch_fastest<T, kCentered, kRemakes>(p, warps, blocks, stream_of(a));
   CudaPartialSums sums{.partials = p.partial,
                        .add = a.in<void>(P::dweight_sum),
                        .sum = a.out<void>(P::dweight),

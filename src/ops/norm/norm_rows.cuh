@@ -1,14 +1,12 @@
-// What the norms' CUDA kernels share. One or several warps hold a row, four packs to a lane: every
-// tensor is read and written once, and the next rows are on their way meanwhile.
+// What the norms' CUDA kernels share: the norm of an element, and rows that are held in registers
+// by a group of as many warps as they need. A block is groups: threadIdx.x is the lane in a group,
+// threadIdx.y the group.
 #pragma once
 
-#include "ops/cuda/copies.cuh"
 #include "ops/cuda/launch.cuh"
-#include "ops/cuda/rows.cuh"
 
 namespace snug::ops {
 
-constexpr int kRowPacks = 4;  // per lane, as norm_row_warps counts
 constexpr int kAnyRow = 256;  // threads of a block that walks rows of any width in memory
 
 // An element's norm. The one expression that forward and a backward that makes y again share: no
@@ -29,71 +27,78 @@ __device__ void keep_packed(Pack<T>& pack) {
 }
 
 // fn(k, column) for this lane's packs of a row: pack k starts at that column.
-template <typename T, int kWarps, typename Fn>
-__device__ void for_row_packs(int columns, const Fn& fn) {
-  using Group = RowGroup<kWarps>;
+template <typename T, int kPacks, typename Fn>
+__device__ void for_group_packs(int columns, const Fn& fn) {
 #pragma unroll
-  for (int k = 0; k < kRowPacks; ++k) {
-    const int column = (k * Group::kThreads + Group::lane()) * Pack<T>::kSize;
+  for (int k = 0; k < kPacks; ++k) {
+    const int column = static_cast<int>(k * blockDim.x + threadIdx.x) * Pack<T>::kSize;
     if (column < columns) fn(k, column);
   }
 }
 
-// --- rows on their way ---------------------------------------------------------------------------
-
-// Bytes of shared memory that kStages rows of each group take, for each of `tensors` tensors.
-constexpr size_t row_stage_bytes(int tensors, int stages) {
-  return size_t{16} * kRowPacks * RowGroup<1>::kBlock * tensors * stages;
+// The warps that hold a row of `bytes` bytes with `packs` packs to a lane.
+constexpr int64_t group_warps(int64_t bytes, int64_t packs) {
+  return std::max<int64_t>(ceil_div(bytes, 16 * 32 * packs), 1);
 }
 
-extern __shared__ uint4 row_stages[];
+// Sums over a group, in a fixed order. Slots alternate, so that one barrier per sum is enough: who
+// writes a slot again has passed the barrier of the sum between. kAlone: a block has one group, or
+// groups of one warp; else it has at most 15, each with a barrier of its own behind the block's.
+template <int kValues, bool kAlone>
+class GroupSum {
+ public:
+  static constexpr int kSlots = 64;  // warps of a block, each group's a multiple of four
+  using Slots = float[2][kValues][kSlots];
 
-// Rows of several tensors in dynamic shared memory, kStages of each. Every lane copies the packs
-// that it will read itself, so nobody waits for anybody.
-template <typename T, int kWarps, int kStages>
-struct RowStages {
-  using V = Pack<T>;
-  const int columns;
-  const uint32_t first = shared_address(row_stages + threadIdx.x);
-
-  // Counted in packs from the lane's first one.
-  __device__ static uint32_t place(int tensor, int stage, int k) {
-    return ((tensor * kStages + stage) * kRowPacks + k) * RowGroup<kWarps>::kBlock;
-  }
-  __device__ static V at(int tensor, int stage, int k) {
-    const uint4 raw = row_stages[place(tensor, stage, k) + threadIdx.x];
-    return *reinterpret_cast<const V*>(&raw);
-  }
-  // Starts the copy of one row.
-  __device__ void copy(int tensor, int stage, const T* from, int64_t row) const {
-    const int lane = RowGroup<kWarps>::lane();
-    const T* mine = from + row * columns + lane * V::kSize;
-    for_row_packs<T, kWarps>(columns, [&](int k, int column) {
-      start_copy<16>(first + 16 * place(tensor, stage, k), mine + (column - lane * V::kSize));
-    });
-  }
-};
-
-// fn(row, stage) for this group's rows, with fetch(row, stage) called kStages - 1 rows ahead: what
-// it starts to copy is there when fn gets the row.
-template <int kWarps, int kStages, typename Fetch, typename Fn>
-__device__ void for_staged_rows(int64_t rows, const Fetch& fetch, const Fn& fn) {
-  const int64_t step = RowGroup<kWarps>::row_step();
-  int64_t ahead = RowGroup<kWarps>::first_row();
-  const auto fetch_next = [&](int stage) {
-    if (ahead < rows) fetch(ahead, stage);
-    close_batch();  // also where nothing is left: the wait below counts rows
-    ahead += step;
-  };
+  __device__ explicit GroupSum(Slots& slots)
+      : slots_(slots), first_(static_cast<int>(threadIdx.y) * whole()) {
+    const int lane = static_cast<int>(threadIdx.x);
+    if (warps() == 1 || lane < warps() || lane >= whole()) return;
 #pragma unroll
-  for (int s = 0; s < kStages - 1; ++s) fetch_next(s);
-  int stage = 0;
-  for (int64_t row = RowGroup<kWarps>::first_row(); row < rows; row += step) {
-    fetch_next(stage == 0 ? kStages - 1 : stage - 1);
-    wait_batches<kStages - 1>();
-    fn(row, stage);
-    stage = stage == kStages - 1 ? 0 : stage + 1;
+    for (int i = 0; i < kValues; ++i) slots_[0][i][first_ + lane] = slots_[1][i][first_ + lane] = 0;
   }
-}
+
+  __device__ void operator()(float (&v)[kValues]) {
+#pragma unroll
+    for (float& x : v) x = warp_sum(x);
+    if (warps() == 1) return;
+    auto& mine = slots_[turn_];
+    if (threadIdx.x % 32 == 0) {
+#pragma unroll
+      for (int i = 0; i < kValues; ++i) mine[i][first_ + threadIdx.x / 32] = v[i];
+    }
+    sync();
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) {
+      v[i] = 0;
+      for (int w = 0; w < warps(); w += 4) {
+        const float4 four = *reinterpret_cast<const float4*>(&mine[i][first_ + w]);
+        v[i] += (four.x + four.y) + (four.z + four.w);
+      }
+    }
+    turn_ ^= 1;
+  }
+  __device__ float operator()(float x) {
+    static_assert(kValues == 1);
+    float v[1] = {x};
+    (*this)(v);
+    return v[0];
+  }
+
+ private:
+  __device__ static int warps() { return static_cast<int>(blockDim.x) / 32; }
+  __device__ static int whole() { return (warps() + 3) / 4 * 4; }
+  __device__ static void sync() {
+    if constexpr (kAlone) {
+      __syncthreads();
+    } else {
+      asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.y), "r"(blockDim.x) : "memory");
+    }
+  }
+
+  Slots& slots_;
+  int first_;
+  int turn_ = 0;
+};
 
 }  // namespace snug::ops

@@ -1,0 +1,158 @@
+// Backward of norms whose sums fill registers: two packs to a lane, in exactly as many warps as a
+// row needs, and the parameters in shared memory. Of layer norms, which have two sums, and wherever
+// shared memory is too small for the other kernel: this one takes as many groups as fit.
+#pragma once
+
+#include "ops/cuda/shared_memory.h"
+#include "ops/norm/norm_grad.cuh"
+
+namespace snug::ops {
+
+constexpr int kRingPacks = 2, kRingThreads = 768;
+static_assert(kRingThreads / 64 <= 15, "groups of two warps and more have a barrier each");
+
+// kStages rows of up to three tensors for every group. A lane copies the packs that it will read
+// itself, so nobody waits for anybody.
+template <typename T>
+struct RowRing {
+  using V = Pack<T>;
+  int columns;
+  uint32_t data = shared_address(row_stages);
+  int row_packs = columns / V::kSize;
+  int stride = static_cast<int>(blockDim.y) * row_packs;  // from a stage to the next, in packs
+  int mine = static_cast<int>(threadIdx.y) * row_packs;
+
+  __device__ int slot(int tensor, int stage) const {  // in packs
+    return (tensor * kStages + stage) * stride + mine;
+  }
+  __device__ V at(int tensor, int stage, int k) const {
+    const uint4 raw =
+        row_stages[slot(tensor, stage) + static_cast<int>(k * blockDim.x + threadIdx.x)];
+    return *reinterpret_cast<const V*>(&raw);
+  }
+  // Starts the copy of one row.
+  __device__ void copy(int tensor, int stage, const T* from, int64_t row) const {
+    const uint32_t to = data + 16 * slot(tensor, stage);
+    for_group_packs<T, kRingPacks>(columns, [&](int, int column) {
+      start_copy<16>(to + column * static_cast<uint32_t>(sizeof(T)), from + row * columns + column);
+    });
+  }
+  // What the block holds behind its `tensors` tensors.
+  __device__ uint4* behind(int tensors) const { return row_stages + tensors * kStages * stride; }
+};
+
+// The parameters in shared memory: weight, then the bias, or nullptr.
+template <typename T>
+class HeldParams {
+ public:
+  __device__ HeldParams(uint4* held, const T* weight, const T* bias, int row_packs)
+      : held_(held), row_packs_(row_packs) {
+    const int threads = static_cast<int>(blockDim.x * blockDim.y);
+    for (int at = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x); at < row_packs;
+         at += threads) {
+      held_[at] = reinterpret_cast<const uint4*>(weight)[at];
+      if (bias != nullptr) held_[row_packs + at] = reinterpret_cast<const uint4*>(bias)[at];
+    }
+  }
+  __device__ Pack<T> weight(int column) const { return at(column / Pack<T>::kSize); }
+  __device__ Pack<T> bias(int column) const { return at(row_packs_ + column / Pack<T>::kSize); }
+
+ private:
+  __device__ Pack<T> at(int pack) const {
+    const uint4 raw = held_[pack];
+    return *reinterpret_cast<const Pack<T>*>(&raw);
+  }
+  uint4* held_;
+  int row_packs_;
+};
+
+template <typename T, bool kCentered, bool kRemakes>
+__global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p) {
+  constexpr int kParams = kCentered ? 2 : 1;
+  using V = Pack<T>;
+  using Sum = GroupSum<kParams, /*kAlone=*/false>;
+  after_previous();
+  __shared__ alignas(16) typename Sum::Slots slots;
+  const RowRing<T> ring{p.columns};
+  const auto fetch = [&](int row, int stage) {
+    ring.copy(kX, stage, p.x, row);
+    ring.copy(kDy, stage, p.dy, row);
+    if (p.dx_sum != nullptr) ring.copy(kDxSum, stage, p.dx_sum, row);
+  };
+  Sum row_sum{slots};
+  const HeldParams<T> params{ring.behind(p.dx_sum != nullptr ? 3 : 2), p.weight,
+                             kRemakes && kCentered ? p.bias : nullptr, ring.row_packs};
+  __syncthreads();  // the parameters are there
+  const auto rows = static_cast<int>(p.rows);
+  const auto first = static_cast<int>(threadIdx.y * gridDim.x + blockIdx.x);
+  const auto step = static_cast<int>(gridDim.x * blockDim.y);
+  float next_rstd = 0, next_mean = 0;
+  const auto load_statistics = [&](int row) {
+    if (row >= rows) return;
+    next_rstd = p.rstd[row];
+    if constexpr (kCentered) next_mean = p.mean[row];
+  };
+  load_statistics(first);
+  ParamSums<T, kParams, kRingPacks> sums;
+  for_staged_rows(first, step, rows, fetch, [&](int row, int stage) {
+    const int64_t start = int64_t{row} * p.columns;
+    const float rstd = next_rstd;
+    const float mean = kCentered ? next_mean : 0;
+    load_statistics(row + step);
+    float totals[kParams] = {};
+    for_group_packs<T, kRingPacks>(p.columns, [&](int k, int column) {
+      const V x = ring.at(kX, stage, k);
+      const V dy = ring.at(kDy, stage, k);
+      add_pack(k, x, dy, params.weight(column), mean, rstd, totals, sums);
+    });
+    row_sum(totals);
+    const RowMeans means = row_means(totals, p.per_column);
+#pragma unroll 1  // the sums leave registers for one pack at a time
+    for (int k = 0; k < kRingPacks; ++k) {
+      const int column = static_cast<int>(k * blockDim.x + threadIdx.x) * V::kSize;
+      if (column >= p.columns) break;
+      const V x = ring.at(kX, stage, k);
+      const V dy = ring.at(kDy, stage, k);
+      const V weight = params.weight(column);
+      V dx_sum = {}, dx;
+      if (p.dx_sum != nullptr) dx_sum = ring.at(kDxSum, stage, k);
+#pragma unroll
+      for (int i = 0; i < V::kSize; ++i) {
+        const float n = (x[i] - mean) * rstd;
+        dx.set(i, dx_of(dy[i], weight[i], n, rstd, means, dx_sum[i]));
+      }
+      dx.store(p.dx + start + column);
+      if constexpr (kRemakes) {
+        V y, bias = {};
+        if constexpr (kCentered) bias = params.bias(column);
+#pragma unroll
+        for (int i = 0; i < V::kSize; ++i)
+          y.set(i, normed<kCentered>(x[i], mean, rstd, weight[i], kCentered ? bias[i] : 0));
+        y.store(p.y + start + column);
+      }
+    }
+  });
+  const auto for_packs = [&](const auto& fn) { for_group_packs<T, kRingPacks>(p.columns, fn); };
+  write_partial(sums, static_cast<int>(threadIdx.y), static_cast<int>(blockDim.y), for_packs,
+                p.partial + int64_t{blockIdx.x} * kParams * p.columns, p.columns);
+}
+
+// Was it launched? Where rows pack, and a block holds one.
+template <typename T, bool kCentered, bool kRemakes>
+bool launch_ring(const NormGrad<T>& p, unsigned blocks, cudaStream_t stream) {
+  constexpr int kParams = kCentered ? 2 : 1;
+  const int64_t row = p.columns * int64_t{sizeof(T)};
+  if (row == 0 || row % 16 != 0 || p.rows > INT32_MAX / 2) return false;
+  const auto kernel = norm_grad_ring<T, kCentered, kRemakes>;
+  const int64_t warps = group_warps(row, kRingPacks);
+  const int64_t of_group = row * kStages * (p.dx_sum != nullptr ? 3 : 2);
+  const int64_t room = most_dynamic_shared(reinterpret_cast<const void*>(kernel)) - kParams * row;
+  const int64_t groups = std::min(kRingThreads / (32 * warps), room / of_group);
+  if (groups < 1) return false;
+  launch_after_previous(kernel, blocks,
+                        dim3(static_cast<unsigned>(32 * warps), static_cast<unsigned>(groups)),
+                        static_cast<size_t>(groups * of_group + kParams * row), stream, p);
+  return true;
+}
+
+}  // namespace snug::ops
