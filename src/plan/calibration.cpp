@@ -13,11 +13,12 @@ namespace snug {
 namespace {
 
 using nlohmann::json;
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 json to_json(const OpSample& s) {
-  return {{"kind", s.kind},   {"dtype", name_of(s.dtype)}, {"tf32", s.tf32},
-          {"flops", s.flops}, {"bytes", s.bytes},          {"seconds", s.seconds}};
+  return {{"kind", s.kind},      {"dtype", name_of(s.dtype)}, {"tf32", s.tf32},
+          {"flops", s.flops},    {"bytes", s.bytes},          {"exps", s.exps},
+          {"seconds", s.seconds}};
 }
 
 // What took no time that a clock can tell says nothing, and is left out.
@@ -47,6 +48,7 @@ OpSample sample_from(const json& object) {
   sample.tf32 = object.at("tf32").get<bool>();
   sample.flops = number(object, "flops", true);
   sample.bytes = number(object, "bytes", true);
+  sample.exps = number(object, "exps", true);
   sample.seconds = number(object, "seconds", false);
   return sample;
 }

@@ -24,6 +24,7 @@ struct OpSample {
   bool tf32 = false;
   double flops = 0;
   double bytes = 0;  // read and written
+  double exps = 0;   // as Cost counts them
   double seconds = 0;
   friend bool operator==(const OpSample&, const OpSample&) = default;
 };

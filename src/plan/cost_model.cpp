@@ -49,12 +49,13 @@ struct Work {
   Dtype dtype = Dtype::f32;
   int64_t flops = 0;
   int64_t bytes = 0;
+  int64_t exps = 0;
   friend bool operator==(const Work&, const Work&) = default;
 };
 struct HashWork {
   size_t operator()(const Work& w) const {
     size_t hash = std::hash<const void*>{}(w.def);
-    for (const int64_t part : {static_cast<int64_t>(w.dtype), w.flops, w.bytes})
+    for (const int64_t part : {static_cast<int64_t>(w.dtype), w.flops, w.bytes, w.exps})
       hash = (hash ^ static_cast<size_t>(part)) * size_t{0x9E3779B97F4A7C15} + (hash >> 32);
     return hash;
   }
@@ -80,7 +81,7 @@ struct CostModel::Measured {
     if (is_new)
       place->second =
           times.seconds(work.def->kind, work.dtype, math, static_cast<double>(work.flops),
-                        static_cast<double>(work.bytes));
+                        static_cast<double>(work.bytes), static_cast<double>(work.exps));
     return place->second;
   }
 };
@@ -93,7 +94,7 @@ CostModel::CostModel(DeviceSpec spec, Math math, std::optional<Calibration> meas
 double CostModel::seconds(const Module& module, const Op& op) const {
   const Cost cost = cost_of(module, op, spec_.backend);
   const Work work{op.def, kernel_dtype(module, op), cost.flops,
-                  cost.bytes_read + cost.bytes_written};
+                  cost.bytes_read + cost.bytes_written, cost.exps};
   if (measured_ != nullptr)
     if (const auto seconds = measured_->seconds(work, math_)) return *seconds;
   const Roof roof = spec_.roof(work.dtype, math_, static_cast<double>(work.flops),

@@ -17,6 +17,8 @@ constexpr size_t kAlike = 9;     // samples that speak for a kind that was never
 
 // Two sizes alike differ less than two shapes: operations for each byte count more.
 constexpr double kShape = 0.7;
+// And attention over heads of another width is another kernel.
+constexpr double kExps = 4;
 
 bool uses_tf32(Dtype dtype, const Math& math) { return math.tf32 && dtype == Dtype::f32; }
 
@@ -30,7 +32,7 @@ double log_of(double work) { return std::log(std::max(work, 1.0)); }
 
 // The samples of the same work as one, with their mean time: what adds up stays so.
 std::vector<OpSample> merged(std::vector<OpSample> samples) {
-  const auto work = [](const OpSample& s) { return std::tuple(s.flops, s.bytes); };
+  const auto work = [](const OpSample& s) { return std::tuple(s.flops, s.bytes, s.exps); };
   std::ranges::sort(samples, {}, work);
   std::vector<OpSample> out;
   for (size_t i = 0; i < samples.size();) {
@@ -89,9 +91,9 @@ MeasuredTimes::MeasuredTimes(const Calibration& measured, const DeviceSpec& spec
   }
 }
 
-MeasuredTimes::Point MeasuredTimes::place_of(double flops, double bytes) {
+MeasuredTimes::Point MeasuredTimes::place_of(double flops, double bytes, double exps) {
   const double f = log_of(flops), b = log_of(bytes);
-  return {(f + b) / 2, kShape * (f - b)};
+  return {(f + b) / 2, kShape * (f - b), exps > 0 ? kExps * (f - log_of(exps)) : 0};
 }
 
 // A launch is taken off every time, so that small ops need no efficiency of their own.
@@ -103,7 +105,7 @@ MeasuredTimes::Surface MeasuredTimes::surface_of(const std::vector<OpSample>& sa
   for (const OpSample& s : samples) {
     const double roof = roof_of(rates_, s).seconds();
     if (roof <= 0) continue;
-    surface.points.push_back(place_of(s.flops, s.bytes));
+    surface.points.push_back(place_of(s.flops, s.bytes, s.exps));
     surface.points.back().z = std::log(roof / (s.seconds - surface.launch));
   }
   return surface;
@@ -115,8 +117,9 @@ MeasuredTimes::Surface MeasuredTimes::surface_of(const std::vector<OpSample>& sa
 double MeasuredTimes::Surface::at(const Point& q) const {
   std::vector<std::pair<double, const Point*>> near;
   near.reserve(points.size());
+  const auto square = [](double d) { return d * d; };
   for (const Point& p : points)
-    near.emplace_back((p.x - q.x) * (p.x - q.x) + (p.y - q.y) * (p.y - q.y), &p);
+    near.emplace_back(square(p.x - q.x) + square(p.y - q.y) + square(p.far - q.far), &p);
   const size_t count = std::min(kNear, near.size());
   std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end());
   near.resize(count);
@@ -131,7 +134,7 @@ double MeasuredTimes::Surface::at(const Point& q) const {
     mean.y += weight * p->y;
     mean.z += weight * p->z;
   }
-  mean = {mean.x / sum, mean.y / sum, mean.z / sum};
+  mean = {.x = mean.x / sum, .y = mean.y / sum, .z = mean.z / sum};
 
   double xx = 0, xy = 0, yy = 0, xz = 0, yz = 0;
   double least = near.front().second->z, most = least;
@@ -180,12 +183,12 @@ std::optional<double> MeasuredTimes::usual_efficiency(const Roof& roof) const {
 }
 
 std::optional<double> MeasuredTimes::seconds(std::string_view kind, Dtype dtype, const Math& math,
-                                             double flops, double bytes) const {
+                                             double flops, double bytes, double exps) const {
   const Roof roof = rates_.roof(dtype, math, flops, bytes);
   const Surface* surface = nearest_surface(kind, dtype, uses_tf32(dtype, math));
   if (roof.seconds() <= 0) return surface != nullptr ? surface->launch : launch_;
   if (surface != nullptr && !surface->points.empty())
-    return surface->launch + roof.seconds() / std::exp(surface->at(place_of(flops, bytes)));
+    return surface->launch + roof.seconds() / std::exp(surface->at(place_of(flops, bytes, exps)));
   if (const auto usual = usual_efficiency(roof)) return std::max(launch_, roof.seconds() / *usual);
   return std::nullopt;
 }

@@ -30,11 +30,12 @@ class MeasuredTimes {
   // A kind that was not measured in this dtype goes by its own efficiency in another one; a kind
   // that was never measured, by the middle of others of its size with the same bound.
   std::optional<double> seconds(std::string_view kind, Dtype dtype, const Math& math, double flops,
-                                double bytes) const;
+                                double bytes, double exps = 0) const;
 
  private:
   struct Point {
     double x = 0, y = 0;  // size, and operations for each byte; logarithms
+    double far = 0;       // operations for each exponential: tells apart, says nothing of the slope
     double z = 0;         // log efficiency
   };
   // One kind in one dtype.
@@ -47,7 +48,7 @@ class MeasuredTimes {
   };
   using Kinds = std::map<std::string, std::vector<Surface>, std::less<>>;
 
-  static Point place_of(double flops, double bytes);
+  static Point place_of(double flops, double bytes, double exps);
   Surface surface_of(const std::vector<OpSample>& samples, double launch) const;
   const Surface* nearest_surface(std::string_view kind, Dtype dtype, bool tf32) const;
   std::optional<double> usual_efficiency(const Roof& roof) const;

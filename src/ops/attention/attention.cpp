@@ -96,6 +96,9 @@ int64_t flops(const OpView& op, int64_t products) {
   return flops;
 }
 
+// One for each score. Heads of half the width have twice as many for the same products.
+int64_t exps(const OpView& op) { return flops(op, 1) / heads_of(op).D; }
+
 bool through_cudnn(const OpView& op) {
   return cudnn_serves(heads_of(op), op.in(0).dtype, op.attrs.has("p"));
 }
@@ -104,6 +107,7 @@ bool through_cudnn(const OpView& op) {
 Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
   const PackedHeads p = heads_of(op);
   return {.flops = flops(op, 2),
+          .exps = exps(op),
           .workspace = backend == Backend::cuda ? row_type(p).bytes()
                                                 : attention_workspace(p, op.in(0).dtype)};
 }
@@ -111,13 +115,16 @@ Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
 // Our own kernels need no scratch; cuDNN's may, and is planned for where there is none too.
 Cost cost_flash(const OpView& op, std::span<const Type>, Backend backend) {
   const bool scratch = backend == Backend::cuda && through_cudnn(op);
-  return {.flops = flops(op, 2), .workspace = scratch ? cudnn_attention_workspace() : 0};
+  return {.flops = flops(op, 2),
+          .exps = exps(op),
+          .workspace = scratch ? cudnn_attention_workspace() : 0};
 }
 
 // On CUDA flash's kernels serve the chunked kind.
 Cost cost_chunked(const OpView& op, std::span<const Type> outputs, Backend backend) {
   if (backend == Backend::cuda) return cost_flash(op, outputs, backend);
   return {.flops = flops(op, 2),
+          .exps = exps(op),
           .workspace = chunked_attention_workspace(heads_of(op), op.attrs.i("chunk"))};
 }
 
@@ -128,6 +135,7 @@ template <int64_t kShared>
 Cost cost_grad(const OpView& op, std::span<const Type>, Backend backend) {
   const bool apart = backend == Backend::cpu && is_half(op.in(0).dtype);
   return {.flops = flops(op, 5 + (apart ? kShared : 0)),
+          .exps = exps(op),
           .workspace = row_type(heads_of(op)).bytes()};
 }
 
@@ -143,6 +151,7 @@ Cost cost_flash_grad(const OpView& op, std::span<const Type> outputs, Backend ba
 Cost cost_chunked_grad(const OpView& op, std::span<const Type> outputs, Backend backend) {
   if (backend == Backend::cuda) return cost_flash_grad(op, outputs, backend);
   return {.flops = flops(op, 5),
+          .exps = exps(op),
           .workspace =
               chunked_attention_grad_workspace(heads_of(op), op.attrs.i("chunk"), op.in(0).dtype)};
 }

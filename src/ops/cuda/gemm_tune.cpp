@@ -10,9 +10,9 @@ namespace snug::ops {
 namespace {
 
 constexpr int kCandidates = 24;
-constexpr size_t kFinalists = 4;
+constexpr size_t kFinalists = 3;
 constexpr double kQuickMs = 250;   // what the first look at all of them may take
-constexpr double kBlockMs = 60;    // of one algorithm without a pause
+constexpr double kBlockMs = 20;    // of one algorithm without a pause
 constexpr double kHopeless = 1.1;  // times the best of the first look: no clock makes up for that
 
 class Tuning {
