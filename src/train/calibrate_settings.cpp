@@ -14,56 +14,64 @@ constexpr std::string_view kLeanest = "--precision bf16 --master none --state-dt
 
 // clang-format off
 constexpr std::array kGpu{
-    CalibrationSetting{"llama", 2, 1536,  32000,  8, 1024, kLean},
-    CalibrationSetting{"qwen2", 2,  896, 151936,  8, 1024, kMixed},
-    CalibrationSetting{"gpt2",  2, 1024,  50257,  8, 1024, kMixed},
-    CalibrationSetting{"llama", 2, 4096,  32000,  4, 2048, kLeanest},
-    CalibrationSetting{"bert",  2, 1024,  30522, 32,  512, kMixed},
-    CalibrationSetting{"gpt2",  2,  768,  50257,  8, 1024, "--tf32"},
-    CalibrationSetting{"qwen2", 2, 1536, 151936, 16, 1024, "--precision bf16 --master none --accum 2"},
-    CalibrationSetting{"llama", 2,  896,  32000, 32, 1024, kLeanest},
-    CalibrationSetting{"llama", 2, 2048,  32000,  4,  512, ""},
-    CalibrationSetting{"qwen2", 2, 3584, 152064,  8, 1024, kLeanest},
-    CalibrationSetting{"llama", 2,  768,  32000,  2,  512, kMixed},
-    CalibrationSetting{"gpt2",  2, 1280,  50257,  4, 1024, "--precision fp16 --loss-scale 128"},
-    CalibrationSetting{"llama", 2, 1536,  32000,  4, 1024, "--precision bf16 --attention standard --loss whole"},
-    CalibrationSetting{"llama", 2, 1536,  32000,  4, 1024, "--precision bf16 --attention chunked --compress int8 --optimizer adamw8bit"},
-    CalibrationSetting{"llama", 2, 2048,  32000, 16, 1024, "--tf32 --accum 2"},
-    CalibrationSetting{"gpt2",  2, 1600,  50257,  8, 1024, "--precision bf16 --dropout 0 --optimizer lion"},
-    CalibrationSetting{"llama", 2, 5120,  32000,  2, 2048, "--precision bf16 --optimizer adam-mini --accum 2"},
-    CalibrationSetting{"llama", 2, 1024,  32000, 16, 2048, "--precision bf16 --optimizer sgd"},
-    CalibrationSetting{"bert",  2,  768,  30522, 32,  128, "--tf32 --attention standard --optimizer adamw8bit"},
-    CalibrationSetting{"gpt2",  2,  768,  50257, 32, 1024, kLean},
-    CalibrationSetting{"mlp",   4, 4096,      0, 4096,  1, kLean},
-    CalibrationSetting{"gpt2",  2, 1024,  50257,  4, 1024, "--precision bf16 --attention chunked --loss whole --compress int8"},
-    CalibrationSetting{"mlp",   4, 4096,      0, 1024,  1, ""},
-    CalibrationSetting{"llama", 2, 1536,  32000,  1, 4096, "--precision fp16 --loss-scale 128 --master none --optimizer lion"},
-    CalibrationSetting{"llama", 2, 2048,  32000, 16, 1024, ""},
+    CalibrationSetting{"llama",   2, 1536,  32000,    8, 1024, kLean},
+    CalibrationSetting{"qwen2",   2,  896, 151936,    8, 1024, kMixed},
+    CalibrationSetting{"gpt2",    2, 1024,  50257,    8, 1024, kMixed},
+    CalibrationSetting{"llama",   2, 4096,  32000,    4, 2048, kLeanest},
+    CalibrationSetting{"bert",    2, 1024,  30522,   32,  512, kMixed},
+    CalibrationSetting{"gpt2",    2,  768,  50257,    8, 1024, "--tf32"},
+    CalibrationSetting{"qwen2",   2, 1536, 151936,   16, 1024, "--precision bf16 --master none --accum 2"},
+    CalibrationSetting{"mistral", 2, 1024,  32000,   32, 1024, kLeanest},
+    CalibrationSetting{"llama",   2, 2048,  32000,    4,  512, ""},
+    CalibrationSetting{"qwen2",   2, 3584, 152064,    8, 1024, kLeanest},
+    CalibrationSetting{"llama",   2,  768,  32000,    2,  512, kMixed},
+    CalibrationSetting{"gpt2",    2, 1280,  50257,    4, 1024, "--precision fp16 --loss-scale 128"},
+    CalibrationSetting{"llama",   2, 1536,  32000,    4, 1024, "--precision bf16 --attention standard --loss whole"},
+    CalibrationSetting{"llama",   2, 1536,  32000,    4, 1024, "--precision bf16 --attention chunked --compress int8 --optimizer adamw8bit"},
+    CalibrationSetting{"mistral", 2, 2048,  32000,   16, 1024, "--tf32 --accum 2"},
+    CalibrationSetting{"gpt2",    2, 1600,  50257,    8, 1024, "--precision bf16 --dropout 0 --optimizer lion"},
+    CalibrationSetting{"mistral", 2, 5120,  32000,    2, 2048, "--precision bf16 --optimizer adam-mini --accum 2"},
+    CalibrationSetting{"llama",   2, 1024,  32000,   16, 2048, "--precision bf16 --optimizer sgd"},
+    CalibrationSetting{"bert",    2,  768,  30522,   32,  128, "--tf32 --attention standard --optimizer adamw8bit"},
+    CalibrationSetting{"gpt2",    2,  768,  50257,   32, 1024, kLean},
+    CalibrationSetting{"mlp",     4, 4096,      0, 4096,    1, kLean},
+    CalibrationSetting{"gpt2",    2, 1024,  50257,    4, 1024, "--precision bf16 --attention chunked --loss whole --compress int8"},
+    CalibrationSetting{"mlp",     4, 4096,      0, 1024,    1, ""},
+    CalibrationSetting{"llama",   2, 1536,  32000,    1, 4096, "--precision fp16 --loss-scale 128 --master none --optimizer lion"},
+    CalibrationSetting{"llama",   2, 2048,  32000,   16, 1024, ""},
 };
 
 constexpr std::array kCpu{
-    CalibrationSetting{"llama", 2,  256,    256, 16,  128, ""},
-    CalibrationSetting{"gpt2",  1,  768,  50257,  1,  256, ""},
-    CalibrationSetting{"llama", 2,  512,   8192,  2,  256, ""},
-    CalibrationSetting{"llama", 2,  256,    256,  4,  128, kLean},
-    CalibrationSetting{"llama", 1, 1024,   4096,  1,  512, ""},
-    CalibrationSetting{"llama", 2,  256,    256,  8,  512, ""},
-    CalibrationSetting{"bert",  2,  512,   8192,  4,  128, ""},
-    CalibrationSetting{"llama", 2,  384,    256,  8,  256, kMixed},
-    CalibrationSetting{"llama", 2,  256,    256,  2,  128, "--accum 2"},
-    CalibrationSetting{"gpt2",  2,  256,   4096,  4,  256, "--attention standard --loss whole"},
-    CalibrationSetting{"llama", 2,  256,   4096,  8,  128, "--attention chunked --compress int8 --optimizer adamw8bit"},
-    CalibrationSetting{"qwen2", 1,  896,  32000,  1,  128, kMixed},
-    CalibrationSetting{"llama", 2,  512,   4096,  2,  256, "--attention standard --optimizer adam-mini"},
-    CalibrationSetting{"llama", 2,  256,    256,  8,  128, "--precision fp16 --loss-scale 128"},
-    CalibrationSetting{"gpt2",  2,  512,   4096,  2,  256, "--precision bf16 --optimizer lion --compress int8"},
-    CalibrationSetting{"mlp",   3, 1024,      0, 256,   1, ""},
-    CalibrationSetting{"bert",  2,  256,   4096,  8,  128, "--precision bf16 --attention standard --loss whole --optimizer sgd"},
-    CalibrationSetting{"llama", 2,  512,   4096,  2,  512, "--precision bf16 --attention chunked --optimizer adamw8bit --accum 2"},
-    CalibrationSetting{"llama", 2,  384,    256, 16,  256, "--state-dtype bf16"},
-    CalibrationSetting{"mlp",   3,  512,      0, 64,   1, kMixed},
+    CalibrationSetting{"mistral", 2,  256,    256,   16,  128, ""},
+    CalibrationSetting{"gpt2",    1,  768,  50257,    1,  256, ""},
+    CalibrationSetting{"llama",   2,  512,   8192,    2,  256, ""},
+    CalibrationSetting{"mistral", 2,  256,    256,    4,  128, kLean},
+    CalibrationSetting{"llama",   1, 1024,   4096,    1,  512, ""},
+    CalibrationSetting{"mistral", 2,  256,    256,    4,  512, ""},
+    CalibrationSetting{"bert",    2,  512,   8192,    4,  128, ""},
+    CalibrationSetting{"mistral", 2,  384,    256,    8,  256, kMixed},
+    CalibrationSetting{"llama",   2,  256,    256,    2,  128, "--accum 2"},
+    CalibrationSetting{"gpt2",    2,  256,   4096,    4,  256, "--attention standard --loss whole"},
+    CalibrationSetting{"mistral", 2,  256,   4096,    8,  128, "--attention chunked --compress int8 --optimizer adamw8bit"},
+    CalibrationSetting{"qwen2",   1,  896,  32000,    1,  128, kMixed},
+    CalibrationSetting{"llama",   2,  512,   4096,    2,  256, "--attention standard --optimizer adam-mini"},
+    CalibrationSetting{"llama",   2,  256,    256,    8,  128, "--precision fp16 --loss-scale 128"},
+    CalibrationSetting{"gpt2",    2,  512,   4096,    2,  256, "--precision bf16 --optimizer lion --compress int8"},
+    CalibrationSetting{"mlp",     3, 1024,      0,  256,    1, ""},
+    CalibrationSetting{"bert",    2,  256,   4096,    8,  128, "--precision bf16 --attention standard --loss whole --optimizer sgd"},
+    CalibrationSetting{"llama",   2,  512,   4096,    2,  512, "--precision bf16 --attention chunked --optimizer adamw8bit --accum 2"},
+    CalibrationSetting{"llama",   2,  384,    256,   16,  256, "--state-dtype bf16"},
+    CalibrationSetting{"mistral", 2,  256,   4096,    1, 1024, "--optimizer lion"},
+    CalibrationSetting{"mlp",     3,  512,      0,   64,    1, kMixed},
 };
 // clang-format on
+
+// Heads that share keys and values make other shapes of attention.
+int64_t key_heads(const CalibrationSetting& s, int64_t heads) {
+  if (s.family == "llama") return heads;
+  if (s.family == "qwen2") return s.C >= 2048 ? 4 : 2;
+  return heads >= 16 ? heads / 4 : heads / 2;
+}
 
 std::string config_of(const CalibrationSetting& s) {
   if (s.family == "gpt2") {
@@ -72,16 +80,15 @@ std::string config_of(const CalibrationSetting& s) {
         s.C, s.L, s.C / 64, s.V);
   }
   const bool rotary = s.family != "bert";
-  const bool grouped = s.family == "qwen2";
+  const bool qwen = s.family == "qwen2";
   const int64_t heads = s.C / (rotary && s.C >= 1536 ? 128 : 64);
-  const int64_t groups = grouped ? (s.C >= 2048 ? 4 : 2) : heads;
-  const int64_t inner = grouped  ? round_up(s.C * 27 / 5, 128)
+  const int64_t inner = qwen     ? round_up(s.C * 27 / 5, 128)
                         : rotary ? round_up(s.C * 43 / 16, 64)
                                  : 4 * s.C;
   const std::string more =
       rotary ? fmt::format(R"(, "num_key_value_heads": {}, "tie_word_embeddings": {},
-                               "max_position_embeddings": 8192)",
-                           groups, grouped)
+                               "max_position_embeddings": 8192, "sliding_window": null)",
+                           key_heads(s, heads), qwen)
              : "";
   return fmt::format(
       R"({{"model_type": "{}", "hidden_size": {}, "num_hidden_layers": {},

@@ -11,7 +11,7 @@
 namespace snug {
 
 struct CalibrationSetting {
-  std::string_view family;  // gpt2, llama, qwen2, bert or mlp
+  std::string_view family;  // gpt2, llama, qwen2, mistral, bert or mlp
   int64_t L, C, V;          // layers, width, vocabulary
   int64_t batch, seq;
   std::string_view flags;  // as `snug train` takes them

@@ -39,9 +39,13 @@ TEST(FindLargest, AgreesWithCountingWhateverTheCurve) {
         while (expected < 200 && need(expected + 1) <= bytes) ++expected;
         const Largest found = ask(question, need).found;
         ASSERT_EQ(found.n, expected) << "bytes " << bytes << " start " << start;
-        if (expected > 0) EXPECT_EQ(found.need, need(expected));
+        if (expected > 0) {
+          EXPECT_EQ(found.need, need(expected));
+        }
         EXPECT_EQ(found.next_need.has_value(), expected < 200);
-        if (found.next_need) EXPECT_EQ(*found.next_need, need(expected + 1));
+        if (found.next_need) {
+          EXPECT_EQ(*found.next_need, need(expected + 1));
+        }
       }
     }
   }
