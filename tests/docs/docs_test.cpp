@@ -25,7 +25,8 @@ class Workplace {
   Workplace() {
     fs::create_directory(dir_ / "build");
     fs::create_symlink(SNUG_BINARY, dir_ / "build/snug");
-    fs::create_directory_symlink(kRoot / "tests", dir_ / "tests");
+    for (const char* name : {"tests", "examples"})
+      fs::create_directory_symlink(kRoot / name, dir_ / name);
     fs::copy(kRoot / "docs", dir_ / "docs", fs::copy_options::recursive);
     for (const char* name : {"README.md", "CONTRIBUTING.md"})
       fs::copy_file(kRoot / name, dir_ / name);

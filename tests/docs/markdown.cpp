@@ -80,7 +80,7 @@ std::vector<fs::path> documents(const fs::path& root) {
   for (const auto& entry : fs::directory_iterator(root)) {
     if (entry.path().extension() == ".md") found.push_back(entry.path().filename());
   }
-  for (const char* folder : {"docs", "tests", "bench", "tools", "src"}) {
+  for (const char* folder : {"docs", "tests", "bench", "examples", "tools", "src"}) {
     if (!fs::is_directory(root / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       if (entry.path().extension() == ".md") found.push_back(fs::relative(entry.path(), root));

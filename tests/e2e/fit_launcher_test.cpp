@@ -35,7 +35,6 @@ struct Case {
 
 constexpr Case kCases[] = {
     {"tiny", "snug-tiny", nullptr, "320MiB", 128},
-    {"mlp", "mlp:512x8", nullptr, "128MiB", 1},
     {"gpt2", "gpt2-4x256", R"({"model_type": "gpt2", "vocab_size": 2000, "n_positions": 256,
       "n_embd": 256, "n_layer": 4, "n_head": 8})",
      "256MiB", 256},
@@ -46,6 +45,10 @@ constexpr Case kCases[] = {
       "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2,
       "intermediate_size": 704, "tie_word_embeddings": true, "sliding_window": null})",
      "300MiB", 160},
+    {"mistral", "mistral-3x320", R"({"model_type": "mistral", "vocab_size": 3000,
+      "hidden_size": 320, "num_hidden_layers": 3, "num_attention_heads": 5,
+      "num_key_value_heads": 5, "intermediate_size": 864, "sliding_window": null})",
+     "250MB", 200},
 };
 
 // Bytes of "VmPeak" of a process that runs.
