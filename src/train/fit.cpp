@@ -8,7 +8,6 @@
 #include "base/units.h"
 #include "hal/cuda/cuda_device.h"
 #include "models/scaled.h"
-#include "plan/price.h"
 #include "train/largest.h"
 #include "train/option_checks.h"
 #include "train/planning.h"
@@ -29,15 +28,19 @@ int64_t allowed_bytes(const Resolved& run) {
   return leaves_recompute_open(run) ? std::min(budget, run.recipe.recompute.bytes) : budget;
 }
 
-Plan pinned_plan(const Resolved& run) {
-  return make_plan(run.options.model, run.model.forward(run.build), run.recipe);
+// The fewest bytes that the run can do with, whatever is chosen where something is open.
+int64_t need_of(const Resolved& run) {
+  const bool bytes_are_pinned = leaves_recompute_open(run) && !budget_decides(run);
+  return (bytes_are_pinned ? search_for(run) : joint_search(run)).smallest_feasible();
 }
 
-// The fewest bytes that the run can do with: however much it makes again, where that is open. Its
-// micro-batch is what it says, and is not split.
-int64_t need_of(const Resolved& run) {
-  return leaves_recompute_open(run) ? search_for(run).smallest_feasible()
-                                    : arena_of(pinned_plan(run));
+// Micro-batches are what is asked about, so none is split.
+Options unsplit(Options o) {
+  if (o.global_batch > 0)
+    o.accum = ceil_div(o.global_batch, o.batch);
+  else if (o.accum == 0)
+    o.accum = 1;
+  return o;
 }
 
 // A family of runs, one for every whole number.
@@ -59,36 +62,37 @@ Largest largest_of(const Family& family, const Trying& trying) {
       });
 }
 
-// The fastest plan of what fits.
-void describe(const Resolved& run, FitLevel& level) {
-  Plan plan;
-  RecomputePolicy policy = run.recipe.recompute;
-  if (leaves_recompute_open(run)) {
-    RecomputeChoice choice = search_for(run).choose(allowed_bytes(run));
-    policy = choice.policy;
-    plan = std::move(choice.plan);
-  } else {
-    plan = pinned_plan(run);
-  }
+// The fastest plan of what fits. `flags` make it from what was asked.
+FitLevel describe(const Options& asked, const Resolved& run, std::string flags) {
+  const PlannedRun planned = plan_run(run);
+  if (asked.accum != run.recipe.accum) flags += fmt::format(" --accum {}", run.recipe.accum);
+  for (const std::string& changed : planned.changed) flags += " " + changed;
   const ModelConfig& c = run.model.config();
-  level.model = run.options.model;
-  level.batch = run.build.batch;
-  level.seq = run.build.seq;
-  level.accum = run.recipe.accum;
-  level.parameters = run.model.parameters();
-  level.layers = c.L;
-  level.width = c.C;
-  level.arena_bytes = arena_of(plan);
-  level.recompute = text(policy);
-  level.step_seconds = price_of(plan.module, run.prices).step_seconds;
-  level.tokens_per_s =
-      static_cast<double>(run.options.global_batch * run.build.seq) / level.step_seconds;
+  const auto tokens = static_cast<double>(run.options.global_batch * run.build.seq);
+  return {.flags = std::move(flags),
+          .model = run.options.model,
+          .batch = run.build.batch,
+          .seq = run.build.seq,
+          .accum = run.recipe.accum,
+          .parameters = run.model.parameters(),
+          .layers = c.L,
+          .width = c.C,
+          .arena_bytes = arena_of(planned.plan),
+          .step_seconds = planned.step_seconds,
+          .tokens_per_s = tokens / planned.step_seconds,
+          .recompute = planned.chosen               ? planned.chosen->policy
+                       : leaves_recompute_open(run) ? "none"
+                                                    : run.options.recompute};
 }
 
-FitLevel level_of(const Family& family, const Largest& found) {
-  FitLevel level{.next = family.name(found.n + 1), .next_bytes = found.next_need};
+// `flags`: of the largest.
+FitLevel level_of(const Options& asked, const Family& family, const Largest& found,
+                  const std::string& flags) {
+  FitLevel level{.flags = flags};
+  if (found.n > 0) level = describe(asked, resolve(family.at(found.n)), flags);
+  level.next = family.name(found.n + 1);
+  level.next_bytes = found.next_need;
   if (!found.next_need) level.limit = family.why_limit;
-  if (found.n > 0) describe(resolve(family.at(found.n)), level);
   return level;
 }
 
@@ -100,8 +104,7 @@ Family batches(const Options& asked, const Resolved& run) {
                     [asked](int64_t n) {
                       Options o = asked;
                       o.batch = n;
-                      if (o.global_batch > 0) o.accum = 0;  // it follows
-                      return o;
+                      return unsplit(o);
                     },
                 .name = [](int64_t n) { return fmt::format("--batch {}", n); },
                 .start = asked.batch,
@@ -139,7 +142,7 @@ Family sequences(const Options& asked, const Resolved& run) {
               [asked](int64_t n) {
                 Options o = asked;
                 o.seq = n;
-                return o;
+                return unsplit(o);
               },
           .name = [](int64_t n) { return fmt::format("--seq {}", n); },
           .start = run.build.seq,
@@ -147,7 +150,8 @@ Family sequences(const Options& asked, const Resolved& run) {
           .why_limit = fmt::format("{} is made for {} tokens", asked.model, format_exact(longest))};
 }
 
-FitLevel fit_one(const Family& family, const Resolved& run, const Trying& trying) {
+FitLevel fit_one(const Options& asked, const Family& family, const Resolved& run,
+                 const Trying& trying) {
   const Largest found = largest_of(family, trying);
   if (found.n == 0) {
     throw does_not_fit(
@@ -159,9 +163,7 @@ FitLevel fit_one(const Family& family, const Resolved& run, const Trying& trying
             : fmt::format(" beside {} for driver and libraries", format_bytes(run.context)))
         .hint(fmt::format("`snug plan` with {} says which changes would fit", family.name(1)));
   }
-  FitLevel level = level_of(family, found);
-  level.flags = family.name(found.n);
-  return level;
+  return level_of(asked, family, found, family.name(found.n));
 }
 
 // --- model --------------------------------------------------------------------------------------
@@ -207,7 +209,7 @@ Family widths(const Options& asked, const Resolved& run, const Techniques& with)
             Options o = with_flags(asked, fmt::format("{} {}", kPlain, with.flags));
             o.allow.clear();  // what it says is done
             o.model = name(n);
-            return o;
+            return unsplit(o);
           },
       .name = name,
       .start = c.C / step,
@@ -224,9 +226,8 @@ std::vector<FitLevel> fit_models(const Options& asked, const Resolved& run, cons
     Family family = widths(asked, run, with);
     if (!sizes.empty() && sizes.back() > 0) family.start = sizes.back();
     const Largest found = largest_of(family, trying);
-    FitLevel level = level_of(family, found);
+    FitLevel level = level_of(asked, family, found, with.flags);
     level.name = with.name;
-    level.flags = with.flags;
     const bool again = !levels.empty() && levels.back().name == level.name;
     if (again && found.n <= sizes.back()) continue;
     if (again) levels.pop_back();
@@ -285,7 +286,7 @@ FitReport fit(const Options& options, const std::string& of, const Trying& tryin
     report.levels = fit_models(asked, run, trying);
   } else {
     const Family family = of == "batch" ? batches(asked, run) : sequences(asked, run);
-    report.levels = {fit_one(family, run, trying)};
+    report.levels = {fit_one(asked, family, run, trying)};
   }
   if (!asked.out.empty()) save(asked, report.levels.back());
   report.table = fit_table(report, asked);

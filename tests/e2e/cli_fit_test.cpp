@@ -26,7 +26,7 @@ TEST_F(CliFit, TheLargestBatchOfAPinnedRecipeIsWhatPlansSay) {
   const std::string words = "tiny --recompute none --attention standard --loss whole --seq 32";
   const auto answer = fit(words + " --of batch --budget 4MiB");
   const int64_t batch = answer["batch"];
-  EXPECT_EQ(answer["flags"], fmt::format("--batch {}", batch));
+  EXPECT_EQ(answer["flags"], fmt::format("--batch {} --accum 1", batch)) << "and is not split";
   EXPECT_EQ(answer["arena_bytes"], planned(fmt::format("{} --batch {}", words, batch)));
   EXPECT_EQ(answer["next_bytes"], planned(fmt::format("{} --batch {}", words, batch + 1)));
   EXPECT_LE(answer["arena_bytes"], 4 << 20);
