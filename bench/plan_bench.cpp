@@ -1,46 +1,65 @@
 // How long a plan takes from name to placed, verified module, how tightly it packs, and how long
-// the search for what to recompute takes.
+// the search for the fastest plan takes with everything left open.
 #include <algorithm>
 #include <chrono>
 
 #include "base/units.h"
-#include "models/model.h"
-#include "plan/recompute_search.h"
+#include "train/planning.h"
+#include "train/with_flags.h"
+
+namespace {
+
+using namespace snug;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void time_plan(const char* model, int64_t batch, int64_t seq) {
+  double best = 1e9;
+  Plan plan;
+  for (int i = 0; i < 3; ++i) {
+    const auto start = Clock::now();
+    plan = make_plan(model, Model::load(model).forward({.batch = batch, .seq = seq}), {});
+    best = std::min(best, seconds_since(start));
+  }
+  size_t ops = 0;
+  for (const Program& program : plan.module.programs) ops += program.ops.size();
+  fmt::print("{:<16}{:>12}{:>8}{:>9}{:>12}{:>16.5f}\n", model, fmt::format("{} x {}", batch, seq),
+             ops, plan.module.values.size(), format_seconds(best),
+             plan.account.device().placement.ratio());
+}
+
+void time_search(const char* model, const char* flags) {
+  Options options;
+  options.model = model;
+  const auto start = Clock::now();
+  const Resolved run = resolve(with_flags(options, flags));
+  PlanSearch search = joint_search(run);
+  std::optional<Choice> choice = search.fastest(*run.budget);
+  const bool fits = choice.has_value();
+  if (!fits) choice = search.smallest();
+  const double taken = seconds_since(start);
+  fmt::print("{:<12}{:<36}{:>9}{:>10}  {} {}; {}\n", model, flags, search.variants().size(),
+             format_seconds(taken), fits ? "fits:" : "needs", format_bytes(arena_of(choice->plan)),
+             search.variants()[choice->variant].name);
+}
+
+}  // namespace
 
 int main() {
-  using namespace snug;
-  struct Case {
-    const char* model;
-    int64_t batch, seq;
-  };
   fmt::print("{:<16}{:>12}{:>8}{:>9}{:>12}{:>16}\n", "model", "batch x seq", "ops", "values",
              "plan", "arena/max-live");
-  for (const Case& c : {Case{"gpt2", 8, 1024}, Case{"qwen2.5-0.5b", 32, 1024},
-                        Case{"llama-7b", 8, 2048}, Case{"llama-405b", 1, 4096}}) {
-    double best = 1e9;
-    Plan plan;
-    for (int i = 0; i < 3; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      plan = make_plan(c.model, Model::load(c.model).forward({.batch = c.batch, .seq = c.seq}), {});
-      best = std::min(
-          best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    }
-    size_t ops = 0;
-    for (const Program& program : plan.module.programs) ops += program.ops.size();
-    fmt::print("{:<16}{:>12}{:>8}{:>9}{:>12}{:>16.5f}\n", c.model,
-               fmt::format("{} x {}", c.batch, c.seq), ops, plan.module.values.size(),
-               format_seconds(best), plan.account.device().placement.ratio());
-  }
+  time_plan("gpt2", 8, 1024);
+  time_plan("qwen2.5-0.5b", 32, 1024);
+  time_plan("llama-7b", 8, 2048);
+  time_plan("llama-405b", 1, 4096);
 
-  const ForwardBuilder forward = Model::load("llama-405b").forward({.batch = 1, .seq = 4096});
-  const int64_t bytes = parse_bytes("6.1TiB");
-  const auto start = std::chrono::steady_clock::now();
-  const RecomputeChoice choice =
-      RecomputeSearch("llama-405b", forward, {}, nominal_model(Backend::cpu)).choose(bytes);
-  const double taken =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print("\nllama-405b --recompute auto:{}: found in {}, {} instead of {}, {:+.1f}% time\n",
-             format_bytes(bytes), format_seconds(taken),
-             format_bytes(choice.plan.module.arena_bytes[0]), format_bytes(choice.needed_without),
-             100 * choice.extra_seconds / (choice.step_seconds - choice.extra_seconds));
+  fmt::print("\n{:<12}{:<36}{:>9}{:>10}  {}\n", "search", "", "variants", "found in", "chosen");
+  constexpr const char* kOpen = "--batch 64 --seq 2048 --allow all";
+  for (const char* where : {"--gpu h200", "--gpu a100-80", "--gpu rtx4090"})
+    time_search("llama-7b", fmt::format("{} {}", where, kOpen).c_str());
+  for (const char* where : {"--budget 9TiB", "--budget 3TiB", "--budget 1TiB"})
+    time_search("llama-405b", fmt::format("{} {}", where, kOpen).c_str());
 }

@@ -19,11 +19,11 @@ struct Options {
 
   // What is computed.
   int64_t batch = 8;
-  int64_t seq = 0;  // 0: 1024, or what the model can take
-  int64_t accum = 1;
+  int64_t seq = 0;           // 0: 1024, or what the model can take
+  int64_t accum = 0;         // 0: 1, or what the search chooses
   int64_t global_batch = 0;  // 0: batch x accum
   std::string attention = "auto";
-  std::string loss = "chunked";
+  std::string loss = "auto";
   std::string recompute = "auto";
   std::string compress = "none";
   std::string precision = "fp32";
@@ -81,9 +81,13 @@ template <typename O, typename Visit>
 void each_option(O& o, Visit&& visit) {
   constexpr auto both = OptionUse::plan_and_train;
   constexpr auto train = OptionUse::train;
-  visit("batch", o.batch, "sequences per micro-batch", both);
+  visit(
+      "batch", o.batch,
+      "sequences per micro-batch; with --budget and no --accum, per step, in as many micro-batches "
+      "as it takes",
+      both);
   visit("seq", o.seq, "tokens per sequence (0: 1024, or what the model can take)", both);
-  visit("accum", o.accum, "micro-batches per step", both);
+  visit("accum", o.accum, "micro-batches per step (0: 1, or what fits --budget)", both);
   visit("global-batch", o.global_batch,
         "sequences per step in place of --accum; the last micro-batch may be short (0: batch x "
         "accum)",
@@ -97,9 +101,12 @@ void each_option(O& o, Visit&& visit) {
         "auto | none | dynamic[:START] | NUMBER (auto: dynamic:65536 for fp16)", both);
   visit("loss-scale-interval", o.loss_scale_interval,
         "clean steps after which a dynamic loss scale doubles", both);
-  visit("attention", o.attention, "auto | standard | chunked[:QUERIES] | flash (auto is flash)",
+  visit("attention", o.attention,
+        "auto | standard | chunked[:QUERIES] | flash (auto is flash, or what --budget chooses)",
         both);
-  visit("loss", o.loss, "whole | chunked[:TOKENS]: are the logits ever whole in memory", both);
+  visit("loss", o.loss,
+        "auto | whole | chunked[:TOKENS]: are the logits ever whole in memory (auto is chunked)",
+        both);
   visit("recompute", o.recompute,
         "auto | none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7 | auto:BYTES: "
         "what backward makes again (auto: as little as --budget allows)",
@@ -108,10 +115,11 @@ void each_option(O& o, Visit&& visit) {
         "none | int8: how activations are stored between forward and backward", both);
   visit("dropout", o.dropout,
         "probability for every dropout of the model (negative: as its configuration says)", both);
-  visit("budget", o.budget,
-        "memory to stay inside, e.g. 24GiB: recompute is chosen to fit (on a GPU all that "
-        "nvidia-smi shows)",
-        both);
+  visit(
+      "budget", o.budget,
+      "memory to stay inside, e.g. 24GiB: what is left open is chosen to be fastest within it (on "
+      "a GPU all that nvidia-smi shows)",
+      both);
   visit("allow", o.allow,
         "what the search may change to fit or to be faster, although results change: optimizer, "
         "precision, compress, or all",

@@ -83,6 +83,13 @@ int64_t Model::parameters() const {
   return count;
 }
 
+Model Model::with_layers(int64_t layers) const {
+  Model m = *this;
+  m.config_.L = layers;
+  if (m.hf_) m.hf_->num_hidden_layers = layers;
+  return m;
+}
+
 ForwardBuilder Model::forward(const BuildOptions& options) const {
   check_options(options);
   if (!hf_) {

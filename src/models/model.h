@@ -28,6 +28,9 @@ class Model {
   const ModelConfig& config() const { return config_; }
   int64_t parameters() const;  // trainable elements, counted from a built program
 
+  // The same with another number of layers: what a layer costs can be asked of a shallow one.
+  Model with_layers(int64_t layers) const;
+
   // Throws a usage error where the options do not suit the model.
   ForwardBuilder forward(const BuildOptions& options = {}) const;
   // What a user should know before using sequences of T tokens, or "".

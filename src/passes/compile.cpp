@@ -3,7 +3,7 @@
 
 namespace snug {
 
-Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
+Module differentiated(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
   Module module{.name = std::move(name)};
 
   // The pass that learns and the one that only looks share parameters and inputs; only the first
@@ -25,7 +25,10 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
   // What a backward op can make as it goes need not be kept at all, so it is no choice of
   // recompute's.
   if (recipe.remake) remake(module, "micro_first");
+  return module;
+}
 
+void keep(Module& module, const Recipe& recipe) {
   // What is kept for backward is decided once, before the pass is copied. Forward ops whose results
   // only backward wanted are repeated there now, and dead here.
   recompute(module, "micro_first", values_to_keep(module, "micro_first", recipe.recompute));
@@ -33,7 +36,9 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
 
   // Only what recompute left to be kept is worth squeezing; repeats read what is restored.
   if (recipe.compress != CompressKind::none) compress(module, "micro_first");
+}
 
+void complete(Module& module, const Recipe& recipe) {
   // Micro-batches copy the finished pass, so that the copy differs in nothing but the accumulating
   // writes.
   accumulate(module, recipe);
@@ -44,13 +49,22 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
   } else {
     optimizer(module, recipe);
   }
+}
 
+void lay_out(Module& module, Backend backend) {
   // In-place only after the last pass that adds readers: granting it is a statement about all of
   // them.
   in_place(module);
 
   // Lifetimes last: they are facts about the final order.
-  schedule(module, recipe.backend);
+  schedule(module, backend);
+}
+
+Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
+  Module module = differentiated(std::move(name), forward, recipe);
+  keep(module, recipe);
+  complete(module, recipe);
+  lay_out(module, recipe.backend);
   return module;
 }
 

@@ -25,6 +25,13 @@ constexpr const char* kUpdates = "updates";       // i64, persistent: optimizer 
 
 Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
 
+// The stages of compile, in order, for a search that tries many ends of one beginning: forward and
+// backward; what is kept between them; micro-batches and the update; bytes shared and lifetimes.
+Module differentiated(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
+void keep(Module& module, const Recipe& recipe);
+void complete(Module& module, const Recipe& recipe);
+void lay_out(Module& module, Backend backend);
+
 // Sets the type that the model computes in: parameters, activations and what flows back. Statistics
 // and losses stay fp32. graph -> graph.
 void precision(Module& module, Dtype dtype);

@@ -34,7 +34,7 @@ struct RecomputePolicy {
     ratio,
     attention,
     list,
-    automatic,  // to be chosen by plan/recompute_search
+    automatic,  // to be chosen by plan/search
     chosen      // what it chose
   } kind = Kind::none;
   int64_t every = 1;            // every:N

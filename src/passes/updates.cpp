@@ -1,5 +1,6 @@
 #include "passes/updates.h"
 
+#include <optional>
 #include <unordered_map>
 
 #include "ops/basic/assign.h"
@@ -79,6 +80,7 @@ void Updates::collect() {
 // The master takes over the parameter's name, initial value and place in a checkpoint; what forward
 // reads is a copy of it.
 void Updates::add_masters() {
+  std::optional<Builder> load;  // one for all: it looks at every name there is
   for (Trained& t : trained_) {
     const Value param = module_[t.param];
     if (param.type.dtype == Dtype::f32) continue;
@@ -89,10 +91,9 @@ void Updates::add_masters() {
     module_[t.param].param = std::make_shared<const Param>(std::move(copy));
     t.master = add_shared(module_, param.name, {Dtype::f32, param.type.shape}, Category::master,
                           Scope::persistent, *param.param, param.layer);
-    Builder load(module_, "load");
-    load.set_phase(Phase::update);
-    load.set_layer(param.layer);
-    ops::assign(load, "load." + param.name, t.param, t.master);
+    if (!load) load.emplace(module_, "load").set_phase(Phase::update);
+    load->set_layer(param.layer);
+    ops::assign(*load, "load." + param.name, t.param, t.master);
   }
 }
 

@@ -26,6 +26,11 @@ std::vector<Block> device_blocks(const Module& module, int32_t program) {
 
 }  // namespace
 
+int64_t most_live(const Module& module, int32_t program) {
+  const std::vector<int64_t> live = live_profile(device_blocks(module, program));
+  return live.empty() ? 0 : *std::ranges::max_element(live);
+}
+
 const Program& learning_program(const Module& module) {
   for (auto p = module.programs.rbegin(); p != module.programs.rend(); ++p) {
     if (has_backward(*p)) return *p;
@@ -57,8 +62,7 @@ LayerCosts::LayerCosts(const Module& module, const CostModel& model) {
   }
   for (size_t p = 0; p < module.programs.size(); ++p) {
     if (has_backward(module.programs[p])) continue;
-    const auto other = live_profile(device_blocks(module, static_cast<int32_t>(p)));
-    if (!other.empty()) elsewhere_ = std::max(elsewhere_, *std::ranges::max_element(other));
+    elsewhere_ = std::max(elsewhere_, most_live(module, static_cast<int32_t>(p)));
   }
 }
 

@@ -42,6 +42,9 @@ class LayerCosts {
   int64_t elsewhere_ = 0;
 };
 
+// The most bytes of local values that live at one instant of a program.
+int64_t most_live(const Module& module, int32_t program);
+
 // The program in which a module learns: the last that has a backward.
 const Program& learning_program(const Module& module);
 

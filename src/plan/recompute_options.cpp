@@ -9,16 +9,9 @@ namespace {
 // Of the things that a layer may drop, so many are chosen one by one; smaller ones are kept unless
 // all is dropped. Transformer layers have seven or eight.
 constexpr size_t kDroppables = 8;
-// Measuring compiles about so many ops in all: some 0.3 s at most. A deep model measures many ways
-// at once.
-constexpr int64_t kMeasuredOps = 40'000;
-constexpr int64_t kLeastCompiles = 4;
-
-int64_t ops_in(const Module& module) {
-  int64_t ops = 0;
-  for (const Program& program : module.programs) ops += static_cast<int64_t>(program.ops.size());
-  return ops;
-}
+// Many ways are measured at once, in the layers of one compile; so many layers in all.
+constexpr int32_t kLayersAtOnce = 24;
+constexpr int kLayersInAll = 600;
 
 // Longer ones never pay: what they save on entrances they need for work.
 int32_t longest_segment(int32_t layers) {
@@ -34,44 +27,65 @@ bool same_way(const LayerOption& a, const LayerOption& b) {
   return a.layers == b.layers && a.keeps_all == b.keeps_all && a.drop == b.drop;
 }
 
+// The pass that learns alone: what looks and what updates has no part in what is kept.
+Module learning_pass(const ForwardBuilder& forward, const Recipe& recipe) {
+  Module module = differentiated("measured", forward, recipe);
+  module.program("eval").ops.clear();
+  sweep_values(module);
+  return module;
+}
+
+Module ended(Module module, const Recipe& recipe) {
+  keep(module, recipe);
+  if (recipe.update_in_backward) complete(module, recipe);
+  lay_out(module, recipe.backend);
+  return module;
+}
+
+// What a layer may drop is a question about the values themselves, not about how they are stored.
+LayerKinds kinds_of(const Module& learning, Recipe recipe) {
+  recipe.update_in_backward = false;
+  recipe.compress = CompressKind::none;
+  recipe.recompute = {};
+  const Module none = ended(learning, recipe);
+  recipe.recompute.kind = RecomputePolicy::Kind::full;
+  return layer_kinds(none, ended(learning, recipe));
+}
+
 }  // namespace
 
-RecomputeOptions::RecomputeOptions(const Module& none, const ForwardBuilder& forward, Recipe recipe,
-                                   const CostModel& model) {
-  // What may be dropped is a question about the values themselves, not about how they are stored.
-  Recipe bare = recipe;
-  bare.accum = 1;
-  bare.compress = CompressKind::none;
-  bare.recompute = {.kind = RecomputePolicy::Kind::full};
-  const Module full = compile(none.name, forward, bare);
-  if (recipe.compress == CompressKind::none) {
-    kinds_ = layer_kinds(none, full);
-  } else {
-    bare.recompute = {};
-    kinds_ = layer_kinds(compile(none.name, forward, bare), full);
-  }
-
-  const LayerCosts plain(none, model);
-  for (int32_t l = 0; l < plain.layers(); ++l) plain_seconds_.push_back(plain.of(l, l).seconds);
-  layers_.before = plain.before();
-  layers_.after = plain.after();
-  layers_.elsewhere = plain.elsewhere();
-  compiles_ = std::max(kLeastCompiles, kMeasuredOps / std::max<int64_t>(1, ops_in(none)));
+RecomputeOptions::RecomputeOptions(const Variant& variant) {
+  const int32_t L = variant.stack.layers;
+  const int32_t depth = variant.stack.depth(std::max(kLayersAtOnce, longest_segment(L)));
+  Recipe recipe = variant.recipe;
+  recipe.recompute = {};
+  const Module learning = learning_pass(variant.stack.forward(depth), recipe);
+  kinds_ = kinds_of(learning, recipe);
+  for (int32_t l = 0; l < L; ++l)
+    of_layer_.push_back(kinds_.of_layer[static_cast<size_t>(layer_like(l, depth, L))]);
+  const LayerCosts plain(ended(learning, recipe), variant.prices);
+  for (int32_t l = 0; l < depth; ++l) plain_seconds_.push_back(plain.of(l, l).seconds);
 
   const auto kinds = static_cast<int>(kinds_.kinds.size());
   for (int k = 0; k < kinds; ++k) ways_.push_back({{k}, {.keeps_all = true}});
   want_segments();
   for (int k = 0; k < kinds; ++k) want_subsets(k);
-  recipe.accum = std::min<int64_t>(recipe.accum, 2);  // a third micro-batch runs the same program
-  measure(forward, recipe, model);
+  measure(learning, recipe, variant.prices);
   offer_the_best();
+}
+
+LayerOptions RecomputeOptions::between(const Costs& before, const Costs& after) const {
+  LayerOptions layers = layers_;
+  layers.before = before;
+  layers.after = after;
+  return layers;
 }
 
 // Segments of every useful length, once for each run of kinds that the model has.
 void RecomputeOptions::want_segments() {
   const auto& of_layer = kinds_.of_layer;
   const auto L = static_cast<int32_t>(of_layer.size());
-  for (int32_t n = 1; n <= longest_segment(L); ++n) {
+  for (int32_t n = 1; n <= longest_segment(static_cast<int32_t>(of_layer_.size())); ++n) {
     const size_t before = ways_.size();
     for (int32_t first = 0; first + n <= L; ++first) {
       std::vector<int> kinds(of_layer.begin() + first, of_layer.begin() + first + n);
@@ -98,8 +112,7 @@ void RecomputeOptions::want_subsets(int kind) {
   }
 }
 
-bool RecomputeOptions::suits(const Way& way, size_t layer) const {
-  const auto& of_layer = kinds_.of_layer;
+bool RecomputeOptions::suits(const Way& way, size_t layer, const std::vector<int>& of_layer) const {
   return layer + way.kinds.size() <= of_layer.size() &&
          std::equal(way.kinds.begin(), way.kinds.end(),
                     of_layer.begin() + static_cast<std::ptrdiff_t>(layer));
@@ -111,7 +124,9 @@ std::vector<int> RecomputeOptions::unmeasured_mixture() const {
   std::vector<bool> used(ways_.size());
   for (size_t layer = 0; layer < kinds_.of_layer.size();) {
     size_t w = 0;
-    while (w < ways_.size() && (ways_[w].measured || used[w] || !suits(ways_[w], layer))) ++w;
+    while (w < ways_.size() &&
+           (ways_[w].measured || used[w] || !suits(ways_[w], layer, kinds_.of_layer)))
+      ++w;
     const bool found = w < ways_.size();
     mixture.push_back(found ? static_cast<int>(w) : -1);
     if (found) used[w] = true;
@@ -120,13 +135,13 @@ std::vector<int> RecomputeOptions::unmeasured_mixture() const {
   return mixture;
 }
 
-void RecomputeOptions::measure(const ForwardBuilder& forward, Recipe recipe,
-                               const CostModel& model) {
-  for (int64_t n = 0; n < compiles_; ++n) {
+void RecomputeOptions::measure(const Module& learning, Recipe recipe, const CostModel& model) {
+  const auto depth = static_cast<int>(plain_seconds_.size());
+  for (int layers = 0; layers < kLayersInAll; layers += depth) {
     const std::vector<int> mixture = unmeasured_mixture();
     if (std::ranges::all_of(mixture, [](int w) { return w < 0; })) return;
     recipe.recompute = policy_of(mixture);
-    const LayerCosts costs(compile("measured", forward, recipe), model);
+    const LayerCosts costs(ended(learning, recipe), model);
     int32_t layer = 0;
     for (const int w : mixture) {
       if (w < 0) {
@@ -144,7 +159,7 @@ void RecomputeOptions::measure(const ForwardBuilder& forward, Recipe recipe,
 
 // Offers to every layer the ways that suit it and that no other way for the same layers beats.
 void RecomputeOptions::offer_the_best() {
-  layers_.at.resize(kinds_.of_layer.size());
+  layers_.at.resize(of_layer_.size());
   for (size_t w = 0; w < ways_.size(); ++w) {
     const Way& way = ways_[w];
     layers_.options.push_back(way.option);
@@ -154,13 +169,13 @@ void RecomputeOptions::offer_the_best() {
     });
     if (!way.measured || beaten) continue;
     for (size_t l = 0; l < layers_.at.size(); ++l) {
-      if (suits(way, l)) layers_.at[l].push_back(static_cast<int>(w));
+      if (suits(way, l, of_layer_)) layers_.at[l].push_back(static_cast<int>(w));
     }
   }
 }
 
 std::optional<std::vector<int>> RecomputeOptions::mixture_of(const RecomputePolicy& uniform) const {
-  const auto L = static_cast<int32_t>(kinds_.of_layer.size());
+  const auto L = static_cast<int32_t>(of_layer_.size());
   const std::vector<Segment> segments = segments_of(uniform, L);
   std::vector<int> mixture;
   for (int32_t layer = 0; layer < L;) {
@@ -168,7 +183,8 @@ std::optional<std::vector<int>> RecomputeOptions::mixture_of(const RecomputePoli
     LayerOption like{.keeps_all = segment == segments.end()};
     if (segment != segments.end()) like.layers = segment->last - segment->first + 1;
     if (uniform.kind == RecomputePolicy::Kind::attention) {
-      for (const Droppable& part : kinds_.kinds[kind_at(layer)]) {
+      for (const Droppable& part :
+           kinds_.kinds[static_cast<size_t>(of_layer_[static_cast<size_t>(layer)])]) {
         if (part.selective) like.drop.push_back(part.name);
       }
       like.keeps_all = like.drop.empty();
@@ -184,7 +200,8 @@ std::optional<std::vector<int>> RecomputeOptions::mixture_of(const RecomputePoli
 int RecomputeOptions::find(size_t layer, const LayerOption& like) const {
   for (size_t w = 0; w < ways_.size(); ++w) {
     const Way& way = ways_[w];
-    if (way.measured && same_way(way.option, like) && suits(way, layer)) return static_cast<int>(w);
+    if (way.measured && same_way(way.option, like) && suits(way, layer, of_layer_))
+      return static_cast<int>(w);
   }
   return -1;
 }
@@ -203,9 +220,9 @@ RecomputePolicy RecomputeOptions::policy_of(const std::vector<int>& mixture) con
 }
 
 // Layers that keep least go first: what they work with has most room there.
-FrontierPoint RecomputeOptions::tidy(FrontierPoint point) const {
+FrontierPoint RecomputeOptions::tidy(const LayerOptions& layers, FrontierPoint point) const {
   const auto kept_per_layer = [&](int w) {
-    const LayerOption& option = layers_.options[static_cast<size_t>(w)];
+    const LayerOption& option = ways_[static_cast<size_t>(w)].option;
     return option.costs.kept / option.layers;
   };
   const auto of_kind = [&](int w, int kind) {
@@ -223,7 +240,7 @@ FrontierPoint RecomputeOptions::tidy(FrontierPoint point) const {
     }
     from = to;
   }
-  FrontierPoint other = evaluate(layers_, std::move(sorted));
+  FrontierPoint other = evaluate(layers, std::move(sorted));
   return other.room <= point.room ? other : point;
 }
 

@@ -1,5 +1,6 @@
 // The ways in which each layer of a model may keep and drop values, and what each costs: measured
-// on really compiled programs, many ways in the layers of one compile.
+// on really compiled programs, many ways in the layers of one compile, at a depth that has room for
+// the longest of them.
 #pragma once
 
 #include <optional>
@@ -8,16 +9,18 @@
 #include "passes/passes.h"
 #include "plan/layer_kinds.h"
 #include "plan/recompute_frontier.h"
+#include "plan/variant.h"
 
 namespace snug {
 
 class RecomputeOptions {
  public:
-  // `none`: the module that the recipe compiles to without recompute.
-  RecomputeOptions(const Module& none, const ForwardBuilder& forward, Recipe recipe,
-                   const CostModel& model);
+  // The variant's own recompute policy does not matter; nor do its loss, its optimizer and how many
+  // micro-batches it has, for they do not change what a layer costs.
+  explicit RecomputeOptions(const Variant& variant);
 
-  const LayerOptions& layers() const { return layers_; }
+  // For the layers between these ends; `elsewhere` is left to whoever knows it.
+  LayerOptions between(const Costs& before, const Costs& after) const;
 
   // A mixture is a list of options from the first layer on. What a uniform policy makes of the
   // layers, or nothing where a part of it was not measured.
@@ -25,7 +28,7 @@ class RecomputeOptions {
   RecomputePolicy policy_of(const std::vector<int>& mixture) const;
 
   // The same options in an order that needs no more room and reads better: alike beside alike.
-  FrontierPoint tidy(FrontierPoint point) const;
+  FrontierPoint tidy(const LayerOptions& layers, FrontierPoint point) const;
 
  private:
   // An option for layers of these kinds, one after another.
@@ -37,19 +40,15 @@ class RecomputeOptions {
 
   void want_segments();
   void want_subsets(int kind);
-  void measure(const ForwardBuilder& forward, Recipe recipe, const CostModel& model);
+  void measure(const Module& learning, Recipe recipe, const CostModel& model);
   std::vector<int> unmeasured_mixture() const;
   void offer_the_best();
-  bool suits(const Way& way, size_t layer) const;
+  bool suits(const Way& way, size_t layer, const std::vector<int>& of_layer) const;
   int find(size_t layer, const LayerOption& like) const;
 
-  size_t kind_at(int32_t layer) const {
-    return static_cast<size_t>(kinds_.of_layer[static_cast<size_t>(layer)]);
-  }
-
-  LayerKinds kinds_;
-  std::vector<double> plain_seconds_;  // by layer, keeping all
-  int64_t compiles_ = 0;               // that measuring may take
+  LayerKinds kinds_;                   // of the model that is measured
+  std::vector<int> of_layer_;          // the kind of every layer of the whole
+  std::vector<double> plain_seconds_;  // by measured layer, keeping all
   std::vector<Way> ways_;
   LayerOptions layers_;  // options: those of ways_, in the same order
 };

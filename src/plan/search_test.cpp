@@ -1,6 +1,7 @@
-// auto:BYTES on five models: meets its bytes, is no slower than any uniform policy that meets them,
-// and never slower with more bytes.
-#include "plan/recompute_search.h"
+// The search on five models. With recompute alone open: it meets its bytes, is no slower than any
+// uniform policy that meets them, and never slower with more bytes. With more open: the same, and
+// no slower than any variant.
+#include "plan/search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,26 +23,34 @@ struct Case {
   Recipe recipe = {};
 
   ForwardBuilder forward() const { return Model::load(model).forward(build); }
-  RecomputeSearch search() const {
-    return {model, forward(), recipe, nominal_model(recipe.backend)};
+  Variant variant() const {
+    Recipe open = recipe;
+    open.recompute.kind = RecomputePolicy::Kind::automatic;
+    const Model whole = Model::load(model);
+    const Stack stack{.layers = static_cast<int32_t>(whole.config().L),
+                      .forward = [whole, build = build](int32_t layers) {
+                        return whole.with_layers(layers).forward(build);
+                      }};
+    return {.stack = stack, .recipe = open, .prices = nominal_model(recipe.backend)};
   }
+  PlanSearch search() const { return {model, {variant()}}; }
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.model; }
 
 constexpr auto kStandard = ops::AttentionKind::standard;
 
-class RecomputeSearchOf : public ::testing::TestWithParam<Case> {};
+class PlanSearchOf : public ::testing::TestWithParam<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(
-    Models, RecomputeSearchOf,
+    Models, PlanSearchOf,
     ::testing::Values(Case{"gpt2", {.batch = 2, .seq = 512, .attention = kStandard}},
                       Case{"qwen2.5-0.5b", {.batch = 4, .seq = 512}, {.accum = 2}},
                       Case{"llama-7b", {.batch = 1, .seq = 2048}},
                       Case{"bert-base", {.batch = 4, .seq = 512, .attention = kStandard}},
                       Case{"mlp:1024x24", {.batch = 4096}}));
 
-TEST_P(RecomputeSearchOf, MeetsItsBytesAndIsNeverSlowerWithMore) {
-  RecomputeSearch search = GetParam().search();
+TEST_P(PlanSearchOf, MeetsItsBytesAndIsNeverSlowerWithMore) {
+  PlanSearch search = GetParam().search();
   const int64_t least = search.smallest_feasible();
   const int64_t most = search.needed_without();
   ASSERT_LT(least, most);
@@ -49,7 +58,7 @@ TEST_P(RecomputeSearchOf, MeetsItsBytesAndIsNeverSlowerWithMore) {
   constexpr int64_t kBudgets = 12;
   for (int64_t i = 0; i <= kBudgets; ++i) {
     const int64_t bytes = least + (most - least) * i / kBudgets;
-    const RecomputeChoice choice = search.choose(bytes);
+    const Choice choice = search.choose(bytes);
     SCOPED_TRACE(fmt::format("{} of {} bytes: {}", bytes, most, text(choice.policy)));
     EXPECT_LE(arena_of(choice.plan), bytes);
     EXPECT_LE(choice.extra_seconds, slower * (1 + 1e-9));
@@ -60,9 +69,9 @@ TEST_P(RecomputeSearchOf, MeetsItsBytesAndIsNeverSlowerWithMore) {
   EXPECT_EQ(slower, 0) << "with all the bytes there is nothing to recompute";
 }
 
-TEST_P(RecomputeSearchOf, IsNoSlowerThanTheBestUniformPolicyThatMeetsTheSameBytes) {
+TEST_P(PlanSearchOf, IsNoSlowerThanTheBestUniformPolicyThatMeetsTheSameBytes) {
   const Case& c = GetParam();
-  RecomputeSearch search = c.search();
+  PlanSearch search = c.search();
   const int64_t least = search.smallest_feasible();
   const CostModel model = nominal_model(c.recipe.backend);
   for (const char* uniform :
@@ -74,7 +83,7 @@ TEST_P(RecomputeSearchOf, IsNoSlowerThanTheBestUniformPolicyThatMeetsTheSameByte
     place(module);
     EXPECT_GE(module.arena_bytes[0], least) << uniform;
     const double seconds = price_of(module, model).step_seconds;
-    const RecomputeChoice choice = search.choose(module.arena_bytes[0]);
+    const Choice choice = search.choose(module.arena_bytes[0]);
     EXPECT_LE(arena_of(choice.plan), module.arena_bytes[0]) << uniform;
     EXPECT_LE(choice.step_seconds, seconds * (1 + 1e-12))
         << uniform << " / " << text(choice.policy);
@@ -91,14 +100,16 @@ std::vector<Recipe> recipes() {
           {.update_in_backward = true, .clip = 0}};
 }
 
-TEST(RecomputeSearch, WorksWithEveryOtherTechnique) {
+TEST(PlanSearch, WorksWithEveryOtherTechnique) {
   for (const Recipe& recipe : recipes()) {
-    RecomputeSearch search("tiny", tiny().forward(), recipe, nominal_model(Backend::cpu));
+    Case c = tiny();
+    c.recipe = recipe;
+    PlanSearch search = c.search();
     const int64_t least = search.smallest_feasible();
     double slower = std::numeric_limits<double>::infinity();
     for (const int64_t part : {0, 1, 2, 3, 4}) {
       const int64_t bytes = least + (search.needed_without() - least) * part / 4;
-      const RecomputeChoice choice = search.choose(bytes);
+      const Choice choice = search.choose(bytes);
       EXPECT_LE(arena_of(choice.plan), bytes);
       EXPECT_LE(choice.step_seconds, slower * (1 + 1e-12)) << text(choice.policy);
       slower = choice.step_seconds;
@@ -106,8 +117,8 @@ TEST(RecomputeSearch, WorksWithEveryOtherTechnique) {
   }
 }
 
-TEST(RecomputeSearch, ExactlyTheSmallestIsFeasible) {
-  RecomputeSearch search = tiny().search();
+TEST(PlanSearch, ExactlyTheSmallestIsFeasible) {
+  PlanSearch search = tiny().search();
   const int64_t least = search.smallest_feasible();
   EXPECT_LE(arena_of(search.choose(least).plan), least);
   EXPECT_EQ(tiny().search().smallest_feasible(), least);
@@ -121,20 +132,20 @@ TEST(RecomputeSearch, ExactlyTheSmallestIsFeasible) {
   }
 }
 
-TEST(RecomputeSearch, EnoughBytesGiveNone) {
-  const RecomputeSearch search = tiny().search();
+TEST(PlanSearch, EnoughBytesGiveNone) {
+  PlanSearch search = tiny().search();
   for (const int64_t bytes : {search.needed_without(), int64_t{1} << 50}) {
-    const RecomputeChoice choice = tiny().search().choose(bytes);
+    const Choice choice = tiny().search().choose(bytes);
     EXPECT_EQ(text(choice.policy), "none");
     EXPECT_EQ(choice.extra_seconds, 0);
     EXPECT_EQ(arena_of(choice.plan), search.needed_without());
   }
 }
 
-TEST(RecomputeSearch, TheChosenPolicyCompilesToTheChosenPlan) {
-  RecomputeSearch search = tiny().search();
+TEST(PlanSearch, TheChosenPolicyCompilesToTheChosenPlan) {
+  PlanSearch search = tiny().search();
   const int64_t bytes = (search.smallest_feasible() + search.needed_without()) / 2;
-  const RecomputeChoice choice = search.choose(bytes);
+  const Choice choice = search.choose(bytes);
   const Plan again = make_plan("tiny", tiny().forward(), {.recompute = choice.policy});
   EXPECT_EQ(arena_of(again), arena_of(choice.plan));
   const Price price = price_of(again.module, nominal_model(Backend::cpu));
@@ -144,7 +155,7 @@ TEST(RecomputeSearch, TheChosenPolicyCompilesToTheChosenPlan) {
 }
 
 // What the search believes of a mixture is what placement finds, but for gaps.
-TEST(RecomputeSearch, MeasuredWaysPredictWholePrograms) {
+TEST(PlanSearch, MeasuredWaysPredictWholePrograms) {
   const Recipe plain;
   const CostModel model = nominal_model(plain.backend);
   const auto costs_of = [&](const char* policy) {
@@ -158,15 +169,127 @@ TEST(RecomputeSearch, MeasuredWaysPredictWholePrograms) {
     }
     return std::max({room, below + costs.after().working, costs.elsewhere()});
   };
-  const Module none = compile("tiny", tiny().forward(), plain);
-  const RecomputeOptions options(none, tiny().forward(), plain, model);
+  const RecomputeOptions options(tiny().variant());
+  const LayerCosts ends(compile("tiny", tiny().forward(), plain), model);
+  LayerOptions layers = options.between(ends.before(), ends.after());
+  layers.elsewhere = ends.elsewhere();
   for (const char* policy : {"none", "full", "every:2", "ratio:0.5", "attention"}) {
     const auto mixture = options.mixture_of(parse_recompute(policy));
     ASSERT_TRUE(mixture) << policy;
-    const auto predicted = static_cast<double>(evaluate(options.layers(), *mixture).room);
+    const auto predicted = static_cast<double>(evaluate(layers, *mixture).room);
     const auto real = static_cast<double>(costs_of(policy));
     EXPECT_NEAR(predicted, real, 0.02 * real) << policy;
   }
+}
+
+// Micro-batches of 8 sequences, all kinds of attention, three kinds of loss and two optimizers.
+std::vector<Case> joint(const char* model, int64_t seq) {
+  std::vector<Case> cases;
+  for (const int64_t batch : {8, 4, 2, 1}) {
+    for (const auto attention : {ops::AttentionKind::flash, kStandard, ops::AttentionKind::chunked})
+      for (const int64_t chunk : {int64_t{0}, int64_t{64}, int64_t{1024}})
+        for (const auto optimizer : {OptimizerKind::adamw, OptimizerKind::adamw8bit})
+          cases.push_back({model,
+                           {.batch = batch,
+                            .seq = seq,
+                            .attention = attention,
+                            .chunked_loss = chunk > 0,
+                            .loss_chunk = std::max<int64_t>(chunk, 1)},
+                           {.accum = 8 / batch, .optimizer = optimizer}});
+  }
+  return cases;
+}
+
+PlanSearch search_among(const std::vector<Case>& cases) {
+  std::vector<Variant> variants;
+  for (const Case& c : cases) {
+    variants.push_back(c.variant());
+    const BuildOptions& b = c.build;
+    variants.back().layers_key = fmt::format("{} {}", b.batch, static_cast<int>(b.attention));
+    variants.back().ends_key = fmt::format("{} {} {}", b.batch, b.chunked_loss, b.loss_chunk);
+    variants.back().picks = {static_cast<int>(b.batch), static_cast<int>(b.attention),
+                             static_cast<int>(b.chunked_loss ? b.loss_chunk : 0),
+                             static_cast<int>(c.recipe.optimizer)};
+    variants.back().name = fmt::format("{}", fmt::join(variants.back().picks, " "));
+  }
+  return {cases.front().model, std::move(variants)};
+}
+
+class JointSearchOf : public ::testing::TestWithParam<std::pair<const char*, int64_t>> {};
+
+INSTANTIATE_TEST_SUITE_P(Models, JointSearchOf,
+                         ::testing::Values(std::pair{"snug-tiny", int64_t{128}},
+                                           std::pair{"gpt2", int64_t{256}},
+                                           std::pair{"bert-base", int64_t{128}},
+                                           std::pair{"qwen2.5-0.5b", int64_t{128}}));
+
+TEST_P(JointSearchOf, FitsAndIsNeverSlowerWithMore) {
+  PlanSearch search = search_among(joint(GetParam().first, GetParam().second));
+  const int64_t least = search.smallest_feasible();
+  EXPECT_FALSE(search.fastest(least - 1));
+  const int64_t most = search.needed_without(0) * 2;
+  double slower = std::numeric_limits<double>::infinity();
+  constexpr int64_t kBudgets = 50;
+  for (int64_t i = 0; i <= kBudgets; ++i) {
+    const int64_t bytes = least + (most - least) * i / kBudgets;
+    const auto choice = search.fastest(bytes);
+    ASSERT_TRUE(choice) << bytes;
+    SCOPED_TRACE(fmt::format("{} bytes: {}, {}", bytes, search.variants()[choice->variant].name,
+                             text(choice->policy)));
+    EXPECT_LE(arena_of(choice->plan), bytes);
+    EXPECT_LE(choice->step_seconds, slower * (1 + 1e-12));
+    const Recipe& recipe = search.variants()[choice->variant].recipe;
+    EXPECT_EQ(8 / recipe.accum, search.variants()[choice->variant].picks[0]);
+    slower = choice->step_seconds;
+  }
+}
+
+// Every variant with every uniform policy, compiled, placed and priced.
+TEST(PlanSearch, IsNoSlowerThanAnyVariantWithAnyUniformPolicy) {
+  const std::vector<Case> cases = joint("snug-tiny", 128);
+  PlanSearch search = search_among(cases);
+  const CostModel model = nominal_model(Backend::cpu);
+  for (const Case& c : cases) {
+    for (const char* policy : {"none", "full", "every:2", "ratio:0.5", "attention"}) {
+      Recipe recipe = c.recipe;
+      recipe.recompute = parse_recompute(policy);
+      Module module = compile(c.model, c.forward(), recipe);
+      place(module);
+      const auto choice = search.fastest(module.arena_bytes[0]);
+      ASSERT_TRUE(choice);
+      EXPECT_LE(choice->step_seconds, price_of(module, model).step_seconds * (1 + 1e-9))
+          << policy << " / " << search.variants()[choice->variant].name;
+    }
+  }
+}
+
+TEST(PlanSearch, SaysOfEveryNeighbourWhyItLost) {
+  PlanSearch search = search_among(joint("snug-tiny", 128));
+  const int64_t bytes = (search.smallest_feasible() + search.needed_without(0)) / 2;
+  const auto choice = search.fastest(bytes);
+  ASSERT_TRUE(choice);
+  const auto others = search.runners_up(*choice, bytes);
+  EXPECT_EQ(others.size(), 3U + 2U + 2U + 1U);
+  for (const RunnerUp& other : others) {
+    EXPECT_FALSE(other.why.empty()) << other.name;
+    if (other.bytes > bytes) {
+      EXPECT_THAT(other.why, HasSubstr("more than the budget"));
+    } else {
+      EXPECT_GE(other.seconds, choice->step_seconds * (1 - 1e-12));
+    }
+  }
+}
+
+TEST(PlanSearch, APinnedPolicyStaysAsItIs) {
+  Variant pinned = tiny().variant();
+  pinned.recipe.recompute = parse_recompute("every:2");
+  PlanSearch search("tiny", {pinned});
+  const Plan plain = make_plan("tiny", tiny().forward(), pinned.recipe);
+  const auto choice = search.fastest(arena_of(plain));
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(text(choice->policy), "every:2");
+  EXPECT_EQ(arena_of(choice->plan), arena_of(plain));
+  EXPECT_FALSE(search.fastest(arena_of(plain) - 1));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "train/planning.h"
 
-#include <algorithm>
+#include "train/choices.h"
+#include "train/with_flags.h"
 
 namespace snug {
 
@@ -16,29 +17,61 @@ bool budget_decides(const Resolved& run) {
   return leaves_recompute_open(run) && run.budget == run.recipe.recompute.bytes;
 }
 
-RecomputeSearch search_for(const Resolved& run) {
-  return {run.model.config().name, run.model.forward(run.build), run.recipe, run.prices};
+PlanSearch search_for(const Resolved& run) { return {run.model.config().name, {variant_of(run)}}; }
+
+PlanSearch joint_search(const Resolved& run) { return {run.model.config().name, variants_of(run)}; }
+
+namespace {
+
+// The run with the flags of a variant, as if they had been typed.
+Resolved settled(const Resolved& run, const Variant& variant) {
+  if (variant.name.empty()) return run;
+  Resolved chosen = resolve(with_flags(run.asked, variant.name), run.model);
+  chosen.asked = run.asked;
+  return chosen;
 }
 
-PlannedRun plan_run(const Resolved& run) {
-  PlannedRun planned{.run = run};
-  if (!leaves_recompute_open(run)) {
-    planned.plan = make_plan(run.model.config().name, run.model.forward(run.build), run.recipe);
-    planned.step_seconds = price_of(planned.plan.module, run.prices).step_seconds;
-    return planned;
+PlannedRun planned_run(const Resolved& run, Choice choice, const PlanSearch& search) {
+  const Variant& variant = search.variants()[choice.variant];
+  PlannedRun planned{.run = settled(run, variant),
+                     .plan = std::move(choice.plan),
+                     .step_seconds = choice.step_seconds};
+  const std::vector<Dimension> dimensions = open_dimensions(run);
+  for (size_t d = 0; d < variant.picks.size(); ++d) {
+    const auto& pick = dimensions[d].alternatives[static_cast<size_t>(variant.picks[d])];
+    if (!pick.flags.empty()) planned.changed.push_back(pick.flags);
   }
-  RecomputeSearch search = search_for(run);
-  int64_t bytes = run.recipe.recompute.bytes;
-  if (budget_decides(run)) bytes = std::max(bytes, search.smallest_feasible());
-  RecomputeChoice choice = search.choose(bytes);
-  planned.plan = std::move(choice.plan);
-  planned.step_seconds = choice.step_seconds;
-  if (choice.policy.kind != RecomputePolicy::Kind::none) {
+  if (leaves_recompute_open(run) && choice.policy.kind != RecomputePolicy::Kind::none) {
     planned.chosen = ChosenRecompute{
         .policy = text(choice.policy),
         .needed_without = choice.needed_without,
         .extra_time = choice.extra_seconds / (choice.step_seconds - choice.extra_seconds)};
   }
+  return planned;
+}
+
+PlannedRun plan_within(const Resolved& run, int64_t budget) {
+  PlanSearch search = joint_search(run);
+  std::optional<Choice> choice = search.fastest(budget);
+  if (!choice) return planned_run(run, search.smallest(), search);
+  std::vector<RunnerUp> others;
+  if (run.options.explain) others = search.runners_up(*choice, budget);
+  PlannedRun planned = planned_run(run, std::move(*choice), search);
+  planned.others = std::move(others);
+  return planned;
+}
+
+}  // namespace
+
+PlannedRun plan_run(const Resolved& run) {
+  if (leaves_recompute_open(run) && !budget_decides(run)) {
+    PlanSearch search = search_for(run);
+    return planned_run(run, search.choose(run.recipe.recompute.bytes), search);
+  }
+  if (run.budget) return plan_within(run, *run.budget);
+  PlannedRun planned{.run = run};
+  planned.plan = make_plan(run.model.config().name, run.model.forward(run.build), run.recipe);
+  planned.step_seconds = price_of(planned.plan.module, run.prices).step_seconds;
   return planned;
 }
 

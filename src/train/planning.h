@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "plan/plan.h"
-#include "plan/recompute_search.h"
 #include "plan/report.h"
 #include "plan/search.h"
 #include "train/resolve.h"
@@ -28,9 +27,11 @@ int64_t arena_of(const Plan& plan);
 // Is how much is recomputed left to Snug? And then to the budget alone?
 bool leaves_recompute_open(const Resolved& run);
 bool budget_decides(const Resolved& run);
-RecomputeSearch search_for(const Resolved& run);
+// Of what to recompute alone, the rest as the run says; and of everything that it leaves open.
+PlanSearch search_for(const Resolved& run);
+PlanSearch joint_search(const Resolved& run);
 
-// Where not even the most recompute fits the budget, the plan is the smallest there is. Throws
+// Chooses what is open. Where nothing fits the budget, the plan is the smallest there is. Throws
 // does_not_fit when --recompute auto:BYTES asks for less than that.
 PlannedRun plan_run(const Resolved& run);
 

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/units.h"
+#include "train/choices.h"
 #include "train/option_checks.h"
 #include "train/prices.h"
 
@@ -21,9 +22,11 @@ bool read_chunked(const std::string& text, std::string_view option, std::string_
   return true;
 }
 
-void resolve_loss(const std::string& text, BuildOptions& build) {
+void resolve_loss(std::string& text, BuildOptions& build) {
+  if (text == "auto") text = "chunked";
   build.chunked_loss = read_chunked(text, "loss", "tokens", build.loss_chunk);
-  if (!build.chunked_loss) require_word(text, "loss", {"whole", "chunked", "chunked:TOKENS"});
+  if (!build.chunked_loss)
+    require_word(text, "loss", {"auto", "whole", "chunked", "chunked:TOKENS"});
 }
 
 void resolve_attention(std::string& text, BuildOptions& build) {
@@ -53,24 +56,6 @@ void resolve_dropout(Options& o, const ModelConfig& c, BuildOptions& build) {
 void for_gpu(BuildOptions& build) {
   build.residual_in_product = true;
   build.loss_chunk = 8192;
-}
-
-BuildOptions build_options(Options& o, const Model& model) {
-  require_at_least(1, o.batch, "batch");
-  require_at_least(0, o.seq, "seq");
-  BuildOptions build;
-  if (model.config().family == "mlp") {
-    o.seq = 1;
-  } else if (o.seq == 0) {
-    o.seq = std::min<int64_t>(1024, model.config().max_positions);
-  }
-  build.batch = o.batch;
-  build.seq = o.seq;
-  resolve_attention(o.attention, build);
-  if (backend_of(o) == Backend::cuda) for_gpu(build);
-  resolve_loss(o.loss, build);
-  resolve_dropout(o, model.config(), build);
-  return build;
 }
 
 int64_t bytes_of_budget(const std::string& text) {
@@ -121,6 +106,24 @@ std::string toml_value(double value) { return fmt::format("{}", value); }
 
 }  // namespace
 
+BuildOptions resolve_build(Options& o, const Model& model) {
+  require_at_least(1, o.batch, "batch");
+  require_at_least(0, o.seq, "seq");
+  BuildOptions build;
+  if (model.config().family == "mlp") {
+    o.seq = 1;
+  } else if (o.seq == 0) {
+    o.seq = std::min<int64_t>(1024, model.config().max_positions);
+  }
+  build.batch = o.batch;
+  build.seq = o.seq;
+  resolve_attention(o.attention, build);
+  if (backend_of(o) == Backend::cuda) for_gpu(build);
+  resolve_loss(o.loss, build);
+  resolve_dropout(o, model.config(), build);
+  return build;
+}
+
 Resolved resolve(Options o) {
   Model model = Model::load(o.model);
   return resolve(std::move(o), std::move(model));
@@ -143,7 +146,8 @@ Resolved resolve(Options o, Model model) {
     budget = arena_budget(o.budget, context);
   else if (!o.gpu.empty())
     budget = find_device(o.gpu).memory_bytes - context;
-  const BuildOptions build = build_options(o, model);
+  check_allow(o, budget.has_value());
+  const BuildOptions build = resolve_build(o, model);
   if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
   if (o.init == "load" && !model.has_weights()) {
     throw usage_error("--init load, but '{}' holds no weights", o.model)
@@ -159,7 +163,16 @@ Resolved resolve(Options o, Model model) {
 
 std::string to_toml(const Resolved& run) {
   Options options = run.options;
+  options.batch = run.asked.batch;
+  options.attention = run.asked.attention;
+  options.loss = run.asked.loss;
   options.recompute = run.asked.recompute;
+  options.compress = run.asked.compress;
+  options.precision = run.asked.precision;
+  options.master = run.asked.master;
+  options.tf32 = run.asked.tf32;
+  options.optimizer = run.asked.optimizer;
+  options.state_dtype = run.asked.state_dtype;
   options.accum = run.asked.accum;
   options.global_batch = run.asked.global_batch;
   options.grad_dtype = run.asked.grad_dtype;

@@ -32,17 +32,18 @@ Resolved resolve(Options options);
 // The same for a model that has no name: options.model is only what it is called.
 Resolved resolve(Options options, Model model);
 
-// The techniques alone. Makes their defaults explicit in `options`.
+// The forward pass alone, and the techniques alone. Make their defaults explicit in `options`.
+BuildOptions resolve_build(Options& options, const Model& model);
 Recipe resolve_recipe(Options& options, std::optional<int64_t> budget);
 // What programs are made for: --device null follows those of the CPU.
 Backend backend_of(const Options& options);
 // What --lr is multiplied by for the sequences of a step.
 double learning_rate_factor(const Options& options);
 
-// The configuration as a file that --config reads back. What follows from other options (how much
-// is recomputed, how many micro-batches make a step, types and scales left to the precision) stands
-// there as it was asked for, so that another --budget, --batch or --precision beside the file means
-// what it says.
+// The configuration as a file that --config reads back. What was left to the search, and what
+// follows from other options (how many micro-batches make a step, types and scales left to the
+// precision), stands there as it was asked for, so that another --budget, --batch or --precision
+// beside the file means what it says.
 std::string to_toml(const Resolved& run);
 
 }  // namespace snug

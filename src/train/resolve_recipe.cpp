@@ -36,22 +36,17 @@ constexpr std::array<std::pair<const char*, OptimizerKind>, 5> kOptimizers{
 
 // A step of G sequences is ceil(G / batch) micro-batches.
 void resolve_global_batch(Options& o) {
-  require_at_least(1, o.accum, "accum");
+  require_at_least(0, o.accum, "accum");
   require_at_least(0, o.global_batch, "global-batch");
-  if (o.global_batch == 0) {
-    o.global_batch = checked_mul(o.batch, o.accum, "sequences per step");
-    return;
-  }
-  const int64_t accum = ceil_div(o.global_batch, o.batch);
-  if (o.accum != 1 && o.accum != accum) {
+  const int64_t implied = o.global_batch == 0 ? 1 : ceil_div(o.global_batch, o.batch);
+  if (o.global_batch > 0 && o.accum > 0 && o.accum != implied) {
     throw usage_error("--global-batch {} takes {} micro-batch{} of --batch {}, but --accum is {}",
-                      o.global_batch, accum, accum == 1 ? "" : "es", o.batch, o.accum)
+                      o.global_batch, implied, implied == 1 ? "" : "es", o.batch, o.accum)
         .hint(
-            "leave one of --accum and --global-batch out; --global-batch 0 takes back what a "
-            "config "
-            "file says");
+            "leave one of --accum and --global-batch out; a 0 takes back what a config file says");
   }
-  o.accum = accum;
+  if (o.accum == 0) o.accum = implied;
+  if (o.global_batch == 0) o.global_batch = checked_mul(o.batch, o.accum, "sequences per step");
 }
 
 void resolve_grad_dtype(Options& o, Recipe& r) {

@@ -315,24 +315,25 @@ class Training {
 }  // namespace
 
 TrainReport train(const Options& options, const TrainObserver& observer) {
-  const Resolved run = resolve(options);
-  if (run.options.threads > 0) omp_set_num_threads(static_cast<int>(run.options.threads));
-  if (const std::string note = run.model.sequence_note(run.build.seq); !note.empty())
+  const Resolved asked = resolve(options);
+  if (asked.options.threads > 0) omp_set_num_threads(static_cast<int>(asked.options.threads));
+  if (const std::string note = asked.model.sequence_note(asked.build.seq); !note.empty())
     say(observer, note);
-  Samples samples = Samples::for_training(run);
-  if (!run.options.out.empty()) require_writable(run.options.out);
+  if (!asked.options.out.empty()) require_writable(asked.options.out);
 
-  const std::unique_ptr<Device> device = open_device(run);
-  const PlannedRun planned = plan_run(run);
+  const std::unique_ptr<Device> device = open_device(asked);
+  const PlannedRun planned = plan_run(asked);
   const Plan& plan = planned.plan;
-  require_fit(planned, run);
+  const Resolved& run = planned.run;
+  Samples samples = Samples::for_training(run);
+  require_fit(planned);
   std::unique_ptr<CheckpointReader> weights;
   if (run.options.init == "load") {
     weights = std::make_unique<CheckpointReader>(run.model.source_dir());
     check_weights(plan.module, *weights, spellings_of(run));
   }
   if (observer.planned)
-    observer.planned(report_of(planned, run, Advise::when_it_does_not_fit, false));
+    observer.planned(report_of(planned, Advise::never, false));
   say(observer, fmt::format("data: {}", samples.text()));
 
   if (!device) {

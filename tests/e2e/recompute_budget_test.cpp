@@ -2,8 +2,9 @@
 // feasible, the loss curve keeps its bits and the run stays inside the bytes.
 #include <gtest/gtest.h>
 
-#include "plan/recompute_search.h"
+#include "plan/search.h"
 #include "support/small_run.h"
+#include "train/choices.h"
 
 namespace snug {
 namespace {
@@ -41,8 +42,10 @@ class RecomputeBudget : public testing::TestWithParam<Setting> {};
 
 TEST_P(RecomputeBudget, KeepsTheBitsAndTheBytes) {
   const Setting& s = GetParam();
-  RecomputeSearch search("m", Model::load(s.model).forward(s.build), s.recipe,
-                         nominal_model(Backend::cpu));
+  Recipe open = s.recipe;
+  open.recompute.kind = RecomputePolicy::Kind::automatic;
+  PlanSearch search(
+      "m", {variant_of(Model::load(s.model), s.build, open, nominal_model(Backend::cpu))});
   const int64_t least = search.smallest_feasible();
   const int64_t most = search.needed_without();
   const std::vector<float> want = curve(s, s.recipe, most);

@@ -1,0 +1,40 @@
+// A model as a stack of layers that are alike: the same forward pass at any depth, so that what is
+// asked of a layer is asked of a shallow one.
+//
+//   Stack stack{.layers = 126, .forward = [=](int32_t n) { return model.with_layers(n).forward(b);
+//   }};
+//   Module module = compile("shallow", stack.forward(stack.depth(3)), recipe);
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+#include "ir/forward.h"
+
+namespace snug {
+
+struct Stack {
+  int32_t layers = 0;
+  std::function<ForwardBuilder(int32_t layers)> forward;
+  bool alike = true;  // else only the whole stack says what its layers cost
+
+  ForwardBuilder whole() const { return forward(layers); }
+  int32_t depth(int32_t enough) const { return alike ? std::min(layers, enough) : layers; }
+};
+
+// Of a stack of `depth` layers, the one that is like `layer` of a stack of `layers`: its ends stand
+// for the ends, its middle for all between them.
+constexpr int32_t layer_like(int32_t layer, int32_t depth, int32_t layers) {
+  const int32_t middle = depth / 2;
+  if (layer < middle) return layer;
+  const int32_t above = depth - middle - 1;
+  return layer >= layers - above ? layer - (layers - depth) : middle;
+}
+
+// How many layers of the whole stack a layer of the shallow one stands for.
+constexpr int64_t times_like(int32_t layer, int32_t depth, int32_t layers) {
+  return layer == depth / 2 ? layers - depth + 1 : 1;
+}
+
+}  // namespace snug
