@@ -16,9 +16,9 @@ using nlohmann::json;
 constexpr int kFormat = 2;
 
 json to_json(const OpSample& s) {
-  return {{"kind", s.kind},      {"dtype", name_of(s.dtype)}, {"tf32", s.tf32},
-          {"flops", s.flops},    {"bytes", s.bytes},          {"exps", s.exps},
-          {"seconds", s.seconds}};
+  return {{"kind", s.kind}, {"dtype", name_of(s.dtype)}, {"tf32", s.tf32},
+          {"has", s.has},   {"flops", s.flops},          {"bytes", s.bytes},
+          {"exps", s.exps}, {"seconds", s.seconds}};
 }
 
 // What took no time that a clock can tell says nothing, and is left out.
@@ -46,6 +46,7 @@ OpSample sample_from(const json& object) {
   if (!known) throw bad_input("\"dtype\" is '{}'", dtype);
   sample.dtype = *known;
   sample.tf32 = object.at("tf32").get<bool>();
+  sample.has = object.at("has").get<uint32_t>();
   sample.flops = number(object, "flops", true);
   sample.bytes = number(object, "bytes", true);
   sample.exps = number(object, "exps", true);

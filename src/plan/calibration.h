@@ -12,19 +12,13 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/value.h"
+#include "plan/op_work.h"
 
 namespace snug {
 
 // One op that was timed where it stands in a step. The samples of a program add up to what the
 // program took when it was replayed.
-struct OpSample {
-  std::string kind;
-  Dtype dtype = Dtype::f32;  // as kernel_dtype says
-  bool tf32 = false;
-  double flops = 0;
-  double bytes = 0;  // read and written
-  double exps = 0;   // as Cost counts them
+struct OpSample : OpWork {
   double seconds = 0;
   friend bool operator==(const OpSample&, const OpSample&) = default;
 };

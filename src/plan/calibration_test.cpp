@@ -26,8 +26,8 @@ Calibration h200() {
           "driver 13.0",
           "2026-11-15",
           4.23e12,
-          {{"linear", Dtype::bf16, false, 1.0 / 3 * 1e12, 3e8, 1.0 / 7e3},
-           {"rms_norm", Dtype::f32, true, 0, 1e7, 3e-6}}};
+          {{{"linear", Dtype::bf16, false, 2, 1.0 / 3 * 1e12, 3e8, 5e9}, 1.0 / 7e3},
+           {{"rms_norm", Dtype::f32, true, 0, 0, 1e7, 0}, 3e-6}}};
 }
 
 std::string replaced(std::string text, std::string_view what, std::string_view with) {
@@ -85,7 +85,7 @@ TEST_F(CalibrationFile, OfAnotherShapeIsIgnoredWithAWord) {
 
 TEST_F(CalibrationFile, OfAnotherFormatOrDeviceSaysSo) {
   const std::string whole = read_file(path_);
-  EXPECT_THAT(word_on(replaced(whole, "\"format\": 1", "\"format\": 99")),
+  EXPECT_THAT(word_on(replaced(whole, "\"format\": 2", "\"format\": 99")),
               HasSubstr("it is of format 99, not 1"));
   EXPECT_THAT(word_on(whole, "NVIDIA L4"),
               HasSubstr("it was measured on NVIDIA H200, not on NVIDIA L4"));
@@ -104,8 +104,9 @@ TEST_F(CalibrationFile, WithAnImpossibleNumberIsIgnored) {
 
 TEST_F(CalibrationFile, LeavesOutWhatTookNoTime) {
   Calibration c = h200();
-  c.samples.push_back({"advance", Dtype::f32, false, 0, 8, 0});
-  c.samples.push_back({"clip", Dtype::f32, false, 0, 8, std::numeric_limits<double>::quiet_NaN()});
+  c.samples.push_back({{"advance", Dtype::f32, false, 0, 0, 8, 0}, 0});
+  c.samples.push_back(
+      {{"clip", Dtype::f32, false, 0, 0, 8, 0}, std::numeric_limits<double>::quiet_NaN()});
   write_calibration(path_, c);
   EXPECT_EQ(read_calibration(path_, "NVIDIA H200"), h200());
   c.samples.clear();

@@ -44,18 +44,19 @@ double by_catalogue(const Roof& roof, const Classes& classes, bool product) {
          (roof.by_arithmetic() ? arithmetic : classes.traffic).extra_seconds;
 }
 
-struct Work {
+// OpWork without its words: what is looked up for every op of every candidate.
+struct Key {
   const OpDef* def = nullptr;
   Dtype dtype = Dtype::f32;
-  int64_t flops = 0;
-  int64_t bytes = 0;
-  int64_t exps = 0;
-  friend bool operator==(const Work&, const Work&) = default;
+  uint32_t has = 0;
+  int64_t flops = 0, bytes = 0, exps = 0;
+  friend bool operator==(const Key&, const Key&) = default;
 };
-struct HashWork {
-  size_t operator()(const Work& w) const {
-    size_t hash = std::hash<const void*>{}(w.def);
-    for (const int64_t part : {static_cast<int64_t>(w.dtype), w.flops, w.bytes, w.exps})
+struct HashKey {
+  size_t operator()(const Key& k) const {
+    size_t hash = std::hash<const void*>{}(k.def);
+    for (const int64_t part :
+         {static_cast<int64_t>(k.dtype), int64_t{k.has}, k.flops, k.bytes, k.exps})
       hash = (hash ^ static_cast<size_t>(part)) * size_t{0x9E3779B97F4A7C15} + (hash >> 32);
     return hash;
   }
@@ -68,20 +69,18 @@ struct CostModel::Measured {
   std::string device, date;
   MeasuredTimes times;
   std::mutex mutex;
-  std::unordered_map<Work, std::optional<double>, HashWork> known;
+  std::unordered_map<Key, std::optional<double>, HashKey> known;
 
   Measured(const Calibration& c, const DeviceSpec& spec)
       : device(c.device),
         date(c.date),
         times(c, spec, classes_of(spec.backend).traffic.extra_seconds) {}
 
-  std::optional<double> seconds(const Work& work, const Math& math) {
+  template <typename WorkOf>
+  std::optional<double> seconds(const Key& key, const WorkOf& work) {
     const std::scoped_lock lock(mutex);
-    const auto [place, is_new] = known.try_emplace(work);
-    if (is_new)
-      place->second =
-          times.seconds(work.def->kind, work.dtype, math, static_cast<double>(work.flops),
-                        static_cast<double>(work.bytes), static_cast<double>(work.exps));
+    const auto [place, is_new] = known.try_emplace(key);
+    if (is_new) place->second = times.seconds(work());
     return place->second;
   }
 };
@@ -93,12 +92,15 @@ CostModel::CostModel(DeviceSpec spec, Math math, std::optional<Calibration> meas
 
 double CostModel::seconds(const Module& module, const Op& op) const {
   const Cost cost = cost_of(module, op, spec_.backend);
-  const Work work{op.def, kernel_dtype(module, op), cost.flops,
-                  cost.bytes_read + cost.bytes_written, cost.exps};
-  if (measured_ != nullptr)
-    if (const auto seconds = measured_->seconds(work, math_)) return *seconds;
-  const Roof roof = spec_.roof(work.dtype, math_, static_cast<double>(work.flops),
-                               static_cast<double>(work.bytes));
+  const int64_t bytes = cost.bytes_read + cost.bytes_written;
+  const Dtype dtype = kernel_dtype(module, op);
+  if (measured_ != nullptr) {
+    const Key key{op.def, dtype, optional_inputs(op), cost.flops, bytes, cost.exps};
+    const auto work = [&] { return work_of(module, op, spec_.backend, math_); };
+    if (const auto seconds = measured_->seconds(key, work)) return *seconds;
+  }
+  const Roof roof =
+      spec_.roof(dtype, math_, static_cast<double>(cost.flops), static_cast<double>(bytes));
   return by_catalogue(roof, classes_of(spec_.backend), is_product(module, op));
 }
 

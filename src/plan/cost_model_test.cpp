@@ -23,10 +23,8 @@ Calibration slow_machine(const Module& module) {
   Calibration c{"an abacus", 2, "", "2026-11-15", 1e6, {}};
   for (const Program& program : module.programs) {
     for (const Op& op : program.ops) {
-      const Cost cost = cost_of(module, op, Backend::cpu);
-      c.samples.push_back({std::string(op.def->kind), kernel_dtype(module, op), false,
-                           static_cast<double>(cost.flops), bytes_of(cost),
-                           1e-3 + bytes_of(cost) / 1e6});
+      const OpWork work = work_of(module, op, Backend::cpu, {});
+      c.samples.push_back({work, 1e-3 + work.bytes / 1e6});
     }
   }
   return c;
@@ -51,7 +49,7 @@ TEST(CostModel, GoesByTheCatalogueWhereNothingWasMeasured) {
   EXPECT_FALSE(plain.measured());
   EXPECT_EQ(plain.origin(), "catalogue figures of this CPU");
   const Calibration copies{
-      "cpu", 2, "", "", spec.bytes_per_s, {{"copy", Dtype::f32, false, 0, 1e6, 1}}};
+      "cpu", 2, "", "", spec.bytes_per_s, {{{"copy", Dtype::f32, false, 0, 0, 1e6, 0}, 1}}};
   const CostModel model(spec, {}, copies);
   int products = 0;
   for (const Op& op : module.program("micro_first").ops) {

@@ -1,6 +1,7 @@
 #include "plan/measured_times.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <tuple>
 #include <utility>
@@ -17,22 +18,18 @@ constexpr size_t kAlike = 9;     // samples that speak for a kind that was never
 
 // Two sizes alike differ less than two shapes: operations for each byte count more.
 constexpr double kShape = 0.7;
-// And attention over heads of another width is another kernel.
-constexpr double kExps = 4;
+// And attention over heads of another width, or with dropout, is another kernel.
+constexpr double kApart = 4;
 
-bool uses_tf32(Dtype dtype, const Math& math) { return math.tf32 && dtype == Dtype::f32; }
-
-Math math_of(const OpSample& sample) { return {.tf32 = sample.tf32}; }
-
-Roof roof_of(const DeviceSpec& rates, const OpSample& s) {
-  return rates.roof(s.dtype, math_of(s), s.flops, s.bytes);
+Roof roof_of(const DeviceSpec& rates, const OpWork& work) {
+  return rates.roof(work.dtype, {.tf32 = work.tf32}, work.flops, work.bytes);
 }
 
 double log_of(double work) { return std::log(std::max(work, 1.0)); }
 
 // The samples of the same work as one, with their mean time: what adds up stays so.
 std::vector<OpSample> merged(std::vector<OpSample> samples) {
-  const auto work = [](const OpSample& s) { return std::tuple(s.flops, s.bytes, s.exps); };
+  const auto work = [](const OpSample& s) -> const OpWork& { return s; };
   std::ranges::sort(samples, {}, work);
   std::vector<OpSample> out;
   for (size_t i = 0; i < samples.size();) {
@@ -75,8 +72,7 @@ MeasuredTimes::MeasuredTimes(const Calibration& measured, const DeviceSpec& spec
     : rates_(with_measured_rates(spec, measured)), launch_(launch) {
   std::map<std::tuple<std::string, Dtype, bool>, std::vector<OpSample>> groups;
   for (const OpSample& sample : measured.samples) {
-    const bool tf32 = uses_tf32(sample.dtype, math_of(sample));
-    groups[{sample.kind, sample.dtype, tf32}].push_back(sample);
+    groups[{sample.kind, sample.dtype, sample.tf32}].push_back(sample);
     const Roof roof = roof_of(rates_, sample);
     if (roof.seconds() > 0)
       pools_[roof.by_arithmetic() ? 1 : 0].emplace_back(std::log(roof.seconds()),
@@ -91,9 +87,12 @@ MeasuredTimes::MeasuredTimes(const Calibration& measured, const DeviceSpec& spec
   }
 }
 
-MeasuredTimes::Point MeasuredTimes::place_of(double flops, double bytes, double exps) {
-  const double f = log_of(flops), b = log_of(bytes);
-  return {(f + b) / 2, kShape * (f - b), exps > 0 ? kExps * (f - log_of(exps)) : 0};
+MeasuredTimes::Point MeasuredTimes::place_of(const OpWork& work) {
+  const double f = log_of(work.flops), b = log_of(work.bytes);
+  return {.x = (f + b) / 2,
+          .y = kShape * (f - b),
+          .apart = work.exps > 0 ? kApart * (f - log_of(work.exps)) : 0,
+          .has = work.has};
 }
 
 // A launch is taken off every time, so that small ops need no efficiency of their own.
@@ -105,7 +104,7 @@ MeasuredTimes::Surface MeasuredTimes::surface_of(const std::vector<OpSample>& sa
   for (const OpSample& s : samples) {
     const double roof = roof_of(rates_, s).seconds();
     if (roof <= 0) continue;
-    surface.points.push_back(place_of(s.flops, s.bytes, s.exps));
+    surface.points.push_back(place_of(s));
     surface.points.back().z = std::log(roof / (s.seconds - surface.launch));
   }
   return surface;
@@ -119,7 +118,9 @@ double MeasuredTimes::Surface::at(const Point& q) const {
   near.reserve(points.size());
   const auto square = [](double d) { return d * d; };
   for (const Point& p : points)
-    near.emplace_back(square(p.x - q.x) + square(p.y - q.y) + square(p.far - q.far), &p);
+    near.emplace_back(square(p.x - q.x) + square(p.y - q.y) + square(p.apart - q.apart) +
+                          kApart * kApart * std::popcount(p.has ^ q.has),
+                      &p);
   const size_t count = std::min(kNear, near.size());
   std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end());
   near.resize(count);
@@ -159,13 +160,13 @@ double MeasuredTimes::Surface::at(const Point& q) const {
 }
 
 // The same dtype, else one of its size, else the one with most samples.
-const MeasuredTimes::Surface* MeasuredTimes::nearest_surface(std::string_view kind, Dtype dtype,
-                                                             bool tf32) const {
-  const auto found = kinds_.find(kind);
+const MeasuredTimes::Surface* MeasuredTimes::nearest_surface(const OpWork& work) const {
+  const auto found = kinds_.find(work.kind);
   if (found == kinds_.end()) return nullptr;
   const auto likeness = [&](const Surface& s) {
-    return std::tuple(!s.points.empty(), s.dtype == dtype && s.tf32 == tf32, s.dtype == dtype,
-                      size_of(s.dtype) == size_of(dtype), s.points.size());
+    return std::tuple(!s.points.empty(), s.dtype == work.dtype && s.tf32 == work.tf32,
+                      s.dtype == work.dtype, size_of(s.dtype) == size_of(work.dtype),
+                      s.points.size());
   };
   return &*std::ranges::max_element(found->second, {}, likeness);
 }
@@ -182,14 +183,14 @@ std::optional<double> MeasuredTimes::usual_efficiency(const Roof& roof) const {
   return median(std::move(efficiencies));
 }
 
-std::optional<double> MeasuredTimes::seconds(std::string_view kind, Dtype dtype, const Math& math,
-                                             double flops, double bytes, double exps) const {
-  const Roof roof = rates_.roof(dtype, math, flops, bytes);
-  const Surface* surface = nearest_surface(kind, dtype, uses_tf32(dtype, math));
-  if (roof.seconds() <= 0) return surface != nullptr ? surface->launch : launch_;
+std::optional<double> MeasuredTimes::seconds(const OpWork& work) const {
+  const double roof = roof_of(rates_, work).seconds();
+  const Surface* surface = nearest_surface(work);
+  if (roof <= 0) return surface != nullptr ? surface->launch : launch_;
   if (surface != nullptr && !surface->points.empty())
-    return surface->launch + roof.seconds() / std::exp(surface->at(place_of(flops, bytes, exps)));
-  if (const auto usual = usual_efficiency(roof)) return std::max(launch_, roof.seconds() / *usual);
+    return surface->launch + roof / std::exp(surface->at(place_of(work)));
+  if (const auto usual = usual_efficiency(roof_of(rates_, work)))
+    return std::max(launch_, roof / *usual);
   return std::nullopt;
 }
 

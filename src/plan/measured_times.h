@@ -5,7 +5,8 @@
 // flat outside.
 //
 //   MeasuredTimes times(calibration, spec, 2e-6);
-//   times.seconds("linear", Dtype::bf16, {}, 7e10, 1e8);   // nothing: no such work was measured
+//   times.seconds({.kind = "linear", .dtype = Dtype::bf16, .flops = 7e10, .bytes = 1e8});
+//   // nothing: no such work was measured
 #pragma once
 
 #include <map>
@@ -29,13 +30,13 @@ class MeasuredTimes {
 
   // A kind that was not measured in this dtype goes by its own efficiency in another one; a kind
   // that was never measured, by the middle of others of its size with the same bound.
-  std::optional<double> seconds(std::string_view kind, Dtype dtype, const Math& math, double flops,
-                                double bytes, double exps = 0) const;
+  std::optional<double> seconds(const OpWork& work) const;
 
  private:
   struct Point {
     double x = 0, y = 0;  // size, and operations for each byte; logarithms
-    double far = 0;       // operations for each exponential: tells apart, says nothing of the slope
+    double apart = 0;     // operations for each exponential: tells apart, says nothing of the slope
+    uint32_t has = 0;     // optional inputs: likewise
     double z = 0;         // log efficiency
   };
   // One kind in one dtype.
@@ -48,9 +49,9 @@ class MeasuredTimes {
   };
   using Kinds = std::map<std::string, std::vector<Surface>, std::less<>>;
 
-  static Point place_of(double flops, double bytes, double exps);
+  static Point place_of(const OpWork& work);
   Surface surface_of(const std::vector<OpSample>& samples, double launch) const;
-  const Surface* nearest_surface(std::string_view kind, Dtype dtype, bool tf32) const;
+  const Surface* nearest_surface(const OpWork& work) const;
   std::optional<double> usual_efficiency(const Roof& roof) const;
 
   DeviceSpec rates_;

@@ -12,7 +12,11 @@ constexpr double kCopy = 4e12;
 
 OpSample sample(const char* kind, double flops, double bytes, double seconds,
                 Dtype dtype = Dtype::bf16) {
-  return {kind, dtype, false, flops, bytes, seconds};
+  return {{.kind = kind, .dtype = dtype, .flops = flops, .bytes = bytes}, seconds};
+}
+
+OpWork work(const char* kind, double flops, double bytes, Dtype dtype = Dtype::bf16) {
+  return sample(kind, flops, bytes, 0, dtype);
 }
 
 // A streaming kernel: a launch, then 80 % of a copy.
@@ -28,7 +32,7 @@ Calibration streaming() {
 MeasuredTimes times_of(const Calibration& c) { return {c, find_device("h200"), kLaunch}; }
 
 double norm_seconds(const MeasuredTimes& times, double bytes, Dtype dtype = Dtype::bf16) {
-  return times.seconds("norm", dtype, {}, bytes, bytes).value();
+  return times.seconds(work("norm", bytes, bytes, dtype)).value();
 }
 
 TEST(MeasuredTimes, AreExactAtASample) {
@@ -59,7 +63,7 @@ TEST(MeasuredTimes, GrowWithTheWorkAndKeepTheirEfficiencyOutside) {
 TEST(MeasuredTimes, TakeTheMeanOfTheSameWork) {
   Calibration c = streaming();
   c.samples = {sample("norm", 0, 1e9, 3e-4), sample("norm", 0, 1e9, 5e-4)};
-  EXPECT_NEAR(times_of(c).seconds("norm", Dtype::bf16, {}, 0, 1e9).value(), 4e-4, 1e-12);
+  EXPECT_NEAR(times_of(c).seconds(work("norm", 0, 1e9)).value(), 4e-4, 1e-12);
 }
 
 // Products: 500 TFLOP/s when large, half of it with a quarter of the bytes for each operation.
@@ -71,12 +75,31 @@ TEST(MeasuredTimes, TellShapesOfTheSameArithmeticApart) {
   }
   const MeasuredTimes times = times_of(c);
   const auto rate = [&](double flops, double bytes) {
-    return flops / times.seconds("linear", Dtype::bf16, {}, flops, bytes).value();
+    return flops / times.seconds(work("linear", flops, bytes)).value();
   };
   EXPECT_NEAR(rate(3e11, 3e11 / 500), 500e12, 50e12);
   EXPECT_NEAR(rate(3e11, 3e11 / 2000), 250e12, 25e12);
   EXPECT_GT(rate(3e11, 3e11 / 1000), 260e12);
   EXPECT_LT(rate(3e11, 3e11 / 1000), 490e12);
+}
+
+// Attention over narrower heads does more exponentials for the same products; dropout is another
+// kernel: neither speaks for the other while there is a sample of its own, however far.
+TEST(MeasuredTimes, TellKernelsOfTheSameWorkApart) {
+  Calibration c = streaming();
+  OpSample wide = sample("attention", 1e12, 1e9, 3e-3), narrow = wide, dropped = wide;
+  wide.exps = 1e12 / 512;
+  narrow.exps = 1e12 / 256;
+  narrow.seconds = 5e-3;
+  dropped.exps = wide.exps;
+  dropped.has = 4;
+  dropped.seconds = 6e-2;
+  c.samples.insert(c.samples.end(), {wide, narrow, dropped});
+  const MeasuredTimes times = times_of(c);
+  for (OpSample s : {wide, narrow, dropped}) {
+    s.flops *= 3, s.bytes *= 3, s.exps *= 3;
+    EXPECT_NEAR(times.seconds(s).value() / (3 * s.seconds), 1, 0.03);
+  }
 }
 
 TEST(MeasuredTimes, GoThroughTheRoofForAnotherDtype) {
@@ -85,7 +108,7 @@ TEST(MeasuredTimes, GoThroughTheRoofForAnotherDtype) {
   c.samples.push_back(sample("attention", 1e12, 1e8, 4e-3));              // 250 TFLOP/s
   c.samples.push_back(sample("attention", 1e12, 2e8, 4e-2, Dtype::f32));  // 25 TFLOP/s
   const MeasuredTimes times = times_of(c);
-  const double seconds = times.seconds("linear", Dtype::f32, {}, 1e12, 2e8).value();
+  const double seconds = times.seconds(work("linear", 1e12, 2e8, Dtype::f32)).value();
   EXPECT_NEAR(1e12 / seconds, 25e12, 1e12) << "as efficient as in bf16, of the peak in fp32";
   EXPECT_NEAR(norm_seconds(times, 1e8, Dtype::f16), norm_seconds(times, 1e8), 1e-12);
 }
@@ -95,24 +118,24 @@ TEST(MeasuredTimes, OfAnUnknownKindGoByWhatIsBoundAlike) {
   c.samples.push_back(sample("linear", 1e12, 1e8, 2e-3));
   c.samples.push_back(sample("attention", 1e12, 1e8, 4e-3));
   const MeasuredTimes times = times_of(c);
-  const double large = times.seconds("rope", Dtype::bf16, {}, 0, 3e9).value();
+  const double large = times.seconds(work("rope", 0, 3e9)).value();
   EXPECT_NEAR(3e9 / large, 0.8 * kCopy, 0.4 * kCopy);
-  const double product = times.seconds("conv", Dtype::bf16, {}, 1e12, 1e8).value();
+  const double product = times.seconds(work("conv", 1e12, 1e8)).value();
   EXPECT_GE(product, 2e-3);
   EXPECT_LE(product, 4e-3);
-  EXPECT_GE(times.seconds("rope", Dtype::bf16, {}, 0, 1).value(), kLaunch);
+  EXPECT_GE(times.seconds(work("rope", 0, 1)).value(), kLaunch);
 }
 
 TEST(MeasuredTimes, KnowNothingWhereNothingIsBoundAlike) {
-  EXPECT_FALSE(times_of(streaming()).seconds("linear", Dtype::bf16, {}, 1e12, 1e8).has_value());
+  EXPECT_FALSE(times_of(streaming()).seconds(work("linear", 1e12, 1e8)).has_value());
 }
 
 TEST(MeasuredTimes, OfNoWorkAreALaunch) {
   Calibration c = streaming();
   c.samples.push_back(sample("advance", 0, 0, 1e-6));
   const MeasuredTimes times = times_of(c);
-  EXPECT_EQ(times.seconds("other", Dtype::f32, {}, 0, 0), kLaunch);
-  EXPECT_LE(times.seconds("advance", Dtype::bf16, {}, 0, 0).value(), 1e-6);
+  EXPECT_EQ(times.seconds(work("other", 0, 0, Dtype::f32)), kLaunch);
+  EXPECT_LE(times.seconds(work("advance", 0, 0)).value(), 1e-6);
 }
 
 TEST(MeasuredRates, StandInForTheDataSheets) {

@@ -17,19 +17,12 @@ class SampleSet {
   // Times of a program's ops, one per op.
   void add(const Module& module, const Program& program, const Math& math,
            const std::vector<double>& ms);
-  // The median of those with the same kind, type, flops and bytes.
+  // The median of those of the same work.
   std::vector<OpSample> samples() const;
 
  private:
-  struct Work {
-    std::string kind;
-    Dtype dtype;
-    bool tf32;
-    double flops, bytes;
-    auto operator<=>(const Work&) const = default;
-  };
   Backend backend_;
-  std::map<Work, std::vector<double>> seconds_;
+  std::map<OpWork, std::vector<double>> seconds_;
 };
 
 // What was reached by kind and type.
