@@ -1,4 +1,5 @@
-// snug plan MODEL: where every byte will go, before anything runs.
+// snug plan MODEL: where every byte will go, before anything runs. snug plan A B: two plans side by
+// side, each a model or a recipe in a file.
 #include <fmt/format.h>
 
 #include "arguments.h"
@@ -7,17 +8,63 @@
 #include "verbs.h"
 
 namespace snug::cli {
+namespace {
 
-int plan_verb(std::vector<std::string> arguments) {
-  CLI::App app("where every byte will go, before anything runs", "snug plan");
+constexpr const char* kName = "snug plan";
+
+bool is_recipe(const std::string& word) { return word.ends_with(".toml"); }
+
+// Every option that was given, as one word each: all but the models and the file that it came from.
+std::vector<std::string> given_options(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 || option->get_lnames().empty()) continue;
+    const std::string& name = option->get_lnames().front();
+    if (name == "model" || name == "config") continue;
+    words.push_back(fmt::format("--{}={}", name, option->results().back()));
+  }
+  return words;
+}
+
+// What one word of the line asks for: a model, or a recipe that may leave its model to the others.
+Options options_of(const std::string& word, std::vector<std::string> given) {
+  CLI::App app("", kName);
   Options options;
-  bool show_program = false;
   add_options(app, options, OptionUse::plan_and_train);
-  app.add_flag("--program", show_program,
-               "print the placed program: every op and value, lifetimes and offsets");
-  if (!parse(app, std::move(arguments))) return 0;
-  if (options.json && show_program) throw usage_error("--json and --program ask for two answers");
+  if (is_recipe(word)) {
+    app.get_option("--model")->required(false);
+    given.insert(given.begin(), {"--config", word});
+  } else {
+    given.insert(given.begin(), word);
+  }
+  parse(app, std::move(given));
+  return options;
+}
 
+// A recipe without a model is one for the model beside it.
+void share_model(Options& a, Options& b) {
+  if (a.model.empty()) a.model = b.model;
+  if (b.model.empty()) b.model = a.model;
+  if (a.model.empty())
+    throw usage_error("neither recipe names a model").hint("add a line model = \"NAME\" to one");
+}
+
+int plan_two(const std::string& a, const std::string& b, const CLI::App& app) {
+  if (a == b) {
+    throw usage_error("'{}' and '{}' are the same plan", a, b)
+        .hint("give two models, or two files of options: snug plan gpt2 run.toml");
+  }
+  const std::vector<std::string> given = given_options(app);
+  NamedOptions first{a, options_of(a, given)};
+  NamedOptions second{b, options_of(b, given)};
+  share_model(first.options, second.options);
+  const CompareReport report = compare(first, second);
+  fmt::print("{}{}", first.options.json ? report.json : report.table,
+             first.options.json ? "\n" : "");
+  return static_cast<int>(ExitCode::ok);
+}
+
+int plan_one(const Options& options, bool show_program) {
   const PlanReport report = plan(options, show_program);
   if (options.json) {
     fmt::print("{}\n", report.json);
@@ -27,6 +74,27 @@ int plan_verb(std::vector<std::string> arguments) {
     fmt::print("{}", report.table);
   }
   return static_cast<int>(report.fits ? ExitCode::ok : ExitCode::does_not_fit);
+}
+
+}  // namespace
+
+int plan_verb(std::vector<std::string> arguments) {
+  CLI::App app("where every byte will go, before anything runs", kName);
+  Options options;
+  bool show_program = false;
+  std::string other;
+  add_options(app, options, OptionUse::plan_and_train);
+  app.add_option("other", other, "a second model, or a file of options: both plans side by side");
+  app.add_flag("--program", show_program,
+               "print the placed program: every op and value, lifetimes and offsets");
+  if (!parse(app, std::move(arguments))) return 0;
+  if (options.json && show_program) throw usage_error("--json and --program ask for two answers");
+  if (!other.empty() && show_program) throw usage_error("--program prints one plan, not two");
+  if (!other.empty()) return plan_two(options.model, other, app);
+  if (!is_recipe(options.model)) return plan_one(options, show_program);
+  options = options_of(options.model, given_options(app));
+  if (options.model.empty()) throw usage_error("{} needs a MODEL: the recipe names none", kName);
+  return plan_one(options, show_program);
 }
 
 }  // namespace snug::cli

@@ -30,6 +30,17 @@ struct PlanReport {
 // Where every byte will go. Needs no weights, no data and no device.
 PlanReport plan(const Options& options, bool with_program = false);
 
+struct NamedOptions {
+  std::string name;
+  Options options;
+};
+struct CompareReport {
+  std::string table;  // for people
+  std::string json;   // for programs: one object with `a`, `b` and `difference`
+};
+// Two plans side by side: what differs in the question, and what that does to the answer.
+CompareReport compare(const NamedOptions& a, const NamedOptions& b);
+
 struct StepReport {
   int64_t step = 0;
   int64_t steps = 0;

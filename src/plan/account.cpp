@@ -77,6 +77,8 @@ SpaceAccount account_of_space(const Module& module, Space space) {
         account.category_peaks[c] = std::max(account.category_peaks[c], live[at][c]);
       }
       const int64_t now = total(live[at]);
+      int64_t& in_phase = account.phase_peaks[index_of(module.programs[p].ops[at].phase)];
+      in_phase = std::max(in_phase, now);
       if (peak_program >= 0 && now <= most) continue;
       most = now;
       peak_program = static_cast<int32_t>(p);

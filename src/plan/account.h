@@ -44,6 +44,7 @@ struct SpaceAccount {
   int64_t gaps = 0;           // alignment, and holes at the peak instant
   CategoryBytes
       category_peaks{};  // the most that each category ever holds, each at its own instant
+  std::array<int64_t, kPhases> phase_peaks{};  // the most that lives while each phase runs
   Peak peak;
   std::vector<OwnedBytes> largest;  // at the peak instant, largest first
 };

@@ -87,6 +87,15 @@ TEST(Account, ThePeakIsWhereMostBytesLive) {
   EXPECT_EQ(of(account.device().breakdown, Category::workspace), 0);
 }
 
+TEST(Account, EachPhaseHasAPeakOfItsOwn) {
+  const Account account = account_of(Step().module);
+  const SpaceAccount& device = account.device();
+  const auto [forward, backward, update] = device.phase_peaks;
+  EXPECT_EQ(backward, device.placement.max_live_bytes);
+  EXPECT_EQ(forward, backward - 400) << "without db";
+  EXPECT_EQ(update, total(account.shared)) << "nothing comes and goes";
+}
+
 TEST(Account, CategoriesPeakAtTheirOwnInstants) {
   const Account account = account_of(Step().module);
   EXPECT_EQ(of(account.device().category_peaks, Category::workspace), 500);

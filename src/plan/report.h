@@ -9,17 +9,23 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/account.h"
+#include "plan/search.h"
 
 namespace snug {
 
-// A change that would help when the plan does not fit, ready to paste.
+// A change to the run, ready to paste, and what it would give.
 struct Advice {
-  std::string change;  // "--batch 4"
-  int64_t peak_bytes = 0;
+  std::string change;  // "--optimizer adamw8bit"
+  std::string beside;  // flags that pin what the search chose for it: "--batch 4 --accum 2"
+  Effect effect = Effect::exact;
+  int64_t peak_bytes = 0;   // of the arena
+  int64_t saves_bytes = 0;  // below zero: it takes more
   std::optional<double> step_ms;
+  double slower = 0;  // time for a token, as a part of what it is now; below zero: faster
 };
 
 // What was chosen where recompute was left open, and what that means.
@@ -41,11 +47,24 @@ struct PlanFacts {
   std::optional<int64_t> budget_bytes;  // for the arena and the context together
   int64_t context_bytes = 0;            // of the device's driver and libraries, outside the arena
   std::optional<ChosenRecompute> chosen;
-  std::optional<double> step_ms;  // none until a cost model has priced the step
-  std::vector<Advice> advice;
+  std::vector<std::string> changed;  // flags that the search chose beside recompute
+  std::vector<RunnerUp> runners_up;  // what it considered beside them, the fastest first
+  bool explain = false;              // are the runners-up shown?
+  std::optional<double> step_ms;     // modelled
+  std::string rests_on;              // what the time was modelled from
+  std::vector<Advice> advice;        // the best first
 
   int64_t tokens_per_step() const;
+  std::optional<double> tokens_per_s() const;
+  // What the budget leaves for the arena, where there is one.
+  std::optional<int64_t> arena_budget() const;
 };
+
+// By enough to be worth a word.
+inline bool is_faster(const Advice& a) { return a.slower < -0.01; }
+
+// "exact", "rounding", "learning"
+std::string_view name_of(Effect effect);
 
 bool fits(const Account& account, const PlanFacts& facts);
 

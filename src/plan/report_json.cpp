@@ -1,3 +1,5 @@
+#include <array>
+
 #include "base/units.h"
 #include "plan/report.h"
 
@@ -36,7 +38,8 @@ Json peak_json(const Peak& peak) {
           {"phase", name_of(peak.phase)}};
 }
 
-Json phases_json(const std::array<double, kPhases>& sums) {
+template <typename Number>
+Json phases_json(const std::array<Number, kPhases>& sums) {
   Json out = Json::object();
   for (size_t p = 0; p < sums.size(); ++p) {
     out[std::string(name_of(static_cast<Phase>(p)))] = sums[p];
@@ -85,15 +88,27 @@ Json programs_json(const Account& account) {
 Json advice_json(const PlanFacts& facts) {
   Json out = Json::array();
   for (const Advice& a : facts.advice) {
-    out.push_back(
-        {{"change", a.change}, {"peak_bytes", a.peak_bytes}, {"step_ms", or_null(a.step_ms)}});
+    out.push_back({{"change", a.change},
+                   {"beside", a.beside},
+                   {"peak_bytes", a.peak_bytes},
+                   {"step_ms", or_null(a.step_ms)},
+                   {"saves_bytes", a.saves_bytes},
+                   {"time_ratio", 1 + a.slower},
+                   {"effect", name_of(a.effect)}});
   }
   return out;
 }
 
-std::optional<double> tokens_per_second(const PlanFacts& facts) {
-  if (!facts.step_ms || *facts.step_ms <= 0) return std::nullopt;
-  return static_cast<double>(facts.tokens_per_step()) * 1e3 / *facts.step_ms;
+Json runners_up_json(const PlanFacts& facts) {
+  Json out = Json::array();
+  for (const RunnerUp& r : facts.runners_up) {
+    out.push_back({{"change", r.name},
+                   {"peak_bytes", r.bytes},
+                   {"step_ms", r.seconds * 1e3},
+                   {"effect", name_of(r.effect)},
+                   {"why", r.why}});
+  }
+  return out;
 }
 
 Json chosen_json(const PlanFacts& facts) {
@@ -110,14 +125,26 @@ int64_t PlanFacts::tokens_per_step() const {
   return checked_mul(all, seq, "tokens per step");
 }
 
+std::optional<double> PlanFacts::tokens_per_s() const {
+  if (!step_ms || *step_ms <= 0) return std::nullopt;
+  return static_cast<double>(tokens_per_step()) * 1e3 / *step_ms;
+}
+
+std::optional<int64_t> PlanFacts::arena_budget() const {
+  return budget_bytes ? std::optional(*budget_bytes - context_bytes) : std::nullopt;
+}
+
+std::string_view name_of(Effect effect) {
+  constexpr std::array kNames{"exact", "rounding", "learning"};
+  return kNames[static_cast<size_t>(effect)];
+}
+
 bool fits(const Account& account, const PlanFacts& facts) {
-  return !facts.budget_bytes ||
-         account.device().placement.arena_bytes <= *facts.budget_bytes - facts.context_bytes;
+  return !facts.budget_bytes || account.device().placement.arena_bytes <= *facts.arena_budget();
 }
 
 nlohmann::ordered_json plan_json(const Account& account, const PlanFacts& facts) {
   const SpaceAccount& device = account.device();
-  const bool it_fits = fits(account, facts);
   return {
       {"model", facts.model},
       {"params", account.trainable_params + account.frozen_params},
@@ -125,7 +152,7 @@ nlohmann::ordered_json plan_json(const Account& account, const PlanFacts& facts)
       {"batch", facts.batch},
       {"seq", facts.seq},
       {"accum", facts.accum},
-      {"fits", it_fits},
+      {"fits", fits(account, facts)},
       {"arena_bytes", device.placement.arena_bytes},
       {"max_live_bytes", device.placement.max_live_bytes},
       {"budget_bytes", or_null(facts.budget_bytes)},
@@ -139,15 +166,19 @@ nlohmann::ordered_json plan_json(const Account& account, const PlanFacts& facts)
         {"max_live_bytes", device.placement.transient_max_live_bytes},
         {"ratio", device.placement.ratio()}}},
       {"peak", peak_json(device.peak)},
+      {"phase_peaks", phases_json(device.phase_peaks)},
       {"largest", largest_json(device)},
       {"layers", layers_json(account)},
       {"programs", programs_json(account)},
       {"step_flops", phases_json(account.step_flops)},
       {"step_ms", or_null(facts.step_ms)},
-      {"tokens_per_s", or_null(tokens_per_second(facts))},
+      {"tokens_per_s", or_null(facts.tokens_per_s())},
+      {"rests_on", facts.rests_on.empty() ? Json(nullptr) : Json(facts.rests_on)},
       {"recipe", facts.recipe},
+      {"chosen", facts.changed},
       {"chosen_recompute", chosen_json(facts)},
-      {"advice", it_fits ? Json::array() : advice_json(facts)},
+      {"runners_up", runners_up_json(facts)},
+      {"advice", advice_json(facts)},
   };
 }
 

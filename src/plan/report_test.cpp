@@ -28,6 +28,7 @@ Account sample_account() {
                       .max_live_bytes = total(device.breakdown),
                       .transient_arena_bytes = 2101 * kMiB,
                       .transient_max_live_bytes = 2100 * kMiB};
+  device.phase_peaks = {int64_t{3} << 30, total(device.breakdown), 0};
   device.peak = {"micro_first", 214, "h.11.mlp.act.grad", 11, Phase::backward};
   device.largest = {{"h.11.mlp.act.a_name_that_goes_on_for_longer_than_its_column",
                      {Dtype::f32, {8, 1024, 3072}},
@@ -62,6 +63,12 @@ PlanFacts sample_facts() {
   return facts;
 }
 
+Advice advice(std::string change, int64_t peak, double slower = 0.1,
+              Effect effect = Effect::exact) {
+  const int64_t arena = sample_account().device().placement.arena_bytes;
+  return {std::move(change), "", effect, peak, arena - peak, 1000 * (1 + slower), slower};
+}
+
 size_t columns_of(const std::string& line) {
   return static_cast<size_t>(
       std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }));
@@ -69,20 +76,34 @@ size_t columns_of(const std::string& line) {
 
 TEST(RenderPlan, StaysWithinAHundredColumnsAndPlainText) {
   PlanFacts facts = sample_facts();
-  facts.budget_bytes = kMiB;
-  facts.advice = {{"--batch 4", 2900 * kMiB, {}}};
-  const std::string text = render_plan(sample_account(), facts, /*colour=*/false);
-  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(columns_of(line), 100U) << line;
+  facts.step_ms = 123'456;
+  facts.rests_on = "catalogue figures of a device whose name is long, GeForce RTX 4090 Ti Super";
+  facts.explain = true;
+  facts.runners_up = {{"--batch 4 --accum 2 --attention standard --loss whole --compress int8",
+                       Effect::learning, 2900 * kMiB, 99.5, "4.2 % slower"}};
+  facts.changed = {"--batch 4 --accum 2"};
+  facts.advice = {
+      advice("--batch 4 --accum 2 --precision bf16 --master none --optimizer adamw8bit "
+             "--update-in-backward --clip 0",
+             2900 * kMiB)};
+  for (const int64_t budget : {kMiB, 1'000'000 * kMiB}) {
+    facts.budget_bytes = budget;
+    facts.context_bytes = budget / 2;
+    const std::string text = render_plan(sample_account(), facts, /*colour=*/false);
+    EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(columns_of(line), 100U) << line;
+  }
 }
 
 TEST(RenderPlan, SaysWhatAndWhere) {
   const std::string text = render_plan(sample_account(), sample_facts(), false);
-  for (const char* part : {"gpt2 · 124.44 M parameters · batch 8 x 1024 · 8,192 tokens per step",
-                           "optimizer adamw", "deterministic true", "4,194,373,120", "gaps",
-                           "backward, layer 11", "h.11.mlp.act.grad", "arena / max-live 1.0000",
-                           "1.0005", "16.00 bytes per parameter", "0..10 each", "no layer"}) {
+  for (const char* part :
+       {"gpt2 · 124.44 M parameters · batch 8 x 1024 · 8,192 tokens per step", "optimizer adamw",
+        "deterministic true", "4,194,373,120", "gaps",
+        "in backward, layer 11, at h.11.mlp.act.grad (op 214 of micro_first)",
+        "each phase at most: forward 3.00 GiB, backward 3.91 GiB", "arena / max-live 1.0000",
+        "1.0005", "16.00 bytes per parameter", "0..10 each", "no layer"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_THAT(text, Not(HasSubstr("budget")));
@@ -99,11 +120,58 @@ TEST(RenderPlan, VerdictOnTheBudget) {
   EXPECT_THAT(render_plan(sample_account(), facts, false),
               HasSubstr("fits  budget 24.00 GiB: 20.09 GiB left"));
   facts.budget_bytes = 3LL << 30;
-  facts.advice = {{"--batch 4", 2900 * kMiB, {}}, {"--batch 6", 3400 * kMiB, {}}};
+  facts.advice = {advice("--batch 4", 2900 * kMiB, 0.05, Effect::rounding),
+                  advice("--batch 6", 3400 * kMiB)};
   const std::string text = render_plan(sample_account(), facts, false);
   EXPECT_THAT(text, HasSubstr("does not fit  budget 3.00 GiB: 928.07 MiB too much"));
-  EXPECT_THAT(text, testing::ContainsRegex("--batch 4 +2.83 GiB  fits"));
-  EXPECT_THAT(text, testing::ContainsRegex("--batch 6 +3.32 GiB  not yet"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("what would fit [^\n]+\n  --batch 4 +2.83 GiB +-1.08 GiB "
+                                     "+1.05 s +.5.0 %  rounding\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("would not be enough [^\n]+\n  --batch 6 +3.32 GiB "));
+  EXPECT_THAT(text, Not(HasSubstr("one device")));
+}
+
+TEST(RenderPlan, WhatNoChangeHelpsIsSaid) {
+  PlanFacts facts = sample_facts();
+  facts.budget_bytes = kMiB * 1024;
+  const std::string state = "params, grads and optimizer alone take 1.85 GiB of 1.00 GiB\n";
+  std::string text = render_plan(sample_account(), facts, false);
+  EXPECT_THAT(text, HasSubstr(state + "  one device of this size cannot hold it"));
+  facts.budget_bytes = kMiB * 100;
+  text = render_plan(sample_account(), facts, false);
+  EXPECT_THAT(text, HasSubstr("its weights in 16 bits, with nothing beside them, take 237.35 MiB"));
+}
+
+TEST(RenderPlan, WhatFitsCanBeFasterOrSmaller) {
+  PlanFacts facts = sample_facts();
+  facts.advice = {advice("--attention flash", 3900 * kMiB, -0.2),
+                  advice("--recompute full", 2900 * kMiB, 0.3)};
+  const std::string text = render_plan(sample_account(), facts, false);
+  EXPECT_THAT(text, testing::ContainsRegex("would be faster [^\n]+\n  --attention flash [^\n]+\n\n"
+                                           "what would be smaller [^\n]+\n  --recompute full "));
+}
+
+TEST(RenderPlan, TimeSaysWhatItRestsOn) {
+  PlanFacts facts = sample_facts();
+  facts.step_ms = 500;
+  facts.rests_on = "measured on a machine";
+  EXPECT_THAT(render_plan(sample_account(), facts, false),
+              HasSubstr("time     500.0 ms a step, 16,384 tokens/s, modelled\n"
+                        "         rests on measured on a machine\n"));
+}
+
+TEST(RenderPlan, ExplainsWhatElseWasConsidered) {
+  PlanFacts facts = sample_facts();
+  facts.changed = {"--batch 4 --accum 2"};
+  facts.runners_up = {{"", Effect::exact, 2900 * kMiB, 2.5, "4.2 % slower"}};
+  std::string text = render_plan(sample_account(), facts, false);
+  EXPECT_THAT(text, HasSubstr("chosen   --batch 4 --accum 2\n"));
+  EXPECT_THAT(text, Not(HasSubstr("considered")));
+  facts.explain = true;
+  text = render_plan(sample_account(), facts, false);
+  EXPECT_THAT(text, testing::ContainsRegex("as asked +2.83 GiB +2.50 s  exact +4.2 % slower\n"));
+  facts.runners_up.clear();
+  EXPECT_THAT(render_plan(sample_account(), facts, false), HasSubstr("considered  nothing"));
 }
 
 TEST(RenderPlan, AModelWithoutAnythingStillPrints) {
@@ -113,9 +181,11 @@ TEST(RenderPlan, AModelWithoutAnythingStillPrints) {
 TEST(PlanJson, HasTheFieldsThatOthersRelyOn) {
   const auto json = plan_json(sample_account(), sample_facts());
   for (const char* field :
-       {"fits", "arena_bytes", "max_live_bytes", "budget_bytes", "breakdown", "host_bytes",
-        "disk_bytes", "params", "step_ms", "tokens_per_s", "recipe", "advice", "category_peaks",
-        "peak", "layers", "transient", "programs"}) {
+       {"fits",       "arena_bytes", "max_live_bytes", "budget_bytes", "breakdown",
+        "host_bytes", "disk_bytes",  "params",         "step_ms",      "tokens_per_s",
+        "recipe",     "advice",      "category_peaks", "peak",         "layers",
+        "transient",  "programs",    "rests_on",       "chosen",       "runners_up",
+        "phase_peaks"}) {
     EXPECT_TRUE(json.contains(field)) << field;
   }
   EXPECT_EQ(json["fits"], true);
@@ -135,15 +205,20 @@ TEST(PlanJson, BreakdownAddsUpToTheArena) {
   EXPECT_EQ(sum, json["arena_bytes"]);
 }
 
-TEST(PlanJson, AdviceOnlyWhereItDoesNotFit) {
+TEST(PlanJson, AdviceAndRunnersUp) {
   PlanFacts facts = sample_facts();
-  facts.advice = {{"--batch 4", 2900 * kMiB, 12.5}};
-  EXPECT_TRUE(plan_json(sample_account(), facts)["advice"].empty());
+  facts.advice = {advice("--batch 4", 2900 * kMiB, 0.25, Effect::rounding)};
+  facts.runners_up = {{"--loss whole", Effect::rounding, kMiB, 0.5, "slower"}};
   facts.budget_bytes = 3LL << 30;
   const auto json = plan_json(sample_account(), facts);
   EXPECT_EQ(json["fits"], false);
   EXPECT_EQ(json["advice"][0]["change"], "--batch 4");
-  EXPECT_EQ(json["advice"][0]["step_ms"], 12.5);
+  EXPECT_EQ(json["advice"][0]["step_ms"], 1250);
+  EXPECT_EQ(json["advice"][0]["time_ratio"], 1.25);
+  EXPECT_EQ(json["advice"][0]["effect"], "rounding");
+  EXPECT_EQ(json["advice"][0]["saves_bytes"].get<int64_t>() + 2900 * kMiB, json["arena_bytes"]);
+  EXPECT_EQ(json["runners_up"][0]["change"], "--loss whole");
+  EXPECT_EQ(json["runners_up"][0]["step_ms"], 500);
 }
 
 TEST(PlanJson, SpeedFollowsFromTheStepTime) {

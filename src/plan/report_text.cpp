@@ -8,7 +8,7 @@
 #include "base/bar.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "plan/report.h"
+#include "plan/report_parts.h"
 
 namespace snug {
 namespace {
@@ -16,22 +16,8 @@ namespace {
 constexpr int kColumns = 98;
 constexpr int kBarColumns = 38;
 constexpr size_t kLargestShown = 5;
-
-// Terminal colours, or nothing.
-struct Paint {
-  bool on = false;
-  std::string operator()(std::string_view code, std::string_view text) const {
-    return on && !text.empty() ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
-  }
-  std::string title(std::string_view text) const { return (*this)("1", text); }
-  std::string quiet(std::string_view text) const { return (*this)("2", text); }
-  std::string good(std::string_view text) const { return (*this)("1;32", text); }
-  std::string bad(std::string_view text) const { return (*this)("1;31", text); }
-  std::string bar(size_t row, std::string_view text) const {
-    constexpr std::array<std::string_view, 6> kHues{"34", "36", "35", "33", "32", "31"};
-    return (*this)(kHues[row % kHues.size()], text);
-  }
-};
+constexpr std::array kState{Category::params, Category::master, Category::grads,
+                            Category::optimizer};
 
 std::string spaces(int columns) {
   return std::string(static_cast<size_t>(std::max(columns, 0)), ' ');
@@ -82,7 +68,11 @@ std::string header(const Account& account, const PlanFacts& facts, const Paint& 
   out += fmt::format(" · batch {} x {} · {}\n", facts.batch, facts.seq, tokens);
   std::vector<std::string> words;
   for (const auto& [key, value] : facts.recipe.items()) {
-    if (!value.is_null() && in_headline(key, facts)) words.push_back(key + " " + text_of(value));
+    if (value.is_null() || !in_headline(key, facts)) continue;
+    // How many bytes that is stands in the verdict.
+    const bool to_the_budget = key == "recompute" && facts.budget_bytes;
+    const std::string text = text_of(value);
+    words.push_back(key + " " + (to_the_budget && text.starts_with("auto:") ? "auto" : text));
   }
   return words.empty() ? out : out + paint.quiet(flow(words));
 }
@@ -118,15 +108,13 @@ std::string layer_name(int32_t layer) {
   return layer == kNoLayer ? "outside the layers" : fmt::format("layer {}", layer);
 }
 
-std::string fact(std::string_view name, const std::string& text) {
-  return fmt::format("{:<9}{}\n", name, text);
-}
-
-std::string phases(const std::array<double, kPhases>& sums) {
+// "forward 1.56 T, backward 5.08 T": what is not zero.
+template <typename Number>
+std::string phases(const std::array<Number, kPhases>& sums, std::string (*text)(Number)) {
   std::vector<std::string> parts;
   for (size_t p = 0; p < sums.size(); ++p) {
     if (sums[p] > 0)
-      parts.push_back(fmt::format("{} {}", name_of(static_cast<Phase>(p)), format_count(sums[p])));
+      parts.push_back(fmt::format("{} {}", name_of(static_cast<Phase>(p)), text(sums[p])));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -137,7 +125,7 @@ std::string state_per_parameter(const Account& account) {
   if (params == 0) return "";
   double sum = 0;
   std::vector<std::string> parts;
-  for (Category c : {Category::params, Category::master, Category::grads, Category::optimizer}) {
+  for (Category c : kState) {
     const double each = static_cast<double>(account.shared[static_cast<size_t>(c)]) / params;
     sum += each;
     if (each > 0) parts.push_back(fmt::format("{} {:.2f}", name_of(c), each));
@@ -150,10 +138,10 @@ std::string facts_of_peak(const Account& account) {
   const PlacementStats& placed = device.placement;
   std::string out = "\n";
   if (!device.peak.program.empty()) {
-    out += fact("peak",
-                fmt::format("{}, {}", name_of(device.peak.phase), layer_name(device.peak.layer)));
-    out += fact("", fmt::format("{} (op {} in {})", device.peak.op, device.peak.op_index,
-                                device.peak.program));
+    out += fact("peak", fmt::format("in {}, {}, at {} (op {} of {})", name_of(device.peak.phase),
+                                    layer_name(device.peak.layer), device.peak.op,
+                                    device.peak.op_index, device.peak.program));
+    out += fact("", "each phase at most: " + phases(device.phase_peaks, &format_bytes));
   }
   const double whole = placed.max_live_bytes == 0 ? 1
                                                   : static_cast<double>(placed.arena_bytes) /
@@ -163,8 +151,18 @@ std::string facts_of_peak(const Account& account) {
                           whole, placed.ratio(), format_bytes(placed.transient_max_live_bytes),
                           format_bytes(placed.transient_arena_bytes)));
   out += state_per_parameter(account);
-  const std::string work = phases(account.step_flops);
+  const std::string work = phases(account.step_flops, &format_count);
   if (!work.empty()) out += fact("work", "operations per step: " + work);
+  return out;
+}
+
+// What a step will take, and how that is known.
+std::string speed(const PlanFacts& facts) {
+  if (!facts.tokens_per_s()) return "";
+  std::string out =
+      fact("time", fmt::format("{} a step, {} tokens/s, modelled", step_text(*facts.step_ms),
+                               format_exact(std::llround(*facts.tokens_per_s()))));
+  if (!facts.rests_on.empty()) out += fact("", "rests on " + facts.rests_on);
   return out;
 }
 
@@ -179,21 +177,6 @@ std::string layer_row(std::string_view name, const LayerAccount& l) {
 std::string layers_name(int32_t first, int32_t last) {
   if (first == kNoLayer) return "no layer";
   return first == last ? fmt::format("{}", first) : fmt::format("{}..{} each", first, last);
-}
-
-// What recompute was chosen, one group of layers to a line, and why.
-std::string choice(const PlanFacts& facts) {
-  if (!facts.chosen) return "";
-  std::string out;
-  for (const std::string& group : split(facts.chosen->policy, ';')) {
-    out += fact(out.empty() ? "chosen" : "",
-                (out.empty() ? "recompute: " : "           ") + std::string(trim(group)));
-  }
-  out += fact(
-      "", fmt::format("keeping everything needs {} ({} bytes); modelled time {:+.1f} %",
-                      format_bytes(facts.chosen->needed_without),
-                      format_exact(facts.chosen->needed_without), 100 * facts.chosen->extra_time));
-  return out;
 }
 
 // Equal layers that follow one another are one line.
@@ -229,30 +212,34 @@ std::string largest(const SpaceAccount& space, const Paint& paint) {
   return out;
 }
 
-std::string verdict(const Account& account, const PlanFacts& facts, const Paint& paint) {
-  if (!facts.budget_bytes) return "";
-  const int64_t for_arena = *facts.budget_bytes - facts.context_bytes;
-  const int64_t left = for_arena - account.device().placement.arena_bytes;
-  std::string budget = fmt::format("budget {}", format_bytes(*facts.budget_bytes));
-  if (facts.context_bytes > 0) {
-    budget += fmt::format(", of it {} for the context (driver, libraries)",
-                          format_bytes(facts.context_bytes));
-  }
-  if (left >= 0) {
-    return fmt::format("\n{}  {}: {} left ({} bytes)\n", paint.good("fits"), budget,
-                       format_bytes(left), format_exact(left));
-  }
-  std::string out = fmt::format("\n{}  {}: {} too much ({} bytes)\n", paint.bad("does not fit"),
-                                budget, format_bytes(-left), format_exact(-left));
-  for (const Advice& a : facts.advice) {
-    const bool enough = a.peak_bytes <= for_arena;
-    out += fmt::format("  {:<40} {:>12}  {}\n", a.change, format_bytes(a.peak_bytes),
-                       enough ? paint.good("fits") : paint.quiet("not yet"));
-  }
-  return out;
+}  // namespace
+
+std::string fact(std::string_view name, std::string_view text) {
+  return fmt::format("{:<9}{}\n", name, text);
 }
 
-}  // namespace
+std::string step_text(double ms) {
+  if (ms >= 60e3) return format_seconds(ms / 1e3);
+  if (ms >= 1e3) return fmt::format("{:.2f} s", ms / 1e3);
+  return ms >= 1 ? fmt::format("{:.1f} ms", ms) : fmt::format("{:.3f} ms", ms);
+}
+
+StateBytes state_of(const Account& account) {
+  StateBytes state;
+  std::vector<std::string> names;
+  for (Category c : kState) {
+    const int64_t bytes = account.shared[static_cast<size_t>(c)];
+    state.bytes += bytes;
+    if (bytes > 0) names.emplace_back(name_of(c));
+  }
+  if (names.size() > 1) {
+    const std::string last = names.back();
+    names.pop_back();
+    names.back() += " and " + last;
+  }
+  state.names = join(names, ", ");
+  return state;
+}
 
 std::string render_plan(const Account& account, const PlanFacts& facts, bool colour) {
   const Paint paint{colour};
@@ -263,10 +250,12 @@ std::string render_plan(const Account& account, const PlanFacts& facts, bool col
     out += breakdown(account[space], fmt::format("{} memory at its peak", name_of(space)), paint);
   }
   out += facts_of_peak(account);
-  out += choice(facts);
+  out += speed(facts);
+  out += choice_text(facts);
   out += layers(account, paint);
   out += largest(account.device(), paint);
-  out += verdict(account, facts, paint);
+  out += runners_up_text(facts, paint);
+  out += verdict_text(account, facts, paint);
   return out;
 }
 

@@ -3,102 +3,223 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <tuple>
 
 #include "base/error.h"
-#include "base/units.h"
-#include "train/planning.h"
+#include "base/text.h"
+#include "plan/sketch.h"
+#include "train/advice_candidates.h"
+#include "train/choices.h"
+#include "train/with_flags.h"
 
 namespace snug {
 namespace {
 
-// The bytes that a run takes; where not even the most recompute is enough, the fewest there are.
-int64_t arena_of(const Resolved& run) {
-  if (!leaves_recompute_open(run)) return arena_of(plan_run(run).plan);
-  RecomputeSearch search = search_for(run);
-  const int64_t bytes = std::max(run.recipe.recompute.bytes, search.smallest_feasible());
-  return arena_of(search.choose(bytes).plan);
+constexpr int64_t kTile = 64;         // long sequences are as long as kernels like them
+constexpr double kWorthwhile = 0.01;  // of the bytes: a change that saves less is no advice
+
+double seconds_per_token(const PlannedRun& planned) {
+  const double tokens = static_cast<double>(planned.run.options.global_batch) *
+                        static_cast<double>(planned.run.build.seq);
+  return planned.step_seconds / tokens;
 }
 
-bool fits_its_budget(const Resolved& run) {
-  const int64_t bytes = budget_decides(run) ? search_for(run).smallest_feasible() : arena_of(run);
-  return bytes <= *run.budget;
-}
+struct Tried {
+  Advice advice;
+  bool another_method = false;
+};
 
-using Change = std::function<void(Options&)>;
-
-// The run with a change typed behind the other words. None: they refuse it.
-std::optional<Resolved> changed(const Resolved& run, const Change& change) {
-  Options options = run.asked;
-  change(options);
-  try {
-    return resolve(options);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-// The largest value below `high`, which is too much, with which the run fits; 0 when not even 1
-// does.
-int64_t largest_that_fits(const Resolved& run, int64_t high,
-                          const std::function<void(Options&, int64_t)>& set) {
-  const auto fits = [&](int64_t n) {
-    const auto with = changed(run, [&](Options& o) { set(o, n); });
-    return with && fits_its_budget(*with);
+// Flags that pin what a budget had left open, as it was chosen.
+std::string pins_of(const PlannedRun& planned) {
+  const Resolved& run = planned.run;
+  if (!run.budget) return "";
+  std::vector<std::string> flags = planned.changed;
+  const auto pin = [&](bool open, std::string flag) {
+    const auto word = flag.substr(0, flag.find(' '));
+    const bool there = std::ranges::any_of(
+        flags, [&](const std::string& f) { return (" " + f).find(" " + word + " ") != f.npos; });
+    if (open && !there) flags.push_back(std::move(flag));
   };
-  if (high <= 1 || !fits(1)) return 0;
-  int64_t low = 1;
-  while (high - low > 1) {
-    const int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
+  pin(run.asked.accum == 0, fmt::format("--accum {}", run.recipe.accum));
+  pin(run.asked.attention == "auto", "--attention " + run.options.attention);
+  pin(run.asked.loss == "auto", "--loss " + run.options.loss);
+  return join(flags, " ");
 }
+
+// Changes tried on one run.
+class Adviser {
+ public:
+  explicit Adviser(const PlannedRun& now)
+      : now_(now),
+        pins_(pins_of(now)),
+        arena_(arena_of(now.plan)),
+        fits_(!now.run.budget || arena_ <= *now.run.budget) {}
+
+  std::vector<Advice> found() {
+    fits_ ? look_for_better() : look_for_what_fits();
+    std::ranges::stable_sort(tried_, {}, [this](const Tried& t) { return rank(t); });
+    std::vector<Advice> advice;
+    for (Tried& t : tried_) advice.push_back(std::move(t.advice));
+    return advice;
+  }
+
+ private:
+  bool enough(int64_t arena) const { return !now_.run.budget || arena <= *now_.run.budget; }
+  bool something_fits() const {
+    return std::ranges::any_of(tried_, [&](const Tried& t) { return enough(t.advice.peak_bytes); });
+  }
+  int64_t state_bytes() const {
+    const CategoryBytes& shared = now_.plan.account.shared;
+    int64_t bytes = 0;
+    for (Category c : {Category::params, Category::master, Category::grads, Category::optimizer})
+      bytes += shared[static_cast<size_t>(c)];
+    return bytes;
+  }
+  int64_t weights_in_16_bits() const {
+    const Account& account = now_.plan.account;
+    return 2 * (account.trainable_params + account.frozen_params);
+  }
+
+  void look_for_better() {
+    for (const auto& changes :
+         {speed_changes(now_.run), activation_changes(now_.run), state_changes(now_.run)})
+      try_all(changes);
+    const std::vector<int64_t> smaller = smaller_micro_batches(now_.run);
+    if (!micro_batch_is_open() && !smaller.empty())
+      attempt({micro_batch_flags(now_.run, smaller.back()), Effect::rounding});
+  }
+
+  // What cannot help is not tried: activations where the state is too large, and anything where not
+  // even bare weights would fit.
+  void look_for_what_fits() {
+    if (weights_in_16_bits() > *now_.run.budget) return;
+    const bool activations_decide = state_bytes() < *now_.run.budget;
+    if (activations_decide) {
+      try_all(activation_changes(now_.run));
+      if (!micro_batch_is_open()) try_micro_batches();
+    }
+    try_all(state_changes(now_.run));
+    try_all(other_optimizers(now_.run));
+    if (activations_decide && !something_fits()) try_shorter();
+    for (const Candidate& candidate : combinations(now_.run)) {
+      if (something_fits()) return;
+      attempt(candidate);
+    }
+  }
+
+  void try_all(const std::vector<Candidate>& candidates) {
+    for (const Candidate& candidate : candidates) attempt(candidate);
+  }
+
+  bool micro_batch_is_open() const { return now_.run.budget && now_.run.asked.accum == 0; }
+
+  // The run as it was settled, with a change typed behind. None: the options refuse it.
+  std::optional<Resolved> changed(const std::string& flags) const {
+    try {
+      Options o = with_flags(now_.run.asked, pins_);
+      o.allow.clear();  // what it left open is chosen
+      return resolve(with_flags(std::move(o), flags), now_.run.model);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+  // Planned as cheaply as its answer allows. None: it cannot help, or is refused.
+  struct Way {
+    PlannedRun planned;
+    std::string beside;  // flags that pin it
+  };
+  std::optional<Way> planned(const std::string& flags) {
+    const std::optional<Resolved> run = changed(flags);
+    if (!run) return std::nullopt;
+    if (!run->budget || !budget_decides(*run)) return Way{plan_run(*run), pins_};
+    const Sketch sketch = sketches_.of(variant_of(*run));
+    if (sketch.arena() <= *run->budget) {  // nothing has to be made again
+      const std::string all_kept = "--recompute none";
+      if (std::optional<Resolved> plain = changed(flags + " " + all_kept))
+        return Way{plan_run(*plain), pins_.empty() ? all_kept : pins_ + " " + all_kept};
+    }
+    if (sketch.least_arena() > *run->budget) return std::nullopt;
+    if (fits_ && sketch.least_seconds > now_.step_seconds) return std::nullopt;
+    return Way{plan_run(*run), pins_};
+  }
+
+  void attempt(const Candidate& candidate) try {
+    std::optional<Way> then = planned(candidate.flags);
+    if (!then) return;
+    const int64_t peak = arena_of(then->planned.plan);
+    const Advice advice{.change = candidate.flags,
+                        .beside = std::move(then->beside),
+                        .effect = candidate.effect,
+                        .peak_bytes = peak,
+                        .saves_bytes = arena_ - peak,
+                        .step_ms = then->planned.step_seconds * 1e3,
+                        .slower = seconds_per_token(then->planned) / seconds_per_token(now_) - 1};
+    if (worth_saying(advice)) tried_.push_back({advice, candidate.another_method});
+  } catch (const Error&) {  // --recompute auto:BYTES asks for less than there is
+  }
+
+  bool worth_saying(const Advice& a) const {
+    if (!fits_) return a.saves_bytes > 0;
+    if (!enough(a.peak_bytes)) return false;
+    const double saved = static_cast<double>(a.saves_bytes) / static_cast<double>(arena_);
+    return is_faster(a) || saved > kWorthwhile;
+  }
+
+  // As many sequences in a step, the most at a time that fit.
+  void try_micro_batches() {
+    const std::vector<int64_t> sizes = smaller_micro_batches(now_.run);
+    const auto too_large = std::ranges::partition_point(
+        sizes, [&](int64_t n) { return fits_with(micro_batch_flags(now_.run, n)); });
+    if (!sizes.empty()) {
+      const int64_t n = too_large == sizes.begin() ? sizes.front() : *std::prev(too_large);
+      attempt({micro_batch_flags(now_.run, n), Effect::rounding});
+    }
+  }
+
+  // One sequence at a time, and the longest that fits.
+  void try_shorter() {
+    const auto flags = [&](int64_t seq) {
+      const std::string one = now_.run.build.batch > 1 ? micro_batch_flags(now_.run, 1) + " " : "";
+      return fmt::format("{}--seq {}", one, seq);
+    };
+    int64_t low = 0;
+    int64_t high = now_.run.build.seq;
+    while (high - low > 1) {
+      const int64_t middle = low + (high - low) / 2;
+      (fits_with(flags(middle)) ? low : high) = middle;
+    }
+    if (low >= kTile * 4) low -= low % kTile;
+    if (low > 0) attempt({flags(low), Effect::learning, true});
+  }
+
+  bool fits_with(const std::string& flags) const {
+    const std::optional<Resolved> run = changed(flags);
+    if (!run) return false;
+    const int64_t bytes =
+        budget_decides(*run) ? search_for(*run).smallest_feasible() : arena_of(plan_run(*run).plan);
+    return enough(bytes);
+  }
+
+  // Lower is better.
+  std::tuple<bool, int, double> rank(const Tried& t) const {
+    const Advice& a = t.advice;
+    const int numbers = (a.effect == Effect::learning ? 1 : 0) + (t.another_method ? 1 : 0);
+    if (!fits_ && !enough(a.peak_bytes)) return {true, 0, static_cast<double>(a.peak_bytes)};
+    if (!fits_ || is_faster(a)) return {false, numbers, a.slower};
+    const double cost = std::max(a.slower, kWorthwhile / 2);
+    return {true, numbers, -static_cast<double>(a.saves_bytes) / cost};
+  }
+
+  const PlannedRun& now_;
+  const std::string pins_;
+  const int64_t arena_;
+  const bool fits_;
+  std::vector<Tried> tried_;
+  Sketches sketches_;
+};
 
 }  // namespace
 
-std::vector<Advice> advice_for(const Resolved& run, const Plan& plan) {
-  std::vector<Advice> advice;
-  const auto try_change = [&](std::string flag, const Change& change) {
-    const auto with = changed(run, change);
-    const int64_t arena = with ? arena_of(*with) : arena_of(plan);
-    if (arena < arena_of(plan)) advice.push_back({std::move(flag), arena, {}});
-  };
-  if (!budget_decides(run))
-    try_change("--recompute auto", [](Options& o) { o.recompute = "auto"; });
-  if (run.build.attention == ops::AttentionKind::standard)
-    try_change("--attention flash", [](Options& o) { o.attention = "flash"; });
-  if (!run.build.chunked_loss) try_change("--loss chunked", [](Options& o) { o.loss = "chunked"; });
-  // From here on results change.
-  if (run.recipe.optimizer == OptimizerKind::adamw)
-    try_change("--optimizer adamw8bit", [](Options& o) { o.optimizer = "adamw8bit"; });
-  if (run.recipe.precision == Dtype::f32) {
-    try_change("--precision bf16 --master none", [](Options& o) {
-      o.precision = "bf16";
-      o.master = "none";
-    });
-  }
-  // Where micro-batches were counted beside a global batch, the count goes along.
-  const bool counted = run.asked.global_batch > 0 && run.asked.accum > 1;
-  const auto set_batch = [counted](Options& o, int64_t n) {
-    o.batch = n;
-    if (counted) o.accum = ceil_div(o.global_batch, n);
-  };
-  const auto batch_flag = [&](int64_t n) {
-    Options o = run.asked;
-    set_batch(o, n);
-    return fmt::format("--batch {}{}", n, counted ? fmt::format(" --accum {}", o.accum) : "");
-  };
-  if (const int64_t n = largest_that_fits(run, run.build.batch, set_batch); n > 0) {
-    try_change(batch_flag(n), [&](Options& o) { set_batch(o, n); });
-    return advice;
-  }
-  const auto set_seq = [&](Options& o, int64_t n) {
-    set_batch(o, 1);
-    o.seq = n;
-  };
-  if (const int64_t n = largest_that_fits(run, run.build.seq, set_seq); n > 0)
-    try_change(fmt::format("{} --seq {}", batch_flag(1), n), [&](Options& o) { set_seq(o, n); });
-  return advice;
-}
+std::vector<Advice> advice_for(const PlannedRun& planned) { return Adviser(planned).found(); }
 
 }  // namespace snug

@@ -1,15 +1,22 @@
-// What to change when a run does not fit, and what each change would give: real plans, not guesses.
+// What to change in a run, and what each change would give: real plans, not guesses.
+//
+//   for (const Advice& a : advice_for(plan_run(run))) a.change;   // "--precision bf16 --master
+//   none"
 #pragma once
 
 #include <vector>
 
-#include "plan/plan.h"
 #include "plan/report.h"
-#include "train/resolve.h"
+#include "train/planning.h"
 
 namespace snug {
 
-// Real plans, each smaller than `plan` by one change; those that keep the numbers come first.
-std::vector<Advice> advice_for(const Resolved& run, const Plan& plan);
+// Each is the plan with one change to it: typed with what stands beside it, it gives exactly its
+// bytes; without, the search chooses anew, and is no slower.
+//
+// The best first. For a plan that does not fit: what makes it fit before what does not, what keeps
+// the numbers before what changes learning, and the fastest of those. For one that fits: what is
+// faster inside the budget, then what is smaller, by the bytes that it saves for the time it costs.
+std::vector<Advice> advice_for(const PlannedRun& planned);
 
 }  // namespace snug

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "ir/text.h"
 #include "train/advice.h"
@@ -44,7 +45,8 @@ std::vector<std::string> headline_of(const Options& options) {
 
 }  // namespace
 
-PlanFacts facts_of(const PlannedRun& planned, const Resolved& run, Advise advise) {
+PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
+  const Resolved& run = planned.run;
   PlanFacts facts{.model = run.model.config().name,
                   .batch = run.build.batch,
                   .seq = run.build.seq,
@@ -53,34 +55,52 @@ PlanFacts facts_of(const PlannedRun& planned, const Resolved& run, Advise advise
                   .recipe = recipe_json(run.options),
                   .headline = headline_of(run.options),
                   .context_bytes = run.context,
-                  .chosen = planned.chosen};
+                  .chosen = planned.chosen,
+                  .changed = planned.changed,
+                  .runners_up = planned.others,
+                  .explain = run.options.explain,
+                  .step_ms = planned.step_seconds * 1e3,
+                  .rests_on = run.prices.origin()};
   if (run.budget) facts.budget_bytes = *run.budget + run.context;
-  if (advise == Advise::always || !fits(planned.plan.account, facts))
-    facts.advice = advice_for(run, planned.plan);
+  const bool wanted = advise == Advise::always || (advise == Advise::when_it_does_not_fit &&
+                                                   !fits(planned.plan.account, facts));
+  if (wanted) facts.advice = advice_for(planned);
   return facts;
 }
 
-PlanReport report_of(const PlannedRun& planned, const Resolved& run, Advise advise, bool colour) {
-  const PlanFacts facts = facts_of(planned, run, advise);
-  const Plan& plan = planned.plan;
+PlanReport report_of(const PlannedRun& planned, Advise advise, bool colour) {
+  const PlanFacts facts = facts_of(planned, advise);
+  const Account& account = planned.plan.account;
   PlanReport report;
-  report.fits = fits(plan.account, facts);
-  report.arena_bytes = arena_of(plan);
-  report.table = render_plan(plan.account, facts, colour);
-  report.json = plan_json(plan.account, facts).dump(2);
+  report.fits = fits(account, facts);
+  report.arena_bytes = arena_of(planned.plan);
+  report.table = render_plan(account, facts, colour);
+  report.json = plan_json(account, facts).dump(2);
   return report;
 }
 
-void require_fit(const PlannedRun& planned, const Resolved& run) {
+namespace {
+
+// The changes that fit, in a sentence; or why there are none.
+std::string ways_to_fit(const PlannedRun& planned) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> changes;
+  for (const Advice& a : advice_for(planned)) {
+    if (a.peak_bytes <= *planned.run.budget && changes.size() < kNamed)
+      changes.push_back(fmt::format("{} ({})", a.change, format_bytes(a.peak_bytes)));
+  }
+  if (!changes.empty()) return "it would fit with " + join(changes, ", or ");
+  return "no change is enough on one device: the model's own state is too large, and offload and "
+         "several devices are not there yet";
+}
+
+}  // namespace
+
+void require_fit(const PlannedRun& planned) {
+  const Resolved& run = planned.run;
   const int64_t arena = arena_of(planned.plan);
   if (!run.budget || arena <= *run.budget) return;
   const Peak& peak = planned.plan.account.device().peak;
-  std::string changes;
-  for (const Advice& a : advice_for(run, planned.plan)) {
-    if (a.peak_bytes <= *run.budget)
-      changes += fmt::format("{}{} ({})", changes.empty() ? "" : ", or ", a.change,
-                             format_bytes(a.peak_bytes));
-  }
   const std::string context = run.context == 0 ? ""
                                                : fmt::format(" beside {} for driver and libraries",
                                                              format_bytes(run.context));
@@ -90,16 +110,13 @@ void require_fit(const PlannedRun& planned, const Resolved& run) {
       run.model.config().name, run.build.batch, run.build.seq,
       budget_decides(run) ? "at least " : "", format_bytes(arena), format_exact(arena),
       format_bytes(*run.budget), format_exact(*run.budget), context, peak.program, peak.op)
-      .hint(changes.empty()
-                ? "no smaller batch or sequence fits either: the model's own state is too large"
-                : "it would fit with " + changes);
+      .hint(ways_to_fit(planned));
 }
 
 PlanReport plan(const Options& options, bool with_program) {
-  const Resolved run = resolve(options);
-  const PlannedRun planned = plan_run(run);
-  PlanReport report =
-      report_of(planned, run, Advise::always, !options.json && stdout_is_terminal());
+  const PlannedRun planned = plan_run(resolve(options));
+  const bool colour = !options.json && stdout_is_terminal();
+  PlanReport report = report_of(planned, with_program ? Advise::never : Advise::always, colour);
   if (with_program) report.program = print(planned.plan.module);
   return report;
 }

@@ -4,18 +4,17 @@
 #include "plan/report.h"
 #include "snug/snug.h"
 #include "train/planning.h"
-#include "train/resolve.h"
 
 namespace snug {
 
 // Are changes looked for? Each is a plan of its own: a run that fits begins without them.
-enum class Advise { when_it_does_not_fit, always };
+enum class Advise { never, when_it_does_not_fit, always };
 
-PlanFacts facts_of(const PlannedRun& planned, const Resolved& run, Advise advise);
+PlanFacts facts_of(const PlannedRun& planned, Advise advise);
 
-PlanReport report_of(const PlannedRun& planned, const Resolved& run, Advise advise, bool colour);
+PlanReport report_of(const PlannedRun& planned, Advise advise, bool colour);
 
 // Throws does_not_fit, with the numbers and the cheapest changes, when the plan exceeds the budget.
-void require_fit(const PlannedRun& planned, const Resolved& run);
+void require_fit(const PlannedRun& planned);
 
 }  // namespace snug

@@ -15,14 +15,16 @@ TEST_F(CliPlan, JsonHasTheFieldsThatOthersRelyOn) {
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.err, "");
   const auto plan = nlohmann::json::parse(run.out);
-  for (const char* field :
-       {"fits", "arena_bytes", "max_live_bytes", "budget_bytes", "breakdown", "host_bytes",
-        "disk_bytes", "params", "step_ms", "tokens_per_s", "recipe", "advice"})
+  for (const char* field : {"fits", "arena_bytes", "max_live_bytes", "budget_bytes", "breakdown",
+                            "host_bytes", "disk_bytes", "params", "step_ms", "tokens_per_s",
+                            "rests_on", "recipe", "chosen", "runners_up", "advice"})
     EXPECT_TRUE(plan.contains(field)) << field;
   EXPECT_EQ(plan["fits"], true);
   EXPECT_EQ(plan["budget_bytes"], 1 << 30);
   EXPECT_EQ(plan["params"], 21'624);
-  EXPECT_TRUE(plan["advice"].empty());
+  EXPECT_GT(plan["step_ms"], 0);
+  EXPECT_DOUBLE_EQ(plan["tokens_per_s"].get<double>(),
+                   8 * 16 * 1e3 / plan["step_ms"].get<double>());
 }
 
 TEST_F(CliPlan, TheBreakdownAddsUp) {
@@ -58,57 +60,13 @@ TEST_F(CliPlan, WhatDiffersFromTheDefaultsIsInTheHead) {
   for (const char* word : {" · dropout 0.1", " · compress int8", "precision bf16 · ",
                            "grad-dtype bf16 · ", "loss-scale 8.5 · "})
     EXPECT_THAT(table, ::testing::HasSubstr(word));
-  EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("state-dtype")));
+  EXPECT_THAT(table.substr(0, table.find("\n\n")),
+              ::testing::Not(::testing::HasSubstr("state-dtype")));
 }
 
 TEST_F(CliPlan, AShortMicroBatchCountsAsWhatItHolds) {
   EXPECT_THAT(snug("plan tiny --seq 16 --batch 4 --global-batch 10").out,
               ::testing::HasSubstr("batch 4 x 16 · 160 tokens per step in 3 micro-batches\n"));
-}
-
-// Every line of advice, pasted behind the command, gives the bytes that it promised.
-TEST_F(CliPlan, WhatDoesNotFitComesWithAdviceThatHolds) {
-  for (const std::string options : {"--attention standard --loss whole --accum 2",
-                                    "--recompute none --grad-dtype fp32", "--global-batch 20"}) {
-    const std::string line = "plan tiny --seq 16 --budget 500KB --json " + options;
-    SCOPED_TRACE(line);
-    const Ended run = snug(line);
-    EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit)) << run.err;
-    const auto plan = nlohmann::json::parse(run.out);
-    EXPECT_EQ(plan["fits"], false);
-    ASSERT_FALSE(plan["advice"].empty());
-    for (const auto& advice : plan["advice"]) {
-      const std::string change = advice["change"];
-      const Ended pasted = snug(line + " " + change);
-      const bool enough = advice["peak_bytes"] <= 500'000;
-      EXPECT_EQ(pasted.code, enough ? 0 : static_cast<int>(ExitCode::does_not_fit)) << change;
-      EXPECT_EQ(nlohmann::json::parse(pasted.out)["arena_bytes"], advice["peak_bytes"]) << change;
-    }
-    EXPECT_LE(plan["advice"].back()["peak_bytes"], 500'000);
-  }
-}
-
-TEST_F(CliPlan, AdviceIsWhatIsNotThereYetAndHelps) {
-  const auto changes = [&](const std::string& options, const std::string& model = "tiny") {
-    std::set<std::string> found;
-    const Ended run = snug("plan " + model + " --seq 16 --json " + options);
-    const auto plan = nlohmann::json::parse(run.out);
-    for (const auto& a : plan["advice"]) found.insert(a["change"]);
-    return found;
-  };
-  using Changes = std::set<std::string>;
-  const std::string bf16 = "--precision bf16 --master none";
-  EXPECT_EQ(changes("--budget 375KB --batch 1"), (Changes{bf16, "--batch 1 --seq 14"}));
-  EXPECT_EQ(changes("--budget 400KB --attention standard --loss whole --recompute none"),
-            (Changes{"--recompute auto", "--attention flash", "--loss chunked", bf16,
-                     "--batch 1 --seq 11"}))
-      << "and not adamw8bit: no tensor of this model is large enough for it";
-  EXPECT_EQ(changes("--budget 400KB --optimizer lion --precision bf16"), Changes{"--batch 5"});
-  EXPECT_TRUE(changes("--budget 600KB --recompute auto:700KB").contains("--recompute auto"));
-  const std::string eight = "--optimizer adamw8bit";
-  EXPECT_EQ(changes("--budget 400KB --batch 1", "mlp:128x2"), (Changes{eight, bf16}));
-  EXPECT_EQ(changes("--budget 400KB --batch 1 --state-dtype bf16", "mlp:128x2"), (Changes{bf16}))
-      << "adamw8bit would be refused";
 }
 
 TEST_F(CliPlan, TheProgramReadsBack) {

@@ -38,7 +38,8 @@ TEST_F(CliRefusals, Models) {
   expect_refused("plan gtp2", kUsage, "there is no model 'gtp2' - did you mean 'gpt2'?");
   expect_refused("plan no/where", kBadInput, "cannot read no/where");
   expect_refused("plan mlp:0x3", kUsage, "'mlp:0x3' is not an MLP");
-  expect_refused("plan tiny other", kUsage, "does not know what to do with 'other'");
+  expect_refused("plan tiny other", kUsage, "there is no model 'other'");
+  expect_refused("train tiny other", kUsage, "does not know what to do with 'other'");
   expect_refused("models other", kUsage, "does not know what to do with 'other'");
 }
 
@@ -85,7 +86,7 @@ TEST_F(CliRefusals, Values) {
   expect_refused("plan tiny --batch 9223372036854775808", kUsage, "--batch 9223372036854775808");
   expect_refused("plan tiny --batch 9223372036854775807", kUsage, "absurdly large");
   expect_refused("plan tiny --seq -1", kUsage, "--seq is -1; it must be at least 0");
-  expect_refused("plan tiny --accum 0", kUsage, "--accum is 0; it must be at least 1");
+  expect_refused("plan tiny --accum -1", kUsage, "--accum is -1; it must be at least");
   expect_refused("plan tiny --dropout nan", kUsage, "--dropout is nan");
   expect_refused("plan tiny --budget 12XB", kUsage, "--budget '12XB' is not an amount of memory");
   expect_refused("plan tiny --loss chunked:0", kUsage,
@@ -152,18 +153,63 @@ TEST_F(CliRefusals, AModelThatDoesNotFit) {
     return nlohmann::json::parse(snug("plan tiny --json " + sizes).out)["arena_bytes"];
   };
   const std::string train =
-      "train tiny --seq 16 --recompute none --data text.txt --out o --budget ";
+      "train tiny --seq 16 --recompute none --accum 1 --attention flash --loss chunked "
+      "--data text.txt --out o --budget ";
   const int64_t budget = arena_of("--seq 16 --batch 2");
   expect_refused(train + std::to_string(budget), ExitCode::does_not_fit,
                  fmt::format(" needs {} ({} bytes) and the budget is {} ({} bytes)",
                              format_bytes(arena_of("--seq 16")), format_exact(arena_of("--seq 16")),
                              format_bytes(budget), format_exact(budget)),
-                 "it would fit with --batch 2 (");
-  EXPECT_EQ(snug(train + std::to_string(budget) + " --batch 2 --steps 1").code, 0)
+                 "--batch 2 --accum 4 (");
+  EXPECT_EQ(snug(train + std::to_string(budget) + " --batch 2 --accum 4 --steps 1").code, 0)
       << "the advice holds";
-  EXPECT_THAT(snug(train + std::to_string(arena_of("--batch 1 --seq 9"))).err,
-              ::testing::HasSubstr("it would fit with --batch 1 --seq "));
-  EXPECT_THAT(snug(train + "100KB").err, ::testing::HasSubstr("the model's own state"));
+  EXPECT_THAT(snug(train + "40KB").err, ::testing::HasSubstr("the model's own state"));
+}
+
+TEST_F(CliRefusals, Gpus) {
+  expect_refused("plan tiny --gpu rtx4900", kUsage,
+                 "--gpu 'rtx4900' is not in the catalogue - did you mean 'rtx4090'?",
+                 "known: h200, h100,");
+  expect_refused("plan tiny --gpu", kUsage, "--gpu needs a value");
+  expect_refused("plan tiny --gpu abacus", kUsage, "--gpu 'abacus' is not in the catalogue");
+}
+
+TEST_F(CliRefusals, BudgetsInWrongUnits) {
+  for (const char* budget : {"24GIG", "abc", "-1GiB", "1e400GiB", "GiB", "24,5GiB"}) {
+    expect_refused(fmt::format("plan tiny --budget {}", budget), kUsage,
+                   fmt::format("--budget '{}' is not an amount of memory", budget),
+                   "write it like 24GiB");
+  }
+}
+
+// What a budget below the minimum would take: the least there is, and what would fit.
+TEST_F(CliRefusals, BudgetsBelowTheMinimum) {
+  const auto refused = [&](const std::string& budget) {
+    const Ended run = snug("plan tiny --seq 16 --budget " + budget);
+    EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit)) << run.err;
+    return run.out;
+  };
+  EXPECT_THAT(refused("370KB"), ::testing::ContainsRegex("does not fit .* too much"));
+  EXPECT_THAT(refused("24"), ::testing::HasSubstr("does not fit  budget 24 B"));
+  EXPECT_THAT(refused("24"), ::testing::HasSubstr("cannot hold it"));
+  expect_refused(
+      "plan tiny --device cuda --budget 24", ExitCode::does_not_fit,
+      "--budget 24 leaves nothing: the GPU's driver and libraries alone take 640.00 MiB");
+}
+
+TEST_F(CliRefusals, ContradictoryPins) {
+  expect_refused("plan tiny --accum 3 --global-batch 16", kUsage,
+                 "--global-batch 16 takes 2 micro-batches of --batch 8, but --accum is 3");
+  expect_refused("plan tiny --update-in-backward", kUsage, "--update-in-backward", "--clip 0");
+  expect_refused("plan tiny --optimizer adamw8bit --state-dtype bf16", kUsage,
+                 "--optimizer adamw8bit keeps its moments in 8 bits: --state-dtype bf16");
+  expect_refused("plan tiny --precision bf16 --grad-dtype fp16", kUsage,
+                 "--grad-dtype fp16 under --precision bf16");
+}
+
+TEST_F(CliRefusals, WhatMayBeAllowed) {
+  expect_refused("plan tiny --allow optimiser", kUsage, "did you mean 'optimizer'?");
+  expect_refused("plan tiny --allow optimizer,speed", kUsage, "'speed'");
 }
 
 TEST_F(CliRefusals, WhatNoMachineHolds) {

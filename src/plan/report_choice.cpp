@@ -1,0 +1,58 @@
+// What the search chose, and with --explain what else it considered.
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "plan/report_parts.h"
+
+namespace snug {
+namespace {
+
+constexpr size_t kNameColumns = 42;
+
+// One group of layers to a line.
+std::string recompute_text(const ChosenRecompute& chosen, std::string_view title) {
+  std::string out;
+  for (const std::string& group : split(chosen.policy, ';')) {
+    out += fact(out.empty() ? title : "",
+                (out.empty() ? "recompute: " : "           ") + std::string(trim(group)));
+  }
+  return out +
+         fact("", fmt::format("keeping everything needs {} ({} bytes); modelled time {:+.1f} %",
+                              format_bytes(chosen.needed_without),
+                              format_exact(chosen.needed_without), 100 * chosen.extra_time));
+}
+
+std::string runner_up_row(const RunnerUp& r) {
+  const std::string name = r.name.empty() ? "as asked" : r.name;
+  const std::string figures =
+      fmt::format("{:>11} {:>10}  {:<8}", format_bytes(r.bytes),
+                  r.seconds > 0 ? step_text(r.seconds * 1e3) : "", name_of(r.effect));
+  if (name.size() <= kNameColumns)
+    return fmt::format("  {:<{}} {}  {}\n", name, kNameColumns, figures, r.why);
+  return fmt::format("  {}\n  {:<{}} {}  {}\n", name, "", kNameColumns, figures, r.why);
+}
+
+}  // namespace
+
+std::string runners_up_text(const PlanFacts& facts, const Paint& paint) {
+  if (!facts.explain) return "";
+  const std::string_view title = "what else was considered";
+  if (facts.runners_up.empty())
+    return "\n" + paint.title(title) + "  nothing that was open and fits\n";
+  std::string out = "\n" + paint.title(title) +
+                    paint.quiet(fmt::format("{:>{}} {:>10}  {:<8}  {}\n", "peak",
+                                            kNameColumns + 14 - title.size(), "a step", "numbers",
+                                            "why it lost"));
+  for (const RunnerUp& r : facts.runners_up) out += runner_up_row(r);
+  return out;
+}
+
+std::string choice_text(const PlanFacts& facts) {
+  std::string out;
+  for (const std::string& flags : facts.changed) out += fact(out.empty() ? "chosen" : "", flags);
+  if (facts.chosen) out += recompute_text(*facts.chosen, out.empty() ? "chosen" : "");
+  return out;
+}
+
+}  // namespace snug
