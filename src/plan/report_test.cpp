@@ -125,7 +125,7 @@ TEST(RenderPlan, VerdictOnTheBudget) {
   const std::string text = render_plan(sample_account(), facts, false);
   EXPECT_THAT(text, HasSubstr("does not fit  budget 3.00 GiB: 928.07 MiB too much"));
   EXPECT_THAT(text,
-              testing::ContainsRegex("what would fit [^\n]+\n  --batch 4 +2.83 GiB +-1.08 GiB "
+              testing::ContainsRegex("what would fit [^\n]+\n  --batch 4 +2.83 GiB +-1.07 GiB "
                                      "+1.05 s +.5.0 %  rounding\n"));
   EXPECT_THAT(text, testing::ContainsRegex("would not be enough [^\n]+\n  --batch 6 +3.32 GiB "));
   EXPECT_THAT(text, Not(HasSubstr("one device")));

@@ -67,7 +67,7 @@ TEST_F(CliAdvice, WhatFitsComesFirst) {
 TEST_F(CliAdvice, NumbersThatStayComeBeforeLearningThatChanges) {
   std::vector<std::string> effects;
   const nlohmann::json plan = plan_of(
-      "tiny --seq 16 --accum 1 --loss chunked --budget 450KB --recompute none --attention "
+      "tiny --seq 16 --accum 1 --loss chunked --budget 650KB --recompute none --attention "
       "standard");
   for (const auto& advice : plan["advice"])
     if (advice["peak_bytes"] <= 650'000) effects.push_back(advice["effect"]);
