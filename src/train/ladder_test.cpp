@@ -74,7 +74,7 @@ TEST(Ladder, MicroBatchesSeeTheSameSequences) {
   EXPECT_EQ(change_of(ladder(o, {}), "micro-batches"), "--batch 2 --accum 4");
   o.accum = 3;
   EXPECT_EQ(change_of(ladder(o, {}), "micro-batches"), "--batch 2 --accum 12");
-  o.accum = 1;
+  o.accum = 0;
   o.global_batch = 21;
   EXPECT_EQ(change_of(ladder(o, {}), "micro-batches"), "--batch 2 --accum 11");
   o.batch = 7;
