@@ -79,9 +79,9 @@ TEST(Calibrate, EverySettingCanBePlannedForItsDevice) {
 
 TEST(Calibrate, RatesAreOfWhatBindsTheKind) {
   const std::vector<KindRates> rates = rates_of({
-      {.kind = "product", .flops = 1e9, .bytes = 1e6, .seconds = 0.1},
-      {.kind = "product", .flops = 2e9, .bytes = 1e6, .seconds = 0.1},
-      {.kind = "copy", .dtype = Dtype::bf16, .flops = 0, .bytes = 4e9, .seconds = 1},
+      {{.kind = "product", .flops = 1e9, .bytes = 1e6}, 0.1},
+      {{.kind = "product", .flops = 2e9, .bytes = 1e6}, 0.1},
+      {{.kind = "copy", .dtype = Dtype::bf16, .bytes = 4e9}, 1},
   });
   ASSERT_EQ(rates.size(), 2U);
   EXPECT_EQ(rates[0].kind, "copy") << "the one that takes longest";
