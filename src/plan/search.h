@@ -35,8 +35,6 @@ struct Choice {
   int64_t needed_without = 0;  // the arena of that step
 };
 
-using RecomputeChoice = Choice;
-
 // What else was considered, and why it lost.
 struct RunnerUp {
   std::string name;  // the flags that it takes: "--batch 4 --accum 4 --attention standard"

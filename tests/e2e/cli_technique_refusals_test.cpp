@@ -89,8 +89,8 @@ TEST_F(CliTechniqueRefusals, ABudgetBelowWhatThereCanBe) {
 
 TEST_F(CliTechniqueRefusals, NotWhereMicroBatchesMayBeSmaller) {
   const std::string train =
-      "train tiny --data text.txt --seq 16 --batch 8 --steps 1 --json --budget 470KB ";
-  EXPECT_EQ(snug(train + "--accum 1 --attention flash --loss chunked").code, kDoesNotFit);
+      "train tiny --data text.txt --seq 16 --batch 8 --steps 1 --json --budget 470KB";
+  expect_refused(train + " --accum 1 --attention flash --loss chunked", kDoesNotFit, "needs at");
   const Ended run = snug(train);
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(lines_of(run)[0]["tokens"], 8 * 16);
