@@ -150,7 +150,8 @@ class Calibrator {
     std::string why_not;
     double step_ms = 0;
     try {
-      const Resolved run = resolve(setting, options_.device);
+      Resolved run = resolve(setting, options_.device);
+      run.math.hasty = true;  // many products, each met in few trainings
       const std::unique_ptr<Device> device = open_device(run);
       if (report_.copy_bytes_per_s == 0)
         report_.copy_bytes_per_s =

@@ -52,7 +52,7 @@ class Products {
     if (large && !served.algorithm)
       log("cuBLASLt takes no product {}: a plain kernel makes it, slowly", key.text());
     if (large && served.algorithm && !math.deterministic && !tuning_is_off())
-      choose_fastest(key, served, p, stream);
+      choose_fastest(key, served, p, math.hasty, stream);
     run(key, served, p, stream);  // loads its code, which must not happen while a graph is captured
     served.prepared = true;
   }
@@ -80,17 +80,18 @@ class Products {
     return served_.emplace(key, std::move(served)).first->second;
   }
 
-  void choose_fastest(const GemmKey& key, Served& served, const CudaGemm& p, void* stream) {
+  void choose_fastest(const GemmKey& key, Served& served, const CudaGemm& p, bool hasty,
+                      void* stream) {
     if (remember(key, served)) return;
-    const std::string path = cache().path().string();
+    const std::string path = hasty ? "" : cache().path().string();
     if (!told_)
       log("timing matrix products on this GPU, once{}", path.empty() ? "" : "; kept in " + path);
     told_ = true;
-    const std::optional<TimedAlgorithm> best = fastest_algorithm(served.plan, p, stream);
+    const std::optional<TimedAlgorithm> best = fastest_algorithm(served.plan, p, hasty, stream);
     if (!best) return;
     served.algorithm = best->algorithm;
     served.ms = best->ms;
-    cache().put(key.text(), {std::to_array(best->algorithm.data), best->ms});
+    if (!hasty) cache().put(key.text(), {std::to_array(best->algorithm.data), best->ms});
   }
 
   bool remember(const GemmKey& key, Served& served) {

@@ -14,7 +14,9 @@ struct TimedAlgorithm {
   double ms = 0;
 };
 
-// The fastest; nothing where the library runs none. Takes about 0.4 s at most and writes c.
-std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& p, void* stream);
+// The fastest; nothing where the library runs none. Takes about a second at most, a quarter of it
+// when hasty, and writes c.
+std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& p, bool hasty,
+                                                void* stream);
 
 }  // namespace snug::ops
