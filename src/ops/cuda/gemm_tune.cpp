@@ -10,10 +10,8 @@ namespace snug::ops {
 namespace {
 
 constexpr int kCandidates = 24;
-constexpr size_t kFinalists = 5;
-constexpr double kQuickMs = 250;   // what the first look at all of them may take
-constexpr double kBlockMs = 80;    // of one algorithm without a pause; 20 chose worse ones
-constexpr double kHopeless = 1.1;  // times the best of the first look: no clock makes up for that
+constexpr size_t kFinalists = 6;
+constexpr double kQuickMs = 250, kFinalMs = 150;  // what each pass may take
 
 class Tuning {
  public:
@@ -36,31 +34,24 @@ class Tuning {
     return timed;
   }
 
-  // The best few, each for long enough that the clock settles where its own power lets it: what is
-  // fastest for a millisecond need not be what is fastest all day. Twice, the second time in the
-  // opposite order, so that none has the cooler device.
+  // The best few in turn, so that each meets the same clocks; the median counts. (Each alone for as
+  // long as its own power takes to settle the clock, 20 to 80 ms, chose no better ones.)
   TimedAlgorithm final_pass(std::vector<TimedAlgorithm> best) {
     best.resize(std::min(best.size(), kFinalists));
-    std::erase_if(best, [limit = kHopeless * best[0].ms](const auto& b) { return b.ms > limit; });
-    if (best.size() == 1) return best[0];
-    sustained_ms(best[0]);
-    std::vector<double> ms(best.size(), 0);
-    for (size_t i = 0; i < best.size(); ++i) ms[i] += sustained_ms(best[i]);
-    for (size_t i = best.size(); i-- > 0;) ms[i] += sustained_ms(best[i]);
-    for (size_t i = 0; i < best.size(); ++i) best[i].ms = ms[i] / 2;
+    double round = 0;
+    for (const TimedAlgorithm& b : best) round += b.ms;
+    const auto rounds = static_cast<size_t>(std::clamp(kFinalMs / round, 3.0, 10.0));
+    const std::vector<double> ms = cuda::times_ms(
+        stream_, rounds * best.size(), [&](size_t i) { launch(best[i % best.size()].algorithm); });
+    for (size_t b = 0; b < best.size(); ++b) {
+      std::vector<double> own;
+      for (size_t i = b; i < ms.size(); i += best.size()) own.push_back(ms[i]);
+      best[b].ms = median(std::move(own));
+    }
     return *std::ranges::min_element(best, {}, &TimedAlgorithm::ms);
   }
 
  private:
-  // Of one launch among many, when the first half of them is over.
-  double sustained_ms(const TimedAlgorithm& timed) {
-    const auto launches = static_cast<size_t>(std::clamp(kBlockMs / timed.ms, 6.0, 400.0));
-    std::vector<double> ms =
-        cuda::times_ms(stream_, launches, [&](size_t) { launch(timed.algorithm); });
-    ms.erase(ms.begin(), ms.begin() + static_cast<std::ptrdiff_t>(launches / 2));
-    return median(std::move(ms));
-  }
-
   bool launch(const cublasLtMatmulAlgo_t& algorithm) {
     return plan_.run(p_, algorithm, stream_) == CUBLAS_STATUS_SUCCESS;
   }
