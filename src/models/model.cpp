@@ -61,8 +61,7 @@ Model Model::load(std::string_view name_or_path) {
     const Model base = load(to->base);
     return from_config(scaled(base.hf_.value(), *to, name_or_path), std::string(name_or_path));
   }
-  if (!exists && !looks_like_path(name_or_path))
-    throw unknown_model(name_or_path);
+  if (!exists && !looks_like_path(name_or_path)) throw unknown_model(name_or_path);
   const bool directory = fs::is_directory(path, ignored);
   fs::path home = directory ? path : path.parent_path();
   if (home.empty()) home = ".";

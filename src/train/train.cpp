@@ -332,8 +332,7 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
     weights = std::make_unique<CheckpointReader>(run.model.source_dir());
     check_weights(plan.module, *weights, spellings_of(run));
   }
-  if (observer.planned)
-    observer.planned(report_of(planned, Advise::never, false));
+  if (observer.planned) observer.planned(report_of(planned, Advise::never, false));
   say(observer, fmt::format("data: {}", samples.text()));
 
   if (!device) {
