@@ -63,7 +63,7 @@ TRUTH = {
 UNIFORM = ["none", "attention", "full", "sqrt", "every:2", "ratio:0.25", "ratio:0.5", "ratio:0.75"]
 CHOICE = {
     "cpu": [
-        ("snug-tiny --seq 256", 8, [8, 4, 2, 1], ["none", "full", "ratio:0.5"], [0.35, 0.5, 0.75]),
+        ("snug-tiny --seq 256", 16, [16, 8, 4, 2], ["none", "full", "ratio:0.5"], [0.25, 0.5, 0.75]),
         ("bench/llama-12x384.json --seq 256", 4, [4, 2, 1], ["none", "full", "ratio:0.5"], [0.6, 0.75, 0.9]),
         ("snug-tiny --seq 512 --attention standard --accum 1", 4, [4], UNIFORM, [0.4, 0.5, 0.75]),
     ],
