@@ -84,11 +84,10 @@ class Peer {
 class Stepper {
  public:
   explicit Stepper(const Options& options)
-      : run_(resolve(options)),
-        plan_(plan_run(run_).plan),
-        samples_(Samples::for_training(run_)),
-        executor_(plan_.module, *device_),
-        feeder_(executor_, run_, samples_) {
+      : planned_(plan_run(resolve(options))),
+        samples_(Samples::for_training(planned_.run)),
+        executor_(planned_.plan.module, *device_),
+        feeder_(executor_, planned_.run, samples_) {
     initialise(executor_, 1);
   }
 
@@ -104,7 +103,7 @@ class Stepper {
     std::map<std::string, double> by_kind;
     auto last = Clock::now();
     executor_.observe = [&](size_t program, size_t op) {
-      by_kind[std::string(plan_.module.programs[program].ops[op].def->kind)] +=
+      by_kind[std::string(planned_.plan.module.programs[program].ops[op].def->kind)] +=
           milliseconds_since(last);
       last = Clock::now();
     };
@@ -123,8 +122,7 @@ class Stepper {
   const Executor& executor() const { return executor_; }
 
  private:
-  Resolved run_;
-  Plan plan_;
+  PlannedRun planned_;
   Samples samples_;
   std::unique_ptr<Device> device_ = cpu_device();
   Executor executor_;

@@ -23,11 +23,15 @@ PlanSearch joint_search(const Resolved& run) { return {run.model.config().name, 
 
 namespace {
 
-// The run with the flags of a variant, as if they had been typed.
+// The run with the flags of a variant, as if they had been typed in place of --allow, which would
+// contradict them.
 Resolved settled(const Resolved& run, const Variant& variant) {
   if (variant.name.empty()) return run;
-  Resolved chosen = resolve(with_flags(run.asked, variant.name), run.model);
+  Options o = with_flags(run.asked, variant.name);
+  o.allow.clear();
+  Resolved chosen = resolve(std::move(o), run.model);
   chosen.asked = run.asked;
+  chosen.options.allow = run.options.allow;
   return chosen;
 }
 

@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include "runtime/initialise.h"
-#include "train/planning.h"
 
 namespace snug {
 
@@ -15,10 +14,10 @@ std::vector<std::pair<std::string, int64_t>> programs_of_step(const Module& modu
 }
 
 TimedTraining::TimedTraining(const Resolved& run, Device& device)
-    : samples_(Samples::for_training(run)),
-      plan_(plan_run(run).plan),
-      executor_(plan_.module, device, {.math = run.math}),
-      feeder_(executor_, run, samples_) {
+    : planned_(plan_run(run)),
+      samples_(Samples::for_training(planned_.run)),
+      executor_(module(), device, {.math = planned_.run.math}),
+      feeder_(executor_, planned_.run, samples_) {
   initialise(executor_, static_cast<uint64_t>(run.options.seed));
   derive(executor_);
 }

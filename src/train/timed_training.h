@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "plan/plan.h"
 #include "runtime/executor.h"
 #include "train/feeder.h"
+#include "train/planning.h"
 
 namespace snug {
 
@@ -28,13 +28,13 @@ class TimedTraining {
   // Milliseconds of a step after a few to warm up, with the device busy from one to the next; mean.
   double step_ms(int64_t steps);
 
-  const Module& module() const { return plan_.module; }
+  const Module& module() const { return planned_.plan.module; }
   Executor& executor() { return executor_; }
   int64_t tokens_per_step() const { return feeder_.tokens_per_step(); }
 
  private:
+  PlannedRun planned_;
   Samples samples_;
-  Plan plan_;
   Executor executor_;
   Feeder feeder_;
   int64_t steps_ = 0;

@@ -321,10 +321,10 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
     say(observer, note);
   if (!asked.options.out.empty()) require_writable(asked.options.out);
 
-  const std::unique_ptr<Device> device = open_device(asked);
   const PlannedRun planned = plan_run(asked);
   const Plan& plan = planned.plan;
   const Resolved& run = planned.run;
+  const std::unique_ptr<Device> device = open_device(run);
   Samples samples = Samples::for_training(run);
   require_fit(planned);
   std::unique_ptr<CheckpointReader> weights;
