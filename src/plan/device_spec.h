@@ -5,6 +5,7 @@
 //   gpu.memory_bytes;   gpu.peak_flops(Dtype::bf16, {});
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,7 +18,12 @@ namespace snug {
 // How long work takes at a device's peaks: no op is faster, but for what lies in a cache already.
 struct Roof {
   double arithmetic = 0, traffic = 0;  // seconds
-  double seconds() const { return arithmetic > traffic ? arithmetic : traffic; }
+  // The shorter hides behind the longer, but for a part: where an op is cut into chunks, each reads
+  // its weight again, and that is not free.
+  double seconds() const {
+    constexpr double kShows = 0.25;
+    return std::max(arithmetic, traffic) + kShows * std::min(arithmetic, traffic);
+  }
   bool by_arithmetic() const { return arithmetic > traffic; }
 };
 
@@ -31,6 +37,8 @@ struct DeviceSpec {
   double bytes_per_s = 0;       // of its memory
   double link_bytes_per_s = 0;  // to the host, one way
 
+  // Of its memory, what programs are sure to get: the driver keeps some back.
+  int64_t usable_bytes() const;
   double peak_flops(Dtype dtype, const Math& math) const;
   Roof roof(Dtype dtype, const Math& math, double flops, double bytes) const {
     return {flops / peak_flops(dtype, math), bytes / bytes_per_s};
