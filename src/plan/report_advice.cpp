@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 
@@ -40,7 +41,10 @@ std::string signed_bytes(int64_t bytes) {
   return (bytes < 0 ? "-" : "+") + format_bytes(std::abs(bytes));
 }
 
-std::string percent_text(double part) { return fmt::format("{:+.1f} %", 100 * part); }
+// Never "-0.0 %".
+std::string percent_text(double part) {
+  return fmt::format("{:+.1f} %", std::abs(part) < 0.0005 ? 0.0 : 100 * part);
+}
 
 std::string advice_row(const Advice& a) {
   const std::vector<std::string> flags = flag_lines(a.change);

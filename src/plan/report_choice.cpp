@@ -38,8 +38,11 @@ std::string runner_up_row(const RunnerUp& r) {
 std::string runners_up_text(const PlanFacts& facts, const Paint& paint) {
   if (!facts.explain) return "";
   const std::string_view title = "what else was considered";
-  if (facts.runners_up.empty())
-    return "\n" + paint.title(title) + "  nothing that was open and fits\n";
+  if (facts.runners_up.empty()) {
+    return "\n" + paint.title(title) +
+           (facts.budget_bytes ? "  nothing that was open and fits\n"
+                               : "  nothing: without --budget or --gpu nothing is searched\n");
+  }
   std::string out = "\n" + paint.title(title) +
                     paint.quiet(fmt::format("{:>{}} {:>10}  {:<8}  {}\n", "peak",
                                             kNameColumns + 14 - title.size(), "a step", "numbers",

@@ -11,6 +11,9 @@ namespace snug {
 // Does it fit, and what to change: to make it fit, or to be faster or smaller than it is.
 std::string verdict_text(const Account& account, const PlanFacts& facts, const Paint& paint);
 
+// What each layer holds.
+std::string layers_text(const Account& account, const Paint& paint);
+
 // What was chosen where something was left open; and with --explain what else was considered.
 std::string choice_text(const PlanFacts& facts);
 std::string runners_up_text(const PlanFacts& facts, const Paint& paint);

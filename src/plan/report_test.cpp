@@ -5,6 +5,9 @@
 
 #include <sstream>
 
+#include "base/text.h"
+#include "plan/report_parts.h"
+
 namespace snug {
 namespace {
 
@@ -108,6 +111,36 @@ TEST(RenderPlan, SaysWhatAndWhere) {
   }
   EXPECT_THAT(text, Not(HasSubstr("budget")));
   EXPECT_THAT(text, Not(HasSubstr("staging")));
+}
+
+// The names of the rows of layers that keep these bytes each.
+std::vector<std::string> layer_rows(const std::vector<int64_t>& kept) {
+  Account account = sample_account();
+  account.layers.clear();
+  for (size_t i = 0; i < kept.size(); ++i)
+    account.layers.push_back({.layer = static_cast<int32_t>(i), .kept = kept[i]});
+  const std::string text = layers_text(account, Paint{false});
+  std::vector<std::string> names;
+  for (const std::string& line : split(text, '\n'))
+    if (line.starts_with("  ")) names.push_back(line.substr(2, line.find("  ", 2) - 2));
+  return names;
+}
+
+TEST(RenderPlan, LayersThatAreAlikeAreOneRowWhereverTheyStand) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(layer_rows({1, 1, 1}), Names{"0..2 each"});
+  EXPECT_EQ(layer_rows({1, 2, 1, 2, 1, 2, 1, 2, 3}), (Names{"0,2..6 each", "1,3..7 each", "8"}));
+  EXPECT_EQ(layer_rows({1, 1, 2, 1, 1}), (Names{"0..1,3..4 each", "2"}));
+  std::vector<int64_t> many(40, 1);
+  for (const size_t i : {3, 4, 8, 9, 13, 16, 17, 22, 25, 33}) many[i] = 2;
+  EXPECT_EQ(layer_rows(many), (Names{"30 of 0..39 each", "10 of 3..33 each"}));
+}
+
+TEST(RenderPlan, AMasterIsNamedWhereItsBytesAreCounted) {
+  Account account = sample_account();
+  EXPECT_THAT(layers_text(account, Paint{false}), HasSubstr("  optimizer  "));
+  account.shared[static_cast<size_t>(Category::master)] = kMiB;
+  EXPECT_THAT(layers_text(account, Paint{false}), HasSubstr("  master+opt  "));
 }
 
 TEST(RenderPlan, ColoursOnlyWhenAsked) {

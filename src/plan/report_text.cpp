@@ -49,9 +49,9 @@ std::string text_of(const nlohmann::ordered_json& option) {
 }
 
 bool in_headline(const std::string& option, const PlanFacts& facts) {
-  // What the first line has said already.
-  constexpr std::array kSaid{"model", "batch", "seq", "accum", "global-batch"};
-  if (std::ranges::count(kSaid, option) > 0) return false;
+  // What the first line has said already, and what is no part of the step.
+  constexpr std::array kLeftOut{"model", "batch", "seq", "accum", "global-batch", "explain"};
+  if (std::ranges::count(kLeftOut, option) > 0) return false;
   return facts.headline.empty() || std::ranges::count(facts.headline, option) > 0;
 }
 
@@ -166,37 +166,6 @@ std::string speed(const PlanFacts& facts) {
   return out;
 }
 
-std::string some_bytes(int64_t bytes) { return bytes == 0 ? "-" : format_bytes(bytes); }
-
-std::string layer_row(std::string_view name, const LayerAccount& l) {
-  return fmt::format("  {:<14} {:>12} {:>12} {:>12} {:>14} {:>14}\n", name, some_bytes(l.params),
-                     some_bytes(l.grads), some_bytes(l.optimizer), some_bytes(l.kept),
-                     some_bytes(l.at_peak));
-}
-
-std::string layers_name(int32_t first, int32_t last) {
-  if (first == kNoLayer) return "no layer";
-  return first == last ? fmt::format("{}", first) : fmt::format("{}..{} each", first, last);
-}
-
-// Equal layers that follow one another are one line.
-std::string layers(const Account& account, const Paint& paint) {
-  if (account.layers.empty()) return "";
-  std::string out =
-      fmt::format("\n{}{:>20} {:>12} {:>12} {:>14} {:>14}\n", paint.title("per layer"), "params",
-                  "grads", "optimizer", "kept for bwd", "at the peak");
-  for (size_t from = 0; from < account.layers.size();) {
-    size_t to = from + 1;
-    while (to < account.layers.size() && account.layers[from].layer != kNoLayer &&
-           account.layers[to].same_costs(account.layers[from]))
-      ++to;
-    out += layer_row(layers_name(account.layers[from].layer, account.layers[to - 1].layer),
-                     account.layers[from]);
-    from = to;
-  }
-  return out;
-}
-
 std::string shortened(const std::string& text, size_t columns) {
   return text.size() <= columns ? text : text.substr(0, columns - 3) + "...";
 }
@@ -252,7 +221,7 @@ std::string render_plan(const Account& account, const PlanFacts& facts, bool col
   out += facts_of_peak(account);
   out += speed(facts);
   out += choice_text(facts);
-  out += layers(account, paint);
+  out += layers_text(account, paint);
   out += largest(account.device(), paint);
   out += runners_up_text(facts, paint);
   out += verdict_text(account, facts, paint);

@@ -39,7 +39,10 @@ std::string row(std::string_view name, const std::string& a, const std::string& 
 // "+1.20 GiB  +14.0 %", or "same".
 std::string difference_of(double a, double b, const std::string& amount) {
   if (a == b) return "same";
-  const std::string part = a == 0 ? "" : fmt::format(" {:>+7.1f} %", 100 * (b / a - 1));
+  constexpr double kTimes = 10;  // from here on a percentage says less than a multiple
+  std::string part;
+  if (a != 0 && b / a >= kTimes) part = fmt::format("   x {:>5.0f}", b / a);
+  if (a != 0 && b / a < kTimes) part = fmt::format(" {:>+7.1f} %", 100 * (b / a - 1));
   return fmt::format("{}{}{}", b < a ? "-" : "+", amount, part);
 }
 
@@ -55,8 +58,9 @@ std::string number_row(std::string_view name, double a, double b, std::string (*
 }
 
 std::string text_of(const Json& option) {
-  if (option.is_null()) return "-";
-  return option.is_string() ? option.get<std::string>() : option.dump();
+  const std::string text = option.is_string() ? option.get<std::string>() : option.dump();
+  if (option.is_null() || text.empty()) return "-";
+  return text.starts_with("auto:") ? "auto" : text;  // the budget's bytes stand below
 }
 
 // The options that are not the same on both sides.

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "plan/report_parts.h"
 #include "train/fit.h"
 
 namespace snug {
@@ -14,13 +15,27 @@ constexpr size_t kColumns = 100;
 constexpr size_t kLabel = 11;
 constexpr size_t kLevel = 22;  // "+ everything allowed"
 
+// Words, but a flag and its value are one: a line does not break between them.
+std::vector<std::string> unbroken(std::string_view text) {
+  std::vector<std::string> words;
+  for (const std::string& word : split(text, ' ')) {
+    const bool value = !words.empty() && words.back().starts_with("--") &&
+                       words.back().find(' ') == std::string::npos && !word.starts_with("--");
+    if (value)
+      words.back() += " " + word;
+    else
+      words.push_back(word);
+  }
+  return words;
+}
+
 // "label      text", in lines that break between words.
 std::string line(std::string_view label, std::string_view text, size_t indent = kLabel) {
   const auto ended = [](const std::string& row) {
     return row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
   };
   std::string out, row = fmt::format("{:<{}}", label, indent);
-  for (const std::string& word : split(text, ' ')) {
+  for (const std::string& word : unbroken(text)) {
     if (row.size() + word.size() > kColumns) {
       out += ended(row);
       row.assign(indent, ' ');
@@ -49,9 +64,12 @@ std::string next_line(const FitReport& report, const FitLevel& level) {
                                       with_exact(*level.next_bytes), format_bytes(too_much)));
 }
 
-// Microseconds matter for the smallest models, minutes for the largest.
-std::string step_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
+// One group of layers to a line.
+std::string recompute_lines(const std::string& policy) {
+  std::string out;
+  for (const std::string& group : split(policy, ';'))
+    out += line(out.empty() ? "recompute" : "", trim(group));
+  return out;
 }
 
 std::string one_table(const FitReport& report, const Options& options) {
@@ -63,9 +81,9 @@ std::string one_table(const FitReport& report, const Options& options) {
                                     level.accum, level.accum == 1 ? "" : "es"));
   out +=
       line("peak", fmt::format("{}, {} left", with_exact(level.arena_bytes), format_bytes(left)));
-  out += line("recompute", level.recompute);
+  out += recompute_lines(level.recompute);
   out += line("time",
-              fmt::format("{} a step, {} tokens/s ({})", step_text(level.step_seconds),
+              fmt::format("{} a step, {} tokens/s ({})", step_text(level.step_seconds * 1e3),
                           format_exact(static_cast<int64_t>(level.tokens_per_s)), report.prices));
   return out + next_line(report, level);
 }
@@ -78,7 +96,7 @@ std::string level_row(const FitLevel& level) {
   }
   return fmt::format("{:<{}}{:>10}{:>8}{:>8}{:>12}{:>11}{:>11}\n", level.name, kLevel,
                      format_count(static_cast<double>(level.parameters)), level.width, level.layers,
-                     format_bytes(level.arena_bytes), step_text(level.step_seconds),
+                     format_bytes(level.arena_bytes), step_text(level.step_seconds * 1e3),
                      format_exact(static_cast<int64_t>(level.tokens_per_s)));
 }
 

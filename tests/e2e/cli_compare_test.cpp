@@ -19,6 +19,14 @@ TEST_F(CliCompare, TwoModels) {
   for (const std::string& line : split(run.out, '\n')) EXPECT_LE(line.size(), 100U) << line;
 }
 
+TEST_F(CliCompare, AMultipleIsOneAndABudgetIsNotSaidInRecompute) {
+  const Ended run = snug("plan mlp:8x2 tiny --batch 64 --seq 64");
+  EXPECT_THAT(run.out, ::testing::ContainsRegex("activations [^%\n]+ x +[0-9]+\n"));
+  write("plain.toml", "model = \"tiny\"\nrecompute = \"none\"\n");
+  const Ended other = snug("plan plain.toml tiny --seq 16 --budget 1GiB");
+  EXPECT_THAT(other.out, ::testing::ContainsRegex("recompute +none +auto\n"));
+}
+
 TEST_F(CliCompare, TheNumbersAreThoseOfEachPlan) {
   write("small.toml", "model = \"tiny\"\noptimizer = \"lion\"\nrecompute = \"full\"\n");
   const auto both = plan_of("tiny small.toml --seq 16");
