@@ -41,17 +41,20 @@ void print_table(const CalibrateReport& report) {
              format_exact(report.points), report.measured, report.settings,
              format_seconds(report.seconds));
   fmt::print("copies at {:.1f} GB/s, bytes read and written\n\n", report.copy_bytes_per_s * 1e-9);
-  fmt::print("{:<32}{:<8}{:>8}{:>18}{:>18}{:>8}\n", "op", "type", "sizes", "best", "all sizes",
+  fmt::print("{:<32}{:<8}{:>8}{:>18}{:>18}{:>10}\n", "op", "type", "sizes", "best", "all sizes",
              "of best");
   for (size_t i = 0; i < std::min(kShown, report.kinds.size()); ++i) {
     const KindRates& row = report.kinds[i];
-    fmt::print("{:<32}{:<8}{:>8}{:>18}{:>18}{:>7.0f}%\n", row.kind, row.dtype, row.points,
+    fmt::print("{:<32}{:<8}{:>8}{:>18}{:>18}{:>9.0f}%\n", row.kind, row.dtype, row.points,
                rate_text(row.best, row.arithmetic), rate_text(row.mean, row.arithmetic),
                100 * row.mean / row.best);
   }
   if (report.kinds.size() > kShown)
     fmt::print("and {} other kinds and types of op, which take less\n",
                report.kinds.size() - kShown);
+  if (report.measured < report.settings)
+    fmt::print(
+        "ops that were not met are still priced by the catalogue: more --seconds time more\n");
   fmt::print("\nkept in {}\n", report.path);
 }
 

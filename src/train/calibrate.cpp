@@ -109,6 +109,7 @@ class Calibrator {
         samples_(backend_) {
     require_word(options.device, "device", {"cpu", "cuda"});
     require_between(0, 4096, static_cast<double>(options.threads), "threads");
+    require_between(0, 86400, options.seconds, "seconds");
     if (backend_ == Backend::cpu) {
       report_.threads = threads_of(options.threads);
       omp_set_num_threads(static_cast<int>(report_.threads));

@@ -27,9 +27,16 @@ TEST_F(CliCalibrate, SaysWhatItMeasuredAndWhereItIsKept) {
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr(" 1/")) << "progress";
   EXPECT_THAT(run.out, HasSubstr("FLOP/s"));
+  EXPECT_THAT(run.out, HasSubstr("still priced by the catalogue")) << "most was not timed";
   EXPECT_THAT(run.out, HasSubstr("kept in "));
   for (const std::string& line : split(run.out, '\n'))
     EXPECT_TRUE(line.size() <= 100 || line.starts_with("kept in ")) << line;
+}
+
+TEST_F(CliCalibrate, NoTimeLessThanNoneIsTaken) {
+  const Ended run = snug("calibrate --seconds -3");
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("--seconds is -3; it must be between 0 and 86400"));
 }
 
 TEST_F(CliCalibrate, APlanSaysWhatItsTimesRestOn) {
