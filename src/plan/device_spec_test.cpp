@@ -28,6 +28,18 @@ TEST(DeviceCatalogue, IsComplete) {
   }
 }
 
+// What cudaMemGetInfo calls the total: on an H200 as measured, of the others as reported.
+TEST(DeviceCatalogue, PromisesNoMoreThanCudaOffers) {
+  const std::pair<const char*, double> offered[] = {
+      {"h200", 139.80},   {"h100", 79.10},    {"a100-80", 79.25}, {"a100-40", 39.39},
+      {"rtx5090", 31.36}, {"rtx4090", 23.61}, {"rtx3090", 23.69}};
+  for (const auto& [name, gib] : offered) {
+    const auto promised = static_cast<double>(find_device(name).usable_bytes()) / (1 << 30);
+    EXPECT_LT(promised, gib) << name;
+    EXPECT_GT(promised, 0.985 * gib) << name;
+  }
+}
+
 TEST(DeviceCatalogue, TakesNamesInAnyDress) {
   for (const char* name : {"rtx4090", "RTX 4090", "rtx-4090", "NVIDIA GeForce RTX 4090"})
     EXPECT_EQ(find_device(name).name, "rtx4090") << name;

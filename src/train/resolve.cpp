@@ -76,6 +76,16 @@ int64_t arena_budget(const std::string& text, int64_t context) {
   return bytes - context;
 }
 
+// Within bytes of its own, what to recompute is chosen alone.
+void require_one_choice(const Options& o, const Recipe& recipe, std::optional<int64_t> budget) {
+  const bool alone =
+      recipe.recompute.kind == RecomputePolicy::Kind::automatic && recipe.recompute.bytes != budget;
+  if (!alone || o.allow.empty()) return;
+  throw usage_error("--allow {} and --recompute {}: the second leaves nothing open but recompute",
+                    o.allow, o.recompute)
+      .hint("leave one of them out; with --budget alone everything is chosen for it");
+}
+
 LrSchedule schedule_of(const Options& o) {
   require_at_least(1, o.steps, "steps");
   require_at_least(0, o.warmup, "warmup");
@@ -145,7 +155,7 @@ Resolved resolve(Options o, Model model) {
   if (!o.budget.empty())
     budget = arena_budget(o.budget, context);
   else if (!o.gpu.empty())
-    budget = find_device(o.gpu).memory_bytes - context;
+    budget = find_device(o.gpu).usable_bytes() - context;
   check_allow(o, budget.has_value());
   const BuildOptions build = resolve_build(o, model);
   if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
@@ -154,6 +164,7 @@ Resolved resolve(Options o, Model model) {
         .hint("give a directory with model.safetensors, or --init scratch");
   }
   const Recipe recipe = resolve_recipe(o, budget);
+  require_one_choice(o, recipe, budget);
   const LrSchedule schedule = schedule_of(o);
   const Math math{.deterministic = o.deterministic, .tf32 = o.tf32};
   CostModel prices = prices_for(o, math);
