@@ -54,12 +54,13 @@ std::string layer_words(const Variant& v) {
   return words;
 }
 
-// Variants whose layers do the same work on the same values: whatever one of them recomputes,
-// another can, too.
+// Variants whose layers do the same work on the same values at the same rates: whatever one of them
+// recomputes, another can, too.
 std::string group_of(const Variant& v) {
   const Recipe& r = v.recipe;
-  return fmt::format("{} {} {} {}", r.accum, static_cast<int>(r.precision),
-                     static_cast<int>(r.grad_dtype), static_cast<int>(r.compress));
+  return fmt::format("{} {} {} {} {}", r.accum, static_cast<int>(r.precision),
+                     static_cast<int>(r.grad_dtype), static_cast<int>(r.compress),
+                     v.prices.math().tf32);
 }
 
 }  // namespace

@@ -182,6 +182,30 @@ TEST(PlanSearch, MeasuredWaysPredictWholePrograms) {
   }
 }
 
+// The search asks in the order of these times: were one too high, a faster plan could be missed.
+TEST(PlanSearch, WhatIsBelievedOfAMixturesTimeIsTrue) {
+  constexpr size_t kEvery = 7;
+  for (const Recipe& recipe : recipes()) {
+    Case c = tiny();
+    c.recipe = recipe;
+    const Variant variant = c.variant();
+    const Sketch sketch = Sketches().of(variant);
+    const Mixtures mixtures(std::make_shared<const RecomputeOptions>(variant), sketch.before,
+                            sketch.after);
+    for (size_t i = 0; i < mixtures.all().size(); i += kEvery) {
+      const Mixture& mixture = mixtures.all()[i];
+      Recipe chosen = recipe;
+      chosen.recompute = mixtures.policy_of(mixture);
+      const double real =
+          price_of(compile(c.model, c.forward(), chosen), variant.prices).step_seconds;
+      const double believed =
+          sketch.seconds + static_cast<double>(recipe.accum) * mixture.point.seconds;
+      EXPECT_LE(believed, real * (1 + 1e-12)) << text(chosen.recompute);
+      EXPECT_NEAR(believed, real, 1e-6 * real) << text(chosen.recompute);
+    }
+  }
+}
+
 // Micro-batches of 8 sequences, all kinds of attention, three kinds of loss and two optimizers.
 std::vector<Case> joint(const char* model, int64_t seq) {
   std::vector<Case> cases;

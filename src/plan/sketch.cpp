@@ -38,10 +38,9 @@ int64_t operand_bytes(const Module& module, const Op& op) {
 
 // What a recipe says of the programs that learn and look.
 std::string body_words(const Recipe& r) {
-  std::string words = fmt::format("{} {} {} {} {} {}", r.accum, static_cast<int>(r.precision),
-                                  static_cast<int>(r.grad_dtype), static_cast<int>(r.compress),
-                                  r.loss_scale.on(), r.update_in_backward);
-  return words;
+  return fmt::format("{} {} {} {} {} {}", r.accum, static_cast<int>(r.precision),
+                     static_cast<int>(r.grad_dtype), static_cast<int>(r.compress),
+                     r.loss_scale.on(), r.update_in_backward);
 }
 
 // And of the update.
@@ -133,7 +132,8 @@ const Module& Sketches::parameters_of(const Variant& variant) {
 }
 
 const Sketches::Update& Sketches::update_of(const Variant& variant) {
-  const auto [place, is_new] = updates_.try_emplace(update_words(variant.recipe));
+  const auto [place, is_new] = updates_.try_emplace(
+      fmt::format("{} {}", update_words(variant.recipe), variant.prices.math().tf32));
   Update& update = place->second;
   if (!is_new) return update;
   Module module = parameters_of(variant);
