@@ -105,7 +105,7 @@ double CostModel::seconds(const Module& module, const Op& op) const {
 }
 
 std::string CostModel::origin() const {
-  return measured() ? fmt::format("measured on {}, {}", measured_->device, measured_->date)
+  return measured() ? fmt::format("measurements on {}, {}", measured_->device, measured_->date)
                     : fmt::format("catalogue figures of {}", spec_.title);
 }
 

@@ -30,7 +30,7 @@ class CostModel {
   const DeviceSpec& spec() const { return spec_; }
   const Math& math() const { return math_; }
   bool measured() const { return measured_ != nullptr; }
-  // "measured on NVIDIA H200, 2026-11-15", "catalogue figures of NVIDIA H200"
+  // "measurements on NVIDIA H200, 2026-11-15", "catalogue figures of NVIDIA H200"
   std::string origin() const;
 
  private:

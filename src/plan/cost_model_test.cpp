@@ -34,7 +34,7 @@ TEST(CostModel, SaysWhatWasMeasured) {
   const Module module = tiny();
   const CostModel model(this_cpu(2), {}, slow_machine(module));
   EXPECT_TRUE(model.measured());
-  EXPECT_EQ(model.origin(), "measured on an abacus, 2026-11-15");
+  EXPECT_EQ(model.origin(), "measurements on an abacus, 2026-11-15");
   for (const Op& op : module.program("micro_first").ops) {
     const double seconds = 1e-3 + bytes_of(cost_of(module, op, Backend::cpu)) / 1e6;
     EXPECT_NEAR(model.seconds(module, op), seconds, 1e-9 * seconds) << op.name;

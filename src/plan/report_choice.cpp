@@ -9,6 +9,7 @@ namespace snug {
 namespace {
 
 constexpr size_t kNameColumns = 42;
+constexpr size_t kWhyColumns = 22;
 
 // One group of layers to a line.
 std::string recompute_text(const ChosenRecompute& chosen, std::string_view title) {
@@ -23,14 +24,16 @@ std::string recompute_text(const ChosenRecompute& chosen, std::string_view title
                               format_exact(chosen.needed_without), 100 * chosen.extra_time));
 }
 
+// A name or a reason that is too long for its column has a line of its own.
 std::string runner_up_row(const RunnerUp& r) {
   const std::string name = r.name.empty() ? "as asked" : r.name;
-  const std::string figures =
-      fmt::format("{:>11} {:>10}  {:<8}", format_bytes(r.bytes),
-                  r.seconds > 0 ? step_text(r.seconds * 1e3) : "", name_of(r.effect));
-  if (name.size() <= kNameColumns)
-    return fmt::format("  {:<{}} {}  {}\n", name, kNameColumns, figures, r.why);
-  return fmt::format("  {}\n  {:<{}} {}  {}\n", name, "", kNameColumns, figures, r.why);
+  const bool long_name = name.size() > kNameColumns;
+  const bool long_reason = r.why.size() > kWhyColumns;
+  std::string out = long_name ? fmt::format("  {}\n", name) : "";
+  out += fmt::format("  {:<{}} {:>11} {:>10}  ", long_name ? "" : name, kNameColumns,
+                     format_bytes(r.bytes), r.seconds > 0 ? step_text(r.seconds * 1e3) : "");
+  return out + (long_reason ? fmt::format("{}\n    {}\n", name_of(r.effect), r.why)
+                            : fmt::format("{:<8}  {}\n", name_of(r.effect), r.why));
 }
 
 }  // namespace

@@ -83,7 +83,9 @@ TEST(RenderPlan, StaysWithinAHundredColumnsAndPlainText) {
   facts.rests_on = "catalogue figures of a device whose name is long, GeForce RTX 4090 Ti Super";
   facts.explain = true;
   facts.runners_up = {{"--batch 4 --accum 2 --attention standard --loss whole --compress int8",
-                       Effect::learning, 2900 * kMiB, 99.5, "4.2 % slower"}};
+                       Effect::learning, 2900 * kMiB, 99.5, "4.2 % slower"},
+                      {"--batch 4 --accum 2", Effect::rounding, 101'570 * kMiB, 4.95,
+                       "needs 23.36 GiB more than the budget however much it recomputes"}};
   facts.changed = {"--batch 4 --accum 2"};
   facts.advice = {
       advice("--batch 4 --accum 2 --precision bf16 --master none --optimizer adamw8bit "
@@ -187,10 +189,10 @@ TEST(RenderPlan, WhatFitsCanBeFasterOrSmaller) {
 TEST(RenderPlan, TimeSaysWhatItRestsOn) {
   PlanFacts facts = sample_facts();
   facts.step_ms = 500;
-  facts.rests_on = "measured on a machine";
+  facts.rests_on = "measurements on a machine";
   EXPECT_THAT(render_plan(sample_account(), facts, false),
               HasSubstr("time     500.0 ms a step, 16,384 tokens/s, modelled\n"
-                        "         rests on measured on a machine\n"));
+                        "         rests on measurements on a machine\n"));
 }
 
 TEST(RenderPlan, ExplainsWhatElseWasConsidered) {
