@@ -1,8 +1,8 @@
 // A model as a stack of layers that are alike: the same forward pass at any depth, so that what is
 // asked of a layer is asked of a shallow one.
 //
-//   Stack stack{.layers = 126, .forward = [=](int32_t n) { return model.with_layers(n).forward(b);
-//   }};
+//   const auto at = [=](int32_t layers) { return model.with_layers(layers).forward(build); };
+//   const Stack stack{.layers = 126, .forward = at};
 //   Module module = compile("shallow", stack.forward(stack.depth(3)), recipe);
 #pragma once
 

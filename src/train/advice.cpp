@@ -133,10 +133,13 @@ class Adviser {
     if (!run) return std::nullopt;
     if (!run->budget || !budget_decides(*run)) return Way{plan_run(*run), pins_};
     const Sketch sketch = sketches_.of(variant_of(*run));
-    if (sketch.arena() <= *run->budget) {  // nothing has to be made again
+    if (sketch.arena() <= *run->budget) {  // nothing has to be made again, but for gaps
       const std::string all_kept = "--recompute none";
-      if (std::optional<Resolved> plain = changed(flags + " " + all_kept))
-        return Way{plan_run(*plain), pins_.empty() ? all_kept : pins_ + " " + all_kept};
+      if (std::optional<Resolved> plain = changed(flags + " " + all_kept)) {
+        PlannedRun kept = plan_run(*plain);
+        if (enough(arena_of(kept.plan)))
+          return Way{std::move(kept), pins_.empty() ? all_kept : pins_ + " " + all_kept};
+      }
     }
     if (sketch.least_arena() > *run->budget) return std::nullopt;
     if (fits_ && sketch.least_seconds > now_.step_seconds) return std::nullopt;

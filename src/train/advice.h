@@ -1,7 +1,6 @@
 // What to change in a run, and what each change would give: real plans, not guesses.
 //
-//   for (const Advice& a : advice_for(plan_run(run))) a.change;   // "--precision bf16 --master
-//   none"
+//   advice_for(plan_run(run))[0].change;   // "--precision bf16 --master none"
 #pragma once
 
 #include <vector>

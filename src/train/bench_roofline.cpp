@@ -74,13 +74,13 @@ double RooflineReport::roofline_ms() const {
 
 RooflineReport roofline(const Options& options) {
   const Resolved run = resolve(options);
-  RooflineReport report{.device = require_gpu(run),
-                        .batch = run.options.batch,
-                        .seq = run.options.seq,
-                        .accum = run.options.accum};
+  RooflineReport report{.device = require_gpu(run)};
   const std::unique_ptr<Device> device = open_device(run);
   report.copy_bytes_per_s = copy_bytes_per_s(*device);
   TimedTraining training(run, *device);
+  report.batch = training.run().options.batch;
+  report.seq = training.run().options.seq;
+  report.accum = training.run().options.accum;
   report.tokens = training.tokens_per_step();
   report.step_ms = training.step_ms(run.options.steps);
   // The update first: it reads the gradients of real steps, and does nothing where they overflow.

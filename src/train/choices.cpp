@@ -15,11 +15,6 @@ namespace {
 // So many micro-batches are tried: of those that there are, the ones nearest to halving.
 constexpr size_t kSplits = 12;
 
-bool allows(const Options& o, std::string_view what) {
-  const std::vector<std::string> words = split(o.allow, ',');
-  return std::ranges::any_of(words, [&](const std::string& w) { return w == "all" || w == what; });
-}
-
 // The micro-batches that make up a step: divisors of it, and, where the last may be short, what a
 // step in so many pieces takes.
 std::vector<int64_t> micro_batches(int64_t sequences, bool last_may_be_short) {
@@ -121,6 +116,11 @@ bool repeats_another(const BuildOptions& build) {
 }
 
 }  // namespace
+
+bool allows(const Options& o, std::string_view what) {
+  const std::vector<std::string> words = split(o.allow, ',');
+  return std::ranges::any_of(words, [&](const std::string& w) { return w == "all" || w == what; });
+}
 
 void check_allow(const Options& o, bool has_budget) {
   if (o.allow.empty()) return;

@@ -1,7 +1,7 @@
 // What a run leaves open, and every way to settle it: the search's variants.
 //
-//   for (const Dimension& d : open_dimensions(run)) d.alternatives[1].flags;   // "--batch 4
-//   --accum 2" PlanSearch search(run.model.config().name, variants_of(run));
+//   open_dimensions(run)[0].alternatives[1].flags;   // "--batch 4 --accum 2"
+//   PlanSearch search(run.model.config().name, variants_of(run));
 //
 // Open are, where there is a budget: micro-batches (unless --accum is given) at the same number of
 // sequences per step, attention and loss where they are auto; and what --allow names, as far as it
@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/variant.h"
@@ -36,6 +37,8 @@ Variant variant_of(const Resolved& run);
 Variant variant_of(const Model& model, const BuildOptions& build, const Recipe& recipe,
                    const CostModel& prices);
 
+// Does --allow name it?
+bool allows(const Options& options, std::string_view what);
 // Throws a usage error where --allow has an unknown word, or names what other options pin.
 void check_allow(const Options& options, bool has_budget);
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "base/units.h"
 #include "hal/cuda/cuda_device.h"
 #include "models/scaled.h"
+#include "train/choices.h"
 #include "train/largest.h"
 #include "train/option_checks.h"
 #include "train/planning.h"
@@ -28,10 +28,15 @@ int64_t allowed_bytes(const Resolved& run) {
   return leaves_recompute_open(run) ? std::min(budget, run.recipe.recompute.bytes) : budget;
 }
 
-// The fewest bytes that the run can do with, whatever is chosen where something is open.
+// The fewest bytes that the run can do with, whatever is chosen where something is open. A search
+// packs in a hurry; what it thinks a little too large is packed as a plan is before it is refused.
 int64_t need_of(const Resolved& run) {
   const bool bytes_are_pinned = leaves_recompute_open(run) && !budget_decides(run);
-  return (bytes_are_pinned ? search_for(run) : joint_search(run)).smallest_feasible();
+  PlanSearch search = bytes_are_pinned ? search_for(run) : joint_search(run);
+  const int64_t need = search.smallest_feasible();
+  const int64_t bytes = allowed_bytes(run);
+  if (need <= bytes || need - bytes > need / 16) return need;
+  return std::min(need, arena_of(search.smallest().plan));
 }
 
 // Micro-batches are what is asked about, so none is split.
@@ -176,11 +181,7 @@ struct Techniques {
 constexpr const char* kPlain =
     "--precision fp32 --master fp32 --grad-dtype auto --loss-scale auto --compress none";
 
-bool may(const Options& o, const std::string& what) {
-  if (o.allow.empty()) return true;
-  const std::vector<std::string> words = split(o.allow, ',');
-  return std::ranges::any_of(words, [&](const auto& w) { return w == "all" || w == what; });
-}
+bool may(const Options& o, std::string_view what) { return o.allow.empty() || allows(o, what); }
 
 // Recompute alone; 16-bit arithmetic besides; and whatever --allow names, which is everything
 // where it is not given. Where int8 activations may help, they are a way of their own.

@@ -2,8 +2,7 @@
 //
 //   TimedTraining training(run, *device);
 //   training.step_ms(10);
-//   for (const auto& [program, times] : training.programs()) time_ops(training.executor(),
-//   program);
+//   for (const auto& [program, times] : programs_of_step(training.module())) ...
 #pragma once
 
 #include <string>
@@ -28,6 +27,7 @@ class TimedTraining {
   // Milliseconds of a step after a few to warm up, with the device busy from one to the next; mean.
   double step_ms(int64_t steps);
 
+  const Resolved& run() const { return planned_.run; }  // with what was chosen
   const Module& module() const { return planned_.plan.module; }
   Executor& executor() { return executor_; }
   int64_t tokens_per_step() const { return feeder_.tokens_per_step(); }

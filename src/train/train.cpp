@@ -145,10 +145,16 @@ class Training {
                     device_.name(), format_bytes(arena), format_bytes(report_.context_bytes),
                     format_bytes(arena + report_.context_bytes), format_bytes(arena + context)));
     if (run_.budget && arena + context > *run_.budget + run_.context) {
-      say(observer_,
-          fmt::format("that is more than --budget {}: give {} less next time", run_.options.budget,
-                      format_bytes(arena + context - *run_.budget - run_.context)));
+      say(observer_, fmt::format("that is more than {}: give {} less next time", budget_words(),
+                                 format_bytes(arena + context - *run_.budget - run_.context)));
     }
+  }
+
+  // As it was given: a GPU's memory is a budget, too.
+  std::string budget_words() const {
+    const Options& o = run_.options;
+    if (!o.budget.empty()) return "--budget " + o.budget;
+    return fmt::format("--budget {} (--gpu {})", *run_.budget + run_.context, o.gpu);
   }
 
   // The plan counted on a context by rule; this is the one that there is.
@@ -158,9 +164,9 @@ class Training {
       return;
     throw does_not_fit(
         "the context on {} (driver, libraries) takes {} where {} were planned for, and with the "
-        "arena of {} that is more than --budget {}",
+        "arena of {} that is more than {}",
         device_.name(), format_bytes(context), format_bytes(run_.context),
-        format_bytes(executor_.allocated_bytes()), run_.options.budget)
+        format_bytes(executor_.allocated_bytes()), budget_words())
         .hint(fmt::format("--budget {} keeps the whole inside what you have",
                           *run_.budget + 2 * run_.context - context));
   }
