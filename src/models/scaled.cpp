@@ -5,11 +5,13 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "base/units.h"
 
 namespace snug {
 namespace {
 
-constexpr int64_t kEven = 128;  // widths that kernels like
+constexpr int64_t kEven = 128;        // widths that kernels like
+constexpr int64_t kWidest = 1 << 20;  // as any configuration's: beyond it nothing is worked out
 
 // a * b / c to the nearest whole number.
 int64_t in_proportion(int64_t a, int64_t b, int64_t c) { return (a * b + c / 2) / c; }
@@ -47,6 +49,10 @@ std::string scaled_name(std::string_view model, int64_t C, int64_t L) {
 }
 
 HfConfig scaled(const HfConfig& base, const ScaledName& to, std::string_view name) {
+  if (to.C > kWidest) {
+    throw usage_error("'{}': a width of {} is more than the {} that Snug takes", name, to.C,
+                      format_exact(kWidest));
+  }
   const int64_t step = head_step(base.hidden_size, base.num_attention_heads);
   if (to.C % step != 0) {
     throw usage_error("'{}': a width of {} is not a whole number of {}'s heads", name, to.C,

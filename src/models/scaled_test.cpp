@@ -64,5 +64,11 @@ TEST(Scaled, RefusesHalfAHead) {
   }
 }
 
+TEST(Scaled, RefusesAbsurdWidthsAtOnce) {
+  EXPECT_THROW(Model::load("llama-7b:1099511627776x2"), Error);
+  EXPECT_THROW(Model::load("gpt2:4611686018427387904x2"), Error);
+  EXPECT_THROW(Model::load("gpt2:64x4611686018427387904"), Error);
+}
+
 }  // namespace
 }  // namespace snug
