@@ -113,6 +113,16 @@ TEST_F(CliFit, ForPeopleItIsATableOfAtMost100Columns) {
   }
 }
 
+// Where a hurried packing of 234 sequences would not fit, and that of a plan does.
+TEST_F(CliFit, OneMoreDoesNotFitWhenItIsPlanned) {
+  const std::string words = "bert-large --gpu l4 --seq 512";
+  const auto answer = nlohmann::json::parse(snug("fit " + words + " --json").out);
+  const int64_t next = answer["batch"].get<int64_t>() + 1;
+  const Ended plan = snug(fmt::format("plan {} --batch {} --accum 1 --json", words, next));
+  EXPECT_EQ(plan.code, static_cast<int>(ExitCode::does_not_fit));
+  EXPECT_EQ(nlohmann::json::parse(plan.out)["arena_bytes"], answer["next_bytes"]);
+}
+
 TEST_F(CliFit, RefusesWhatHasNoAnswer) {
   expect_refused("fit tiny", ExitCode::usage, "snug fit needs --budget or --gpu", "--gpu rtx4090");
   expect_refused("fit tiny --budget 1GiB --of layers", ExitCode::usage,
