@@ -17,26 +17,6 @@ constexpr size_t kFlagColumns = 40;
 constexpr size_t kShown = 6;  // of a list; --json has them all
 constexpr size_t kNotEnoughShown = 3;
 
-// Flags in lines of at most kFlagColumns, a flag and its value together.
-std::vector<std::string> flag_lines(const std::string& change) {
-  std::vector<std::string> lines{""};
-  std::string flag;
-  const auto put = [&] {
-    if (!lines.back().empty() && lines.back().size() + 1 + flag.size() > kFlagColumns)
-      lines.emplace_back();
-    lines.back() += (lines.back().empty() ? "" : " ") + flag;
-  };
-  for (const std::string& word : split(change, ' ')) {
-    if (word.starts_with("--") && !flag.empty()) {
-      put();
-      flag.clear();
-    }
-    flag += (flag.empty() ? "" : " ") + word;
-  }
-  put();
-  return lines;
-}
-
 std::string signed_bytes(int64_t bytes) {
   return (bytes < 0 ? "-" : "+") + format_bytes(std::abs(bytes));
 }
@@ -47,7 +27,7 @@ std::string percent_text(double part) {
 }
 
 std::string advice_row(const Advice& a) {
-  const std::vector<std::string> flags = flag_lines(a.change);
+  const std::vector<std::string> flags = flag_lines(a.change, kFlagColumns);
   std::string out = fmt::format("  {:<{}} {:>11} {:>12} {:>10} {:>9}  {}\n", flags[0], kFlagColumns,
                                 format_bytes(a.peak_bytes), signed_bytes(-a.saves_bytes),
                                 a.step_ms ? step_text(*a.step_ms) : "", percent_text(a.slower),
@@ -113,7 +93,11 @@ std::string advice_where_it_does_not(const Account& account, const PlanFacts& fa
 // Rows that are changes to a choice stand beside it.
 std::string beside(const PlanFacts& facts, const Paint& paint) {
   if (facts.advice.empty() || facts.changed.empty()) return "";
-  return paint.quiet(fmt::format("\neach beside {}\n", join(facts.changed, " ")));
+  constexpr std::string_view kTitle = "each beside ";
+  std::string out;
+  for (const std::string& line : flag_lines(join(facts.changed, " "), 100 - kTitle.size()))
+    out += fmt::format("{:<{}}{}\n", out.empty() ? kTitle : "", kTitle.size(), line);
+  return paint.quiet("\n" + out);
 }
 
 std::string budget_line(const PlanFacts& facts, int64_t left, const Paint& paint) {

@@ -10,13 +10,14 @@ namespace {
 
 constexpr size_t kNameColumns = 42;
 constexpr size_t kWhyColumns = 22;
+constexpr size_t kPolicyColumns = 80;
 
-// One group of layers to a line.
+// Every group of layers begins a line.
 std::string recompute_text(const ChosenRecompute& chosen, std::string_view title) {
   std::string out;
   for (const std::string& group : split(chosen.policy, ';')) {
-    out += fact(out.empty() ? title : "",
-                (out.empty() ? "recompute: " : "           ") + std::string(trim(group)));
+    for (const std::string& line : lines_of(split(trim(group), ' '), kPolicyColumns))
+      out += fact(out.empty() ? title : "", (out.empty() ? "recompute: " : "           ") + line);
   }
   return out +
          fact("", fmt::format("keeping everything needs {} ({} bytes); modelled time {:+.1f} %",
@@ -29,7 +30,10 @@ std::string runner_up_row(const RunnerUp& r) {
   const std::string name = r.name.empty() ? "as asked" : r.name;
   const bool long_name = name.size() > kNameColumns;
   const bool long_reason = r.why.size() > kWhyColumns;
-  std::string out = long_name ? fmt::format("  {}\n", name) : "";
+  std::string out;
+  if (long_name) {
+    for (const std::string& line : flag_lines(name, 98)) out += fmt::format("  {}\n", line);
+  }
   out += fmt::format("  {:<{}} {:>11} {:>10}  ", long_name ? "" : name, kNameColumns,
                      format_bytes(r.bytes), r.seconds > 0 ? step_text(r.seconds * 1e3) : "");
   return out + (long_reason ? fmt::format("{}\n    {}\n", name_of(r.effect), r.why)
@@ -37,6 +41,28 @@ std::string runner_up_row(const RunnerUp& r) {
 }
 
 }  // namespace
+
+std::vector<std::string> lines_of(std::span<const std::string> words, size_t columns) {
+  std::vector<std::string> lines;
+  for (const std::string& word : words) {
+    if (lines.empty() || lines.back().size() + 1 + word.size() > columns)
+      lines.push_back(word);
+    else
+      lines.back() += " " + word;
+  }
+  return lines;
+}
+
+std::vector<std::string> flag_lines(std::string_view flags, size_t columns) {
+  std::vector<std::string> each;
+  for (const std::string& word : split(flags, ' ')) {
+    if (each.empty() || word.starts_with("--"))
+      each.push_back(word);
+    else
+      each.back() += " " + word;
+  }
+  return lines_of(each, columns);
+}
 
 std::string runners_up_text(const PlanFacts& facts, const Paint& paint) {
   if (!facts.explain) return "";

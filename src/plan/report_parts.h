@@ -1,7 +1,10 @@
 // Parts of the report's text that stand in files of their own.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/paint.h"
 #include "plan/report.h"
@@ -17,6 +20,10 @@ std::string layers_text(const Account& account, const Paint& paint);
 // What was chosen where something was left open; and with --explain what else was considered.
 std::string choice_text(const PlanFacts& facts);
 std::string runners_up_text(const PlanFacts& facts, const Paint& paint);
+
+// Words, or flags each with its value, in lines of at most so many columns.
+std::vector<std::string> lines_of(std::span<const std::string> words, size_t columns);
+std::vector<std::string> flag_lines(std::string_view flags, size_t columns);
 
 // A line of the facts below the bytes: "peak     backward, ..."
 std::string fact(std::string_view name, std::string_view text);

@@ -82,11 +82,20 @@ TEST(RenderPlan, StaysWithinAHundredColumnsAndPlainText) {
   facts.step_ms = 123'456;
   facts.rests_on = "catalogue figures of a device whose name is long, GeForce RTX 4090 Ti Super";
   facts.explain = true;
-  facts.runners_up = {{"--batch 4 --accum 2 --attention standard --loss whole --compress int8",
-                       Effect::learning, 2900 * kMiB, 99.5, "4.2 % slower"},
-                      {"--batch 4 --accum 2", Effect::rounding, 101'570 * kMiB, 4.95,
-                       "needs 23.36 GiB more than the budget however much it recomputes"}};
-  facts.changed = {"--batch 4 --accum 2"};
+  facts.runners_up = {
+      {"--batch 4 --accum 2 --attention standard --loss chunked:256 --precision bf16 "
+       "--master none --optimizer adamw8bit --compress int8",
+       Effect::learning, 2900 * kMiB, 99.5, "4.2 % slower"},
+      {"--batch 4 --accum 2", Effect::rounding, 101'570 * kMiB, 4.95,
+       "needs 23.36 GiB more than the budget however much it recomputes"}};
+  facts.changed = {"--batch 4 --accum 2", "--attention standard", "--loss chunked:256",
+                   "--precision bf16 --master none", "--optimizer adamw8bit"};
+  facts.chosen =
+      ChosenRecompute{.policy =
+                          "layers 10-13 drop attn.norm, attn.rope, attn.mix, mlp.norm.h, mlp.norm, "
+                          "mlp.gate_up, mlp.act; 14 drop attn.norm",
+                      .needed_without = 4000 * kMiB,
+                      .extra_time = 0.1};
   facts.advice = {
       advice("--batch 4 --accum 2 --precision bf16 --master none --optimizer adamw8bit "
              "--update-in-backward --clip 0",
