@@ -31,7 +31,8 @@ void SampleSet::add(const Module& module, const Program& program, const Math& ma
 
 std::vector<OpSample> SampleSet::samples() const {
   std::vector<OpSample> out;
-  for (const auto& [work, seconds] : seconds_) out.push_back({work, median(seconds)});
+  for (const auto& [work, seconds] : seconds_)
+    if (const double typical = median(seconds); typical > 0) out.push_back({work, typical});
   return out;
 }
 

@@ -112,6 +112,7 @@ TEST(Choices, RefusesWhatContradictsItself) {
               HasSubstr("--allow precision and --precision bf16"));
   EXPECT_THAT(why("--budget 1GiB --allow all --recompute auto:1MiB"),
               HasSubstr("--allow all and --recompute auto:1MiB"));
+  EXPECT_THAT(why("--gpu h200 --device null"), HasSubstr("--gpu h200 and --device null"));
   EXPECT_EQ(why("--budget 1GiB --allow all --precision bf16"), "it is taken");
 }
 

@@ -143,6 +143,11 @@ Resolved resolve(Options o, Model model) {
   const Options asked = o;
   if (!o.gpu.empty() && o.device == "cpu") o.device = "cuda";
   require_word(o.device, "device", {"cpu", "cuda", "null"});
+  if (!o.gpu.empty() && o.device == "null") {
+    throw usage_error("--gpu {} and --device null: the null device follows programs for a CPU",
+                      o.gpu)
+        .hint("leave one of them out; `snug plan --gpu` needs no device");
+  }
   const Backend backend = backend_of(o);
   const int64_t context = context_bytes(backend);
   require_word(o.init, "init", {"auto", "scratch", "load"});
