@@ -14,7 +14,7 @@ namespace snug {
 // What a device's driver and libraries take beside the arena: by rule, so that a plan made
 // elsewhere is the one that runs.
 constexpr int64_t context_bytes(Backend backend) {
-  return backend == Backend::cuda ? int64_t{640} << 20 : 0;
+  return backend == Backend::cuda ? int64_t{576} << 20 : 0;
 }
 
 struct Price {

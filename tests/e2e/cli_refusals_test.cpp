@@ -194,7 +194,7 @@ TEST_F(CliRefusals, BudgetsBelowTheMinimum) {
   EXPECT_THAT(refused("24"), ::testing::HasSubstr("cannot hold it"));
   expect_refused(
       "plan tiny --device cuda --budget 24", ExitCode::does_not_fit,
-      "--budget 24 leaves nothing: the GPU's driver and libraries alone take 640.00 MiB");
+      "--budget 24 leaves nothing: the GPU's driver and libraries alone take 576.00 MiB");
 }
 
 TEST_F(CliRefusals, ContradictoryPins) {
