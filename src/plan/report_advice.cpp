@@ -90,13 +90,16 @@ std::string advice_where_it_does_not(const Account& account, const PlanFacts& fa
                      kNotEnoughShown);
 }
 
-// Rows that are changes to a choice stand beside it.
+// Rows that are changes to a choice stand beside it, and what it pins is no longer left open.
 std::string beside(const PlanFacts& facts, const Paint& paint) {
   if (facts.advice.empty() || facts.changed.empty()) return "";
+  const auto allow = facts.recipe.find("allow");
+  const bool allowed = allow != facts.recipe.end() && *allow != "";
   constexpr std::string_view kTitle = "each beside ";
   std::string out;
   for (const std::string& line : flag_lines(join(facts.changed, " "), 100 - kTitle.size()))
     out += fmt::format("{:<{}}{}\n", out.empty() ? kTitle : "", kTitle.size(), line);
+  if (allowed) out += fmt::format("{:<{}}and without --allow\n", "", kTitle.size());
   return paint.quiet("\n" + out);
 }
 

@@ -308,7 +308,7 @@ RunnerUp PlanSearch::runner_up(size_t variant, double seconds, int64_t bytes) {
     other.bytes = *c.arena;
     other.seconds = c.seconds;
     const double slower = 100 * (c.seconds / seconds - 1);
-    other.why = slower < 0.05 ? "no faster" : fmt::format("{:.1f}% slower", slower);
+    other.why = slower < 0.05 ? "no faster" : fmt::format("{:.1f} % slower", slower);
     return other;
   }
   mix(variant);

@@ -41,7 +41,7 @@ struct RunnerUp {
   Effect effect = Effect::exact;
   int64_t bytes = 0;   // of its fastest plan inside the budget; where there is none, its smallest
   double seconds = 0;  // of a step of that plan, modelled
-  std::string why;     // "4.2% slower", "needs 3.10 GiB more than the budget ..."
+  std::string why;     // "4.2 % slower", "needs 3.10 GiB more than the budget ..."
 };
 
 class PlanSearch {
