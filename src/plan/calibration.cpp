@@ -81,7 +81,8 @@ std::filesystem::path calibration_path(std::string_view device, int64_t threads)
 }
 
 std::optional<Calibration> read_calibration(const std::filesystem::path& path,
-                                            std::string_view device, int64_t threads) {
+                                            std::string_view device, int64_t threads,
+                                            std::string_view versions) {
   std::error_code failure;
   if (path.empty() || !std::filesystem::exists(path, failure)) return std::nullopt;
   try {
@@ -89,6 +90,8 @@ std::optional<Calibration> read_calibration(const std::filesystem::path& path,
     if (c.device != device || c.threads != threads)
       throw bad_input("it was measured on {}, not on {}", text_of(c.device, c.threads),
                       text_of(device, threads));
+    if (!versions.empty() && c.versions != versions)
+      throw bad_input("it was measured with {}, and now there is {}", c.versions, versions);
     return c;
   } catch (const json::exception&) {
     log("{}: a damaged calibration is ignored; 'snug calibrate' measures again", path.string());

@@ -37,10 +37,12 @@ struct Calibration {
 // empty where neither is set.
 std::filesystem::path calibration_path(std::string_view device, int64_t threads = 0);
 
-// Nothing where there is no file. A file that is damaged, of another version, or of another device
-// or number of threads is ignored with a word.
+// Nothing where there is no file. A file that is damaged, of another format, of another device or
+// number of threads, or older than driver and libraries are (`versions`; empty: not known) is
+// ignored with a word.
 std::optional<Calibration> read_calibration(const std::filesystem::path& path,
-                                            std::string_view device, int64_t threads = 0);
+                                            std::string_view device, int64_t threads = 0,
+                                            std::string_view versions = "");
 
 // Whole or not at all; makes the folder. Throws bad_input where it cannot be written.
 void write_calibration(const std::filesystem::path& path, const Calibration& calibration);

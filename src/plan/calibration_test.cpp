@@ -76,8 +76,9 @@ TEST_F(CalibrationFile, ThatEndsAnywhereIsIgnoredWithAWord) {
 
 TEST_F(CalibrationFile, OfAnotherShapeIsIgnoredWithAWord) {
   const std::string whole = read_file(path_);
-  for (const char* key : {"format", "device", "threads", "versions", "date", "copy_bytes_per_s",
-                          "samples", "kind", "dtype", "tf32", "flops", "bytes", "seconds"})
+  for (const char* key :
+       {"format", "device", "threads", "versions", "date", "copy_bytes_per_s", "samples", "kind",
+        "dtype", "tf32", "has", "flops", "bytes", "exps", "seconds"})
     EXPECT_THAT(word_on(replaced(whole, key, "other")), HasSubstr("ignored")) << key;
   for (const char* other : {"[]", "1", "null", "\"text\"", "{}", "\xff\xfe"})
     EXPECT_THAT(word_on(other), HasSubstr("ignored")) << other;
@@ -90,6 +91,15 @@ TEST_F(CalibrationFile, OfAnotherFormatOrDeviceSaysSo) {
   EXPECT_THAT(word_on(whole, "NVIDIA L4"),
               HasSubstr("it was measured on NVIDIA H200, not on NVIDIA L4"));
   EXPECT_THAT(word_on(whole, "NVIDIA H200", 8), HasSubstr("not on NVIDIA H200 with 8 threads"));
+}
+
+TEST_F(CalibrationFile, OlderThanTheDriverIsIgnoredWithAWord) {
+  EXPECT_TRUE(read_calibration(path_, "NVIDIA H200", 0, "driver 13.0").has_value());
+  CaptureStderr();
+  EXPECT_FALSE(read_calibration(path_, "NVIDIA H200", 0, "driver 14.0").has_value());
+  EXPECT_THAT(GetCapturedStderr(),
+              AllOf(HasSubstr("it was measured with driver 13.0, and now there is driver 14.0"),
+                    HasSubstr("measures again")));
 }
 
 TEST_F(CalibrationFile, WithAnImpossibleNumberIsIgnored) {

@@ -192,7 +192,7 @@ class Calibrator {
   void keep() {
     Calibration measured{.device = report_.device,
                          .threads = report_.threads,
-                         .versions = versions(),
+                         .versions = backend_ == Backend::cuda ? gpu_versions() : "",
                          .date = today(),
                          .copy_bytes_per_s = report_.copy_bytes_per_s,
                          .samples = samples_.samples()};
@@ -200,13 +200,6 @@ class Calibrator {
       throw device_error("no setting could be measured on {}", report_.device);
     report_.points = static_cast<int64_t>(measured.samples.size());
     write_calibration(report_.path, measured);
-  }
-
-  std::string versions() const {
-    if (backend_ == Backend::cpu) return "";
-    const CudaProbe probe = probe_cuda();
-    return fmt::format("driver {}, cuBLASLt {}, cuDNN {}", probe.driver.version,
-                       probe.cublas_lt.version, probe.cudnn.version);
   }
 
   const CalibrateOptions& options_;

@@ -22,7 +22,8 @@ struct Known {
 // By its calibration, where it has one. Options are resolved many times in a search: the file is
 // read again only when it has changed, and what a model remembers of ops is kept.
 std::optional<CostModel> measured_model(const DeviceSpec& spec, const std::string& device,
-                                        int64_t threads, const Math& math) {
+                                        int64_t threads, const std::string& versions,
+                                        const Math& math) {
   static std::mutex mutex;
   static std::map<std::tuple<fs::path, bool, bool>, Known> known;
   const fs::path path = calibration_path(device, threads);
@@ -33,10 +34,15 @@ std::optional<CostModel> measured_model(const DeviceSpec& spec, const std::strin
   Known& entry = known[{path, math.tf32, math.deterministic}];
   if (entry.when != when) {
     entry = {when, {}};
-    if (auto measured = read_calibration(path, device, threads))
+    if (auto measured = read_calibration(path, device, threads, versions))
       entry.model.emplace(spec, math, std::move(measured));
   }
   return entry.model;
+}
+
+const CudaProbe& probed() {
+  static const CudaProbe probe = probe_cuda();
+  return probe;
 }
 
 // A GPU that the catalogue does not know is taken for one that it does, under its own name.
@@ -51,17 +57,23 @@ CostModel gpu_prices(const Options& o, const Math& math) {
   if (o.gpu.empty() && gpu_here().empty()) return {nominal_model(Backend::cuda).spec(), math};
   const DeviceSpec spec = o.gpu.empty() ? spec_of(gpu_here()) : find_device(o.gpu);
   const std::string& name = o.gpu.empty() ? gpu_here() : spec.title;
-  return measured_model(spec, name, 0, math).value_or(CostModel(spec, math));
+  // What lies here may be of another machine with such a GPU: then its versions are not ours to
+  // judge.
+  const std::string versions = name == gpu_here() ? gpu_versions() : "";
+  return measured_model(spec, name, 0, versions, math).value_or(CostModel(spec, math));
 }
 
 }  // namespace
 
 const std::string& gpu_here() {
-  static const std::string name = [] {
-    const CudaProbe probe = probe_cuda();
-    return probe.why_not.empty() ? probe.driver.gpus.front().name : std::string();
-  }();
+  static const std::string name =
+      probed().why_not.empty() ? probed().driver.gpus.front().name : std::string();
   return name;
+}
+
+std::string gpu_versions() {
+  return fmt::format("driver {}, cuBLASLt {}, cuDNN {}", probed().driver.version,
+                     probed().cublas_lt.version, probed().cudnn.version);
 }
 
 int64_t threads_of(int64_t asked) { return asked > 0 ? asked : omp_get_max_threads(); }
@@ -69,7 +81,7 @@ int64_t threads_of(int64_t asked) { return asked > 0 ? asked : omp_get_max_threa
 CostModel prices_for(const Options& o, const Math& math) {
   if (!o.gpu.empty() || o.device == "cuda") return gpu_prices(o, math);
   const int64_t threads = threads_of(o.threads);
-  return measured_model(this_cpu(threads), cpu_name(), threads, math)
+  return measured_model(this_cpu(threads), cpu_name(), threads, "", math)
       .value_or(nominal_model(Backend::cpu));
 }
 
