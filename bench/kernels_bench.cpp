@@ -29,15 +29,6 @@ namespace {
 constexpr int kLaunches = 20, kWarmUp = 2, kRepeats = 15;
 constexpr int64_t kBeyondCache = int64_t{512} << 20;
 
-cudaStream_t the_stream() {
-  static const cudaStream_t stream = [] {
-    cudaStream_t s = nullptr;
-    cuda::check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "making a stream");
-    return s;
-  }();
-  return stream;
-}
-
 // The median time of one call among `launches` in a graph; `launch(i)` enqueues the i-th.
 template <typename Fn>
 double microseconds(const Fn& launch, int launches = kLaunches) {

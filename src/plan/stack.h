@@ -17,10 +17,9 @@ namespace snug {
 struct Stack {
   int32_t layers = 0;
   std::function<ForwardBuilder(int32_t layers)> forward;
-  bool alike = true;  // else only the whole stack says what its layers cost
 
   ForwardBuilder whole() const { return forward(layers); }
-  int32_t depth(int32_t enough) const { return alike ? std::min(layers, enough) : layers; }
+  int32_t depth(int32_t enough) const { return std::min(layers, enough); }
 };
 
 // Of a stack of `depth` layers, the one that is like `layer` of a stack of `layers`: its ends stand

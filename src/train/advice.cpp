@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <tuple>
 
@@ -10,6 +11,7 @@
 #include "plan/sketch.h"
 #include "train/advice_candidates.h"
 #include "train/choices.h"
+#include "train/largest.h"
 #include "train/with_flags.h"
 
 namespace snug {
@@ -172,7 +174,7 @@ class Adviser {
   void try_micro_batches() {
     const std::vector<int64_t> sizes = smaller_micro_batches(now_.run);
     const auto too_large = std::ranges::partition_point(
-        sizes, [&](int64_t n) { return fits_with(micro_batch_flags(now_.run, n)); });
+        sizes, [&](int64_t n) { return enough(need_with(micro_batch_flags(now_.run, n))); });
     if (!sizes.empty()) {
       const int64_t n = too_large == sizes.begin() ? sizes.front() : *std::prev(too_large);
       attempt({micro_batch_flags(now_.run, n), Effect::rounding});
@@ -185,22 +187,22 @@ class Adviser {
       const std::string one = now_.run.build.batch > 1 ? micro_batch_flags(now_.run, 1) + " " : "";
       return fmt::format("{}--seq {}", one, seq);
     };
-    int64_t low = 0;
-    int64_t high = now_.run.build.seq;
-    while (high - low > 1) {
-      const int64_t middle = low + (high - low) / 2;
-      (fits_with(flags(middle)) ? low : high) = middle;
-    }
-    if (low >= kTile * 4) low -= low % kTile;
-    if (low > 0) attempt({flags(low), Effect::learning, true});
+    const int64_t limit = now_.run.build.seq - 1;
+    if (limit < 1) return;
+    int64_t seq =
+        find_largest({.start = (limit + 1) / 2, .limit = limit, .bytes = *now_.run.budget},
+                     [&](int64_t n) { return need_with(flags(n)); })
+            .n;
+    if (seq >= kTile * 4) seq -= seq % kTile;
+    if (seq > 0) attempt({flags(seq), Effect::learning, true});
   }
 
-  bool fits_with(const std::string& flags) const {
+  // The fewest bytes of the arena; endless where the options refuse the change.
+  int64_t need_with(const std::string& flags) const {
     const std::optional<Resolved> run = changed(flags);
-    if (!run) return false;
-    const int64_t bytes =
-        budget_decides(*run) ? search_for(*run).smallest_feasible() : arena_of(plan_run(*run).plan);
-    return enough(bytes);
+    if (!run) return std::numeric_limits<int64_t>::max();
+    return budget_decides(*run) ? search_for(*run).smallest_feasible()
+                                : arena_of(plan_run(*run).plan);
   }
 
   // Lower is better.

@@ -5,6 +5,15 @@
 
 namespace snug {
 
+cudaStream_t the_stream() {
+  static const cudaStream_t stream = [] {
+    cudaStream_t s = nullptr;
+    cuda::check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "making a stream");
+    return s;
+  }();
+  return stream;
+}
+
 void fill(DeviceBuffer& to, SampleInput spec, const std::string& name, cudaStream_t stream) {
   constexpr int64_t kBlock = 1 << 16;
   if (spec.type.shape.elements() > kBlock) spec.type.shape = {kBlock};

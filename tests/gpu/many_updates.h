@@ -9,6 +9,9 @@
 
 namespace snug {
 
+// The one that tests and benchmarks enqueue on.
+cudaStream_t the_stream();
+
 // Numbers as `spec` says: a block of them, over and over.
 void fill(DeviceBuffer& to, SampleInput spec, const std::string& name, cudaStream_t stream);
 

@@ -51,15 +51,6 @@ std::vector<Sample> samples_of(const OpDef& def, const Types& types, size_t coun
   return samples;
 }
 
-cudaStream_t the_stream() {
-  static const cudaStream_t stream = [] {
-    cudaStream_t s = nullptr;
-    cuda::check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "making a stream");
-    return s;
-  }();
-  return stream;
-}
-
 // The outputs after `samples`' ops, in one call or in one each.
 std::vector<std::vector<std::byte>> run(const OpDef& def, const std::vector<Sample>& samples,
                                         bool together, int32_t predicate = 1) {
