@@ -116,13 +116,13 @@ __global__ void __launch_bounds__(kThreads, 8) turn(const __grid_constant__ Turn
   const unsigned half = a.angles.half;
   const unsigned of_head = half / L::kSize;
   const unsigned of_row = of_head * static_cast<unsigned>(a.heads);
-  const unsigned first = blockIdx.x * kThreads;
+  const unsigned first = from_end(blockIdx.x, gridDim.x) * kThreads;
   const unsigned item = first + threadIdx.x;
   const unsigned t0 = first / of_row;
   const unsigned t = item / of_row;
   const unsigned h = item % of_row / of_head;
   const unsigned i = item % of_head * L::kSize;
-  const int64_t b0 = int64_t{blockIdx.y} * kBatch;
+  const int64_t b0 = int64_t{from_end(blockIdx.y, gridDim.y)} * kBatch;
   const int samples = t < p.T ? static_cast<int>(min(p.B - b0, int64_t{kBatch})) : 0;
   const int64_t at = p.q(b0, t, h) + i, sample = p.T * p.width();
 

@@ -11,8 +11,8 @@ constexpr int kAhead = 4;       // loads in flight per thread
 
 // Blocks that add partial sums are small, so that they find room beside those that make them.
 constexpr int kAcross = 32;  // columns of such a block
-constexpr int kLanes = 8;    // threads that share a column's partial sums
-constexpr int kParts = 17;   // partial sums in flight per thread: all of a thread's up to 136
+constexpr int kLanes = 32;   // threads that share a column's partial sums
+constexpr int kParts = 5;    // partial sums in flight per thread: all of a thread's up to 160
 
 // partials[block of rows, columns]. A thread owns V::kSize columns of every blockDim.y-th row of
 // its block of rows; what the blockDim.y threads of a column have is added in their order.

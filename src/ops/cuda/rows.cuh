@@ -49,8 +49,9 @@ struct RowPlace {
 
 template <int kPerThread>
 __device__ RowPlace row_place(unsigned tiles) {
-  const unsigned row = blockIdx.x / tiles;
-  const unsigned tile = blockIdx.x - row * tiles;
+  const unsigned block = from_end(blockIdx.x, gridDim.x);
+  const unsigned row = block / tiles;
+  const unsigned tile = block - row * tiles;
   return {row, int64_t{tile} * kPerThread * blockDim.x + threadIdx.x};
 }
 

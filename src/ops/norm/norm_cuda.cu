@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks) norm_rows(Nor
   using Sum = GroupSum<1, /*kAlone=*/true>;
   constexpr int kPacks = Shape::kPacks;
   after_previous();
-  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+  const int64_t row = int64_t{from_end(blockIdx.x, gridDim.x)} * blockDim.y + threadIdx.y;
   if (row >= p.rows) return;  // the whole group
   __shared__ alignas(16) Sum::Slots slots;
   Sum row_sum{slots};

@@ -48,7 +48,7 @@ template <typename Row, typename Fetch, typename Fn>
 __device__ void for_staged_rows(Row first, Row step, Row rows, const Fetch& fetch, const Fn& fn) {
   Row ahead = first;
   const auto fetch_next = [&](int stage) {
-    if (ahead < rows) fetch(ahead, stage);
+    if (ahead < rows) fetch(rows - 1 - ahead, stage);
     close_batch();  // also where nothing is left: the wait below counts rows
     ahead += step;
   };
@@ -58,7 +58,7 @@ __device__ void for_staged_rows(Row first, Row step, Row rows, const Fetch& fetc
   for (Row row = first; row < rows; row += step) {
     fetch_next(stage == 0 ? kStages - 1 : stage - 1);
     wait_batches<kStages - 1>();
-    fn(row, stage);
+    fn(rows - 1 - row, stage);
     stage = stage == kStages - 1 ? 0 : stage + 1;
   }
 }
