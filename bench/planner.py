@@ -96,8 +96,8 @@ class Snug:
         seconds = [n / x["tokens_per_s"] for n, x in zip(tokens, taken)][min(3, steps - 1):]
         out = {"words": words, "seconds": statistics.median(seconds), "all": seconds,
                "planned_bytes": taken[-1]["planned_bytes"], "peak_bytes": taken[-1]["peak_bytes"]}
-        out.update({k: v for x in lines for k, v in x.items() if k in ("device_bytes", "predicted_device_bytes")})
-        return out
+        told = next((x["truth"] for x in lines if "truth" in x), {})
+        return out | {k: told[k] for k in ("planned_device_bytes", "device_bytes") if k in told}
 
     def keep(self, record):
         if self.raw:
@@ -124,7 +124,7 @@ def truth(snug, only, steps):
         shown = words.replace(BF16, "bf16 only").replace(MIXED, "bf16")
         print(f"{shown:<72}{1e3 * row['predicted']:>8.1f} ms{1e3 * row['seconds']:>8.1f} ms"
               f"{per_cent(row['predicted'] / row['seconds'] - 1):>10}  {'as planned' if same else 'NOT AS PLANNED'}"
-              f"{'' if row['peak_bytes'] == row['planned_bytes'] else ' (below)'}", flush=True)
+              f"{'' if row['peak_bytes'] == row['planned_bytes'] else ' (below)'}{device_text(row)}", flush=True)
     errors = sorted(abs(r["predicted"] / r["seconds"] - 1) for r in rows)
     pairs = [(a, b) for a, b in itertools.combinations(rows, 2)
              if max(a["seconds"], b["seconds"]) > 1.1 * min(a["seconds"], b["seconds"])]
@@ -170,6 +170,15 @@ def choice(snug, only, steps, rounds):
             print(f"  {100 * part:3.0f} % {needed_text(budget):>10}  chosen {1e3 * mine:8.1f} ms ({what}); best of {len(fitting)}: "
                   f"{1e3 * seconds[best]:8.1f} ms ({best.split(' --batch ')[1]}); {per_cent(ratio - 1)}", flush=True)
     print(f"\nworst: chosen takes {per_cent(worst - 1).strip()} beside the best of its grid")
+
+
+def device_text(row):
+    """All that the process takes of the device, beside what the plan said."""
+    if "device_bytes" not in row:
+        return ""
+    off = row["device_bytes"] - row["planned_device_bytes"]
+    allowed = max(row["device_bytes"] / 100, 64 * 2**20)
+    return f"; device {off / 2**20:+.0f} MiB of {needed_text(row['device_bytes'])}{'' if abs(off) <= allowed else ' NOT WITHIN 1 %'}"
 
 
 def needed_text(n):
