@@ -39,6 +39,7 @@ struct Options {
   std::string device = "cpu";
   bool deterministic = false;
   bool tf32 = false;
+  std::string tune = "auto";
   int64_t seed = 1;
 
   // Optimizer and schedule.
@@ -164,6 +165,11 @@ void each_option(O& o, Visit&& visit) {
         "encoders: the token that hides what is to be guessed (-1: the last of the vocabulary)",
         train);
   visit("steps", o.steps, "optimizer steps", train);
+  visit("tune", o.tune,
+        "auto | short | long: how a GPU's products are timed before the first step, once (auto: "
+        "long, "
+        "about a minute, where training takes half an hour)",
+        train);
   visit("init", o.init, "auto | scratch | load (auto loads when MODEL holds weights)", train);
   visit("out", o.out, "directory for the trained model and the run's configuration", train);
   visit("threads", o.threads, "CPU threads (0: all)", train);

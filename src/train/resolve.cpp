@@ -151,6 +151,7 @@ Resolved resolve(Options o, Model model) {
   const Backend backend = backend_of(o);
   const int64_t context = context_bytes(backend);
   require_word(o.init, "init", {"auto", "scratch", "load"});
+  require_word(o.tune, "tune", {"auto", "short", "long"});
   require_between(0, 0.9, o.holdout, "holdout");
   require_at_least(0, o.eval_every, "eval-every");
   require_at_least(1, o.eval_batches, "eval-batches");

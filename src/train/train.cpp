@@ -67,6 +67,18 @@ Spellings spellings_of(const Resolved& run) {
 // What weights are saved in: the master where there is one.
 Dtype saved_dtype(const Recipe& recipe) { return recipe.master ? Dtype::f32 : recipe.precision; }
 
+// Timing products at length gains about a hundredth: worth its minute where that is noticed. Others
+// take what is remembered, or a short look.
+Math math_for(const Resolved& run, const Module& module) {
+  constexpr double kWorthTuning = 1800;
+  const double seconds =
+      price_of(module, run.prices).step_seconds * static_cast<double>(run.options.steps);
+  Math math = run.math;
+  math.hasty =
+      run.options.tune == "short" || (run.options.tune == "auto" && seconds < kWorthTuning);
+  return math;
+}
+
 // What a step leaves behind for the host, on its way while the next step runs.
 struct Pending {
   int64_t step = 0;
@@ -82,7 +94,7 @@ class Training {
         observer_(observer),
         samples_(samples),
         device_(device),
-        executor_(module, device, {.math = run.math}),
+        executor_(module, device, {.math = math_for(run, module)}),
         feeder_(executor_, run, samples) {
     initialise(executor_, static_cast<uint64_t>(run.options.seed));
     if (weights) {

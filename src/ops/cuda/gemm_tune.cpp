@@ -9,9 +9,11 @@
 namespace snug::ops {
 namespace {
 
-constexpr int kCandidates = 24;
-constexpr size_t kFinalists = 6;
-constexpr double kQuickMs = 250, kFinalMs = 150;  // what each pass may take
+constexpr int kCandidates = 24;  // cuBLASLt 13 names 8, whatever is asked for
+constexpr size_t kFinalists = 4;
+constexpr int kRounds = 3;
+constexpr double kQuickMs = 250;  // what the first look at all of them may take
+constexpr double kBlockMs = 120;  // of one algorithm without a pause
 
 class Tuning {
  public:
@@ -34,24 +36,39 @@ class Tuning {
     return timed;
   }
 
-  // The best few in turn, so that each meets the same clocks; the median counts. (Each alone for as
-  // long as its own power takes to settle the clock, 20 to 80 ms, chose no better ones.)
-  TimedAlgorithm final_pass(std::vector<TimedAlgorithm> best) {
-    best.resize(std::min(best.size(), kFinalists));
-    double round = 0;
-    for (const TimedAlgorithm& b : best) round += b.ms;
-    const auto rounds = static_cast<size_t>(std::clamp(kFinalMs / round, 3.0, 10.0));
-    const std::vector<double> ms = cuda::times_ms(
-        stream_, rounds * best.size(), [&](size_t i) { launch(best[i % best.size()].algorithm); });
-    for (size_t b = 0; b < best.size(); ++b) {
-      std::vector<double> own;
-      for (size_t i = b; i < ms.size(); i += best.size()) own.push_back(ms[i]);
-      best[b].ms = median(std::move(own));
+  // Large products are bound by the device's power: the clock settles where an algorithm's own
+  // appetite lets it, so what is fastest for a millisecond need not be what is fastest all day.
+  // Each runs alone for long enough to settle, and the best of them again in both orders, for the
+  // clock wanders by two per cent. (Launched in turn they share a clock, which hides who lowers it:
+  // the 1.5B was 1.3 % slower with what that chose.)
+  TimedAlgorithm final_pass(std::vector<TimedAlgorithm> timed) {
+    sustained_ms(timed[0]);
+    for (TimedAlgorithm& t : timed) t.ms = sustained_ms(t);
+    std::ranges::stable_sort(timed, {}, &TimedAlgorithm::ms);
+    timed.resize(std::min(timed.size(), kFinalists));
+    std::vector<double> sums(timed.size(), 0);
+    for (int round = 0; round < kRounds; ++round) {
+      for (size_t i = 0; i < timed.size(); ++i) {
+        const size_t at = round % 2 == 0 ? timed.size() - 1 - i : i;
+        sums[at] += sustained_ms(timed[at]);
+      }
     }
-    return *std::ranges::min_element(best, {}, &TimedAlgorithm::ms);
+    for (size_t i = 0; i < timed.size(); ++i) timed[i].ms = sums[i] / kRounds;
+    return *std::ranges::min_element(timed, {}, &TimedAlgorithm::ms);
   }
 
  private:
+  // Of one launch among many, when the first third of them is over.
+  double sustained_ms(const TimedAlgorithm& timed) {
+    const auto launches = static_cast<size_t>(std::clamp(kBlockMs / timed.ms, 6.0, 2000.0));
+    std::vector<double> ms =
+        cuda::times_ms(stream_, launches, [&](size_t) { launch(timed.algorithm); });
+    const size_t warm = launches / 3;
+    double sum = 0;
+    for (size_t i = warm; i < launches; ++i) sum += ms[i];
+    return sum / static_cast<double>(launches - warm);
+  }
+
   bool launch(const cublasLtMatmulAlgo_t& algorithm) {
     return plan_.run(p_, algorithm, stream_) == CUBLAS_STATUS_SUCCESS;
   }
