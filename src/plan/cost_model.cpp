@@ -95,7 +95,8 @@ double CostModel::seconds(const Module& module, const Op& op) const {
   const int64_t bytes = cost.bytes_read + cost.bytes_written;
   const Dtype dtype = kernel_dtype(module, op);
   if (measured_ != nullptr) {
-    const Key key{op.def, dtype, optional_inputs(op), cost.flops, bytes, cost.exps};
+    const Key key{op.def,     dtype, kernel_bits(module, op, spec_.backend),
+                  cost.flops, bytes, cost.exps};
     const auto work = [&] { return work_of(module, op, spec_.backend, math_); };
     if (const auto seconds = measured_->seconds(key, work)) return *seconds;
   }

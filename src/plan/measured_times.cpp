@@ -20,6 +20,7 @@ constexpr size_t kAlike = 9;     // samples that speak for a kind that was never
 constexpr double kShape = 0.7;
 // And attention over heads of another width, or with dropout, is another kernel.
 constexpr double kApart = 4;
+constexpr size_t kEnough = 2;  // samples of the same kernel, beside which no other one counts
 
 Roof roof_of(const DeviceSpec& rates, const OpWork& work) {
   return rates.roof(work.dtype, {.tf32 = work.tf32}, work.flops, work.bytes);
@@ -117,10 +118,14 @@ double MeasuredTimes::Surface::at(const Point& q) const {
   std::vector<std::pair<double, const Point*>> near;
   near.reserve(points.size());
   const auto square = [](double d) { return d * d; };
-  for (const Point& p : points)
+  const auto same = [&](const Point& p) { return p.has == q.has; };
+  const bool enough = std::cmp_greater_equal(std::ranges::count_if(points, same), kEnough);
+  for (const Point& p : points) {
+    if (enough && !same(p)) continue;
     near.emplace_back(square(p.x - q.x) + square(p.y - q.y) + square(p.apart - q.apart) +
                           kApart * kApart * std::popcount(p.has ^ q.has),
                       &p);
+  }
   const size_t count = std::min(kNear, near.size());
   std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end());
   near.resize(count);

@@ -36,7 +36,7 @@ class MeasuredTimes {
   struct Point {
     double x = 0, y = 0;  // size, and operations for each byte; logarithms
     double apart = 0;     // operations for each exponential: tells apart, says nothing of the slope
-    uint32_t has = 0;     // optional inputs: likewise
+    uint32_t has = 0;     // another kernel: likewise
     double z = 0;         // log efficiency
   };
   // One kind in one dtype.

@@ -1,12 +1,30 @@
 #include "plan/op_work.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace snug {
 
-uint32_t optional_inputs(const Op& op) {
-  uint32_t has = 0;
-  for (size_t i = 0; i < op.inputs.size() && i < 32; ++i)
-    if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) has |= uint32_t{1} << i;
-  return has;
+namespace {
+
+bool has_odd_rows(const Module& module, const std::vector<ValueId>& values) {
+  return std::ranges::any_of(values, [&](ValueId id) {
+    if (!id.valid() || module[id].type.shape.rank() < 2) return false;
+    const Type& type = module[id].type;
+    return type.shape.back() * size_of(type.dtype) % 16 != 0;
+  });
+}
+
+}  // namespace
+
+uint32_t kernel_bits(const Module& module, const Op& op, Backend backend) {
+  constexpr size_t kInputs = 31;
+  uint32_t bits = 0;
+  for (size_t i = 0; i < op.inputs.size() && i < kInputs; ++i)
+    if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) bits |= uint32_t{1} << i;
+  const bool odd = backend == Backend::cuda &&
+                   (has_odd_rows(module, op.inputs) || has_odd_rows(module, op.outputs));
+  return odd ? bits | kOddRows : bits;
 }
 
 OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& math) {
@@ -15,7 +33,7 @@ OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& 
   return {.kind = std::string(op.def->kind),
           .dtype = dtype,
           .tf32 = math.tf32 && dtype == Dtype::f32,
-          .has = optional_inputs(op),
+          .has = kernel_bits(module, op, backend),
           .flops = static_cast<double>(cost.flops),
           .bytes = static_cast<double>(cost.bytes_read) + static_cast<double>(cost.bytes_written),
           .exps = static_cast<double>(cost.exps)};

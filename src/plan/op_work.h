@@ -16,7 +16,7 @@ struct OpWork {
   std::string kind;
   Dtype dtype = Dtype::f32;  // as kernel_dtype says
   bool tf32 = false;
-  uint32_t has = 0;  // its optional inputs: bit i for input i. Dropout is another kernel
+  uint32_t has = 0;  // as kernel_bits says
   double flops = 0;
   double bytes = 0;  // read and written
   double exps = 0;   // as Cost counts them
@@ -25,6 +25,10 @@ struct OpWork {
 
 OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& math);
 
-uint32_t optional_inputs(const Op& op);
+// What makes another kernel of an op: bit i for its optional input i (dropout, a sum), and kOddRows
+// where rows of an operand do not start on the 16 bytes that a GPU's fast products read (a
+// vocabulary of 50257).
+constexpr uint32_t kOddRows = uint32_t{1} << 31;
+uint32_t kernel_bits(const Module& module, const Op& op, Backend backend);
 
 }  // namespace snug
