@@ -87,11 +87,11 @@ TrainingSample bias_grad_sample(const ModelShape& m) {
 }
 
 // Weights as small as a trained head's: logits of a few units.
-TrainingSample head_sample(const ModelShape& m) {
+TrainingSample head_sample(const ModelShape& m, int64_t chunk) {
   return {&ops::linear_cross_entropy_def,
           {m.name,
            {{{kFloat, {m.B, m.T, m.C}}}, {{kFloat, {m.V, m.C}}, Fill::normal(0.05)}, tokens(m)},
-           {{"chunk", int64_t{1024}}}}};
+           {{"chunk", chunk}}}};
 }
 
 TrainingSample adamw_sample(int64_t elements) {

@@ -35,7 +35,7 @@ TrainingSample embedding_sample(const ModelShape& m);
 // Gradients that add to a sum: of the table, and of the projection's bias.
 TrainingSample embedding_grad_sample(const ModelShape& m);
 TrainingSample bias_grad_sample(const ModelShape& m);
-TrainingSample head_sample(const ModelShape& m);
+TrainingSample head_sample(const ModelShape& m, int64_t chunk = 1024);
 TrainingSample adamw_sample(int64_t elements);
 TrainingSample sum_squares_sample(int64_t tensors, int64_t elements);
 

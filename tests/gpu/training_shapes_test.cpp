@@ -96,6 +96,9 @@ TEST(TrainingShapes, LinearCrossEntropy) {
   const ModelShape tokens = with_tokens(small(), 1, 128);
   check(head_sample(with_table(tokens, 16'384, tokens.C)));
   check(head_sample(with_table(tokens, tokens.V, 64)));  // as many logits as there are
+  // Rows with gaps between them, in chunks and a rest.
+  check(head_sample(with_table(tokens, 50'257, 64), /*chunk=*/80));
+  check(head_sample(with_table(tokens, 50'257, 64), /*chunk=*/80), kRepeatable);
 }
 
 TEST(TrainingShapes, AdamW) {

@@ -18,7 +18,8 @@ constexpr int kParts = 5;    // partial sums in flight per thread: all of a thre
 // its block of rows; what the blockDim.y threads of a column have is added in their order.
 template <typename T, typename V>
 __global__ void __launch_bounds__(kThreads, 1)
-    sum_rows(const T* __restrict__ x, float* __restrict__ partials, int64_t rows, int64_t columns) {
+    sum_rows(const T* __restrict__ x, float* __restrict__ partials, int64_t rows, int64_t columns,
+             int64_t stride) {
   after_previous();
   __shared__ alignas(16) float shared[kThreads * V::kSize];  // [blockDim.y, tile]
   const int tile = static_cast<int>(blockDim.x) * V::kSize;
@@ -28,9 +29,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   int64_t row = rows * blockIdx.y / gridDim.y + threadIdx.y;
 
   float sum[V::kSize] = {};
-  if (column < columns) {  // a whole pack: columns are a multiple of its size
-    const int64_t step = int64_t{blockDim.y} * columns;
-    for (const T* from = x + row * columns + column; row < end; from += kAhead * step) {
+  if (column < columns) {  // a whole pack: the stride is a multiple of its size
+    const int64_t step = int64_t{blockDim.y} * stride;
+    for (const T* from = x + row * stride + column; row < end; from += kAhead * step) {
       V read[kAhead];
 #pragma unroll
       for (int i = 0; i < kAhead; ++i, row += blockDim.y) {
@@ -90,6 +91,8 @@ __global__ void __launch_bounds__(kAcross* kLanes) add_partials(CudaPartialSums 
   static_cast<T*>(second ? p.sum2 : p.sum)[column] = from_float<T>(total);
 }
 
+int64_t stride_of(const CudaColumnSum& p) { return p.x_stride > 0 ? p.x_stride : p.columns; }
+
 template <typename T, typename V>
 void launch_rows(const CudaColumnSum& p, int64_t blocks, cudaStream_t stream) {
   constexpr int64_t kWhole = 16;  // columns: tiles start on 32 bytes, what memory is read in
@@ -99,7 +102,7 @@ void launch_rows(const CudaColumnSum& p, int64_t blocks, cudaStream_t stream) {
   launch_after_previous(
       sum_rows<T, V>, dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(blocks)),
       dim3(static_cast<unsigned>(across), static_cast<unsigned>(kThreads / across)), 0, stream,
-      static_cast<const T*>(p.x), static_cast<float*>(p.scratch), p.rows, p.columns);
+      static_cast<const T*>(p.x), static_cast<float*>(p.scratch), p.rows, p.columns, stride_of(p));
 }
 
 }  // namespace
@@ -110,7 +113,7 @@ void cuda_column_sum(const CudaColumnSum& p, void* stream) {
   visit_device_float(p.x_dtype, [&](auto zero) {
     using T = decltype(zero);
     const bool packed =
-        packs<T>(p.columns) && reinterpret_cast<uintptr_t>(p.x) % sizeof(uint4) == 0;
+        packs<T>(stride_of(p)) && reinterpret_cast<uintptr_t>(p.x) % sizeof(uint4) == 0;
     if (packed)
       launch_rows<T, Pack<T>>(p, blocks, static_cast<cudaStream_t>(stream));
     else

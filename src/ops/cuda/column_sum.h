@@ -33,11 +33,12 @@ inline int64_t cuda_column_sum_scratch(int64_t rows, int64_t columns) {
 }
 
 struct CudaColumnSum {
-  const void* x = nullptr;    // [rows, columns], x_dtype
+  const void* x = nullptr;    // [rows, columns], x_dtype; what lies between rows may be read
   const void* add = nullptr;  // [columns] or absent, sum_dtype: added to the sum
   void* sum = nullptr;        // [columns], sum_dtype, may be `add`
   void* scratch = nullptr;    // cuda_column_sum_scratch(rows, columns)
   int64_t rows = 0, columns = 0;
+  int64_t x_stride = 0;  // elements from a row of x to the next; 0: columns
   Dtype x_dtype = Dtype::bf16, sum_dtype = Dtype::bf16;
 };
 void cuda_column_sum(const CudaColumnSum& p, void* stream);

@@ -20,11 +20,17 @@ struct CudaGemm {
   Dtype a_dtype = Dtype::bf16, b_dtype = Dtype::bf16, c_dtype = Dtype::bf16;
   const void* a = nullptr;  // [m,k], or [k,m] where transpose_a
   const void* b = nullptr;  // [k,n], or [n,k] where transpose_b
-  void* c = nullptr;
+  void* c = nullptr;        // [m,n]
+  // Elements from a row to the next, of a as it lies and of c (and of sum); 0: rows without gaps.
+  int64_t a_stride = 0, c_stride = 0;
   bool transpose_a = false, transpose_b = false;
   const void* bias = nullptr;  // [n] of c's type, added to every row
   const void* sum = nullptr;   // [m,n] of c's type, added; may be c
   std::span<std::byte> workspace = {};
+
+  constexpr int64_t columns_of_a() const { return transpose_a ? m : k; }  // as it lies
+  constexpr int64_t stride_of_a() const { return a_stride > 0 ? a_stride : columns_of_a(); }
+  constexpr int64_t stride_of_c() const { return c_stride > 0 ? c_stride : n; }
 };
 
 // The scratch that a product may ask for: by rule, so that a plan made anywhere is the one that

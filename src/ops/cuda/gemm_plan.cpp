@@ -39,15 +39,20 @@ GemmKey GemmKey::of(const CudaGemm& p, const Math& math) {
       .tf32 = math.tf32 && p.a_dtype == Dtype::f32,
       .deterministic = math.deterministic,
       .alignment = alignment_of({p.a, p.b, p.c, p.bias, p.sum, p.workspace.data()}),
-      .workspace = std::min<int64_t>(static_cast<int64_t>(p.workspace.size()), kCudaGemmWorkspace)};
+      .workspace = std::min<int64_t>(static_cast<int64_t>(p.workspace.size()), kCudaGemmWorkspace),
+      .a_stride = p.stride_of_a() == p.columns_of_a() ? 0 : p.stride_of_a(),
+      .c_stride = p.stride_of_c() == p.n ? 0 : p.stride_of_c()};
 }
 
 std::string GemmKey::text() const {
-  return fmt::format("{}x{}x{} {} {} {} {}{}{}{}{}{}{} align {} workspace {}", m, n, k, name_of(a),
-                     name_of(b), name_of(c), transpose_a ? 't' : 'n', transpose_b ? 't' : 'n',
-                     bias ? " bias" : "", sum ? " sum" : "", in_place ? " in-place" : "",
-                     tf32 ? " tf32" : "", deterministic ? " deterministic" : "", alignment,
-                     workspace);
+  std::string text =
+      fmt::format("{}x{}x{} {} {} {} {}{}{}{}{}{}{} align {} workspace {}", m, n, k, name_of(a),
+                  name_of(b), name_of(c), transpose_a ? 't' : 'n', transpose_b ? 't' : 'n',
+                  bias ? " bias" : "", sum ? " sum" : "", in_place ? " in-place" : "",
+                  tf32 ? " tf32" : "", deterministic ? " deterministic" : "", alignment, workspace);
+  if (a_stride > 0) text += fmt::format(" a-stride {}", a_stride);
+  if (c_stride > 0) text += fmt::format(" c-stride {}", c_stride);
+  return text;
 }
 
 void GemmPlan::Destroy::operator()(cublasLtMatmulDesc_t p) const {
@@ -79,17 +84,18 @@ GemmPlan::GemmPlan(const GemmKey& key, const CudaGemm& p) : key_(key) {
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   }
   left_ = key.transpose_b ? layout(key.b, key.k, key.n) : layout(key.b, key.n, key.k);
-  right_ = key.transpose_a ? layout(key.a, key.m, key.k) : layout(key.a, key.k, key.m);
-  result_ = layout(key.c, key.n, key.m);
+  right_ = key.transpose_a ? layout(key.a, key.m, key.k, key.a_stride)
+                           : layout(key.a, key.k, key.m, key.a_stride);
+  result_ = layout(key.c, key.n, key.m, key.c_stride);
 }
 
-// Column-major and without gaps.
-GemmPlan::Owned<cublasLtMatrixLayout_t> GemmPlan::layout(Dtype dtype, int64_t rows,
-                                                         int64_t columns) const {
+// Column-major; stride 0: without gaps.
+GemmPlan::Owned<cublasLtMatrixLayout_t> GemmPlan::layout(Dtype dtype, int64_t rows, int64_t columns,
+                                                         int64_t stride) const {
   cublasLtMatrixLayout_t made = nullptr;
   cublaslt().check(
       cublaslt().MatrixLayoutCreate(&made, data_type(dtype), static_cast<uint64_t>(rows),
-                                    static_cast<uint64_t>(columns), rows),
+                                    static_cast<uint64_t>(columns), stride > 0 ? stride : rows),
       "describing the product {}", key_.text());
   return Owned<cublasLtMatrixLayout_t>(made);
 }

@@ -22,6 +22,7 @@ struct GemmKey {
   bool tf32 = false, deterministic = false;
   int64_t alignment = 256;  // bytes that the address of every array is a multiple of, at most 256
   int64_t workspace = 0;    // bytes that the algorithm may use
+  int64_t a_stride = 0, c_stride = 0;  // of rows with gaps between them, 0 without
 
   static GemmKey of(const CudaGemm& p, const Math& math);
   std::string text() const;
@@ -50,7 +51,8 @@ class GemmPlan {
   template <typename Handle>
   using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
 
-  Owned<cublasLtMatrixLayout_t> layout(Dtype dtype, int64_t rows, int64_t columns) const;
+  Owned<cublasLtMatrixLayout_t> layout(Dtype dtype, int64_t rows, int64_t columns,
+                                       int64_t stride = 0) const;
   Owned<cublasLtMatmulPreference_t> preference() const;
   template <typename T>
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value);

@@ -11,6 +11,7 @@
 #include "hal/cuda/cuda_error.h"
 #include "ops/cuda/column_sum.h"
 #include "ops/cuda/gemm_plain.h"
+#include "ops/cuda/gemm_plan.h"
 #include "ops/float_kernels.h"
 
 namespace snug::ops {
@@ -70,12 +71,21 @@ struct Case {
   bool transpose_a = false, transpose_b = false;
   Adds adds = {};
   Math math = {};
+  int64_t gap = 0;  // elements between the rows of a, and of c and sum
 };
 
 void expect_near(const std::vector<float>& is, const std::vector<float>& should, double relative) {
   ASSERT_EQ(is.size(), should.size());
   for (size_t i = 0; i < is.size(); ++i)
     ASSERT_NEAR(is[i], should[i], relative * (1 + std::abs(should[i]))) << "element " << i;
+}
+
+// Rows of `columns` elements, `gap` apart.
+std::vector<float> without_gaps(const std::vector<float>& x, int64_t columns, int64_t gap) {
+  std::vector<float> out;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (static_cast<int64_t>(i) % (columns + gap) < columns) out.push_back(x[i]);
+  return out;
 }
 
 double tolerance(const Case& t) {
@@ -85,8 +95,10 @@ double tolerance(const Case& t) {
 
 // Prepared, then enqueued, against the plain kernel. Returns the time if it was timed.
 std::optional<double> check_product(const Case& t) {
-  const Array a(t.in, t.m * t.k, "a"), b(t.in, t.k * t.n, "b"), bias(t.out, t.n, "bias");
-  const Array sum(t.out, t.m * t.n, "sum"), c(t.out, t.m * t.n), plain(t.out, t.m * t.n, "plain");
+  const int64_t a_rows = t.transpose_a ? t.k : t.m, a_stride = (t.transpose_a ? t.m : t.k) + t.gap;
+  const int64_t c_stride = t.n + t.gap, c_size = t.m * c_stride;
+  const Array a(t.in, a_rows * a_stride, "a"), b(t.in, t.k * t.n, "b"), bias(t.out, t.n, "bias");
+  const Array sum(t.out, c_size, "sum"), c(t.out, c_size), plain(t.out, c_size, "plain");
   const Array scratch(Dtype::f32, cuda_gemm_workspace(t.m, t.n, t.k) / 4);
   CudaGemm p{.m = t.m,
              .n = t.n,
@@ -97,6 +109,8 @@ std::optional<double> check_product(const Case& t) {
              .a = a.data(),
              .b = b.data(),
              .c = plain.data(),
+             .a_stride = t.gap > 0 ? a_stride : 0,
+             .c_stride = t.gap > 0 ? c_stride : 0,
              .transpose_a = t.transpose_a,
              .transpose_b = t.transpose_b,
              .bias = t.adds.bias ? bias.data() : nullptr,
@@ -108,14 +122,14 @@ std::optional<double> check_product(const Case& t) {
                  static_cast<size_t>(cuda_gemm_workspace(t.m, t.n, t.k))};
   prepare_gemm(p, t.math, nullptr);
   if (t.adds.in_place) {  // which preparing has written
-    const Array fresh(t.out, t.m * t.n, "sum");
-    cuda::check(
-        cudaMemcpy(sum.data(), fresh.data(), static_cast<size_t>(t.m * t.n * size_of(t.out)),
-                   cudaMemcpyDeviceToDevice),
-        "copying");
+    const Array fresh(t.out, c_size, "sum");
+    cuda::check(cudaMemcpy(sum.data(), fresh.data(), static_cast<size_t>(c_size * size_of(t.out)),
+                           cudaMemcpyDeviceToDevice),
+                "copying");
   }
   cuda_gemm(p, t.math, nullptr);
-  expect_near(t.adds.in_place ? sum.read() : c.read(), plain.read(), tolerance(t));
+  expect_near(without_gaps(t.adds.in_place ? sum.read() : c.read(), t.n, t.gap),
+              without_gaps(plain.read(), t.n, t.gap), tolerance(t));
   return tuned_ms(p, t.math);
 }
 
@@ -125,14 +139,15 @@ constexpr std::pair<Dtype, Dtype> kTypes[] = {{Dtype::f32, Dtype::f32},
                                               {Dtype::bf16, Dtype::f32},
                                               {Dtype::f16, Dtype::f32}};
 
-void check_all_kinds(int64_t m, int64_t n, int64_t k) {
+void check_all_kinds(int64_t m, int64_t n, int64_t k, int64_t gap = 0) {
   for (const auto& [in, out] : kTypes) {
     for (const int transposes : {0, 1, 2, 3}) {
       for (const Adds& adds : kAllAdds) {
         SCOPED_TRACE(fmt::format("{}x{}x{} {} -> {}, transposes {}, bias {}, sum {}, in place {}",
                                  m, n, k, name_of(in), name_of(out), transposes, adds.bias,
                                  adds.sum, adds.in_place));
-        check_product({m, n, k, in, out, (transposes & 1) != 0, (transposes & 2) != 0, adds});
+        check_product(
+            {m, n, k, in, out, (transposes & 1) != 0, (transposes & 2) != 0, adds, {}, gap});
         if (testing::Test::HasFatalFailure()) return;
       }
     }
@@ -144,6 +159,22 @@ void check_all_kinds(int64_t m, int64_t n, int64_t k) {
 #define SNUG_NEEDS_CUDA \
   if (!has_device()) GTEST_SKIP() << "no CUDA device here"
 
+// What was timed before products knew strides is found again.
+TEST(GemmKey, NamesStridesOfRowsWithGapsAlone) {
+  alignas(256) std::byte c[1];
+  CudaGemm p{.m = 6, .n = 5, .k = 4, .c = c, .transpose_a = true};
+  const GemmKey dense = GemmKey::of(p, {});
+  const std::string text = dense.text();
+  EXPECT_EQ(text, "6x5x4 bf16 bf16 bf16 tn align 256 workspace 0");
+  p.a_stride = 6;
+  p.c_stride = 5;
+  EXPECT_TRUE(GemmKey::of(p, {}) == dense);
+  p.c_stride = 64;
+  EXPECT_EQ(GemmKey::of(p, {}).text(), text + " c-stride 64");
+  p.a_stride = 8;
+  EXPECT_EQ(GemmKey::of(p, {}).text(), text + " a-stride 8 c-stride 64");
+}
+
 TEST(CudaGemm, EveryKindAtEvenSizes) {
   SNUG_NEEDS_CUDA;
   check_all_kinds(96, 80, 64);
@@ -153,6 +184,11 @@ TEST(CudaGemm, EveryKindAtOddSizes) {
   SNUG_NEEDS_CUDA;
   check_all_kinds(37, 29, 41);
   check_all_kinds(1, 5, 8);
+}
+
+TEST(CudaGemm, EveryKindWithGapsBetweenRows) {
+  SNUG_NEEDS_CUDA;
+  check_all_kinds(37, 29, 41, 7);
 }
 
 TEST(CudaGemm, TimesLargeProductsAndKeepsWhatItFound) {
@@ -167,21 +203,28 @@ TEST(CudaGemm, TimesLargeProductsAndKeepsWhatItFound) {
   EXPECT_TRUE(check_product({640, 520, 512, Dtype::bf16, Dtype::f32, true, false, {false, true}}));
   EXPECT_TRUE(
       check_product({640, 520, 512, Dtype::f32, Dtype::f32, true, false, {}, {.tf32 = true}}));
+  EXPECT_TRUE(
+      check_product({640, 521, 512, Dtype::bf16, Dtype::bf16, false, true, {}, {}, /*gap=*/55}));
+  EXPECT_TRUE(
+      check_product({521, 640, 512, Dtype::bf16, Dtype::bf16, true, false, {}, {}, /*gap=*/55}));
   EXPECT_TRUE(fs::exists(folder / "snug"));
   fs::remove_all(folder);
 }
 
 TEST(CudaColumnSum, AddsRows) {
   SNUG_NEEDS_CUDA;
-  const std::pair<int64_t, int64_t> shapes[] = {
-      {1, 1}, {1, 8}, {37, 29}, {3000, 1152}, {500, 70001}};
-  for (const auto& [rows, columns] : shapes) {
+  struct {
+    int64_t rows, columns, gap;
+  } const shapes[] = {{1, 1, 0},       {1, 8, 0},       {37, 29, 0},     {37, 29, 3},
+                      {3000, 1152, 0}, {500, 70001, 0}, {500, 70001, 15}};
+  for (const auto& [rows, columns, gap] : shapes) {
     for (const auto& [in, out] : kTypes) {
-      SCOPED_TRACE(fmt::format("[{},{}] {} -> {}", rows, columns, name_of(in), name_of(out)));
-      const Array x(in, rows * columns, "x"), sum(out, columns, "sum");
+      SCOPED_TRACE(
+          fmt::format("[{},{}] {} apart {} -> {}", rows, columns, gap, name_of(in), name_of(out)));
+      const Array x(in, rows * (columns + gap), "x"), sum(out, columns, "sum");
       const Array scratch(Dtype::f32, cuda_column_sum_scratch(rows, columns) / 4);
       std::vector<float> should = sum.read();
-      const std::vector<float> numbers = x.read();
+      const std::vector<float> numbers = without_gaps(x.read(), columns, gap);
       for (size_t i = 0; i < numbers.size(); ++i)
         should[i % static_cast<size_t>(columns)] += numbers[i];
       cuda_column_sum({.x = x.data(),
@@ -190,6 +233,7 @@ TEST(CudaColumnSum, AddsRows) {
                        .scratch = scratch.data(),
                        .rows = rows,
                        .columns = columns,
+                       .x_stride = columns + gap,
                        .x_dtype = in,
                        .sum_dtype = out},
                       nullptr);

@@ -9,6 +9,7 @@ LossRows rows_of(const KernelArgs& a) {
   return {.logits = a.in(0).data,
           .rows = a.in(0).shape().rows(),
           .V = a.in(0).shape().back(),
+          .stride = a.in(0).shape().back(),
           .dtype = a.in(0).type->dtype};
 }
 

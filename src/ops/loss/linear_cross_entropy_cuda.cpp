@@ -14,6 +14,7 @@ struct Sweep {
   int64_t chunk;
 
   std::byte* scratch(int64_t offset) const { return a.workspace.data() + offset; }
+  int64_t stride() const { return cuda_logits_stride(head); }  // of the logits in scratch
   double* losses() const { return reinterpret_cast<double*>(a.workspace.data()); }
   const std::byte* rows(size_t port, int64_t first) const {  // of [rows, C], absent or not
     return a.has(port) ? a.in<std::byte>(port) + first * head.C * size_of(head.dtype) : nullptr;
@@ -50,6 +51,7 @@ CudaGemm logits_product(const Sweep& s, int64_t first) {
   p.transpose_b = true;
   p.bias = s.a.in<std::byte>(s.bias);
   p.c = s.scratch(s.at.logits);
+  p.c_stride = s.stride();
   return p;
 }
 
@@ -60,6 +62,7 @@ CudaGemm dweight_product(const Sweep& s, int64_t first) {
   using P = LinearCrossEntropyGradIn;
   CudaGemm p = s.product(s.head.V, s.head.C, s.rows_at(first));
   p.a = s.scratch(s.at.logits);
+  p.a_stride = s.stride();
   p.transpose_a = true;
   p.b = s.rows(P::kX, first);
   p.c_dtype = s.head.grads;
@@ -72,6 +75,7 @@ CudaGemm dx_product(const Sweep& s, int64_t first) {
   using P = LinearCrossEntropyGradIn;
   CudaGemm p = s.product(s.rows_at(first), s.head.C, s.head.V);
   p.a = s.scratch(s.at.logits);
+  p.a_stride = s.stride();
   p.b = s.a.in(P::kWeight).data;
   p.c = s.a.out<std::byte>(1) + first * s.head.C * size_of(s.head.dtype);
   p.sum = s.rows(P::kDxSum, first);
@@ -86,6 +90,7 @@ LossRows loss_rows(const Sweep& s, int64_t first) {
           .losses = s.losses() + first,
           .rows = s.rows_at(first),
           .V = s.head.V,
+          .stride = s.stride(),
           .dtype = s.head.dtype};
 }
 
@@ -98,6 +103,7 @@ void add_to_dbias(const Sweep& s, int64_t first) {
                    .scratch = s.scratch(s.at.column_sums),
                    .rows = s.rows_at(first),
                    .columns = s.head.V,
+                   .x_stride = s.stride(),
                    .x_dtype = s.head.dtype,
                    .sum_dtype = Dtype::f32},
                   s.a.stream);

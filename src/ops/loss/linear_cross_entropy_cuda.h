@@ -17,9 +17,16 @@ void linear_cross_entropy_cuda_prepare(const KernelArgs& a);
 void linear_cross_entropy_grad_cuda(const KernelArgs& a);  // with and without bias
 void linear_cross_entropy_grad_cuda_prepare(const KernelArgs& a);
 
-// Byte offsets in the scratch: losses [rows] f64 at its start, logits [chunk, V] in the type of x,
-// for a bias gradient its column sums and its sum over the chunks [V] f32, and what products ask
-// for.
+// Elements from a row of logits to the next. Rows start on 128 bytes: cuBLASLt's fast kernels (TMA)
+// ask for a multiple of 16, and rows that begin with a cache line share none with their neighbours.
+inline int64_t cuda_logits_stride(const LossHead& h) {
+  constexpr int64_t kRowAlign = 128;
+  return round_up(h.V, kRowAlign / size_of(h.dtype));
+}
+
+// Byte offsets in the scratch: losses [rows] f64 at its start, logits [chunk, V] in the type of x
+// and with that stride, for a bias gradient its column sums and its sum over the chunks [V] f32,
+// and what products ask for.
 struct CudaLossScratch {
   int64_t logits, column_sums, dbias, product, end;
 
@@ -35,7 +42,8 @@ struct CudaLossScratch {
     const int64_t n = std::min(h.rows, h.chunk);
     place(checked_mul(h.rows, size_of(Dtype::f64), what));
     CudaLossScratch at{};
-    at.logits = place(checked_mul(checked_mul(n, h.V, what), size_of(h.dtype), what));
+    at.logits =
+        place(checked_mul(checked_mul(n, cuda_logits_stride(h), what), size_of(h.dtype), what));
     at.column_sums = place(h.dbias ? cuda_column_sum_scratch(n, h.V) : 0);
     at.dbias = place(h.dbias ? checked_mul(h.V, size_of(Dtype::f32), what) : 0);
     at.product = place(cuda_gemm_workspace(n, h.V, h.C));  // of all three: the same dimensions

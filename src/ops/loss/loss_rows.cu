@@ -7,6 +7,7 @@ namespace snug::ops {
 namespace {
 
 constexpr int kAhead = 3;  // loads in flight per thread: as many as 64 registers hold
+constexpr int kEndThreads = 128;
 
 template <int kThreads>
 __device__ float block_max(float x) {
@@ -38,6 +39,16 @@ __device__ void for_vectors(const T* row, int first, int end, const Fn& fn) {
   }
 }
 
+// What follows a row in its last vector becomes minus infinity: it is never the largest, adds
+// nothing to the sum and has no gradient. So sweeps need not look for the row's end.
+template <int N, typename T>
+__global__ void __launch_bounds__(kEndThreads) fill_last_vectors(LossRows p) {
+  const int64_t r = int64_t{blockIdx.x} * kEndThreads + threadIdx.x;
+  if (r >= p.rows) return;
+  T* row = static_cast<T*>(p.logits) + r * p.stride;
+  for (int64_t v = p.V; v % N != 0; ++v) row[v] = from_float<T>(-INFINITY);
+}
+
 template <int N, int kThreads, typename T>
 __device__ void clear_row(T* row, int vectors) {
   for (int i = threadIdx.x; i < vectors; i += kThreads) zeros<T, N>().store(row + int64_t{i} * N);
@@ -56,9 +67,9 @@ __global__ void __launch_bounds__(kGradient ? kGradientThreads : kForwardThreads
   extern __shared__ uint4 shared[];
   auto* keep = reinterpret_cast<Vector<T, N>*>(shared);
   const int64_t r = blockIdx.x;
-  const int vectors = static_cast<int>(p.V / N);
+  const int vectors = static_cast<int>(ceil_div(p.V, N));
   const int32_t target = p.targets[r];
-  T* row = static_cast<T*>(p.logits) + r * p.V;
+  T* row = static_cast<T*>(p.logits) + r * p.stride;
   if (target < 0) {
     if constexpr (kGradient) clear_row<N, kThreads>(row, vectors);
     if (threadIdx.x == 0) write_no_loss(p, r);
@@ -93,13 +104,13 @@ __global__ void __launch_bounds__(kGradient ? kGradientThreads : kForwardThreads
 template <int N, typename T>
 __global__ void __launch_bounds__(kForwardThreads) gradient_rows(LossRows p, T* dlogits) {
   const int64_t r = blockIdx.x;
-  const int vectors = static_cast<int>(p.V / N);
+  const int vectors = static_cast<int>(ceil_div(p.V, N));
   const int32_t target = p.targets[r];
-  T* to = dlogits + r * p.V;
+  T* to = dlogits + r * p.stride;
   if (target < 0) return clear_row<N, kForwardThreads>(to, vectors);
   const float dloss = *p.dloss;
   const RowGradient<T> gradient{ExpFrom<T>(p.lse[r]), dloss, dloss, target};
-  for_vectors<N, kForwardThreads>(static_cast<const T*>(p.logits) + r * p.V, 0, vectors,
+  for_vectors<N, kForwardThreads>(static_cast<const T*>(p.logits) + r * p.stride, 0, vectors,
                                   [&](int i, const Vector<T, N>& logits) {
                                     gradient.of(logits, i).store(to + int64_t{i} * N);
                                   });
@@ -122,11 +133,22 @@ void visit_rows(const LossRows& p, const Fn& fn) {
   visit_device_float(p.dtype, [&](auto zero) {
     using T = decltype(zero);
     constexpr int kWidth = Pack<T>::kSize;
-    if (packs<T>(p.V) && aligned(p.logits)) {
+    if (packs<T>(p.stride) && aligned(p.logits)) {
       fn(zero, std::integral_constant<int, kWidth>{});
     } else {
       fn(zero, std::integral_constant<int, 1>{});
     }
+  });
+}
+
+// Before a sweep over rows whose last vectors they do not fill.
+void end_rows(const LossRows& p, void* stream) {
+  visit_rows(p, [&](auto zero, auto width) {
+    constexpr int N = decltype(width)::value;
+    if (p.V % N == 0) return;
+    fill_last_vectors<N, decltype(zero)><<<static_cast<unsigned>(ceil_div(p.rows, kEndThreads)),
+                                           kEndThreads, 0, static_cast<cudaStream_t>(stream)>>>(p);
+    check_launch("the end of rows");
   });
 }
 
@@ -153,6 +175,7 @@ int64_t kept_of(int64_t vectors, int64_t size) {
 
 void loss_of_rows(const LossRows& p, void* stream) {
   if (p.rows == 0) return;
+  end_rows(p, stream);
   visit_rows(p, [&](auto zero, auto width) {
     constexpr int N = decltype(width)::value;
     consume_rows<N, false, decltype(zero)>
@@ -164,6 +187,7 @@ void loss_of_rows(const LossRows& p, void* stream) {
 
 void loss_and_gradient_of_rows(const LossRows& p, void* stream) {
   if (p.rows == 0) return;
+  end_rows(p, stream);
   if (fit_on_chip(p)) return loss_and_gradient_on_chip(p, stream);
   visit_rows(p, [&](auto zero, auto width) {
     constexpr int N = decltype(width)::value;
@@ -172,7 +196,7 @@ void loss_and_gradient_of_rows(const LossRows& p, void* stream) {
         kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(most_kept()));
     cuda::check(allowed, "asking for {} bytes of shared memory", most_kept());
     constexpr int64_t kSize = N * sizeof(decltype(zero));
-    const int64_t kept = kept_of(p.V / N, kSize);
+    const int64_t kept = kept_of(ceil_div(p.V, N), kSize);
     kKernel<<<static_cast<unsigned>(p.rows), kGradientThreads, static_cast<size_t>(kept * kSize),
               static_cast<cudaStream_t>(stream)>>>(p, static_cast<int>(kept));
   });

@@ -129,14 +129,14 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads, 1) consume_rows_on_chip(LossRows p) {
   constexpr int N = RowOnChip<T>::N;
   using Logits = Vector<T, N>;
-  T* row = static_cast<T*>(p.logits) + blockIdx.x * p.V;
-  RowOnChip<T> at_hand{.vectors = static_cast<int>(p.V / N)};
+  T* row = static_cast<T*>(p.logits) + blockIdx.x * p.stride;
+  RowOnChip<T> at_hand{.vectors = static_cast<int>(ceil_div(p.V, N))};
   wait_for_turn(p.V * static_cast<int64_t>(sizeof(T)));
   at_hand.start(row);
   const float dloss = *p.dloss;
   int turn = 0;
   for (int64_t r = blockIdx.x; r < p.rows; r += gridDim.x) {
-    const T* next = r + gridDim.x < p.rows ? row + gridDim.x * p.V : nullptr;
+    const T* next = r + gridDim.x < p.rows ? row + gridDim.x * p.stride : nullptr;
     const int32_t target = p.targets[r];
     const OnlineSum<T> mine = sum_row(at_hand);
     // Before the barrier, behind which logits are overwritten.
@@ -152,14 +152,14 @@ __global__ void __launch_bounds__(kThreads, 1) consume_rows_on_chip(LossRows p) 
       if (threadIdx.x == 0) write_no_loss(p, r);
       at_hand.replace(row, next, [](int, const Logits&) { return zeros<T, N>(); });
     }
-    row += gridDim.x * p.V;
+    row += gridDim.x * p.stride;
     turn ^= 1;
   }
 }
 
 // Bytes of shared memory that a row takes beside the vectors that threads hold.
 int64_t staged_bytes(const LossRows& p) {
-  const int64_t vectors = p.V * size_of(p.dtype) / 16;
+  const int64_t vectors = ceil_div(p.V * size_of(p.dtype), 16);
   return std::max<int64_t>(0, ceil_div(vectors, kThreads) - kHeld) * kThreads * 16;
 }
 
@@ -179,7 +179,7 @@ int64_t most_staged_bytes() {
 }  // namespace
 
 bool fit_on_chip(const LossRows& p) {
-  return p.V * size_of(p.dtype) % 16 == 0 && aligned(p.logits) &&
+  return p.stride * size_of(p.dtype) % 16 == 0 && aligned(p.logits) &&
          staged_bytes(p) <= most_staged_bytes();
 }
 

@@ -6,9 +6,9 @@
 
 namespace snug::ops {
 
-// Of 16-byte vectors, and not too long: 155648 logits of 16 bits on Hopper.
+// In 16-byte vectors, and not too long: 155648 logits of 16 bits on Hopper.
 bool fit_on_chip(const LossRows& p);
-// loss_and_gradient_of_rows for rows that fit.
+// loss_and_gradient_of_rows for rows that fit and fill their last vectors.
 void loss_and_gradient_on_chip(const LossRows& p, void* stream);
 
 }  // namespace snug::ops

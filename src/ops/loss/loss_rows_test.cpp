@@ -37,12 +37,19 @@ class Array {
   void* data_ = nullptr;
 };
 
-// Within +-8; a prime number of them repeats, so that rows and their vectors differ.
+// Within +-8; a prime number of them repeats, so that rows and their vectors differ. What lies
+// between rows is no number.
 template <typename T>
-void fill(const Array<T>& logits) {
+void fill(const Array<T>& logits, int64_t V, int64_t stride) {
   std::vector<T> some(65'537);
   for (size_t i = 0; i < some.size(); ++i) store(some[i], 16 * unit_float(philox(7, i)[0]) - 8);
-  for (size_t i = 0; i < logits.size(); ++i) logits[i] = some[i % some.size()];
+  size_t next = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (static_cast<int64_t>(i) % stride < V)
+      logits[i] = some[next++ % some.size()];
+    else
+      store(logits[i], NAN);
+  }
 }
 
 // Every fifth row does not count; the others' targets walk through the row, its ends included.
@@ -54,15 +61,22 @@ void fill_targets(const Array<int32_t>& targets, int64_t V) {
   }
 }
 
+void expect_losses(const Array<double>& are, const Array<double>& should) {
+  for (size_t r = 0; r < are.size(); ++r)
+    ASSERT_NEAR(are[r], should[r], 1e-5 * (1 + should[r])) << "row " << r;
+}
+
+// One sweep over rows `gap` logits apart, two over rows without gaps.
 template <typename T>
-void check_rows(Dtype dtype, int64_t rows, int64_t V, double rounding) {
-  SCOPED_TRACE(fmt::format("{} rows of {} in {}", rows, V, name_of(dtype)));
-  const Array<T> one(rows * V), two(rows * V);
+void check_rows(Dtype dtype, int64_t rows, int64_t V, double rounding, int64_t gap = 0) {
+  SCOPED_TRACE(fmt::format("{} rows of {} in {}, {} apart", rows, V, name_of(dtype), gap));
+  const int64_t stride = V + gap;
+  const Array<T> one(rows * stride), two(rows * V);
   const Array<int32_t> targets(rows);
   const Array<double> one_losses(rows), two_losses(rows);
   const Array<float> lse(rows), dloss(1);
-  fill(one);
-  fill(two);
+  fill(one, V, stride);
+  fill(two, V, V);
   fill_targets(targets, V);
   dloss[0] = 0.5F;
 
@@ -73,20 +87,24 @@ void check_rows(Dtype dtype, int64_t rows, int64_t V, double rounding) {
              .lse = lse.data(),
              .rows = rows,
              .V = V,
+             .stride = V,
              .dtype = dtype};
   loss_of_rows(p, nullptr);
   gradient_of_rows(p, two.data(), nullptr);
   p.logits = one.data();
   p.losses = one_losses.data();
   p.lse = nullptr;
+  p.stride = stride;
+  loss_of_rows(p, nullptr);
+  cuda::check(cudaDeviceSynchronize(), "making losses");
+  expect_losses(one_losses, two_losses);
   loss_and_gradient_of_rows(p, nullptr);
   cuda::check(cudaDeviceSynchronize(), "making losses");
 
-  for (size_t r = 0; r < targets.size(); ++r)
-    ASSERT_NEAR(one_losses[r], two_losses[r], 1e-5 * (1 + two_losses[r])) << "row " << r;
-  for (size_t i = 0; i < one.size(); ++i) {
+  expect_losses(one_losses, two_losses);
+  for (size_t i = 0; i < two.size(); ++i) {
     const size_t row = i / static_cast<size_t>(V), v = i % static_cast<size_t>(V);
-    const float is = one[i], should = two[i];
+    const float is = one[row * static_cast<size_t>(stride) + v], should = two[i];
     // p - 1 may be much smaller than both.
     const double cancelled = targets[row] == static_cast<int32_t>(v) ? 2e-6 : 0;
     if (std::abs(is - should) <= rounding * std::abs(should) + cancelled) continue;
@@ -107,6 +125,17 @@ TEST(CudaLossRows, AreThoseOfTwoSweeps) {
   check_rows<Bf16>(Dtype::bf16, 2, 151'936, 1.0 / 100);
   check_rows<Bf16>(Dtype::bf16, 9, 50'257, 1.0 / 100);
   check_rows<Bf16>(Dtype::bf16, 9, 256'000, 1.0 / 100);
+}
+
+// Whose last vector they do not fill: of one logit, of all but one, held and too long to be.
+TEST(CudaLossRows, MayHaveGapsBetweenThem) {
+  if (!has_device()) GTEST_SKIP() << "no CUDA device here";
+  check_rows<Bf16>(Dtype::bf16, 300, 1, 1.0 / 100, 63);
+  check_rows<Bf16>(Dtype::bf16, 300, 50'257, 1.0 / 100, 47);
+  check_rows<Bf16>(Dtype::bf16, 300, 30'522, 1.0 / 100, 6);
+  check_rows<Bf16>(Dtype::bf16, 9, 255'999, 1.0 / 100, 1);
+  check_rows<float>(Dtype::f32, 300, 50'257, 1e-4, 15);
+  check_rows<float>(Dtype::f32, 9, 151'935, 1e-4, 1);
 }
 
 }  // namespace snug::ops

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/loss/linear_cross_entropy.h"
+#include "ops/loss/linear_cross_entropy_cuda.h"
 #include "ops/testing/op_check.h"
 #include "ops/testing/refusal.h"
 #include "ops/testing/run_op.h"
@@ -225,8 +226,21 @@ TEST_F(LossFacts, OnCudaLogitsAreInTheTypeOfX) {
   const ValueId head = input("head", Dtype::bf16, {50000, 64});
   const ValueId next = input("next", Dtype::i32, {4096});
   linear_cross_entropy(b, "loss", {.x = tokens, .weight = head, .targets = next, .chunk = 128});
-  constexpr int64_t kLosses = 4096 * 8, kLogits = 128 * 50000 * 2, kProduct = 32 << 20;
+  constexpr int64_t kRow = 100'096;  // 50000 of them, rounded up to 128 bytes
+  constexpr int64_t kLosses = 4096 * 8, kLogits = 128 * kRow, kProduct = 32 << 20;
   EXPECT_EQ(cost_of(module, b.last(), Backend::cuda).workspace, kLosses + kLogits + kProduct);
+}
+
+TEST_F(LossFacts, OnCudaRowsOfLogitsStartOn128Bytes) {
+  const auto stride = [](int64_t V, Dtype dtype) {
+    return cuda_logits_stride({.V = V, .dtype = dtype});
+  };
+  EXPECT_EQ(stride(151'936, Dtype::bf16), 151'936);
+  EXPECT_EQ(stride(32'000, Dtype::f32), 32'000);
+  EXPECT_EQ(stride(50'257, Dtype::bf16), 50'304);
+  EXPECT_EQ(stride(50'257, Dtype::f32), 50'272);
+  EXPECT_EQ(stride(30'522, Dtype::f16), 30'528);
+  EXPECT_EQ(stride(1, Dtype::f32), 32);
 }
 
 TEST_F(LossFacts, LogitsAndWhatMakesThemAreExact) {
