@@ -68,7 +68,7 @@ CHOICE = {
         ("snug-tiny --seq 512 --attention standard --accum 1", 4, [4], UNIFORM, [0.4, 0.5, 0.75]),
     ],
     "cuda": [
-        (f"qwen2.5-0.5b {BF16}", 16, [16, 8, 4, 2], ["none", "full", "ratio:0.5"], [0.35, 0.5, 0.75]),
+        (f"qwen2.5-0.5b {BF16}", 16, [16, 8, 4], ["none", "full", "ratio:0.5"], [0.35, 0.5, 0.75]),
         (f"qwen2.5-1.5b --accum 1 {BF16}", 32, [32], UNIFORM, [0.25, 0.5, 0.75]),
     ],
 }

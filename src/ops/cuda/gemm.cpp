@@ -83,10 +83,12 @@ class Products {
   void choose_fastest(const GemmKey& key, Served& served, const CudaGemm& p, bool hasty,
                       void* stream) {
     if (remember(key, served)) return;
-    const std::string path = hasty ? "" : cache().path().string();
-    if (!told_)
-      log("timing matrix products on this GPU, once{}", path.empty() ? "" : "; kept in " + path);
-    told_ = true;
+    if (!hasty && !told_) {
+      const std::string path = cache().path().string();
+      log("timing matrix products on this GPU, about two seconds each, once{}",
+          path.empty() ? "" : "; kept in " + path);
+      told_ = true;
+    }
     const std::optional<TimedAlgorithm> best = fastest_algorithm(served.plan, p, hasty, stream);
     if (!best) return;
     served.algorithm = best->algorithm;
