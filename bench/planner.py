@@ -148,11 +148,13 @@ def choice(snug, only, steps, rounds):
         needed = {r: p["arena_bytes"] + context for r, p in planned.items()}
         runs = [r for r in recipes if needed[r] <= max(budgets)]
         chosen = {b: f"{open_words} --budget {b}B" for b in budgets}
-        taken = {r: [] for r in [*runs, *chosen.values()]}
+        # A chosen plan that is one of the grid's is the same program: their runs count as one.
+        programs = {r: program_of(planned[r]) for r in runs} | {r: program_of(snug.plan(r)) for r in chosen.values()}
+        taken = {program: [] for program in programs.values()}
         for _ in range(rounds):  # interleaved, so that a busy minute hits all
-            for r in taken:
-                taken[r].append(snug.train(r, steps)["seconds"])
-        seconds = {r: statistics.median(t) for r, t in taken.items()}
+            for r, program in programs.items():
+                taken[program].append(snug.train(r, steps)["seconds"])
+        seconds = {r: statistics.median(taken[program]) for r, program in programs.items()}
         print(f"\n{open_words}: plain needs {needed_text(plain['arena_bytes'] + context)}")
         for part, budget in zip(parts, budgets):
             fitting = [r for r in runs if needed[r] <= budget]
@@ -166,10 +168,16 @@ def choice(snug, only, steps, rounds):
             ratio = mine / seconds[best]
             worst = max(worst, ratio)
             snug.keep({"case": open_words, "part": part, "budget": budget, "chosen": mine, "best": seconds[best],
-                       "best_words": best, "grid": {r: seconds[r] for r in fitting}})
+                       "best_words": best, "grid": {r: seconds[r] for r in fitting},
+                       "taken": {r: taken[programs[r]] for r in [chosen[budget], *fitting]}})
             print(f"  {100 * part:3.0f} % {needed_text(budget):>10}  chosen {1e3 * mine:8.1f} ms ({what}); best of {len(fitting)}: "
                   f"{1e3 * seconds[best]:8.1f} ms ({best.split(' --batch ')[1]}); {per_cent(ratio - 1)}", flush=True)
     print(f"\nworst: chosen takes {per_cent(worst - 1).strip()} beside the best of its grid")
+
+
+def program_of(plan):
+    """What two plans share if and only if they run the same program."""
+    return plan["recipe"]["batch"], plan["recipe"]["accum"], plan["arena_bytes"], plan["step_ms"]
 
 
 def device_text(row):

@@ -42,23 +42,24 @@ __device__ inline float dx_of(float dy, float weight, float n, float rstd, RowMe
 
 extern __shared__ uint4 row_stages[];
 
-// fn(row, stage) for a group's rows first, first + step, ... with fetch(row, stage) called
-// kStages - 1 rows ahead: what it starts to copy is there when fn gets the row.
+// fn(row, stage) for a group's rows last, last - step, ... down to 0 (the product before wrote the
+// last ones last: they are still in the cache), with fetch(row, stage) called kStages - 1 rows
+// ahead: what it starts to copy is there when fn gets the row.
 template <typename Row, typename Fetch, typename Fn>
-__device__ void for_staged_rows(Row first, Row step, Row rows, const Fetch& fetch, const Fn& fn) {
-  Row ahead = first;
+__device__ void for_staged_rows(Row last, Row step, const Fetch& fetch, const Fn& fn) {
+  Row ahead = last;
   const auto fetch_next = [&](int stage) {
-    if (ahead < rows) fetch(rows - 1 - ahead, stage);
+    if (ahead >= 0) fetch(ahead, stage);
     close_batch();  // also where nothing is left: the wait below counts rows
-    ahead += step;
+    ahead -= step;
   };
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) fetch_next(s);
   int stage = 0;
-  for (Row row = first; row < rows; row += step) {
+  for (Row row = last; row >= 0; row -= step) {
     fetch_next(stage == 0 ? kStages - 1 : stage - 1);
     wait_batches<kStages - 1>();
-    fn(rows - 1 - row, stage);
+    fn(row, stage);
     stage = stage == kStages - 1 ? 0 : stage + 1;
   }
 }

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(No
       if constexpr (kRemakes) y.store(p.y + start + column);
     });
   };
-  for_staged_rows(Group::first_row(), Group::row_step(), p.rows, fetch, work);
+  for_staged_rows(p.rows - 1 - Group::first_row(), Group::row_step(), fetch, work);
   const auto for_packs = [&](const auto& fn) { for_row_packs<T, kWarps>(p.columns, fn); };
   write_partial(sums, Group::group(), Group::kGroups, for_packs,
                 p.partial + int64_t{blockIdx.x} * kParams * p.columns, p.columns);

@@ -83,22 +83,22 @@ __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p)
   const HeldParams<T> params{ring.behind(p.dx_sum != nullptr ? 3 : 2), p.weight,
                              kRemakes && kCentered ? p.bias : nullptr, ring.row_packs};
   __syncthreads();  // the parameters are there
-  const auto rows = static_cast<int>(p.rows);
-  const auto first = static_cast<int>(threadIdx.y * gridDim.x + blockIdx.x);
+  const auto last =
+      static_cast<int>(p.rows) - 1 - static_cast<int>(threadIdx.y * gridDim.x + blockIdx.x);
   const auto step = static_cast<int>(gridDim.x * blockDim.y);
   float next_rstd = 0, next_mean = 0;
   const auto load_statistics = [&](int row) {
-    if (row >= rows) return;
+    if (row < 0) return;
     next_rstd = p.rstd[row];
     if constexpr (kCentered) next_mean = p.mean[row];
   };
-  load_statistics(first);
+  load_statistics(last);
   ParamSums<T, kParams, kRingPacks> sums;
-  for_staged_rows(first, step, rows, fetch, [&](int row, int stage) {
+  for_staged_rows(last, step, fetch, [&](int row, int stage) {
     const int64_t start = int64_t{row} * p.columns;
     const float rstd = next_rstd;
     const float mean = kCentered ? next_mean : 0;
-    load_statistics(row + step);
+    load_statistics(row - step);
     float totals[kParams] = {};
     for_group_packs<T, kRingPacks>(p.columns, [&](int k, int column) {
       const V x = ring.at(kX, stage, k);
