@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly SNUG=build/snug
 readonly HOLD=build/bench/hold_gpu
-readonly MODELS="gpt2:8GiB:1024 gpt2-medium:14GiB:1024 bert-large:12GiB:512 qwen2.5-0.5b:12GiB:1024 gpt2-large:22GiB:1024"
+readonly MODELS="gpt2:8.25GiB:1024 gpt2-medium:14GiB:1024 bert-large:10GiB:512 qwen2.5-0.5b:12GiB:1024 gpt2-large:22GiB:1024"
 readonly PINNED="--device cuda --accum 1 --recompute none --attention flash --loss chunked --precision bf16"
 # Beside the context before the first step: what it still grows by. A sequence needs more than this.
 readonly SLACK=$((96 << 20))

@@ -69,7 +69,7 @@ CHOICE = {
     ],
     "cuda": [
         (f"qwen2.5-0.5b {BF16}", 16, [16, 8, 4], ["none", "full", "ratio:0.5"], [0.35, 0.5, 0.75]),
-        (f"qwen2.5-1.5b --accum 1 {BF16}", 32, [32], UNIFORM, [0.25, 0.5, 0.75]),
+        (f"qwen2.5-1.5b {BF16}", 32, [32, 16, 8], ["none", "full", "every:2", "ratio:0.5"], [0.25, 0.5, 0.75]),
     ],
 }
 
@@ -151,9 +151,9 @@ def choice(snug, only, steps, rounds):
         # A chosen plan that is one of the grid's is the same program: their runs count as one.
         programs = {r: program_of(planned[r]) for r in runs} | {r: program_of(snug.plan(r)) for r in chosen.values()}
         taken = {program: [] for program in programs.values()}
-        for _ in range(rounds):  # interleaved, so that a busy minute hits all
-            for r, program in programs.items():
-                taken[program].append(snug.train(r, steps)["seconds"])
+        for i in range(rounds):  # interleaved and in both orders, so that a busy minute hits all
+            for r in list(programs) if i % 2 == 0 else reversed(programs):
+                taken[programs[r]].append(snug.train(r, steps)["seconds"])
         seconds = {r: statistics.median(taken[program]) for r, program in programs.items()}
         print(f"\n{open_words}: plain needs {needed_text(plain['arena_bytes'] + context)}")
         for part, budget in zip(parts, budgets):

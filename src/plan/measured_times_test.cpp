@@ -102,20 +102,20 @@ TEST(MeasuredTimes, TellKernelsOfTheSameWorkApart) {
   }
 }
 
-// Products over odd rows are six times slower. Two of them speak for themselves, and for no other,
-// however near.
+// Products with an odd side are six times slower. Two of them speak for themselves, and for no
+// other, however near.
 TEST(MeasuredTimes, GoByTheSameKernelWhereThereIsEnoughOfIt) {
   Calibration c = streaming();
   for (const double flops : {1e10, 1e11, 1e12}) {
     c.samples.push_back(sample("linear", flops, flops / 500, flops / 600e12));
     OpSample odd = sample("linear", 1.1 * flops, flops / 500, flops / 100e12);
-    odd.has = kOddRows;
+    odd.has = kOdd;
     if (flops < 1e12) c.samples.push_back(odd);
   }
   const MeasuredTimes times = times_of(c);
   OpWork asked = work("linear", 1.09e11, 1e11 / 500);
   EXPECT_NEAR(asked.flops / times.seconds(asked).value(), 600e12, 10e12);
-  asked.has = kOddRows;
+  asked.has = kOdd;
   asked.flops = 1e12;
   EXPECT_NEAR(asked.flops / times.seconds(asked).value(), 110e12, 10e12);
 }

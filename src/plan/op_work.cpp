@@ -7,11 +7,14 @@ namespace snug {
 
 namespace {
 
-bool has_odd_rows(const Module& module, const std::vector<ValueId>& values) {
+bool has_odd_matrix(const Module& module, const std::vector<ValueId>& values) {
   return std::ranges::any_of(values, [&](ValueId id) {
     if (!id.valid() || module[id].type.shape.rank() < 2) return false;
-    const Type& type = module[id].type;
-    return type.shape.back() * size_of(type.dtype) % 16 != 0;
+    const auto& [dtype, shape] = module[id].type;
+    const auto odd = [&](int64_t n) { return n * size_of(dtype) % 16 != 0; };
+    const Category category = module[id].category;
+    const bool weight = category == Category::params || category == Category::grads;
+    return odd(shape.back()) || (weight && odd(shape.rows()));
   });
 }
 
@@ -23,8 +26,8 @@ uint32_t kernel_bits(const Module& module, const Op& op, Backend backend) {
   for (size_t i = 0; i < op.inputs.size() && i < kInputs; ++i)
     if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) bits |= uint32_t{1} << i;
   const bool odd = backend == Backend::cuda &&
-                   (has_odd_rows(module, op.inputs) || has_odd_rows(module, op.outputs));
-  return odd ? bits | kOddRows : bits;
+                   (has_odd_matrix(module, op.inputs) || has_odd_matrix(module, op.outputs));
+  return odd ? bits | kOdd : bits;
 }
 
 OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& math) {

@@ -25,10 +25,10 @@ struct OpWork {
 
 OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& math);
 
-// What makes another kernel of an op: bit i for its optional input i (dropout, a sum), and kOddRows
-// where rows of an operand do not start on the 16 bytes that a GPU's fast products read (a
-// vocabulary of 50257).
-constexpr uint32_t kOddRows = uint32_t{1} << 31;
+// What makes another kernel of an op: bit i for its optional input i (dropout, a sum), and kOdd
+// where the rows of an operand, or a side of a weight, are no multiple of the 16 bytes that a GPU's
+// fast products go by (a vocabulary of 50257).
+constexpr uint32_t kOdd = uint32_t{1} << 31;
 uint32_t kernel_bits(const Module& module, const Op& op, Backend backend);
 
 }  // namespace snug

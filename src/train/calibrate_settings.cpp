@@ -39,6 +39,9 @@ constexpr std::array kGpu{
     CalibrationSetting{"mlp",     4, 4096,      0, 1024,    1, ""},
     CalibrationSetting{"llama",   2, 1536,  32000,    1, 4096, "--precision fp16 --loss-scale 128 --master none --optimizer lion"},
     CalibrationSetting{"llama",   2, 2048,  32000,   16, 1024, ""},
+    CalibrationSetting{"qwen2",   2,  896,  32000,    4, 4096, kLeanest},
+    CalibrationSetting{"gpt2",    2, 1280,  50257,    8, 1024, "--precision bf16 --attention standard"},
+    CalibrationSetting{"qwen2",   2,  896,  32000,    8, 1024, "--precision bf16 --attention standard --loss whole"},
 };
 
 constexpr std::array kCpu{

@@ -77,11 +77,14 @@ void SyntheticFeatures::fill(int64_t first_sample, std::span<float> features,
   if (features.size() != targets.size() * W) {
     throw internal_error("{} features for {} targets of {}", features.size(), targets.size(), W_);
   }
+#pragma omp parallel for schedule(static)
   for (size_t b = 0; b < targets.size(); ++b) {
     const uint64_t sample = static_cast<uint64_t>(first_sample) + b;
     const auto row = features.subspan(b * W, W);
-    for (size_t i = 0; i < W; ++i) {
-      row[i] = (unit_float(philox(key_, i / 4, sample)[i % 4]) - 0.5F) * kWidth;
+    for (size_t i = 0; i < W; i += 4) {
+      const auto drawn = philox(key_, i / 4, sample);
+      for (size_t j = 0; j < std::min<size_t>(4, W - i); ++j)
+        row[i + j] = (unit_float(drawn[j]) - 0.5F) * kWidth;
     }
     const uint64_t dice = mix(key_ ^ mix(sample)) >> 32;
     targets[b] = static_cast<int32_t>(dice * W >> 32);
