@@ -3,7 +3,7 @@
 
   bench/planner.py truth  cpu|cuda              predicted and measured bytes and time over many settings
   bench/planner.py choice cpu|cuda              chosen plans beside every recipe of small search spaces
-  options: --snug build/snug  --raw FILE (one JSON object per run)  --only WORD
+  options: --snug build/snug  --raw FILE (one JSON object per run)  --only WORD  --steps N  --rounds N
 
 Needs `./dev build`, and a measured device: `build/snug calibrate`.
 """
@@ -176,7 +176,7 @@ def choice(snug, only, steps, rounds):
 
 
 def program_of(plan):
-    """What two plans share if and only if they run the same program."""
+    """By which two plans are taken for the same program."""
     return plan["recipe"]["batch"], plan["recipe"]["accum"], plan["arena_bytes"], plan["step_ms"]
 
 

@@ -166,9 +166,8 @@ void each_option(O& o, Visit&& visit) {
         train);
   visit("steps", o.steps, "optimizer steps", train);
   visit("tune", o.tune,
-        "auto | short | long: how a GPU's products are timed before the first step, once (auto: "
-        "long, "
-        "about a minute, where training takes half an hour)",
+        "auto | short | long: how a GPU's products are timed before the first step (long: about a "
+        "minute, then remembered; auto: long where training takes half an hour)",
         train);
   visit("init", o.init, "auto | scratch | load (auto loads when MODEL holds weights)", train);
   visit("out", o.out, "directory for the trained model and the run's configuration", train);

@@ -1,6 +1,5 @@
 #include "plan/cost_model.h"
 
-#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -25,17 +24,6 @@ constexpr Classes kGpu{{0.69, 4e-6}, {0.24, 4e-6}, {0.8, 2e-6}};
 constexpr Classes kCpu{{0.65, 1e-6}, {0.4, 1e-6}, {0.8, 1e-6}};
 
 const Classes& classes_of(Backend backend) { return backend == Backend::cuda ? kGpu : kCpu; }
-
-// A product has a weight, or makes the gradient of one. Arithmetic among activations alone is
-// attention's.
-bool is_product(const Module& module, const Op& op) {
-  const auto is = [&](Category category) {
-    return
-        [&module, category](ValueId id) { return id.valid() && module[id].category == category; };
-  };
-  return std::ranges::any_of(op.inputs, is(Category::params)) ||
-         std::ranges::any_of(op.outputs, is(Category::grads));
-}
 
 double by_catalogue(const Roof& roof, const Classes& classes, bool product) {
   const Class& arithmetic = product ? classes.product : classes.attention;
@@ -95,7 +83,7 @@ double CostModel::seconds(const Module& module, const Op& op) const {
   const int64_t bytes = cost.bytes_read + cost.bytes_written;
   const Dtype dtype = kernel_dtype(module, op);
   if (measured_ != nullptr) {
-    const Key key{op.def,     dtype, kernel_bits(module, op, spec_.backend),
+    const Key key{op.def,     dtype, kernel_bits(module, op, spec_.backend, cost),
                   cost.flops, bytes, cost.exps};
     const auto work = [&] { return work_of(module, op, spec_.backend, math_); };
     if (const auto seconds = measured_->seconds(key, work)) return *seconds;

@@ -7,27 +7,43 @@ namespace snug {
 
 namespace {
 
-bool has_odd_matrix(const Module& module, const std::vector<ValueId>& values) {
+constexpr int64_t kArithmetic = 25;  // operations for each byte: updates and lookups are below
+
+// Of the values in the kernel's own type: targets and statistics are no matrices.
+bool has_odd_side(const Module& module, Dtype dtype, const std::vector<ValueId>& values) {
+  const auto odd = [&](int64_t n) { return n * size_of(dtype) % 16 != 0; };
   return std::ranges::any_of(values, [&](ValueId id) {
-    if (!id.valid() || module[id].type.shape.rank() < 2) return false;
-    const auto& [dtype, shape] = module[id].type;
-    const auto odd = [&](int64_t n) { return n * size_of(dtype) % 16 != 0; };
+    if (!id.valid() || module[id].type.dtype != dtype) return false;
+    const Shape& shape = module[id].type.shape;
     const Category category = module[id].category;
     const bool weight = category == Category::params || category == Category::grads;
-    return odd(shape.back()) || (weight && odd(shape.rows()));
+    return shape.rank() >= 2 && (odd(shape.back()) || (weight && odd(shape.rows())));
   });
 }
 
 }  // namespace
 
-uint32_t kernel_bits(const Module& module, const Op& op, Backend backend) {
+bool is_product(const Module& module, const Op& op) {
+  const auto is = [&](Category category) {
+    return
+        [&module, category](ValueId id) { return id.valid() && module[id].category == category; };
+  };
+  return std::ranges::any_of(op.inputs, is(Category::params)) ||
+         std::ranges::any_of(op.outputs, is(Category::grads));
+}
+
+uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost) {
   constexpr size_t kInputs = 31;
   uint32_t bits = 0;
   for (size_t i = 0; i < op.inputs.size() && i < kInputs; ++i)
     if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) bits |= uint32_t{1} << i;
-  const bool odd = backend == Backend::cuda &&
-                   (has_odd_matrix(module, op.inputs) || has_odd_matrix(module, op.outputs));
-  return odd ? bits | kOdd : bits;
+  const bool product = backend == Backend::cuda && is_product(module, op) &&
+                       cost.flops / kArithmetic > cost.bytes_read + cost.bytes_written;
+  const Dtype dtype = kernel_dtype(module, op);
+  if (product &&
+      (has_odd_side(module, dtype, op.inputs) || has_odd_side(module, dtype, op.outputs)))
+    bits |= kOdd;
+  return bits;
 }
 
 OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& math) {
@@ -36,7 +52,7 @@ OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& 
   return {.kind = std::string(op.def->kind),
           .dtype = dtype,
           .tf32 = math.tf32 && dtype == Dtype::f32,
-          .has = kernel_bits(module, op, backend),
+          .has = kernel_bits(module, op, backend, cost),
           .flops = static_cast<double>(cost.flops),
           .bytes = static_cast<double>(cost.bytes_read) + static_cast<double>(cost.bytes_written),
           .exps = static_cast<double>(cost.exps)};

@@ -25,10 +25,14 @@ struct OpWork {
 
 OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& math);
 
-// What makes another kernel of an op: bit i for its optional input i (dropout, a sum), and kOdd
-// where the rows of an operand, or a side of a weight, are no multiple of the 16 bytes that a GPU's
-// fast products go by (a vocabulary of 50257).
+// A product has a weight, or makes the gradient of one. Arithmetic among activations alone is
+// attention's.
+bool is_product(const Module& module, const Op& op);
+
+// What makes another kernel of an op that costs so much: bit i for its optional input i (dropout, a
+// sum), and for a product on a GPU kOdd, where a side of its matrices is no multiple of the 16
+// bytes that fast ones go by (a vocabulary of 50257).
 constexpr uint32_t kOdd = uint32_t{1} << 31;
-uint32_t kernel_bits(const Module& module, const Op& op, Backend backend);
+uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost);
 
 }  // namespace snug

@@ -87,7 +87,7 @@ BenchRow train_snug(const Resolved& run) {
     if (r.step == r.steps) row.peak_bytes = gpu_used_bytes(0).value_or(0) - before.value_or(0);
   };
   Options asked = run.asked;
-  asked.tune = "long";
+  if (asked.tune == "auto") asked.tune = "long";
   train(asked, observer);
   const Options& o = run.options;
   row.step_ms = median(std::move(ms));

@@ -28,6 +28,9 @@ constexpr std::array kGpu{
     CalibrationSetting{"gpt2",    2, 1280,  50257,    4, 1024, "--precision fp16 --loss-scale 128"},
     CalibrationSetting{"llama",   2, 1536,  32000,    4, 1024, "--precision bf16 --attention standard --loss whole"},
     CalibrationSetting{"llama",   2, 1536,  32000,    4, 1024, "--precision bf16 --attention chunked --compress int8 --optimizer adamw8bit"},
+    CalibrationSetting{"qwen2",   2,  896,  32000,    4, 4096, kLeanest},
+    CalibrationSetting{"gpt2",    2, 1280,  50257,    8, 1024, "--precision bf16 --attention standard"},
+    CalibrationSetting{"qwen2",   2,  896,  32000,    8, 1024, "--precision bf16 --attention standard --loss whole"},
     CalibrationSetting{"mistral", 2, 2048,  32000,   16, 1024, "--tf32 --accum 2"},
     CalibrationSetting{"gpt2",    2, 1600,  50257,    8, 1024, "--precision bf16 --dropout 0 --optimizer lion"},
     CalibrationSetting{"mistral", 2, 5120,  32000,    2, 2048, "--precision bf16 --optimizer adam-mini --accum 2"},
@@ -39,9 +42,6 @@ constexpr std::array kGpu{
     CalibrationSetting{"mlp",     4, 4096,      0, 1024,    1, ""},
     CalibrationSetting{"llama",   2, 1536,  32000,    1, 4096, "--precision fp16 --loss-scale 128 --master none --optimizer lion"},
     CalibrationSetting{"llama",   2, 2048,  32000,   16, 1024, ""},
-    CalibrationSetting{"qwen2",   2,  896,  32000,    4, 4096, kLeanest},
-    CalibrationSetting{"gpt2",    2, 1280,  50257,    8, 1024, "--precision bf16 --attention standard"},
-    CalibrationSetting{"qwen2",   2,  896,  32000,    8, 1024, "--precision bf16 --attention standard --loss whole"},
 };
 
 constexpr std::array kCpu{

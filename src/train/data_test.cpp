@@ -118,5 +118,17 @@ TEST(SyntheticFeatures, RaisesTheFeatureOfTheClass) {
   }
 }
 
+TEST(SyntheticFeatures, AreTheSameForEveryNumberOfThem) {
+  std::vector<float> six(6), eight(8);
+  std::vector<int32_t> target(1);
+  SyntheticFeatures(6, 5).fill(3, six, target);
+  const auto raised = static_cast<size_t>(target[0]);
+  SyntheticFeatures(8, 5).fill(3, eight, target);
+  for (size_t i = 0; i < 6; ++i) {
+    if (i == raised || i == static_cast<size_t>(target[0])) continue;
+    EXPECT_EQ(six[i], eight[i]) << i;
+  }
+}
+
 }  // namespace
 }  // namespace snug

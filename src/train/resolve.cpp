@@ -172,7 +172,7 @@ Resolved resolve(Options o, Model model) {
   const Recipe recipe = resolve_recipe(o, budget);
   require_one_choice(o, recipe, budget);
   const LrSchedule schedule = schedule_of(o);
-  const Math math{.deterministic = o.deterministic, .tf32 = o.tf32};
+  const Math math{.deterministic = o.deterministic, .tf32 = o.tf32, .hasty = o.tune == "short"};
   CostModel prices = prices_for(o, math);
   return {std::move(o), asked, std::move(model),  build,   recipe, budget,
           context,      math,  std::move(prices), schedule};

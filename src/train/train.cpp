@@ -69,13 +69,12 @@ Dtype saved_dtype(const Recipe& recipe) { return recipe.master ? Dtype::f32 : re
 
 // Timing products at length gains about a hundredth: worth its minute where that is noticed. Others
 // take what is remembered, or a short look.
-Math math_for(const Resolved& run, const Module& module) {
+Math math_of(const PlannedRun& planned) {
   constexpr double kWorthTuning = 1800;
-  const double seconds =
-      price_of(module, run.prices).step_seconds * static_cast<double>(run.options.steps);
-  Math math = run.math;
-  math.hasty =
-      run.options.tune == "short" || (run.options.tune == "auto" && seconds < kWorthTuning);
+  const Options& o = planned.run.options;
+  Math math = planned.run.math;
+  if (o.tune == "auto")
+    math.hasty = planned.step_seconds * static_cast<double>(o.steps) < kWorthTuning;
   return math;
 }
 
@@ -88,19 +87,20 @@ struct Pending {
 
 class Training {
  public:
-  Training(const Resolved& run, const TrainObserver& observer, Samples& samples, Device& device,
-           const Module& module, const CheckpointReader* weights)
-      : run_(run),
+  Training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
+           Device& device, const CheckpointReader* weights)
+      : run_(planned.run),
         observer_(observer),
         samples_(samples),
         device_(device),
-        executor_(module, device, {.math = math_for(run, module)}),
-        feeder_(executor_, run, samples) {
-    initialise(executor_, static_cast<uint64_t>(run.options.seed));
+        executor_(planned.plan.module, device, {.math = math_of(planned)}),
+        feeder_(executor_, run_, samples) {
+    const Module& module = executor_.module();
+    initialise(executor_, static_cast<uint64_t>(run_.options.seed));
     if (weights) {
       HostValues host(executor_);
       load_model(
-          module, [&](ValueId id) { return host.edit(id); }, *weights, spellings_of(run));
+          module, [&](ValueId id) { return host.edit(id); }, *weights, spellings_of(run_));
       say(observer, fmt::format("weights from {}", weights->path().string()));
     }
     derive(executor_);
@@ -359,7 +359,7 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
                               format_exact(followed.ops), format_exact(followed.high_water[0])));
     return {};
   }
-  return Training(run, observer, samples, *device, plan.module, weights.get()).loop();
+  return Training(planned, observer, samples, *device, weights.get()).loop();
 }
 
 }  // namespace snug

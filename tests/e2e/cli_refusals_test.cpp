@@ -99,7 +99,7 @@ TEST_F(CliRefusals, Values) {
   expect_refused("train tiny --init laod", kUsage, "did you mean 'load'?");
   expect_refused("train tiny --lr-schedule cosinus", kUsage, "did you mean 'cosine'?");
   expect_refused("train tiny --device cuda:9", kUsage, "--device 'cuda:9' is not one of");
-  expect_refused("train tiny --tune fast", kUsage, "--tune");
+  expect_refused("train tiny --tune fast", kUsage, "--tune 'fast' is not one of");
   expect_refused("train tiny --init load", kUsage, "--init load, but 'tiny' holds no weights");
 }
 

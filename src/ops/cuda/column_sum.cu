@@ -9,7 +9,7 @@ namespace {
 constexpr int kThreads = 1024;  // at most, of a block that reads rows
 constexpr int kAhead = 4;       // loads in flight per thread
 
-// Blocks that add partial sums are small, so that they find room beside those that make them.
+// Blocks that add partial sums: many threads with few loads each, all in flight at once.
 constexpr int kAcross = 32;  // columns of such a block
 constexpr int kLanes = 32;   // threads that share a column's partial sums
 constexpr int kParts = 5;    // partial sums in flight per thread: all of a thread's up to 160

@@ -38,6 +38,7 @@ struct Served {
   std::optional<cublasLtMatmulAlgo_t> algorithm = {};
   std::optional<double> ms = {};
   bool prepared = false;
+  bool hasty = false;  // after a short look: a longer one may come
 };
 
 // The products that this process has met. One lock: a step is a graph, so nobody waits for it.
@@ -47,7 +48,7 @@ class Products {
     const std::lock_guard lock(mutex_);
     const GemmKey key = GemmKey::of(p, math);
     Served& served = at(key, p);
-    if (served.prepared) return;
+    if (served.prepared && (math.hasty || !served.hasty)) return;
     const bool large = is_large_gemm(p.m, p.n, p.k);
     if (large && !served.algorithm)
       log("cuBLASLt takes no product {}: a plain kernel makes it, slowly", key.text());
@@ -82,10 +83,12 @@ class Products {
 
   void choose_fastest(const GemmKey& key, Served& served, const CudaGemm& p, bool hasty,
                       void* stream) {
+    served.hasty = false;
     if (remember(key, served)) return;
+    served.hasty = hasty;
     if (!hasty && !told_) {
       const std::string path = cache().path().string();
-      log("timing matrix products on this GPU, about two seconds each, once{}",
+      log("timing matrix products on this GPU, two to three seconds each, once{}",
           path.empty() ? "" : "; kept in " + path);
       told_ = true;
     }

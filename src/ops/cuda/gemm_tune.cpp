@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/median.h"
 #include "hal/cuda/event.h"
 
 namespace snug::ops {
@@ -12,7 +11,7 @@ namespace {
 constexpr int kCandidates = 24;  // cuBLASLt 13 names 8, whatever is asked for
 constexpr size_t kFinalists = 4;
 constexpr int kRounds = 3;
-constexpr double kQuickMs = 250;  // what the first look at all of them may take
+constexpr double kQuickMs = 250;  // what a first look that decides may take
 constexpr double kBlockMs = 120;  // of one algorithm without a pause
 
 class Tuning {
@@ -20,14 +19,15 @@ class Tuning {
   Tuning(GemmPlan& plan, const CudaGemm& p, void* stream)
       : plan_(plan), p_(p), stream_(static_cast<cudaStream_t>(stream)) {}
 
-  // A short look at every candidate, the likeliest first: two launches to warm up, three timed.
-  std::vector<TimedAlgorithm> quick_pass() {
+  // A short look at the candidates, the likeliest first: two launches to warm up, three timed. At
+  // all of them unless hasty.
+  std::vector<TimedAlgorithm> quick_pass(bool hasty) {
     std::vector<TimedAlgorithm> timed;
     const auto begin = std::chrono::steady_clock::now();
     for (const cublasLtMatmulAlgo_t& algorithm : plan_.candidates(kCandidates)) {
       const std::chrono::duration<double, std::milli> spent =
           std::chrono::steady_clock::now() - begin;
-      if (timed.size() >= kFinalists && spent.count() > kQuickMs) break;
+      if (hasty && timed.size() >= kFinalists && spent.count() > kQuickMs) break;
       if (!launch(algorithm)) continue;
       const std::vector<double> ms = cuda::times_ms(stream_, 4, [&](size_t) { launch(algorithm); });
       timed.push_back({algorithm, *std::min_element(ms.begin() + 1, ms.end())});
@@ -61,7 +61,7 @@ class Tuning {
   // Of one launch among many, when the first third of them is over.
   double sustained_ms(const TimedAlgorithm& timed) {
     const auto launches = static_cast<size_t>(std::clamp(kBlockMs / timed.ms, 6.0, 2000.0));
-    std::vector<double> ms =
+    const std::vector<double> ms =
         cuda::times_ms(stream_, launches, [&](size_t) { launch(timed.algorithm); });
     const size_t warm = launches / 3;
     double sum = 0;
@@ -83,7 +83,7 @@ class Tuning {
 std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& p, bool hasty,
                                                 void* stream) {
   Tuning tuning(plan, p, stream);
-  std::vector<TimedAlgorithm> timed = tuning.quick_pass();
+  std::vector<TimedAlgorithm> timed = tuning.quick_pass(hasty);
   if (timed.empty()) return std::nullopt;
   if (hasty) return timed.front();
   return tuning.final_pass(std::move(timed));

@@ -13,7 +13,7 @@ struct LossRows {
   double* losses = nullptr;          // [rows]
   float* lse = nullptr;              // [rows] or absent: log of the sum of exponentials
   int64_t rows = 0, V = 0;
-  int64_t stride = 0;  // elements from a row of logits to the next: V or more
+  int64_t stride = 0;  // elements from a row of logits to the next, V or more: always given
   Dtype dtype = Dtype::f32;
 };
 
