@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Everything that the documents say of one GPU, measured in one run: about 15 minutes on an H200 with PyTorch beside it.
+# Everything that the documents say of one GPU, measured in one run: about 30 minutes on an H200 with PyTorch beside it.
 #
-#   bench/gpu_report.sh FILE [PART...]     PART: peers, rooflines, ladder, memory, tests, sanitizers; all unless given
+#   bench/gpu_report.sh FILE [PART...]     PART: peers, rooflines, ladder, memory, planner, tests, sanitizers; all unless given
 #
 # Raw output goes to FILE, with date, driver and commit; how each part ended is printed. Build first: ./dev build
 set -euo pipefail
@@ -12,7 +12,7 @@ readonly BF16="--precision bf16 --master none --state-dtype bf16 --grad-dtype bf
 readonly MODELS="qwen2.5-0.5b:32 qwen2.5-1.5b:16 qwen2.5-7b:4" # name:micro-batch
 out=${1:?a file for the raw output, such as bench/results/DATE-GPU.txt}
 shift
-parts=${*:-peers rooflines ladder memory tests sanitizers}
+parts=${*:-peers rooflines ladder memory planner tests sanitizers}
 failed=0
 
 # run COMMAND...: its output to the file, its end to the terminal.
@@ -40,6 +40,12 @@ memory() {
   run "$SNUG" train qwen2.5-0.5b --device cuda --batch 32 --accum 4 --steps 3 $BF16
   # shellcheck disable=SC2086
   run "$SNUG" train qwen2.5-1.5b --device cuda --batch 16 --accum 4 --steps 3 --budget 20GiB $BF16
+}
+planner() {
+  run "$SNUG" calibrate --device cuda
+  run bench/planner.py truth cuda --steps 5
+  run bench/planner.py choice cuda --steps 5
+  run bench/fit_gpu.sh
 }
 tests() { run env SNUG_NO_TUNE=1 build/snug_gpu_test --gtest_brief=1 && run build/snug_gpu_train_test --gtest_brief=1; }
 sanitizers() { run tools/gpu_sanitize.sh; }
