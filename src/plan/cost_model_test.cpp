@@ -62,6 +62,11 @@ TEST(CostModel, GoesByTheCatalogueWhereNothingWasMeasured) {
   EXPECT_GT(products, 0);
 }
 
+TEST(OpWork, BytesDecideWhatIsArithmetic) {
+  EXPECT_TRUE(is_arithmetic({.flops = 1'000'000, .bytes_read = 500, .bytes_written = 500}));
+  EXPECT_FALSE(is_arithmetic({.flops = 10'000, .bytes_read = 500, .bytes_written = 500}));
+}
+
 TEST(OpWork, TellsProductsWithAnOddSideApartOnAGpu) {
   const auto odd_ops = [](const char* model, bool chunked, Backend backend, int64_t seq = 64) {
     const Module module =

@@ -4,10 +4,7 @@
 #include <vector>
 
 namespace snug {
-
 namespace {
-
-constexpr int64_t kArithmetic = 25;  // operations for each byte: updates and lookups are below
 
 // Of the values in the kernel's own type: targets and statistics are no matrices.
 bool has_odd_side(const Module& module, Dtype dtype, const std::vector<ValueId>& values) {
@@ -23,6 +20,13 @@ bool has_odd_side(const Module& module, Dtype dtype, const std::vector<ValueId>&
 
 }  // namespace
 
+bool is_arithmetic(const Cost& cost) {
+  // Operations for each byte. Elementwise ops, norms and updates stay below 20, products and
+  // attention at training shapes are beyond 100.
+  constexpr int64_t kArithmetic = 25;
+  return cost.flops / kArithmetic > cost.bytes_read + cost.bytes_written;
+}
+
 bool is_product(const Module& module, const Op& op) {
   const auto is = [&](Category category) {
     return
@@ -37,8 +41,7 @@ uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const 
   uint32_t bits = 0;
   for (size_t i = 0; i < op.inputs.size() && i < kInputs; ++i)
     if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) bits |= uint32_t{1} << i;
-  const bool product = backend == Backend::cuda && is_product(module, op) &&
-                       cost.flops / kArithmetic > cost.bytes_read + cost.bytes_written;
+  const bool product = backend == Backend::cuda && is_product(module, op) && is_arithmetic(cost);
   const Dtype dtype = kernel_dtype(module, op);
   if (product &&
       (has_odd_side(module, dtype, op.inputs) || has_odd_side(module, dtype, op.outputs)))

@@ -25,6 +25,9 @@ struct OpWork {
 
 OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& math);
 
+// Is the op bound by arithmetic (a product, attention) rather than by its bytes?
+bool is_arithmetic(const Cost& cost);
+
 // A product has a weight, or makes the gradient of one. Arithmetic among activations alone is
 // attention's.
 bool is_product(const Module& module, const Op& op);

@@ -7,6 +7,7 @@
 
 #include "base/median.h"
 #include "hal/cuda/stream_times.h"
+#include "plan/op_work.h"
 
 namespace snug {
 namespace {
@@ -15,9 +16,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kRuns = 7;
 constexpr size_t kAlone = 15;  // launches of an op alone
-// Flops per byte. Elementwise ops, norms and updates stay below 20, products and attention at
-// training shapes are beyond 100.
-constexpr int64_t kArithmetic = 25;
 
 // As stream_times_ms, also on a device whose kernels have run when they return.
 std::vector<double> times_ms(Device& device, size_t count,
@@ -163,10 +161,6 @@ std::map<size_t, double> alone_ms(Executor& executor, size_t program,
 }
 
 }  // namespace
-
-bool is_arithmetic(const Cost& cost) {
-  return cost.flops / kArithmetic > cost.bytes_read + cost.bytes_written;
-}
 
 std::vector<OpTime> time_ops(Executor& executor, std::string_view name) {
   const Module& module = executor.module();

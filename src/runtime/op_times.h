@@ -18,9 +18,6 @@ struct OpTime {
   double alone_ms = 0;
 };
 
-// Is the op bound by arithmetic (a product, attention) rather than by its bytes?
-bool is_arithmetic(const Cost& cost);
-
 // In all of these values are as after running the program several times: good for nothing but
 // timing. Ops that the executor hands to their kernel together share that time by their bytes.
 

@@ -72,10 +72,5 @@ TEST(OpTimes, OpsThatDoTheSameAreTimedAloneOnce) {
   EXPECT_GE(launches - 2 * runs, 2 * 10) << "ten launches or more of each alone";
 }
 
-TEST(OpTimes, BytesDecideWhatIsArithmetic) {
-  EXPECT_TRUE(is_arithmetic({.flops = 1'000'000, .bytes_read = 500, .bytes_written = 500}));
-  EXPECT_FALSE(is_arithmetic({.flops = 10'000, .bytes_read = 500, .bytes_written = 500}));
-}
-
 }  // namespace
 }  // namespace snug

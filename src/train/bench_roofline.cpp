@@ -4,6 +4,7 @@
 #include <map>
 
 #include "hal/cuda/stream_times.h"
+#include "plan/op_work.h"
 #include "runtime/op_times.h"
 #include "snug/bench.h"
 #include "train/bench_device.h"

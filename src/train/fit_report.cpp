@@ -31,18 +31,10 @@ std::vector<std::string> unbroken(std::string_view text) {
 
 // "label      text", in lines that break between words.
 std::string line(std::string_view label, std::string_view text, size_t indent = kLabel) {
-  const auto ended = [](const std::string& row) {
-    return row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
-  };
-  std::string out, row = fmt::format("{:<{}}", label, indent);
-  for (const std::string& word : unbroken(text)) {
-    if (row.size() + word.size() > kColumns) {
-      out += ended(row);
-      row.assign(indent, ' ');
-    }
-    row += word + " ";
-  }
-  return out + ended(row);
+  std::string out;
+  for (const std::string& row : lines_of(unbroken(text), kColumns - indent))
+    out += fmt::format("{:<{}}{}\n", out.empty() ? label : "", indent, row);
+  return out;
 }
 
 std::string with_exact(int64_t bytes) {

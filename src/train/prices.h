@@ -11,8 +11,8 @@ namespace snug {
 
 // --gpu NAME: that one. --device cuda: the GPU that is here, or a data-centre GPU where there is
 // none. Otherwise this processor with the run's threads, or nominal figures where it was not
-// measured. A calibration that is damaged, or older than the
-// GPU's driver and libraries, is ignored with a word.
+// measured. A calibration that is damaged, or older than the GPU's driver and libraries, is ignored
+// with a word.
 CostModel prices_for(const Options& options, const Math& math);
 
 // The name of the first GPU; empty: there is none to use.
