@@ -43,14 +43,38 @@ Sweep sweep_of(const KernelArgs& a, size_t bias, bool backward) {
 
 // --- the products of the chunk that begins with row `first` -------------------------------------
 
-CudaGemm logits_product(const Sweep& s, int64_t first) {
+// Neighbours in the vocabulary.
+struct Words {
+  int64_t first, count;
+};
+
+// The vocabulary in two parts where it is no multiple of 16 bytes: cuBLASLt's products are several
+// times slower along an odd side, and the few words beyond are products of next to no work.
+template <typename Fn>
+void for_words(const LossHead& head, const Fn& fn) {
+  const int64_t rest = head.V % (16 / size_of(head.dtype));
+  if (head.V > rest) fn(Words{0, head.V - rest});
+  if (rest > 0) fn(Words{head.V - rest, rest});
+}
+
+std::byte* logits_of(const Sweep& s, const Words& words) {
+  return s.scratch(s.at.logits) + words.first * size_of(s.head.dtype);
+}
+
+const std::byte* weights_of(const Sweep& s, const Words& words) {
+  constexpr size_t kWeight = LinearCrossEntropyIn::kWeight;
+  static_assert(kWeight == LinearCrossEntropyGradIn::kWeight);
+  return s.a.in<std::byte>(kWeight) + words.first * s.head.C * size_of(s.head.dtype);
+}
+
+CudaGemm logits_product(const Sweep& s, int64_t first, const Words& words) {
   using P = LinearCrossEntropyIn;
-  CudaGemm p = s.product(s.rows_at(first), s.head.V, s.head.C);
+  CudaGemm p = s.product(s.rows_at(first), words.count, s.head.C);
   p.a = s.rows(P::kX, first);
-  p.b = s.a.in(P::kWeight).data;
+  p.b = weights_of(s, words);
   p.transpose_b = true;
-  p.bias = s.a.in<std::byte>(s.bias);
-  p.c = s.scratch(s.at.logits);
+  if (s.a.has(s.bias)) p.bias = s.a.in<std::byte>(s.bias) + words.first * size_of(s.head.dtype);
+  p.c = logits_of(s, words);
   p.c_stride = s.stride();
   return p;
 }
@@ -58,28 +82,46 @@ CudaGemm logits_product(const Sweep& s, int64_t first) {
 // dweight adds up in fp32 inside a product and in its own type over the chunks: one of two bytes is
 // rounded once per chunk. fp32 over all chunks would take another [V, C] floats, which --grad-dtype
 // f32 gives to those who want it.
-CudaGemm dweight_product(const Sweep& s, int64_t first) {
+CudaGemm dweight_product(const Sweep& s, int64_t first, const Words& words) {
   using P = LinearCrossEntropyGradIn;
-  CudaGemm p = s.product(s.head.V, s.head.C, s.rows_at(first));
-  p.a = s.scratch(s.at.logits);
+  const int64_t offset = words.first * s.head.C * size_of(s.head.grads);
+  CudaGemm p = s.product(words.count, s.head.C, s.rows_at(first));
+  p.a = logits_of(s, words);
   p.a_stride = s.stride();
   p.transpose_a = true;
   p.b = s.rows(P::kX, first);
   p.c_dtype = s.head.grads;
-  p.c = s.a.out(2).data;
-  p.sum = first > 0 ? p.c : s.a.in<std::byte>(P::kDweightSum);
+  p.c = s.a.out<std::byte>(2) + offset;
+  if (first > 0)
+    p.sum = p.c;
+  else if (s.a.has(P::kDweightSum))
+    p.sum = s.a.in<std::byte>(P::kDweightSum) + offset;
   return p;
 }
 
-CudaGemm dx_product(const Sweep& s, int64_t first) {
+// The second part adds to the first.
+CudaGemm dx_product(const Sweep& s, int64_t first, const Words& words) {
   using P = LinearCrossEntropyGradIn;
-  CudaGemm p = s.product(s.rows_at(first), s.head.C, s.head.V);
-  p.a = s.scratch(s.at.logits);
+  CudaGemm p = s.product(s.rows_at(first), s.head.C, words.count);
+  p.a = logits_of(s, words);
   p.a_stride = s.stride();
-  p.b = s.a.in(P::kWeight).data;
+  p.b = weights_of(s, words);
   p.c = s.a.out<std::byte>(1) + first * s.head.C * size_of(s.head.dtype);
-  p.sum = s.rows(P::kDxSum, first);
+  p.sum = words.first > 0 ? p.c : s.rows(P::kDxSum, first);
   return p;
+}
+
+using ProductOf = CudaGemm (*)(const Sweep&, int64_t, const Words&);
+
+void multiply(const Sweep& s, int64_t first, ProductOf product) {
+  for_words(s.head,
+            [&](const Words& words) { cuda_gemm(product(s, first, words), s.a.math, s.a.stream); });
+}
+
+void prepare(const Sweep& s, int64_t first, ProductOf product) {
+  for_words(s.head, [&](const Words& words) {
+    prepare_gemm(product(s, first, words), s.a.math, s.a.stream);
+  });
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -125,7 +167,7 @@ void linear_cross_entropy_cuda(const KernelArgs& a) {
   using P = LinearCrossEntropyIn;
   const Sweep s = sweep_of(a, P::kBias, /*backward=*/false);
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
-    cuda_gemm(logits_product(s, first), a.math, a.stream);
+    multiply(s, first, logits_product);
     loss_of_rows(loss_rows(s, first), a.stream);
   }
   sum_losses(s.losses(), s.head.rows, a.in<float>(P::kLossSum), a.out<float>(0), a.stream);
@@ -136,7 +178,7 @@ void linear_cross_entropy_cuda(const KernelArgs& a) {
 void linear_cross_entropy_cuda_prepare(const KernelArgs& a) {
   const Sweep s = sweep_of(a, LinearCrossEntropyIn::kBias, /*backward=*/false);
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
-    prepare_gemm(logits_product(s, first), a.math, a.stream);
+    prepare(s, first, logits_product);
   }
 }
 
@@ -146,12 +188,12 @@ void linear_cross_entropy_grad_cuda(const KernelArgs& a) {
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
     LossRows rows = loss_rows(s, first);
     rows.dloss = a.in<float>(P::kDloss);
-    cuda_gemm(logits_product(s, first), a.math, a.stream);
+    multiply(s, first, logits_product);
     loss_and_gradient_of_rows(rows, a.stream);  // the logits are dlogits now
-    cuda_gemm(dweight_product(s, first), a.math, a.stream);
+    multiply(s, first, dweight_product);
     if (s.head.dbias) add_to_dbias(s, first);
     // Last: dx may lie in x, whose rows nothing reads from here on.
-    cuda_gemm(dx_product(s, first), a.math, a.stream);
+    multiply(s, first, dx_product);
   }
   if (s.head.dbias) finish_dbias(s);
   sum_losses(s.losses(), s.head.rows, a.in<float>(P::kLossSum), a.out<float>(0), a.stream);
@@ -160,9 +202,9 @@ void linear_cross_entropy_grad_cuda(const KernelArgs& a) {
 void linear_cross_entropy_grad_cuda_prepare(const KernelArgs& a) {
   const Sweep s = sweep_of(a, LinearCrossEntropyGradIn::kBias, /*backward=*/true);
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
-    prepare_gemm(logits_product(s, first), a.math, a.stream);
-    prepare_gemm(dweight_product(s, first), a.math, a.stream);
-    prepare_gemm(dx_product(s, first), a.math, a.stream);
+    prepare(s, first, logits_product);
+    prepare(s, first, dweight_product);
+    prepare(s, first, dx_product);
   }
 }
 
