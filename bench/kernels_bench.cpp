@@ -1,7 +1,7 @@
 // How close memory-bound kernels come to the memory: each op of a training step at the shapes of
-// three models in bf16, its time, the bytes that it must move, and their rate beside that of a
-// device-to-device copy. Launches run in one graph over several sets of arrays, larger together
-// than the cache.
+// three models in bf16, its time, the bytes that it must move, and their rate beside that of a long
+// device-to-device copy and of one that moves as many bytes. Launches run in one graph over several
+// sets of arrays, larger together than the cache.
 //
 //   kernels [part of an op's name]...
 #include <algorithm>
@@ -47,6 +47,22 @@ double microseconds(const Fn& launch, int launches = kLaunches) {
   return 1e3 * median(std::move(times)) / launches;
 }
 
+// Microseconds of a device-to-device copy that reads and writes `bytes` in all. Copies of whole
+// mebibytes are the fast ones.
+double copy_time(int64_t bytes) {
+  constexpr int64_t kStep = int64_t{1} << 20, kLong = int64_t{1} << 30;
+  const int64_t half = kStep * std::clamp<int64_t>(ceil_div(bytes, 2 * kStep), 1, kLong / kStep);
+  const int64_t sets = ceil_div(kBeyondCache, 2 * half);
+  const DeviceBuffer from(sets * half, the_stream()), to(sets * half, the_stream());
+  const double time = microseconds([&](int i) {
+    const int64_t at = i % sets * half;
+    cuda::check(cudaMemcpyAsync(to.data() + at, from.data() + at, static_cast<size_t>(half),
+                                cudaMemcpyDeviceToDevice, the_stream()),
+                "copying");
+  });
+  return time * static_cast<double>(bytes) / static_cast<double>(2 * half);
+}
+
 // What the memory can do, in bytes per microsecond, and the kernels that are far from it.
 class Rates {
  public:
@@ -62,17 +78,19 @@ class Rates {
     const bool reads = 10 * cost.bytes_written < cost.bytes_read;
     const double of_copy = 100 * bytes / time / copy_;
     const double part = reads ? of_copy * copy_ / nominal_ : of_copy;
-    fmt::print("{:22} {:22} {:9.1f} {:9.1f} {:8.0f} {:6.1f}%{}\n", shape, kind, time, bytes / 1e6,
-               bytes / time / 1e3, part, reads ? " of the clock" : "");
+    const double of_equal = 100 * copy_time(cost.bytes_read + cost.bytes_written) / time;
+    fmt::print("{:22} {:22} {:9.1f} {:9.1f} {:8.0f} {:6.1f}% {:9.1f}%{}\n", shape, kind, time,
+               bytes / 1e6, bytes / time / 1e3, part, of_equal, reads ? "  of the clock" : "");
     std::fflush(stdout);
-    if (of_copy < kWanted) slow_.push_back(fmt::format("{} {} {:.1f}%", shape, kind, of_copy));
+    const double best = std::max(of_copy, of_equal);
+    if (best < kWanted) slow_.push_back(fmt::format("{} {} {:.1f}%", shape, kind, best));
   }
 
   void summary() const {
     if (slow_.empty()) {
-      fmt::print("\nevery kernel reaches {}% of the copy\n", kWanted);
+      fmt::print("\nevery kernel reaches {}% of a copy\n", kWanted);
     } else {
-      fmt::print("\nbelow {}% of the copy: {}\n", kWanted, fmt::join(slow_, ", "));
+      fmt::print("\nbelow {}% of a copy, however short: {}\n", kWanted, fmt::join(slow_, ", "));
     }
   }
 
@@ -215,8 +233,8 @@ int main(int count, char** words) {
   try {
     Rates rates;
     const Parts parts(words + 1, static_cast<size_t>(count - 1));
-    fmt::print("\n{:22} {:22} {:>9} {:>9} {:>8} {:>7}\n", "shape", "op", "us", "MB", "GB/s",
-               "of copy");
+    fmt::print("\n{:22} {:22} {:>9} {:>9} {:>8} {:>7} {:>10}\n", "shape", "op", "us", "MB", "GB/s",
+               "of copy", "of equal");
     for (const ModelShape& m : qwen_shapes()) measure_model(m, parts, rates);
     measure_gpt2(parts, rates);
     rates.summary();

@@ -102,7 +102,7 @@ TEST(MeasuredTimes, TellKernelsOfTheSameWorkApart) {
   }
 }
 
-// Products with an odd side are six times slower. Two of them speak for themselves, and for no
+// Products with odd rows are six times slower. Two of them speak for themselves, and for no
 // other, however near.
 TEST(MeasuredTimes, GoByTheSameKernelWhereThereIsEnoughOfIt) {
   Calibration c = streaming();

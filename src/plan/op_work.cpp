@@ -7,14 +7,11 @@ namespace snug {
 namespace {
 
 // Of the values in the kernel's own type: targets and statistics are no matrices.
-bool has_odd_side(const Module& module, Dtype dtype, const std::vector<ValueId>& values) {
-  const auto odd = [&](int64_t n) { return n * size_of(dtype) % 16 != 0; };
+bool has_odd_rows(const Module& module, Dtype dtype, const std::vector<ValueId>& values) {
   return std::ranges::any_of(values, [&](ValueId id) {
     if (!id.valid() || module[id].type.dtype != dtype) return false;
     const Shape& shape = module[id].type.shape;
-    const Category category = module[id].category;
-    const bool weight = category == Category::params || category == Category::grads;
-    return shape.rank() >= 2 && (odd(shape.back()) || (weight && odd(shape.rows())));
+    return shape.rank() >= 2 && shape.back() * size_of(dtype) % 16 != 0;
   });
 }
 
@@ -44,7 +41,7 @@ uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const 
   const bool product = backend == Backend::cuda && is_product(module, op) && is_arithmetic(cost);
   const Dtype dtype = kernel_dtype(module, op);
   if (product &&
-      (has_odd_side(module, dtype, op.inputs) || has_odd_side(module, dtype, op.outputs)))
+      (has_odd_rows(module, dtype, op.inputs) || has_odd_rows(module, dtype, op.outputs)))
     bits |= kOdd;
   return bits;
 }

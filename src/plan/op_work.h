@@ -33,8 +33,8 @@ bool is_arithmetic(const Cost& cost);
 bool is_product(const Module& module, const Op& op);
 
 // What makes another kernel of an op that costs so much: bit i for its optional input i (dropout, a
-// sum), and for a product on a GPU kOdd, where a side of its matrices is no multiple of the 16
-// bytes that fast ones go by (a vocabulary of 50257).
+// sum), and for a product on a GPU kOdd, where rows of its matrices are no multiple of the 16 bytes
+// that fast ones go by (whole logits over a vocabulary of 50257; chunked ones lie in padded rows).
 constexpr uint32_t kOdd = uint32_t{1} << 31;
 uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost);
 
