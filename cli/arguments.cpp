@@ -70,6 +70,23 @@ CLI::Option* add_option(CLI::App& app, const std::string& name, T& member, std::
   throw usage_error("{}: {}", app.get_name(), trim(what)).hint(help_hint(app));
 }
 
+// Is --NAME among the words of the command line, not only in a file?
+bool is_given(const std::vector<std::string>& arguments, std::string_view name) {
+  return std::ranges::any_of(arguments, [&](std::string_view word) {
+    return word.starts_with("--") && word.substr(2, word.find('=') - 2) == name;
+  });
+}
+
+// --gpu plans for that GPU, whatever device a file names.
+void refuse_gpu_on_cpu(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (!is_given(arguments, "gpu") || !is_given(arguments, "device")) return;
+  const auto device = app.get_option("--device")->as<std::string>();
+  if (device != "cpu") return;
+  throw usage_error("--gpu {} and --device {}: one plans for a GPU, the other for this CPU",
+                    app.get_option("--gpu")->as<std::string>(), device)
+      .hint("leave one of them out");
+}
+
 }  // namespace
 
 std::vector<std::string> option_names(const CLI::App& app) {
@@ -97,11 +114,10 @@ void add_options(CLI::App& app, Options& options, OptionUse use) {
   app.config_formatter(std::make_shared<ConfigFile>(app));
 }
 
-bool parse(CLI::App& app, std::vector<std::string> arguments) {
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them last first
+bool parse(CLI::App& app, const std::vector<std::string>& arguments) {
   app.allow_extras();
   try {
-    app.parse(arguments);
+    app.parse(std::vector(arguments.rbegin(), arguments.rend()));  // CLI11 takes them last first
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", app.help());
     return false;
@@ -109,6 +125,7 @@ bool parse(CLI::App& app, std::vector<std::string> arguments) {
     refuse(app, error);
   }
   for (const std::string& word : app.remaining()) refuse_unknown(app, word);
+  refuse_gpu_on_cpu(app, arguments);
   return true;
 }
 

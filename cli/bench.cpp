@@ -215,7 +215,7 @@ void show_roofline(const Options& options) {
 
 }  // namespace
 
-int bench_verb(std::vector<std::string> arguments) {
+int bench_verb(const std::vector<std::string>& arguments) {
   CLI::App app("a GPU's speed and memory: beside a peer, or beside what it could do", "snug bench");
   Options options = bench_options();
   std::string peer;
@@ -226,7 +226,7 @@ int bench_verb(std::vector<std::string> arguments) {
       "torch[:eager,compile,transformers]: train the same in PyTorch, our model eager and "
       "compiled and Hugging Face's compiled");
   app.add_flag("--roofline", against_roofline, "each op's time beside what the device could do");
-  if (!parse(app, std::move(arguments))) return 0;
+  if (!parse(app, arguments)) return 0;
   if (!peer.empty() && peer != "torch" && !peer.starts_with("torch:")) {
     throw usage_error("--peer '{}' is not a peer that Snug knows", peer)
         .hint("--peer torch is the one there is");

@@ -81,7 +81,7 @@ nlohmann::ordered_json to_json(const CalibrateReport& report) {
 
 }  // namespace
 
-int calibrate_verb(std::vector<std::string> arguments) {
+int calibrate_verb(const std::vector<std::string>& arguments) {
   CLI::App app("measures this device, so that plans rest on what it does", "snug calibrate");
   CalibrateOptions options;
   bool json = false;
@@ -91,7 +91,7 @@ int calibrate_verb(std::vector<std::string> arguments) {
                  "begin no other measurement after this long (0: 95 on a GPU, 90 on a CPU)")
       ->capture_default_str();
   app.add_flag("--json", json, "results as JSON on stdout");
-  if (!parse(app, std::move(arguments))) return 0;
+  if (!parse(app, arguments)) return 0;
   const CalibrateReport report = calibrate(options, {.measured = print_progress});
   if (json) {
     fmt::print("{}\n", to_json(report).dump(2));

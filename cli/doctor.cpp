@@ -7,11 +7,11 @@
 
 namespace snug::cli {
 
-int doctor_verb(std::vector<std::string> arguments) {
+int doctor_verb(const std::vector<std::string>& arguments) {
   CLI::App app("the machine, its libraries, free memory, and what is missing", "snug doctor");
   bool json = false;
   app.add_flag("--json", json, "results as JSON on stdout");
-  if (!parse(app, std::move(arguments))) return 0;
+  if (!parse(app, arguments)) return 0;
   const DoctorReport report = doctor();
   fmt::print("{}", json ? report.json + "\n" : report.table);
   return 0;

@@ -43,7 +43,7 @@ FitReport fit_with_progress(const Options& options, const std::string& of) {
 
 }  // namespace
 
-int fit_verb(std::vector<std::string> arguments) {
+int fit_verb(const std::vector<std::string>& arguments) {
   CLI::App app("the largest batch, sequence or model for a budget or a GPU", "snug fit");
   Options options;
   std::string of = "batch";
@@ -51,7 +51,7 @@ int fit_verb(std::vector<std::string> arguments) {
   app.add_option("--of", of, "batch | seq | model: what is to be as large as possible")
       ->capture_default_str()
       ->take_last();
-  if (!parse(app, std::move(arguments))) return 0;
+  if (!parse(app, arguments)) return 0;
   const FitReport report = fit_with_progress(options, of);
   fmt::print("{}", options.json ? report.json + "\n" : report.table);
   return static_cast<int>(ExitCode::ok);

@@ -157,12 +157,12 @@ void require_as_planned(const std::vector<Rung>& rungs) {
 
 }  // namespace
 
-int ladder_verb(std::vector<std::string> arguments) {
+int ladder_verb(const std::vector<std::string>& arguments) {
   CLI::App app("what each memory technique saves and costs on this model", "snug ladder");
   Options options;
   options.steps = 10;
   add_options(app, options, OptionUse::train);
-  if (!parse(app, std::move(arguments))) return 0;
+  if (!parse(app, arguments)) return 0;
 
   Table table(options);
   const LadderReport report =

@@ -16,7 +16,7 @@ namespace {
 struct Verb {
   const char* name;
   const char* answers;
-  int (*run)(std::vector<std::string> arguments);
+  int (*run)(const std::vector<std::string>& arguments);
 };
 
 constexpr Verb kVerbs[] = {

@@ -8,9 +8,9 @@
 
 namespace snug::cli {
 
-int models_verb(std::vector<std::string> arguments) {
+int models_verb(const std::vector<std::string>& arguments) {
   CLI::App app("the built-in models", "snug models");
-  if (!parse(app, std::move(arguments))) return 0;
+  if (!parse(app, arguments)) return 0;
   fmt::print("{:<16}{:>10}{:>8}{:>8}{:>11}{:>9}  {}\n", "name", "params", "layers", "width",
              "heads", "vocab", "family");
   for (const ModelLine& m : models()) {

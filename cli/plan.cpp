@@ -37,7 +37,7 @@ Options options_of(const std::string& word, std::vector<std::string> given) {
   } else {
     given.insert(given.begin(), word);
   }
-  parse(app, std::move(given));
+  parse(app, given);
   return options;
 }
 
@@ -78,7 +78,7 @@ int plan_one(const Options& options, bool show_program) {
 
 }  // namespace
 
-int plan_verb(std::vector<std::string> arguments) {
+int plan_verb(const std::vector<std::string>& arguments) {
   CLI::App app("where every byte will go, before anything runs", kName);
   Options options;
   bool show_program = false;
@@ -87,7 +87,7 @@ int plan_verb(std::vector<std::string> arguments) {
   app.add_option("other", other, "a second model, or a file of options: both plans side by side");
   app.add_flag("--program", show_program,
                "print the placed program: every op and value, lifetimes and offsets");
-  if (!parse(app, std::move(arguments))) return 0;
+  if (!parse(app, arguments)) return 0;
   if (options.json && show_program) throw usage_error("--json and --program ask for two answers");
   if (!other.empty() && show_program) throw usage_error("--program prints one plan, not two");
   if (!other.empty()) return plan_two(options.model, other, app);

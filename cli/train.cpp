@@ -108,11 +108,11 @@ class View {
 
 }  // namespace
 
-int train_verb(std::vector<std::string> arguments) {
+int train_verb(const std::vector<std::string>& arguments) {
   CLI::App app("trains inside the plan, and saves a model that transformers opens", "snug train");
   Options options;
   add_options(app, options, OptionUse::train);
-  if (!parse(app, std::move(arguments))) return 0;
+  if (!parse(app, arguments)) return 0;
 
   View view(options, stderr_is_terminal());
   TrainObserver observer;

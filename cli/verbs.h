@@ -8,13 +8,13 @@
 
 namespace snug::cli {
 
-int plan_verb(std::vector<std::string> arguments);
-int train_verb(std::vector<std::string> arguments);
-int fit_verb(std::vector<std::string> arguments);
-int ladder_verb(std::vector<std::string> arguments);
-int bench_verb(std::vector<std::string> arguments);
-int calibrate_verb(std::vector<std::string> arguments);
-int doctor_verb(std::vector<std::string> arguments);
-int models_verb(std::vector<std::string> arguments);
+int plan_verb(const std::vector<std::string>& arguments);
+int train_verb(const std::vector<std::string>& arguments);
+int fit_verb(const std::vector<std::string>& arguments);
+int ladder_verb(const std::vector<std::string>& arguments);
+int bench_verb(const std::vector<std::string>& arguments);
+int calibrate_verb(const std::vector<std::string>& arguments);
+int doctor_verb(const std::vector<std::string>& arguments);
+int models_verb(const std::vector<std::string>& arguments);
 
 }  // namespace snug::cli

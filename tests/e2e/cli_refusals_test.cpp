@@ -172,6 +172,8 @@ TEST_F(CliRefusals, Gpus) {
                  "--gpu 'rtx4900' is not in the catalogue - did you mean 'rtx4090'?",
                  "known: h200, h100,");
   expect_refused("plan tiny --gpu", kUsage, "--gpu needs a value");
+  expect_refused("plan tiny --gpu h200 --device cpu", kUsage, "--gpu h200 and --device cpu",
+                 "leave one of them out");
   expect_refused("plan tiny --gpu abacus", kUsage, "--gpu 'abacus' is not in the catalogue");
 }
 
