@@ -4,11 +4,15 @@
 #include "hal/cpu/cpu_device.h"
 #include "hal/cuda/cuda_device.h"
 #include "ops/blas/blas.h"
+#include "plan/price.h"
 
 namespace snug {
 namespace {
 
 constexpr int kFirstWithBf16 = 80;
+
+static_assert(context_bytes(Backend::cuda) == CudaDevice::kContextBytes,
+              "what a plan counts is what the device grants");
 
 std::unique_ptr<Device> open_gpu(const Resolved& run) {
   std::unique_ptr<CudaDevice> device = cuda_device();

@@ -238,12 +238,13 @@ class CudaDeviceImpl final : public CudaDevice {
 
   std::unique_ptr<Memory> allocate(int64_t bytes) override {
     const GpuMemory now = memory();
-    if (bytes + kForLibraries > now.free) {
+    const int64_t libraries = context_to_come();
+    if (bytes + libraries > now.free) {
       throw does_not_fit(
           "an arena of {} ({} bytes) does not fit: {} has {} free of {}, of which libraries take "
           "{}",
           format_bytes(bytes), format_exact(bytes), name_, format_bytes(now.free),
-          format_bytes(now.total), format_bytes(kForLibraries))
+          format_bytes(now.total), format_bytes(libraries))
           .hint("--budget plans inside less; nvidia-smi shows which other processes hold memory");
     }
     return std::make_unique<CudaMemory>(bytes, stream_, held_);
@@ -301,8 +302,14 @@ class CudaDeviceImpl final : public CudaDevice {
 
  private:
   static constexpr int kOldest = 70;
-  // What is opened and loaded behind the arena: cuBLASLt, cuDNN, kernels, graphs.
-  static constexpr int64_t kForLibraries = int64_t{160} << 20;
+
+  // What is opened and loaded behind the arena: cuBLASLt, cuDNN, kernels, graphs. So an arena is
+  // taken exactly where this process can have what its plan counts.
+  int64_t context_to_come() const {
+    constexpr int64_t kWhereNothingTells = int64_t{96} << 20;
+    const int64_t taken = context_bytes();
+    return taken > 0 ? std::max<int64_t>(0, kContextBytes - taken) : kWhereNothingTells;
+  }
 
   // Asked when the process opens its first device: what comes after it is its own.
   static int64_t used_before_this_process(int ordinal) {

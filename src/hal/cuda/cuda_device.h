@@ -17,6 +17,9 @@ struct GpuMemory {
 
 class CudaDevice : public Device {
  public:
+  // What driver and libraries are granted beside the arena; an H200's take 534 to 552 MiB.
+  static constexpr int64_t kContextBytes = int64_t{576} << 20;
+
   virtual int capability() const = 0;
   virtual GpuMemory memory() const = 0;
 };
