@@ -13,7 +13,7 @@ Options bench_options() {
   o.master = "none";
   o.grad_dtype = "bf16";
   o.state_dtype = "bf16";
-  o.steps = 13;
+  o.steps = 10;
   return o;
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -9,10 +10,12 @@
 #include "base/median.h"
 #include "base/text.h"
 #include "hal/cuda/probe.h"
+#include "plan/price.h"
 #include "snug/bench.h"
 #include "snug/snug.h"
 #include "train/bench_device.h"
 #include "train/child_process.h"
+#include "train/planning.h"
 #include "train/resolve.h"
 
 namespace snug {
@@ -21,7 +24,16 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kWarmUp = 3;  // steps: kernels are loaded, programs are recorded
+// Steps before those that count: kernels are loaded, programs are recorded, and the GPU gets as
+// warm as a long training keeps it. At its power limit a cold one runs faster, so that whoever has
+// just compiled for a minute would look better than whoever comes from timing products.
+int64_t warm_up_steps(const Resolved& run) {
+  constexpr int64_t kLeast = 3;
+  constexpr double kSeconds = 20;
+  const PlannedRun planned = plan_run(run);
+  const double step = price_of(planned.plan.module, run.prices).step_seconds;
+  return std::max(kLeast, static_cast<int64_t>(std::ceil(kSeconds / step)));
+}
 
 // What the peer's script trains; another run would be compared with something else.
 void require_comparable(const Resolved& run) {
@@ -44,8 +56,6 @@ void require_comparable(const Resolved& run) {
   require(o.data == "synthetic", "data", o.data, "synthetic data");
   require(o.global_batch == o.batch * o.accum, "global-batch", fmt::format("{}", o.global_batch),
           "whole micro-batches");
-  require(o.steps > kWarmUp, "steps", fmt::format("{}", o.steps),
-          fmt::format("{} steps of warm-up before those that count", kWarmUp));
 }
 
 // A directory with the model's config.json, gone again at the end.
@@ -72,7 +82,7 @@ class ConfigDirectory {
 
 // A step is what lies between two reports: the loop reads a step's loss when it is over, and the
 // device goes on meanwhile.
-BenchRow train_snug(const Resolved& run) {
+BenchRow train_snug(const Resolved& run, int64_t warm_up) {
   BenchRow row{.name = "snug"};
   const std::optional<int64_t> before = gpu_used_bytes(0);
   std::vector<double> ms;
@@ -80,13 +90,14 @@ BenchRow train_snug(const Resolved& run) {
   TrainObserver observer;
   observer.stepped = [&](const StepReport& r) {
     const auto now = Clock::now();
-    if (r.step > kWarmUp)
+    if (r.step > warm_up)
       ms.push_back(std::chrono::duration<double, std::milli>(now - last).count());
     last = now;
     row.arena_bytes = r.planned_bytes;
     if (r.step == r.steps) row.peak_bytes = gpu_used_bytes(0).value_or(0) - before.value_or(0);
   };
   Options asked = run.asked;
+  asked.steps += warm_up;
   if (asked.tune == "auto") asked.tune = "long";
   train(asked, observer);
   const Options& o = run.options;
@@ -110,7 +121,7 @@ std::string last_line(const std::string& text) {
 }
 
 std::vector<std::string> peer_command(const Resolved& run, const Peer& peer, const fs::path& config,
-                                      const std::string& mode) {
+                                      const std::string& mode, int64_t warm_up) {
   const Options& o = run.options;
   std::vector<std::string> words{peer.python, peer.script, config.string(), "--name", o.model,
                                  "--mode",    mode};
@@ -120,15 +131,15 @@ std::vector<std::string> peer_command(const Resolved& run, const Peer& peer, con
   add("--batch", o.batch);
   add("--seq", o.seq);
   add("--accum", o.accum);
-  add("--warmup", kWarmUp);
-  add("--steps", o.steps - kWarmUp);
+  add("--warmup", warm_up);
+  add("--steps", o.steps);
   return words;
 }
 
 BenchRow train_peer(const Resolved& run, const Peer& peer, const fs::path& config,
-                    const std::string& mode, std::string name) {
-  BenchRow row{.name = std::move(name)};
-  const ChildEnded ended = run_child(peer_command(run, peer, config, mode));
+                    const std::string& mode, int64_t warm_up) {
+  BenchRow row{.name = row_name(mode)};
+  const ChildEnded ended = run_child(peer_command(run, peer, config, mode, warm_up));
   if (ended.code != 0) {
     row.failed = last_line(ended.err);
     if (row.failed.empty())
@@ -162,16 +173,15 @@ PeerReport bench_peer(const Options& options, const Peer& peer, const PeerObserv
   if (!fs::exists(peer.script)) throw bad_input("the peer's script {} is not there", peer.script);
   if (observer.started) observer.started(report);
   const ConfigDirectory config(run.model);
+  const int64_t warm_up = warm_up_steps(run);
   const auto add = [&](const std::string& name, const std::function<BenchRow()>& measure) {
     if (observer.running) observer.running(name);
     report.rows.push_back(measure());
     if (observer.measured) observer.measured(report.rows.back());
   };
-  add("snug", [&] { return train_snug(run); });
-  for (const std::string& mode : peer.modes) {
-    const std::string name = row_name(mode);
-    add(name, [&] { return train_peer(run, peer, config.path(), mode, name); });
-  }
+  add("snug", [&] { return train_snug(run, warm_up); });
+  for (const std::string& mode : peer.modes)
+    add(row_name(mode), [&] { return train_peer(run, peer, config.path(), mode, warm_up); });
   return report;
 }
 

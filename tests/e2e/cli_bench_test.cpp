@@ -25,7 +25,6 @@ TEST_F(CliBench, ThePeerIsOnlyComparedWithTheSameTraining) {
                  "--optimizer lion: the peer trains with adamw");
   expect_refused("bench tiny --peer torch --batch 4 --global-batch 6", ExitCode::usage,
                  "--global-batch 6");
-  expect_refused("bench tiny --peer torch --steps 3", ExitCode::usage, "3 steps of warm-up");
 }
 
 TEST_F(CliBench, WithoutAGpuItSaysWhyAndEndsWithFive) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kCandidates = 24;  // cuBLASLt 13 names 8, whatever is asked for
 constexpr size_t kFinalists = 4;
-constexpr int kRounds = 3;
+constexpr int kRounds = 4;
 constexpr double kQuickMs = 250;  // what a first look that decides may take
 constexpr double kBlockMs = 120;  // of one algorithm without a pause
 
@@ -46,14 +46,15 @@ class Tuning {
     for (TimedAlgorithm& t : timed) t.ms = sustained_ms(t);
     std::ranges::stable_sort(timed, {}, &TimedAlgorithm::ms);
     timed.resize(std::min(timed.size(), kFinalists));
-    std::vector<double> sums(timed.size(), 0);
+    std::vector<double> sums;
+    for (const TimedAlgorithm& t : timed) sums.push_back(t.ms);
     for (int round = 0; round < kRounds; ++round) {
       for (size_t i = 0; i < timed.size(); ++i) {
         const size_t at = round % 2 == 0 ? timed.size() - 1 - i : i;
         sums[at] += sustained_ms(timed[at]);
       }
     }
-    for (size_t i = 0; i < timed.size(); ++i) timed[i].ms = sums[i] / kRounds;
+    for (size_t i = 0; i < timed.size(); ++i) timed[i].ms = sums[i] / (kRounds + 1);
     return *std::ranges::min_element(timed, {}, &TimedAlgorithm::ms);
   }
 
