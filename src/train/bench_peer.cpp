@@ -24,12 +24,11 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// Steps before those that count: kernels are loaded, programs are recorded, and the GPU gets as
-// warm as a long training keeps it. At its power limit a cold one runs faster, so that whoever has
-// just compiled for a minute would look better than whoever comes from timing products.
+// Steps before those that count: kernels are loaded, programs are recorded, and the GPU is as hot
+// and its clock as low as in a long training, which an H200 is after 3 s.
 int64_t warm_up_steps(const Resolved& run) {
   constexpr int64_t kLeast = 3;
-  constexpr double kSeconds = 20;
+  constexpr double kSeconds = 5;
   const PlannedRun planned = plan_run(run);
   const double step = price_of(planned.plan.module, run.prices).step_seconds;
   return std::max(kLeast, static_cast<int64_t>(std::ceil(kSeconds / step)));
