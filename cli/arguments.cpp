@@ -77,13 +77,13 @@ bool is_given(const std::vector<std::string>& arguments, std::string_view name) 
   });
 }
 
-// --gpu plans for that GPU, whatever device a file names.
+// --gpu plans for that GPU, whatever device a file names; but not if the line says otherwise.
 void refuse_gpu_on_cpu(const CLI::App& app, const std::vector<std::string>& arguments) {
-  if (!is_given(arguments, "gpu") || !is_given(arguments, "device")) return;
-  const auto device = app.get_option("--device")->as<std::string>();
-  if (device != "cpu") return;
-  throw usage_error("--gpu {} and --device {}: one plans for a GPU, the other for this CPU",
-                    app.get_option("--gpu")->as<std::string>(), device)
+  const CLI::Option* gpu = app.get_option_no_throw("--gpu");
+  if (gpu == nullptr || gpu->count() == 0 || !is_given(arguments, "device")) return;
+  if (app.get_option("--device")->as<std::string>() != "cpu") return;
+  throw usage_error("--gpu {} and --device cpu: one plans for a GPU, the other for this CPU",
+                    gpu->as<std::string>())
       .hint("leave one of them out");
 }
 
@@ -115,6 +115,12 @@ void add_options(CLI::App& app, Options& options, OptionUse use) {
 }
 
 bool parse(CLI::App& app, const std::vector<std::string>& arguments) {
+  if (!parse_words(app, arguments)) return false;
+  refuse_gpu_on_cpu(app, arguments);
+  return true;
+}
+
+bool parse_words(CLI::App& app, const std::vector<std::string>& arguments) {
   app.allow_extras();
   try {
     app.parse(std::vector(arguments.rbegin(), arguments.rend()));  // CLI11 takes them last first
@@ -125,7 +131,6 @@ bool parse(CLI::App& app, const std::vector<std::string>& arguments) {
     refuse(app, error);
   }
   for (const std::string& word : app.remaining()) refuse_unknown(app, word);
-  refuse_gpu_on_cpu(app, arguments);
   return true;
 }
 

@@ -17,6 +17,8 @@ void add_options(CLI::App& app, Options& options, OptionUse use);
 // Parses; prints help and returns false when that was asked for; throws a usage error for anything
 // wrong.
 bool parse(CLI::App& app, const std::vector<std::string>& arguments);
+// The same for words that no person typed: what they overrule in a file is no contradiction.
+bool parse_words(CLI::App& app, const std::vector<std::string>& arguments);
 
 // The options' names, without dashes.
 std::vector<std::string> option_names(const CLI::App& app);

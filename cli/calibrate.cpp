@@ -88,7 +88,7 @@ int calibrate_verb(const std::vector<std::string>& arguments) {
   app.add_option("--device", options.device, "cpu | cuda")->capture_default_str();
   app.add_option("--threads", options.threads, "CPU threads (0: all)")->capture_default_str();
   app.add_option("--seconds", options.seconds,
-                 "begin no other measurement after this long (0: 95 on a GPU, 90 on a CPU)")
+                 "begin no other measurement after this long (0: 105 on a GPU, 90 on a CPU)")
       ->capture_default_str();
   app.add_flag("--json", json, "results as JSON on stdout");
   if (!parse(app, arguments)) return 0;

@@ -37,7 +37,7 @@ Options options_of(const std::string& word, std::vector<std::string> given) {
   } else {
     given.insert(given.begin(), word);
   }
-  parse(app, given);
+  parse_words(app, given);
   return options;
 }
 

@@ -16,17 +16,17 @@ struct Class {
   double extra_seconds = 0;
 };
 struct Classes {
-  Class product, attention, traffic;
+  Class product, attention, traffic, odd_product;
 };
 // An H200, bf16, in a step (docs/performance.md): products 640 to 710 of 989 TFLOP/s; attention 260
-// to 340 forward, 195 to 235 backward; streaming kernels 82 to 97 % of a copy, a copy 88 % of peak.
-constexpr Classes kGpu{{0.69, 4e-6}, {0.24, 4e-6}, {0.8, 2e-6}};
-constexpr Classes kCpu{{0.65, 1e-6}, {0.4, 1e-6}, {0.8, 1e-6}};
+// to 340 forward, 195 to 235 backward; streaming kernels 82 to 97 % of a copy, a copy 88 % of peak;
+// products over odd rows (kOdd) 105 to 166 TFLOP/s on tensor cores.
+constexpr Classes kGpu{{0.69, 4e-6}, {0.24, 4e-6}, {0.8, 2e-6}, {0.13, 4e-6}};
+constexpr Classes kCpu{{0.65, 1e-6}, {0.4, 1e-6}, {0.8, 1e-6}, {0.65, 1e-6}};
 
 const Classes& classes_of(Backend backend) { return backend == Backend::cuda ? kGpu : kCpu; }
 
-double by_catalogue(const Roof& roof, const Classes& classes, bool product) {
-  const Class& arithmetic = product ? classes.product : classes.attention;
+double by_catalogue(const Roof& roof, const Classes& classes, const Class& arithmetic) {
   const Roof reached{roof.arithmetic / arithmetic.efficiency,
                      roof.traffic / classes.traffic.efficiency};
   return reached.seconds() + (roof.by_arithmetic() ? arithmetic : classes.traffic).extra_seconds;
@@ -82,15 +82,20 @@ double CostModel::seconds(const Module& module, const Op& op) const {
   const Cost cost = cost_of(module, op, spec_.backend);
   const int64_t bytes = cost.bytes_read + cost.bytes_written;
   const Dtype dtype = kernel_dtype(module, op);
+  const uint32_t bits = kernel_bits(module, op, spec_.backend, cost);
   if (measured_ != nullptr) {
-    const Key key{op.def,     dtype, kernel_bits(module, op, spec_.backend, cost),
-                  cost.flops, bytes, cost.exps};
+    const Key key{op.def, dtype, bits, cost.flops, bytes, cost.exps};
     const auto work = [&] { return work_of(module, op, spec_.backend, math_); };
     if (const auto seconds = measured_->seconds(key, work)) return *seconds;
   }
   const Roof roof =
       spec_.roof(dtype, math_, static_cast<double>(cost.flops), static_cast<double>(bytes));
-  return by_catalogue(roof, classes_of(spec_.backend), is_product(module, op));
+  const Classes& classes = classes_of(spec_.backend);
+  const bool odd = (bits & kOdd) != 0 && (dtype != Dtype::f32 || math_.tf32);
+  return by_catalogue(roof, classes,
+                      odd                      ? classes.odd_product
+                      : is_product(module, op) ? classes.product
+                                               : classes.attention);
 }
 
 std::string CostModel::origin() const {

@@ -104,5 +104,19 @@ TEST(CostModel, OfTheCatalogueIsNearAnH200) {
   EXPECT_NEAR(seconds("qwen2.5-7b", 4) / 0.2891, 1, 0.05);
 }
 
+TEST(CostModel, OfTheCatalogueKnowsThatWholeLogitsOverAnOddVocabularyAreSlow) {
+  const CostModel h200(find_device("h200"), {});
+  const auto seconds = [&](const char* model, bool chunked) {
+    const BuildOptions build{.batch = 8, .chunked_loss = chunked, .loss_chunk = 8192};
+    const Module module = compile(model, Model::load(model).forward(build),
+                                  {.precision = Dtype::bf16, .backend = Backend::cuda});
+    double sum = 0;
+    for (const Op& op : module.program("micro_first").ops) sum += h200.seconds(module, op);
+    return sum;
+  };
+  EXPECT_GT(seconds("gpt2", false), 1.3 * seconds("gpt2", true));
+  EXPECT_LT(seconds("qwen2.5-0.5b", false), 1.1 * seconds("qwen2.5-0.5b", true));
+}
+
 }  // namespace
 }  // namespace snug

@@ -10,7 +10,6 @@
 #include "base/median.h"
 #include "base/text.h"
 #include "hal/cuda/probe.h"
-#include "plan/price.h"
 #include "snug/bench.h"
 #include "snug/snug.h"
 #include "train/bench_device.h"
@@ -29,9 +28,7 @@ using Clock = std::chrono::steady_clock;
 int64_t warm_up_steps(const Resolved& run) {
   constexpr int64_t kLeast = 3;
   constexpr double kSeconds = 5;
-  const PlannedRun planned = plan_run(run);
-  const double step = price_of(planned.plan.module, run.prices).step_seconds;
-  return std::max(kLeast, static_cast<int64_t>(std::ceil(kSeconds / step)));
+  return std::max(kLeast, static_cast<int64_t>(std::ceil(kSeconds / plan_run(run).step_seconds)));
 }
 
 // What the peer's script trains; another run would be compared with something else.

@@ -304,11 +304,12 @@ class CudaDeviceImpl final : public CudaDevice {
   static constexpr int kOldest = 70;
 
   // What is opened and loaded behind the arena: cuBLASLt, cuDNN, kernels, graphs. So an arena is
-  // taken exactly where this process can have what its plan counts.
+  // taken where this process can have what its plan counts. A driver that has taken all of it by
+  // then needs some more nevertheless.
   int64_t context_to_come() const {
-    constexpr int64_t kWhereNothingTells = int64_t{96} << 20;
-    const int64_t taken = context_bytes();
-    return taken > 0 ? std::max<int64_t>(0, kContextBytes - taken) : kWhereNothingTells;
+    constexpr int64_t kWhereNothingTells = int64_t{96} << 20, kLeast = int64_t{32} << 20;
+    if (!gpu_used_bytes(ordinal_)) return kWhereNothingTells;
+    return std::max(kLeast, kContextBytes - context_bytes());
   }
 
   // Asked when the process opens its first device: what comes after it is its own.

@@ -88,7 +88,7 @@ class Products {
     served.hasty = hasty;
     if (!hasty && !told_) {
       const std::string path = cache().path().string();
-      log("timing matrix products on this GPU, two to three seconds each, once{}",
+      log("timing matrix products on this GPU, about three seconds each, once{}",
           path.empty() ? "" : "; kept in " + path);
       told_ = true;
     }

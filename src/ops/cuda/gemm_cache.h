@@ -25,7 +25,7 @@ struct TunedGemm {
 std::string format_tuned(std::string_view key, const TunedGemm& tuned);
 std::optional<std::pair<std::string, TunedGemm>> parse_tuned(std::string_view line);
 
-// ${XDG_CACHE_HOME:-$HOME/.cache}/snug/products2-nvidia-h200-130100.txt; empty where neither is
+// ${XDG_CACHE_HOME:-$HOME/.cache}/snug/products3-nvidia-h200-130100.txt; empty where neither is
 // set.
 std::filesystem::path gemm_cache_path(std::string_view device, size_t library_version);
 

@@ -14,7 +14,7 @@ struct TimedAlgorithm {
   double ms = 0;
 };
 
-// The fastest; nothing where the library runs none. Takes about 2.5 s, a quarter when hasty,
+// The fastest; nothing where the library runs none. Takes about 3 s, a quarter when hasty,
 // and writes c.
 std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& p, bool hasty,
                                                 void* stream);

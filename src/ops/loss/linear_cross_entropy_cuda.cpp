@@ -99,7 +99,7 @@ CudaGemm dweight_product(const Sweep& s, int64_t first, const Words& words) {
   return p;
 }
 
-// The second part adds to the first.
+// The second part adds to the first, which is rounded once more for it.
 CudaGemm dx_product(const Sweep& s, int64_t first, const Words& words) {
   using P = LinearCrossEntropyGradIn;
   CudaGemm p = s.product(s.rows_at(first), s.head.C, words.count);
