@@ -174,6 +174,11 @@ TEST_F(CliRefusals, Gpus) {
   expect_refused("plan tiny --gpu", kUsage, "--gpu needs a value");
   expect_refused("plan tiny --gpu h200 --device cpu", kUsage, "--gpu h200 and --device cpu",
                  "leave one of them out");
+  write("gpu.toml", "gpu = \"h200\"\n");
+  expect_refused("plan tiny --config gpu.toml --device cpu", kUsage, "--gpu h200 and --device cpu");
+  write("cpu.toml", "device = \"cpu\"\n");
+  EXPECT_EQ(snug("plan tiny --config cpu.toml --gpu h200").code, 0) << "the line overrules a file";
+  EXPECT_EQ(snug("plan tiny gpt2 --config cpu.toml --gpu h200").code, 0);
   expect_refused("plan tiny --gpu abacus", kUsage, "--gpu 'abacus' is not in the catalogue");
 }
 
