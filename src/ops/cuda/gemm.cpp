@@ -15,6 +15,7 @@
 #include "ops/cuda/gemm_plain.h"
 #include "ops/cuda/gemm_plan.h"
 #include "ops/cuda/gemm_tune.h"
+#include "ops/cuda/gemm_waves.h"
 
 namespace snug::ops {
 namespace {
@@ -24,12 +25,15 @@ bool tuning_is_off() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
-std::string device_name() {
-  int device = 0;
-  cudaDeviceProp properties = {};
-  cuda::check(cudaGetDevice(&device), "asking for the device");
-  cuda::check(cudaGetDeviceProperties(&properties, device), "asking for the device's name");
-  return properties.name;
+const cudaDeviceProp& device_properties() {
+  static const cudaDeviceProp properties = [] {
+    int device = 0;
+    cudaDeviceProp asked = {};
+    cuda::check(cudaGetDevice(&device), "asking for the device");
+    cuda::check(cudaGetDeviceProperties(&asked, device), "asking what the device is");
+    return asked;
+  }();
+  return properties;
 }
 
 // A product with the algorithm that serves it; with none, our own plain kernel does.
@@ -37,8 +41,10 @@ struct Served {
   GemmPlan plan;
   std::optional<cublasLtMatmulAlgo_t> algorithm = {};
   std::optional<double> ms = {};
+  int64_t rows = 0;  // the first so many and the others are two products; 0: it is one
   bool prepared = false;
-  bool hasty = false;  // after a short look: a longer one may come
+  bool hasty = false;       // after a short look: a longer one may come
+  bool remembered = false;  // from an earlier run, with its rows
 };
 
 // The products that this process has met. One lock: a step is a graph, so nobody waits for it.
@@ -49,19 +55,16 @@ class Products {
     const GemmKey key = GemmKey::of(p, math);
     Served& served = at(key, p);
     if (served.prepared && (math.hasty || !served.hasty)) return;
-    const bool large = is_large_gemm(p.m, p.n, p.k);
-    if (large && !served.algorithm)
-      log("cuBLASLt takes no product {}: a plain kernel makes it, slowly", key.text());
-    if (large && served.algorithm && !math.deterministic && !tuning_is_off())
-      choose_fastest(key, served, p, math.hasty, stream);
-    run(key, served, p, stream);  // loads its code, which must not happen while a graph is captured
+    if (prepare_whole(key, served, p, math, stream)) choose_rows(key, served, p, math, stream);
+    // This loads its code, which must not happen while a graph is captured.
+    run(key, served, p, math, stream);
     served.prepared = true;
   }
 
   void run(const CudaGemm& p, const Math& math, void* stream) {
     const std::lock_guard lock(mutex_);
     const GemmKey key = GemmKey::of(p, math);
-    run(key, at(key, p), p, stream);
+    run(key, at(key, p), p, math, stream);
   }
 
   std::optional<double> ms(const CudaGemm& p, const Math& math) {
@@ -81,10 +84,52 @@ class Products {
     return served_.emplace(key, std::move(served)).first->second;
   }
 
+  // Says whether algorithms were timed, now or earlier.
+  bool prepare_whole(const GemmKey& key, Served& served, const CudaGemm& p, const Math& math,
+                     void* stream) {
+    if (!is_large_gemm(p.m, p.n, p.k)) return false;
+    if (!served.algorithm)
+      log("cuBLASLt takes no product {}: a plain kernel makes it, slowly", key.text());
+    if (!served.algorithm || math.deterministic || tuning_is_off()) return false;
+    choose_fastest(key, served, p, math.hasty, stream);
+    return true;
+  }
+
+  // In two products where that is faster: a long look finds out, later ones remember.
+  void choose_rows(const GemmKey& key, Served& served, const CudaGemm& p, const Math& math,
+                   void* stream) {
+    const bool known = served.rows > 0;
+    if (!known && (served.remembered || math.hasty || p.transpose_a)) return;
+    const int64_t rows =
+        known ? served.rows
+              : rows_of_whole_waves(p.m, p.n, device_properties().multiProcessorCount);
+    if (rows == 0) return;
+    for (const CudaGemm& part : parts_of(p, rows)) {
+      const GemmKey part_key = GemmKey::of(part, math);
+      Served& part_served = at(part_key, part);
+      prepare_whole(part_key, part_served, part, math, stream);
+      part_served.prepared = true;
+    }
+    if (known) return;
+    const auto [one, two] =
+        sustained_ms([&] { run_whole(key, served, p, stream); },
+                     [&] { run_parts(p, rows, math, stream); }, served.ms.value_or(1), stream);
+    constexpr double kWorthwhile = 0.995;
+    if (two > kWorthwhile * one) return;
+    served.rows = rows;
+    served.ms = two;
+    keep(key, served);
+  }
+
+  static std::array<CudaGemm, 2> parts_of(const CudaGemm& p, int64_t rows) {
+    return {rows_of(p, 0, rows), rows_of(p, rows, p.m - rows)};
+  }
+
   void choose_fastest(const GemmKey& key, Served& served, const CudaGemm& p, bool hasty,
                       void* stream) {
     served.hasty = false;
-    if (remember(key, served)) return;
+    served.remembered = remember(key, served);
+    if (served.remembered) return;
     served.hasty = hasty;
     if (!hasty && !told_) {
       const std::string path = cache().path().string();
@@ -96,7 +141,11 @@ class Products {
     if (!best) return;
     served.algorithm = best->algorithm;
     served.ms = best->ms;
-    if (!hasty) cache().put(key.text(), {std::to_array(best->algorithm.data), best->ms});
+    if (!hasty) keep(key, served);
+  }
+
+  void keep(const GemmKey& key, const Served& served) {
+    cache().put(key.text(), {std::to_array(served.algorithm->data), *served.ms, served.rows});
   }
 
   bool remember(const GemmKey& key, Served& served) {
@@ -111,16 +160,29 @@ class Products {
     }
     served.algorithm = algorithm;
     served.ms = tuned->ms;
+    served.rows = tuned->rows < key.m ? tuned->rows : 0;
     return true;
   }
 
-  static void run(const GemmKey& key, Served& served, const CudaGemm& p, void* stream) {
+  void run(const GemmKey& key, Served& served, const CudaGemm& p, const Math& math, void* stream) {
+    if (served.rows > 0) return run_parts(p, served.rows, math, stream);
+    run_whole(key, served, p, stream);
+  }
+
+  void run_parts(const CudaGemm& p, int64_t rows, const Math& math, void* stream) {
+    for (const CudaGemm& part : parts_of(p, rows)) {
+      const GemmKey key = GemmKey::of(part, math);
+      run_whole(key, at(key, part), part, stream);
+    }
+  }
+
+  static void run_whole(const GemmKey& key, Served& served, const CudaGemm& p, void* stream) {
     if (!served.algorithm) return plain_gemm(p, stream);
     cublaslt().check(served.plan.run(p, *served.algorithm, stream), "multiplying {}", key.text());
   }
 
   GemmCache& cache() {
-    if (!cache_) cache_.emplace(gemm_cache_path(device_name(), cublaslt().GetVersion()));
+    if (!cache_) cache_.emplace(gemm_cache_path(device_properties().name, cublaslt().GetVersion()));
     return *cache_;
   }
 

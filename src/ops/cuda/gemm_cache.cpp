@@ -34,18 +34,19 @@ bool parse_algorithm(std::string_view hex, std::array<uint64_t, 8>& algorithm) {
 std::string format_tuned(std::string_view key, const TunedGemm& tuned) {
   std::string line = fmt::format("{}\t", key);
   for (const uint64_t word : tuned.algorithm) line += fmt::format("{:016x}", word);
-  line += fmt::format("\t{:.6f}", tuned.ms);
+  line += fmt::format("\t{:.6f}\t{}", tuned.ms, tuned.rows);
   return fmt::format("{}\t{:016x}", line, hash_name(line));
 }
 
 std::optional<std::pair<std::string, TunedGemm>> parse_tuned(std::string_view line) {
   const std::vector<std::string> fields = split(line, '\t');
-  if (fields.size() != 4 || fields[0].empty()) return std::nullopt;
+  if (fields.size() != 5 || fields[0].empty()) return std::nullopt;
   TunedGemm tuned;
   uint64_t hash = 0;
   const bool whole = parse_algorithm(fields[1], tuned.algorithm) &&
                      parse_whole(fields[2], tuned.ms) && tuned.ms >= 0 &&
-                     fields[3].size() == kHexOfWord && parse_whole(fields[3], hash, 16) &&
+                     parse_whole(fields[3], tuned.rows) && tuned.rows >= 0 &&
+                     fields[4].size() == kHexOfWord && parse_whole(fields[4], hash, 16) &&
                      hash == hash_name(line.substr(0, line.rfind('\t')));
   if (!whole) return std::nullopt;
   return std::pair{fields[0], tuned};

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
 
-const TunedGemm kTuned{{1, 2, 3, 0xFFFFFFFFFFFFFFFF, 5, 6, 7, 8}, 0.03125};
+const TunedGemm kTuned{{1, 2, 3, 0xFFFFFFFFFFFFFFFF, 5, 6, 7, 8}, 0.03125, 3584};
 constexpr const char* kKey = "4096x896x3584 bf16 bf16 bf16 nt sum";
 
 class GemmCacheTest : public testing::Test {

@@ -12,6 +12,7 @@
 #include "ops/cuda/column_sum.h"
 #include "ops/cuda/gemm_plain.h"
 #include "ops/cuda/gemm_plan.h"
+#include "ops/cuda/gemm_waves.h"
 #include "ops/float_kernels.h"
 
 namespace snug::ops {
@@ -71,7 +72,8 @@ struct Case {
   bool transpose_a = false, transpose_b = false;
   Adds adds = {};
   Math math = {};
-  int64_t gap = 0;  // elements between the rows of a, and of c and sum
+  int64_t gap = 0;   // elements between the rows of a, and of c and sum
+  int64_t rows = 0;  // the first so many apart from the others
 };
 
 void expect_near(const std::vector<float>& is, const std::vector<float>& should, double relative) {
@@ -127,7 +129,8 @@ std::optional<double> check_product(const Case& t) {
                            cudaMemcpyDeviceToDevice),
                 "copying");
   }
-  cuda_gemm(p, t.math, nullptr);
+  if (t.rows > 0) cuda_gemm(rows_of(p, 0, t.rows), t.math, nullptr);
+  cuda_gemm(t.rows > 0 ? rows_of(p, t.rows, t.m - t.rows) : p, t.math, nullptr);
   expect_near(without_gaps(t.adds.in_place ? sum.read() : c.read(), t.n, t.gap),
               without_gaps(plain.read(), t.n, t.gap), tolerance(t));
   return tuned_ms(p, t.math);
@@ -191,6 +194,14 @@ TEST(CudaGemm, EveryKindWithGapsBetweenRows) {
   check_all_kinds(37, 29, 41, 7);
 }
 
+TEST(CudaGemm, RowsApartAreThoseOfTheWhole) {
+  SNUG_NEEDS_CUDA;
+  for (const Adds& adds : kAllAdds) {
+    for (const int64_t gap : {0, 8})
+      check_product({96, 80, 64, Dtype::bf16, Dtype::f32, false, true, adds, {}, gap, /*rows=*/64});
+  }
+}
+
 TEST(CudaGemm, TimesLargeProductsAndKeepsWhatItFound) {
   SNUG_NEEDS_CUDA;
   const fs::path folder = fs::path(testing::TempDir()) / ("snug-gemm-" + std::to_string(getpid()));
@@ -207,6 +218,9 @@ TEST(CudaGemm, TimesLargeProductsAndKeepsWhatItFound) {
       check_product({640, 521, 512, Dtype::bf16, Dtype::bf16, false, true, {}, {}, /*gap=*/55}));
   EXPECT_TRUE(
       check_product({521, 640, 512, Dtype::bf16, Dtype::bf16, true, false, {}, {}, /*gap=*/55}));
+  // Whole, or in two parts: whichever was faster.
+  EXPECT_TRUE(
+      check_product({4096, 3584, 64, Dtype::bf16, Dtype::bf16, false, true, {false, true}}));
   EXPECT_TRUE(fs::exists(folder / "snug"));
   fs::remove_all(folder);
 }

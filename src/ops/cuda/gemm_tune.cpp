@@ -14,6 +14,17 @@ constexpr int kRounds = 4;
 constexpr double kQuickMs = 250;  // what a first look that decides may take
 constexpr double kBlockMs = 120;  // of one algorithm without a pause
 
+// Of one launch among many, when the first third of them is over.
+template <typename Launch>
+double block_ms(cudaStream_t stream, double about_ms, const Launch& launch) {
+  const auto launches = static_cast<size_t>(std::clamp(kBlockMs / about_ms, 6.0, 2000.0));
+  const std::vector<double> ms = cuda::times_ms(stream, launches, [&](size_t) { launch(); });
+  const size_t warm = launches / 3;
+  double sum = 0;
+  for (size_t i = warm; i < launches; ++i) sum += ms[i];
+  return sum / static_cast<double>(launches - warm);
+}
+
 class Tuning {
  public:
   Tuning(GemmPlan& plan, const CudaGemm& p, void* stream)
@@ -59,15 +70,8 @@ class Tuning {
   }
 
  private:
-  // Of one launch among many, when the first third of them is over.
   double sustained_ms(const TimedAlgorithm& timed) {
-    const auto launches = static_cast<size_t>(std::clamp(kBlockMs / timed.ms, 6.0, 2000.0));
-    const std::vector<double> ms =
-        cuda::times_ms(stream_, launches, [&](size_t) { launch(timed.algorithm); });
-    const size_t warm = launches / 3;
-    double sum = 0;
-    for (size_t i = warm; i < launches; ++i) sum += ms[i];
-    return sum / static_cast<double>(launches - warm);
+    return block_ms(stream_, timed.ms, [&] { launch(timed.algorithm); });
   }
 
   bool launch(const cublasLtMatmulAlgo_t& algorithm) {
@@ -88,6 +92,20 @@ std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& 
   if (timed.empty()) return std::nullopt;
   if (hasty) return timed.front();
   return tuning.final_pass(std::move(timed));
+}
+
+std::pair<double, double> sustained_ms(const std::function<void()>& one,
+                                       const std::function<void()>& other, double about_ms,
+                                       void* stream) {
+  auto* const cuda_stream = static_cast<cudaStream_t>(stream);
+  std::pair<double, double> sums{0, 0};
+  for (int round = 0; round < kRounds; ++round) {
+    const auto time_one = [&] { sums.first += block_ms(cuda_stream, about_ms, one); };
+    if (round % 2 == 0) time_one();
+    sums.second += block_ms(cuda_stream, about_ms, other);
+    if (round % 2 != 0) time_one();
+  }
+  return {sums.first / kRounds, sums.second / kRounds};
 }
 
 }  // namespace snug::ops

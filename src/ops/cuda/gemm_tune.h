@@ -3,7 +3,9 @@
 // products are not worth timing.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "ops/cuda/gemm_plan.h"
 
@@ -18,5 +20,11 @@ struct TimedAlgorithm {
 // and writes c.
 std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& p, bool hasty,
                                                 void* stream);
+
+// What one and the other take that do the same work, each alone for long and several times; they
+// enqueue it, which takes about so many milliseconds.
+std::pair<double, double> sustained_ms(const std::function<void()>& one,
+                                       const std::function<void()>& other, double about_ms,
+                                       void* stream);
 
 }  // namespace snug::ops
