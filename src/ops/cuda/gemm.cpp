@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "hal/cuda/cuda_error.h"
+#include "ops/cuda/device.h"
 #include "ops/cuda/gemm_cache.h"
 #include "ops/cuda/gemm_plain.h"
 #include "ops/cuda/gemm_plan.h"
@@ -25,15 +26,12 @@ bool tuning_is_off() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
-const cudaDeviceProp& device_properties() {
-  static const cudaDeviceProp properties = [] {
-    int device = 0;
-    cudaDeviceProp asked = {};
-    cuda::check(cudaGetDevice(&device), "asking for the device");
-    cuda::check(cudaGetDeviceProperties(&asked, device), "asking what the device is");
-    return asked;
-  }();
-  return properties;
+std::string device_name() {
+  int device = 0;
+  cudaDeviceProp properties = {};
+  cuda::check(cudaGetDevice(&device), "asking for the device");
+  cuda::check(cudaGetDeviceProperties(&properties, device), "asking for the device's name");
+  return properties.name;
 }
 
 // A product with the algorithm that serves it; with none, our own plain kernel does.
@@ -43,9 +41,14 @@ struct Served {
   std::optional<double> ms = {};
   int64_t rows = 0;  // the first so many and the others are two products; 0: it is one
   bool prepared = false;
-  bool hasty = false;       // after a short look: a longer one may come
-  bool remembered = false;  // from an earlier run, with its rows
+  bool hasty = false;  // after a short look: a longer one may come
 };
+
+enum class Chosen : uint8_t { by_rule, remembered, timed };
+
+std::array<CudaGemm, 2> parts_of(const CudaGemm& p, int64_t rows) {
+  return {rows_of(p, 0, rows), rows_of(p, rows, p.m - rows)};
+}
 
 // The products that this process has met. One lock: a step is a graph, so nobody waits for it.
 class Products {
@@ -55,7 +58,13 @@ class Products {
     const GemmKey key = GemmKey::of(p, math);
     Served& served = at(key, p);
     if (served.prepared && (math.hasty || !served.hasty)) return;
-    if (prepare_whole(key, served, p, math, stream)) choose_rows(key, served, p, math, stream);
+    const Chosen chosen = choose(key, served, p, math, stream);
+    if (chosen == Chosen::timed && !math.hasty) {
+      try_parts(key, served, p, math, stream);
+      keep(key, served);
+    } else if (served.rows > 0) {
+      choose_parts(p, served.rows, math, stream);
+    }
     // This loads its code, which must not happen while a graph is captured.
     run(key, served, p, math, stream);
     served.prepared = true;
@@ -84,56 +93,47 @@ class Products {
     return served_.emplace(key, std::move(served)).first->second;
   }
 
-  // Says whether algorithms were timed, now or earlier.
-  bool prepare_whole(const GemmKey& key, Served& served, const CudaGemm& p, const Math& math,
-                     void* stream) {
-    if (!is_large_gemm(p.m, p.n, p.k)) return false;
+  Chosen choose(const GemmKey& key, Served& served, const CudaGemm& p, const Math& math,
+                void* stream) {
+    if (!is_large_gemm(p.m, p.n, p.k)) return Chosen::by_rule;
     if (!served.algorithm)
       log("cuBLASLt takes no product {}: a plain kernel makes it, slowly", key.text());
-    if (!served.algorithm || math.deterministic || tuning_is_off()) return false;
-    choose_fastest(key, served, p, math.hasty, stream);
-    return true;
-  }
-
-  // In two products where that is faster: a long look finds out, later ones remember.
-  void choose_rows(const GemmKey& key, Served& served, const CudaGemm& p, const Math& math,
-                   void* stream) {
-    const bool known = served.rows > 0;
-    if (!known && (served.remembered || math.hasty || p.transpose_a)) return;
-    const int64_t rows =
-        known ? served.rows
-              : rows_of_whole_waves(p.m, p.n, device_properties().multiProcessorCount);
-    if (rows == 0) return;
-    for (const CudaGemm& part : parts_of(p, rows)) {
-      const GemmKey part_key = GemmKey::of(part, math);
-      Served& part_served = at(part_key, part);
-      prepare_whole(part_key, part_served, part, math, stream);
-      part_served.prepared = true;
-    }
-    if (known) return;
-    const auto [one, two] =
-        sustained_ms([&] { run_whole(key, served, p, stream); },
-                     [&] { run_parts(p, rows, math, stream); }, served.ms.value_or(1), stream);
-    constexpr double kWorthwhile = 0.995;
-    if (two > kWorthwhile * one) return;
-    served.rows = rows;
-    served.ms = two;
-    keep(key, served);
-  }
-
-  static std::array<CudaGemm, 2> parts_of(const CudaGemm& p, int64_t rows) {
-    return {rows_of(p, 0, rows), rows_of(p, rows, p.m - rows)};
-  }
-
-  void choose_fastest(const GemmKey& key, Served& served, const CudaGemm& p, bool hasty,
-                      void* stream) {
+    if (!served.algorithm || math.deterministic || tuning_is_off()) return Chosen::by_rule;
     served.hasty = false;
-    served.remembered = remember(key, served);
-    if (served.remembered) return;
+    if (remember(key, served)) return Chosen::remembered;
+    choose_fastest(served, p, math.hasty, stream);
+    return Chosen::timed;
+  }
+
+  // In two products where that is faster, for good.
+  void try_parts(const GemmKey& key, Served& served, const CudaGemm& p, const Math& math,
+                 void* stream) {
+    constexpr double kWorthwhile = 0.99;  // the clock wanders by more in one block
+    const int64_t rows = p.transpose_a ? 0 : rows_of_whole_waves(p.m, p.n, multiprocessors());
+    if (rows == 0 || !served.ms) return;
+    choose_parts(p, rows, math, stream);
+    const auto [whole, parts] =
+        compare_sustained_ms([&] { run_whole(key, served, p, stream); },
+                             [&] { run_parts(p, rows, math, stream); }, *served.ms, stream);
+    if (parts > kWorthwhile * whole) return;
+    served.rows = rows;
+    served.ms = parts;
+  }
+
+  void choose_parts(const CudaGemm& p, int64_t rows, const Math& math, void* stream) {
+    for (const CudaGemm& part : parts_of(p, rows)) {
+      const GemmKey key = GemmKey::of(part, math);
+      Served& served = at(key, part);
+      if (choose(key, served, part, math, stream) == Chosen::timed && !math.hasty)
+        keep(key, served);
+    }
+  }
+
+  void choose_fastest(Served& served, const CudaGemm& p, bool hasty, void* stream) {
     served.hasty = hasty;
     if (!hasty && !told_) {
       const std::string path = cache().path().string();
-      log("timing matrix products on this GPU, about three seconds each, once{}",
+      log("timing matrix products on this GPU, three to ten seconds each, once{}",
           path.empty() ? "" : "; kept in " + path);
       told_ = true;
     }
@@ -141,10 +141,10 @@ class Products {
     if (!best) return;
     served.algorithm = best->algorithm;
     served.ms = best->ms;
-    if (!hasty) keep(key, served);
   }
 
   void keep(const GemmKey& key, const Served& served) {
+    if (!served.ms) return;
     cache().put(key.text(), {std::to_array(served.algorithm->data), *served.ms, served.rows});
   }
 
@@ -160,7 +160,7 @@ class Products {
     }
     served.algorithm = algorithm;
     served.ms = tuned->ms;
-    served.rows = tuned->rows < key.m ? tuned->rows : 0;
+    served.rows = tuned->rows < key.m && !key.part ? tuned->rows : 0;
     return true;
   }
 
@@ -182,7 +182,7 @@ class Products {
   }
 
   GemmCache& cache() {
-    if (!cache_) cache_.emplace(gemm_cache_path(device_properties().name, cublaslt().GetVersion()));
+    if (!cache_) cache_.emplace(gemm_cache_path(device_name(), cublaslt().GetVersion()));
     return *cache_;
   }
 

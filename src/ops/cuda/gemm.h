@@ -1,6 +1,7 @@
 // Matrix products on CUDA through cuBLASLt: c [m,n] = a' [m,k] b' [k,n] (+ bias) (+ sum), all
-// row-major, fp32 inside. Which algorithm serves a product is chosen once: by timing it as it will
-// be used, remembered on disk per device; under --deterministic by rule.
+// row-major, fp32 inside. Which algorithm serves a product is chosen once, and whether in two parts
+// by rows: by timing it as it will be used, remembered on disk per device; under --deterministic by
+// rule, and whole.
 //
 //   prepare_gemm(product, a.math, stream);   // once, before values have their content
 //   cuda_gemm(product, a.math, stream);      // only enqueues
@@ -24,6 +25,7 @@ struct CudaGemm {
   // Elements from a row to the next, of a as it lies and of c (and of sum); 0: rows without gaps.
   int64_t a_stride = 0, c_stride = 0;
   bool transpose_a = false, transpose_b = false;
+  bool part = false;           // some rows of a product: algorithms are chosen for it as such
   const void* bias = nullptr;  // [n] of c's type, added to every row
   const void* sum = nullptr;   // [m,n] of c's type, added; may be c
   std::span<std::byte> workspace = {};
@@ -49,7 +51,8 @@ constexpr int64_t cuda_gemm_workspace(int64_t m, int64_t n, int64_t k) {
 void prepare_gemm(const CudaGemm& p, const Math& math, void* stream);
 void cuda_gemm(const CudaGemm& p, const Math& math, void* stream);
 
-// What the chosen algorithm took when it was timed; nothing for products chosen by rule.
+// What the product took when it was timed, as it was chosen to be made; nothing for products chosen
+// by rule.
 std::optional<double> tuned_ms(const CudaGemm& p, const Math& math);
 
 }  // namespace snug::ops

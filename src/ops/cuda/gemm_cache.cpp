@@ -53,7 +53,7 @@ std::optional<std::pair<std::string, TunedGemm>> parse_tuned(std::string_view li
 }
 
 std::filesystem::path gemm_cache_path(std::string_view device, size_t library_version) {
-  constexpr int kMethod = 3;  // how algorithms are timed: what another way chose is not read
+  constexpr int kMethod = 4;  // how algorithms are timed: what another way chose is not read
   return cache_file(fmt::format("products{}-{}-{}.txt", kMethod, slug(device), library_version));
 }
 

@@ -2,7 +2,8 @@
 // kind of device and one version of the library; what is damaged in it is told and timed again.
 //
 //   4096x896x3584 bf16 bf16 bf16 nt<TAB>3f00...<TAB>0.0312<TAB>0<TAB>9ae16a3b2f90404f
-//   the product, the algorithm's 64 bytes, milliseconds, rows, and a hash of what stands before it
+//   the product, the algorithm's 64 bytes, milliseconds, the rows of its first part (0: it has
+//   none), and a hash of what stands before it
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ struct TunedGemm {
 std::string format_tuned(std::string_view key, const TunedGemm& tuned);
 std::optional<std::pair<std::string, TunedGemm>> parse_tuned(std::string_view line);
 
-// ${XDG_CACHE_HOME:-$HOME/.cache}/snug/products3-nvidia-h200-130100.txt; empty where neither is
+// ${XDG_CACHE_HOME:-$HOME/.cache}/snug/products4-nvidia-h200-130100.txt; empty where neither is
 // set.
 std::filesystem::path gemm_cache_path(std::string_view device, size_t library_version);
 

@@ -58,10 +58,10 @@ TEST(TunedGemm, AChangeOfAnyCharacterIsSeen) {
 TEST(GemmCachePath, IsOfTheDeviceAndTheLibrary) {
   setenv("XDG_CACHE_HOME", "/caches", 1);
   EXPECT_EQ(gemm_cache_path("NVIDIA H200 / MIG", 130100),
-            "/caches/snug/products3-nvidia-h200---mig-130100.txt");
+            "/caches/snug/products4-nvidia-h200---mig-130100.txt");
   setenv("XDG_CACHE_HOME", "", 1);
   setenv("HOME", "/home/ada", 1);
-  EXPECT_EQ(gemm_cache_path("T4", 1), "/home/ada/.cache/snug/products3-t4-1.txt");
+  EXPECT_EQ(gemm_cache_path("T4", 1), "/home/ada/.cache/snug/products4-t4-1.txt");
   unsetenv("HOME");
   EXPECT_EQ(gemm_cache_path("T4", 1), "");
 }

@@ -38,6 +38,7 @@ GemmKey GemmKey::of(const CudaGemm& p, const Math& math) {
       .in_place = p.sum == p.c,
       .tf32 = math.tf32 && p.a_dtype == Dtype::f32,
       .deterministic = math.deterministic,
+      .part = p.part,
       .alignment = alignment_of({p.a, p.b, p.c, p.bias, p.sum, p.workspace.data()}),
       .workspace = std::min<int64_t>(static_cast<int64_t>(p.workspace.size()), kCudaGemmWorkspace),
       .a_stride = p.stride_of_a() == p.columns_of_a() ? 0 : p.stride_of_a(),
@@ -52,6 +53,7 @@ std::string GemmKey::text() const {
                   tf32 ? " tf32" : "", deterministic ? " deterministic" : "", alignment, workspace);
   if (a_stride > 0) text += fmt::format(" a-stride {}", a_stride);
   if (c_stride > 0) text += fmt::format(" c-stride {}", c_stride);
+  if (part) text += " part";
   return text;
 }
 

@@ -20,6 +20,7 @@ struct GemmKey {
   bool transpose_a = false, transpose_b = false;
   bool bias = false, sum = false, in_place = false;
   bool tf32 = false, deterministic = false;
+  bool part = false;
   int64_t alignment = 256;  // bytes that the address of every array is a multiple of, at most 256
   int64_t workspace = 0;    // bytes that the algorithm may use
   int64_t a_stride = 0, c_stride = 0;  // of rows with gaps between them, 0 without

@@ -94,9 +94,9 @@ std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& 
   return tuning.final_pass(std::move(timed));
 }
 
-std::pair<double, double> sustained_ms(const std::function<void()>& one,
-                                       const std::function<void()>& other, double about_ms,
-                                       void* stream) {
+std::pair<double, double> compare_sustained_ms(const std::function<void()>& one,
+                                               const std::function<void()>& other, double about_ms,
+                                               void* stream) {
   auto* const cuda_stream = static_cast<cudaStream_t>(stream);
   std::pair<double, double> sums{0, 0};
   for (int round = 0; round < kRounds; ++round) {

@@ -23,8 +23,8 @@ std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& 
 
 // What one and the other take that do the same work, each alone for long and several times; they
 // enqueue it, which takes about so many milliseconds.
-std::pair<double, double> sustained_ms(const std::function<void()>& one,
-                                       const std::function<void()>& other, double about_ms,
-                                       void* stream);
+std::pair<double, double> compare_sustained_ms(const std::function<void()>& one,
+                                               const std::function<void()>& other, double about_ms,
+                                               void* stream);
 
 }  // namespace snug::ops

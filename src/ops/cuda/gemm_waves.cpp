@@ -39,6 +39,7 @@ int64_t rows_of_whole_waves(int64_t m, int64_t n, int64_t multiprocessors) {
 CudaGemm rows_of(const CudaGemm& p, int64_t first, int64_t count) {
   if (p.transpose_a) throw internal_error("rows of a product whose first factor is transposed");
   CudaGemm part = p;
+  part.part = true;
   part.m = count;
   part.a = shifted(static_cast<const std::byte*>(p.a), first * p.stride_of_a(), p.a_dtype);
   part.c = shifted(static_cast<std::byte*>(p.c), first * p.stride_of_c(), p.c_dtype);

@@ -29,10 +29,11 @@ TEST(RowsOf, AreAProductOfTheirOwn) {
   p.b = memory.data() + 1024;
   p.c = memory.data() + 2048;
   p.c_stride = 10;
-  const CudaGemm whole = rows_of(p, 0, 5);
-  EXPECT_EQ(whole.m, 5);
-  EXPECT_EQ(whole.a, p.a);
-  EXPECT_EQ(whole.c, p.c);
+  const CudaGemm first = rows_of(p, 0, 5);
+  EXPECT_EQ(first.m, 5);
+  EXPECT_TRUE(first.part);
+  EXPECT_EQ(first.a, p.a);
+  EXPECT_EQ(first.c, p.c);
   const CudaGemm rest = rows_of(p, 5, 3);
   EXPECT_EQ(rest.m, 3);
   EXPECT_EQ(rest.a, memory.data() + 5 * 4 * 2);

@@ -23,6 +23,7 @@
 #include "base/units.h"
 #include "hal/cuda/cuda_error.h"
 #include "ir/op_def.h"
+#include "ops/cuda/device.h"
 
 namespace snug::ops {
 
@@ -129,9 +130,6 @@ __device__ T block_sum(T x) {
 // to the first. What the product before wrote last is still in the cache, and what the product
 // behind reads first will be.
 __device__ inline unsigned from_end(unsigned block, unsigned blocks) { return blocks - 1 - block; }
-
-// Multiprocessors of the current device, asked once.
-int multiprocessors();
 
 // Blocks for a grid-stride loop over n items: enough to fill the device `waves` times, no more.
 inline unsigned blocks_for(int64_t n, int64_t per_block, int64_t waves = 16) {
