@@ -21,19 +21,25 @@ Byte* shifted(Byte* array, int64_t elements, Dtype dtype) {
 
 }  // namespace
 
-// In halves of a wave: one of small tiles takes half as long.
+// A small tile is half the work of a large one, and takes a little longer than half of its time:
+// it reads more for each product. The whole may be made in either.
 int64_t rows_of_whole_waves(int64_t m, int64_t n, int64_t multiprocessors) {
-  constexpr double kWorthwhile = 0.95;
-  const auto large = [&](int64_t rows) { return 2 * waves(rows, n, 2 * kTile, multiprocessors); };
-  const auto small = [&](int64_t rows) { return waves(rows, n, kTile, multiprocessors); };
-  int64_t best = large(m), best_rows = 0;
+  constexpr double kSmall = 0.52, kWorthwhile = 0.98;
+  const auto large = [&](int64_t rows) {
+    return static_cast<double>(waves(rows, n, 2 * kTile, multiprocessors));
+  };
+  const auto small = [&](int64_t rows) {
+    return kSmall * static_cast<double>(waves(rows, n, kTile, multiprocessors));
+  };
+  double best = kWorthwhile * std::min(large(m), small(m));
+  int64_t best_rows = 0;
   for (int64_t rows = kTile; rows < m; rows += kTile) {
-    const int64_t both = large(rows) + small(m - rows);
-    if (both <= best) best_rows = rows;  // of equals the one with most rows in large tiles
-    best = std::min(best, both);
+    const double both = large(rows) + small(m - rows);
+    if (both > best) continue;
+    best = both;
+    best_rows = rows;  // of equals the one with most rows in large tiles
   }
-  const auto promised = static_cast<double>(best);
-  return promised <= kWorthwhile * static_cast<double>(large(m)) ? best_rows : 0;
+  return best_rows;
 }
 
 CudaGemm rows_of(const CudaGemm& p, int64_t first, int64_t count) {

@@ -1,7 +1,7 @@
 // A result is made in tiles, as many at a time as there are multiprocessors, and the last wave of
 // them may be nearly empty. 4096 x 3584 is 448 tiles of 128 x 256, on 132 multiprocessors 3.4 waves
-// that take as long as four. 3584 of the rows fill three (392 tiles), and the 512 beyond go into
-// half a wave of smaller tiles.
+// that take as long as four; tiles of half the size fill the chip better and are less efficient.
+// 3584 of the rows fill three waves of large tiles (392), and the 512 beyond one of small ones.
 //
 //   rows_of_whole_waves(4096, 3584, 132)   // 3584
 #pragma once
