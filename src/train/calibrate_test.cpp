@@ -77,6 +77,37 @@ TEST(Calibrate, EverySettingCanBePlannedForItsDevice) {
   }
 }
 
+// Two programs with the same products: in one of them something else takes most of the time.
+TEST(SampleSet, ProductsOfAGpuWithPowerToSpareCountWhereNoOthersDo) {
+  const Resolved run = resolve(calibration_settings(Backend::cuda)[0], "cuda");
+  const PlannedRun planned = plan_run(run);
+  const Module& module = planned.plan.module;
+  const Program& program = module.program("micro_first");
+  const auto times = [&](Backend backend, double product, double other) {
+    std::vector<double> ms;
+    for (const Op& op : program.ops) {
+      const bool slow = is_product(module, op) && is_arithmetic(cost_of(module, op, backend));
+      ms.push_back(slow ? product : other);
+    }
+    return ms;
+  };
+  const auto linear_ms = [](const SampleSet& set) {
+    for (const OpSample& s : set.samples())
+      if (s.kind == "linear") return s.seconds * 1e3;
+    return 0.0;
+  };
+  SampleSet gpu(Backend::cuda);
+  gpu.add(module, program, {}, times(Backend::cuda, 1, 100));
+  EXPECT_DOUBLE_EQ(linear_ms(gpu), 1);
+  gpu.add(module, program, {}, times(Backend::cuda, 5, 0.1));
+  EXPECT_DOUBLE_EQ(linear_ms(gpu), 5);
+
+  SampleSet cpu(Backend::cpu);
+  cpu.add(module, program, {}, times(Backend::cpu, 1, 100));
+  cpu.add(module, program, {}, times(Backend::cpu, 5, 0.1));
+  EXPECT_DOUBLE_EQ(linear_ms(cpu), 3) << "a processor has no such limit";
+}
+
 TEST(Calibrate, RatesAreOfWhatBindsTheKind) {
   const std::vector<KindRates> rates = rates_of({
       {{.kind = "product", .flops = 1e9, .bytes = 1e6}, 0.1},
