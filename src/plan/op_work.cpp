@@ -33,12 +33,16 @@ bool is_product(const Module& module, const Op& op) {
          std::ranges::any_of(op.outputs, is(Category::grads));
 }
 
+bool is_large_product(const Module& module, const Op& op, const Cost& cost) {
+  return is_product(module, op) && is_arithmetic(cost);
+}
+
 uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost) {
   constexpr size_t kInputs = 31;
   uint32_t bits = 0;
   for (size_t i = 0; i < op.inputs.size() && i < kInputs; ++i)
     if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) bits |= uint32_t{1} << i;
-  const bool product = backend == Backend::cuda && is_product(module, op) && is_arithmetic(cost);
+  const bool product = backend == Backend::cuda && is_large_product(module, op, cost);
   const Dtype dtype = kernel_dtype(module, op);
   if (product &&
       (has_odd_rows(module, dtype, op.inputs) || has_odd_rows(module, dtype, op.outputs)))

@@ -32,6 +32,9 @@ bool is_arithmetic(const Cost& cost);
 // attention's.
 bool is_product(const Module& module, const Op& op);
 
+// A product that is bound by arithmetic.
+bool is_large_product(const Module& module, const Op& op, const Cost& cost);
+
 // What makes another kernel of an op that costs so much: bit i for its optional input i (dropout, a
 // sum), and for a product on a GPU kOdd, where rows of its matrices are no multiple of the 16 bytes
 // that fast ones go by (whole logits over a vocabulary of 50257; chunked ones lie in padded rows).

@@ -24,27 +24,25 @@
 
 namespace snug {
 
-bool SampleSet::is_gpu_product(const Module& module, const Op& op) const {
-  return backend_ == Backend::cuda && is_product(module, op) &&
-         is_arithmetic(cost_of(module, op, backend_));
-}
-
 void SampleSet::add(const Module& module, const Program& program, const Math& math,
                     const std::vector<double>& ms) {
+  std::vector<bool> is_product;
   double all = 0, products = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    is_product.push_back(is_large_product(module, op, cost_of(module, op, backend_)));
     all += ms[i];
-    if (is_gpu_product(module, program.ops[i])) products += ms[i];
+    if (is_product[i]) products += ms[i];
   }
-  const bool spares_power = products < all / 2;
+  const bool spares_power = backend_ == Backend::cuda && products < all / 2;
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const bool apart = spares_power && is_gpu_product(module, program.ops[i]);
-    Seconds& seconds = apart ? with_power_to_spare_ : seconds_;
+    Seconds& seconds = spares_power && is_product[i] ? with_power_to_spare_ : seconds_;
     seconds[work_of(module, program.ops[i], backend_, math)].push_back(ms[i] * 1e-3);
   }
 }
 
 std::vector<OpSample> SampleSet::samples() const {
+  constexpr int kEnough = 2;  // sizes of the same kernel, beside which others do not count
   std::vector<OpSample> out;
   const auto take = [&](const OpWork& work, const std::vector<double>& seconds) {
     if (const double typical = median(seconds); typical > 0) out.push_back({work, typical});
@@ -53,7 +51,7 @@ std::vector<OpSample> SampleSet::samples() const {
   const auto kernel = [](const OpWork& w) { return std::tie(w.kind, w.dtype, w.tf32, w.has); };
   for (const auto& [work, seconds] : with_power_to_spare_) {
     const auto same = [&](const auto& other) { return kernel(other.first) == kernel(work); };
-    if (std::ranges::none_of(seconds_, same)) take(work, seconds);
+    if (std::ranges::count_if(seconds_, same) < kEnough) take(work, seconds);
   }
   return out;
 }

@@ -10,9 +10,9 @@
 
 namespace snug {
 
-// A GPU whose program is mostly products runs them at its power limit; one that spends its time in
-// slow kernels has power to spare, and runs the same products up to 20 % faster. What such a
-// program says of a product counts only where no other one has met its kernel.
+// A GPU whose program is mostly products runs them at its power limit; one that spends most of its
+// time otherwise (attention with dropout) has power to spare, and runs the same products up to 20 %
+// faster. What such a program says of a product counts only where others hardly met its kernel.
 class SampleSet {
  public:
   explicit SampleSet(Backend backend) : backend_(backend) {}
@@ -25,8 +25,6 @@ class SampleSet {
 
  private:
   using Seconds = std::map<OpWork, std::vector<double>>;
-
-  bool is_gpu_product(const Module& module, const Op& op) const;
 
   Backend backend_;
   Seconds seconds_;
