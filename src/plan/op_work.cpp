@@ -38,7 +38,7 @@ bool is_large_product(const Module& module, const Op& op, const Cost& cost) {
 }
 
 uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost) {
-  constexpr size_t kInputs = 31;
+  constexpr size_t kInputs = 30;
   uint32_t bits = 0;
   for (size_t i = 0; i < op.inputs.size() && i < kInputs; ++i)
     if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) bits |= uint32_t{1} << i;
@@ -47,6 +47,8 @@ uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const 
   if (product &&
       (has_odd_rows(module, dtype, op.inputs) || has_odd_rows(module, dtype, op.outputs)))
     bits |= kOdd;
+  const bool grouped = op.attrs.has("kv_heads") && op.attrs.i("kv_heads") != op.attrs.i("heads");
+  if (grouped && is_arithmetic(cost)) bits |= kGrouped;
   return bits;
 }
 
