@@ -13,7 +13,7 @@ namespace snug {
 namespace {
 
 using nlohmann::json;
-constexpr int kFormat = 4;  // the bits of "has" changed their meaning since 3
+constexpr int kFormat = 5;  // since 4, "has" knows grouped attention
 
 json to_json(const OpSample& s) {
   return {{"kind", s.kind}, {"dtype", name_of(s.dtype)}, {"tf32", s.tf32},

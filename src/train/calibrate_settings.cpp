@@ -11,6 +11,7 @@ namespace {
 constexpr std::string_view kMixed = "--precision bf16";
 constexpr std::string_view kLean = "--precision bf16 --master none";
 constexpr std::string_view kLeanest = "--precision bf16 --master none --state-dtype bf16";
+constexpr std::string_view kTwice = "--precision bf16 --master none --accum 2";  // gradients added to
 
 // clang-format off
 constexpr std::array kGpu{
@@ -20,10 +21,11 @@ constexpr std::array kGpu{
     CalibrationSetting{"llama",   2, 4096,  32000,    4, 2048, kLeanest},
     CalibrationSetting{"bert",    2, 1024,  30522,   32,  512, kMixed},
     CalibrationSetting{"gpt2",    2,  768,  50257,    8, 1024, "--tf32"},
-    CalibrationSetting{"qwen2",   2, 1536, 151936,   16, 1024, "--precision bf16 --master none --accum 2"},
+    CalibrationSetting{"qwen2",   2, 1536, 151936,   16, 1024, kTwice},
+    CalibrationSetting{"qwen2",   2, 1536, 151936,    8, 1024, kTwice},
     CalibrationSetting{"mistral", 2, 1024,  32000,   32, 1024, kLeanest},
     CalibrationSetting{"llama",   2, 2048,  32000,    4,  512, ""},
-    CalibrationSetting{"qwen2",   2, 3584, 152064,    8, 1024, kLeanest},
+    CalibrationSetting{"qwen2",   2, 3584, 152064,    8, 1024, kTwice},
     CalibrationSetting{"llama",   2,  768,  32000,    2,  512, kMixed},
     CalibrationSetting{"gpt2",    2, 1280,  50257,    4, 1024, "--precision fp16 --loss-scale 128"},
     CalibrationSetting{"llama",   2, 1536,  32000,    4, 1024, "--precision bf16 --attention standard --loss whole"},
