@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kMixed = "--precision bf16";
 constexpr std::string_view kLean = "--precision bf16 --master none";
 constexpr std::string_view kLeanest = "--precision bf16 --master none --state-dtype bf16";
-constexpr std::string_view kTwice = "--precision bf16 --master none --accum 2";  // gradients added to
+constexpr std::string_view kTwice = "--precision bf16 --master none --accum 2";
 
 // clang-format off
 constexpr std::array kGpu{
