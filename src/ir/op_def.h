@@ -76,7 +76,8 @@ struct Cost {
   int64_t bytes_read =
       0;  // 0 in all three: the default, which reads every input and writes every output once
   int64_t bytes_written = 0;
-  int64_t exps = 0;  // exponentials, where they hold products up: attention
+  int64_t exps = 0;      // exponentials, where they hold products up: attention
+  bool variant = false;  // another kernel serves it than others of its kind: grouped attention
   int64_t workspace =
       0;  // scratch bytes. May depend on shapes, attributes and backend, never on the machine
 };

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "models/model.h"
 #include "passes/passes.h"
+#include "plan/op_work.h"
 
 namespace snug {
 namespace {
@@ -116,6 +119,23 @@ TEST(CostModel, OfTheCatalogueKnowsThatWholeLogitsOverAnOddVocabularyAreSlow) {
   };
   EXPECT_GT(seconds("gpt2", false), 1.3 * seconds("gpt2", true));
   EXPECT_LT(seconds("qwen2.5-0.5b", false), 1.1 * seconds("qwen2.5-0.5b", true));
+}
+
+TEST(KernelBits, GroupedAttentionIsAnotherKernel) {
+  const auto variants = [](const char* model) {
+    std::set<std::string> kinds;
+    const Module module = compile(model, Model::load(model).forward({.batch = 2, .seq = 512}),
+                                  {.precision = Dtype::bf16, .backend = Backend::cuda});
+    for (const Op& op : module.program("micro_first").ops) {
+      const Cost cost = cost_of(module, op, Backend::cuda);
+      if ((kernel_bits(module, op, Backend::cuda, cost) & kVariant) != 0)
+        kinds.emplace(op.def->kind);
+    }
+    return kinds;
+  };
+  EXPECT_EQ(variants("qwen2.5-0.5b"),
+            (std::set<std::string>{"flash_attention", "flash_attention_grad"}));
+  EXPECT_TRUE(variants("gpt2").empty());
 }
 
 }  // namespace

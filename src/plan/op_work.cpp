@@ -47,8 +47,7 @@ uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const 
   if (product &&
       (has_odd_rows(module, dtype, op.inputs) || has_odd_rows(module, dtype, op.outputs)))
     bits |= kOdd;
-  const bool grouped = op.attrs.has("kv_heads") && op.attrs.i("kv_heads") != op.attrs.i("heads");
-  if (grouped && is_arithmetic(cost)) bits |= kGrouped;
+  if (cost.variant) bits |= kVariant;
   return bits;
 }
 

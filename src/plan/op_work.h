@@ -38,9 +38,9 @@ bool is_large_product(const Module& module, const Op& op, const Cost& cost);
 // What makes another kernel of an op that costs so much: bit i for its optional input i (dropout, a
 // sum); for a product on a GPU kOdd, where rows of its matrices are no multiple of the 16 bytes
 // that fast ones go by (whole logits over a vocabulary of 50257; chunked ones lie in padded rows);
-// and for attention kGrouped, where heads share keys and values.
+// and kVariant, where the op's own cost says that another kernel serves it.
 constexpr uint32_t kOdd = uint32_t{1} << 31;
-constexpr uint32_t kGrouped = uint32_t{1} << 30;
+constexpr uint32_t kVariant = uint32_t{1} << 30;
 uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost);
 
 }  // namespace snug

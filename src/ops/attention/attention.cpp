@@ -96,8 +96,15 @@ int64_t flops(const OpView& op, int64_t products) {
   return flops;
 }
 
-// One for each score. Heads of half the width have twice as many for the same products.
-int64_t exps(const OpView& op) { return flops(op, 1) / heads_of(op).D; }
+// Exponentials are one for each score: heads of half the width have twice as many for the same
+// products. Heads that share keys and values are served by other kernels.
+Cost cost_of_products(const OpView& op, int64_t products, int64_t workspace) {
+  const PackedHeads p = heads_of(op);
+  return {.flops = flops(op, products),
+          .exps = flops(op, 1) / p.D,
+          .variant = p.group() > 1,
+          .workspace = workspace};
+}
 
 bool through_cudnn(const OpView& op) {
   return cudnn_serves(heads_of(op), op.in(0).dtype, op.attrs.has("p"));
@@ -106,26 +113,21 @@ bool through_cudnn(const OpView& op) {
 // On CUDA the standard kind keeps its rows' statistics, [B,H,T], between its two kernels.
 Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
   const PackedHeads p = heads_of(op);
-  return {.flops = flops(op, 2),
-          .exps = exps(op),
-          .workspace = backend == Backend::cuda ? row_type(p).bytes()
-                                                : attention_workspace(p, op.in(0).dtype)};
+  return cost_of_products(
+      op, 2,
+      backend == Backend::cuda ? row_type(p).bytes() : attention_workspace(p, op.in(0).dtype));
 }
 
 // Our own kernels need no scratch; cuDNN's may, and is planned for where there is none too.
 Cost cost_flash(const OpView& op, std::span<const Type>, Backend backend) {
   const bool scratch = backend == Backend::cuda && through_cudnn(op);
-  return {.flops = flops(op, 2),
-          .exps = exps(op),
-          .workspace = scratch ? cudnn_attention_workspace() : 0};
+  return cost_of_products(op, 2, scratch ? cudnn_attention_workspace() : 0);
 }
 
 // On CUDA flash's kernels serve the chunked kind.
 Cost cost_chunked(const OpView& op, std::span<const Type> outputs, Backend backend) {
   if (backend == Backend::cuda) return cost_flash(op, outputs, backend);
-  return {.flops = flops(op, 2),
-          .exps = exps(op),
-          .workspace = chunked_attention_workspace(heads_of(op), op.attrs.i("chunk"))};
+  return cost_of_products(op, 2, chunked_attention_workspace(heads_of(op), op.attrs.i("chunk")));
 }
 
 // Five products; delta, [B,H,T], is scratch. On the CPU halves walk keys and queries apart and make
@@ -134,9 +136,7 @@ Cost cost_chunked(const OpView& op, std::span<const Type> outputs, Backend backe
 template <int64_t kShared>
 Cost cost_grad(const OpView& op, std::span<const Type>, Backend backend) {
   const bool apart = backend == Backend::cpu && is_half(op.in(0).dtype);
-  return {.flops = flops(op, 5 + (apart ? kShared : 0)),
-          .exps = exps(op),
-          .workspace = row_type(heads_of(op)).bytes()};
+  return cost_of_products(op, 5 + (apart ? kShared : 0), row_type(heads_of(op)).bytes());
 }
 
 // cuDNN's scratch is the larger.
@@ -150,10 +150,8 @@ Cost cost_flash_grad(const OpView& op, std::span<const Type> outputs, Backend ba
 
 Cost cost_chunked_grad(const OpView& op, std::span<const Type> outputs, Backend backend) {
   if (backend == Backend::cuda) return cost_flash_grad(op, outputs, backend);
-  return {.flops = flops(op, 5),
-          .exps = exps(op),
-          .workspace =
-              chunked_attention_grad_workspace(heads_of(op), op.attrs.i("chunk"), op.in(0).dtype)};
+  return cost_of_products(
+      op, 5, chunked_attention_grad_workspace(heads_of(op), op.attrs.i("chunk"), op.in(0).dtype));
 }
 
 const CudaKernel kFlashCuda{.run = SNUG_CUDA_KERNEL(flash_attention_cuda),
