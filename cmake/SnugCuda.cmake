@@ -3,6 +3,7 @@
 #   SNUG_CUDA_LIBRARIES        what hal/cuda links: only the static runtime. cuBLASLt, cuDNN and NVML are opened when a
 #                              device is, so that the binary starts on machines that have none of them.
 #   SNUG_CUDA_COMPILE_OPTIONS  for every .cu file
+# Code under ops/ is told with SNUG_CUDA=1, so that a build that gains the backend compiles no other folder again.
 # A folder's *.cu and *_cuda.cpp files, and all of a folder named cuda, are built with it; no_cuda*.cpp without it.
 set(SNUG_CUDA_ON OFF)
 if(SNUG_SANITIZE OR SNUG_CUDA STREQUAL "OFF")
@@ -42,7 +43,6 @@ list(APPEND CMAKE_CUDA_IMPLICIT_INCLUDE_DIRECTORIES ${CMAKE_CXX_IMPLICIT_INCLUDE
 find_package(CUDAToolkit REQUIRED)
 set(SNUG_CUDA_ON ON)
 set(SNUG_CUDA_LIBRARIES CUDA::cudart_static)
-add_compile_definitions(SNUG_CUDA=1)
 
 # Constant expressions of ours (philox) run on the device too; fmt 9 under nvcc needs to be told what the compiler can.
 set(SNUG_CUDA_COMPILE_OPTIONS
