@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/rng.h"
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "runtime/host_values.h"
 
 namespace snug {

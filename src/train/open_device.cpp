@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "hal/cpu/cpu_device.h"
 #include "hal/cuda/cuda_device.h"
-#include "ops/blas/blas.h"
+#include "kernels/cpu/gemm.h"
 #include "plan/price.h"
 
 namespace snug {

@@ -1,5 +1,5 @@
 #include "gpu_train/trap.h"
-#include "ops/cuda/kernel.cuh"
+#include "kernels/cuda/kernel.cuh"
 
 namespace snug {
 namespace {

@@ -3,7 +3,7 @@
 // may contract what leads to y.
 #pragma once
 
-#include "ops/cuda/kernel.cuh"
+#include "kernels/cuda/kernel.cuh"
 
 namespace snug::ops {
 

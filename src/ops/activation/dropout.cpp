@@ -1,8 +1,8 @@
 #include "ops/activation/dropout.h"
 
+#include "kernels/float_kernels.h"
 #include "ops/activation/activation_cpu.h"
 #include "ops/activation/activation_cuda.h"
-#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {

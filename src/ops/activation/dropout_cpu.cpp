@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "kernels/float_kernels.h"
 #include "ops/activation/activation_cpu.h"
-#include "ops/float_kernels.h"
 #include "ops/random.h"
 
 namespace snug::ops {

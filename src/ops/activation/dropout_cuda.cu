@@ -1,5 +1,5 @@
+#include "kernels/cuda/rows.cuh"
 #include "ops/activation/activation_cuda.h"
-#include "ops/cuda/rows.cuh"
 #include "ops/random.h"
 
 namespace snug::ops {

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/float_kernels.h"
 #include "ops/activation/activation_cpu.h"
 #include "ops/activation/activation_cuda.h"
-#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {

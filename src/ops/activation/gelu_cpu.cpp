@@ -1,7 +1,7 @@
 #include "base/vec_math.h"
+#include "kernels/cpu/for_blocks.h"
+#include "kernels/float_kernels.h"
 #include "ops/activation/activation_cpu.h"
-#include "ops/float_kernels.h"
-#include "ops/for_blocks.h"
 
 namespace snug::ops {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "kernels/float_kernels.h"
 #include "ops/activation/activation_cpu.h"
 #include "ops/activation/activation_cuda.h"
-#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {

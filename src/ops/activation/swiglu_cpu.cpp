@@ -1,6 +1,6 @@
 #include "base/vec_math.h"
+#include "kernels/float_kernels.h"
 #include "ops/activation/activation_cpu.h"
-#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {

@@ -1,6 +1,6 @@
+#include "kernels/cuda/rows.cuh"
 #include "ops/activation/activation_cuda.h"
 #include "ops/activation/activation_math.cuh"
-#include "ops/cuda/rows.cuh"
 
 namespace snug::ops {
 namespace {

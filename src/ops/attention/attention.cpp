@@ -1,12 +1,12 @@
 #include "ops/attention/attention.h"
 
 #include "base/units.h"
+#include "kernels/float_kernels.h"
 #include "ops/attention/attention_cpu.h"
 #include "ops/attention/attention_cuda.h"
 #include "ops/attention/attention_cudnn.h"
 #include "ops/attention/attention_reference.h"
 #include "ops/attention/packed_heads.h"
-#include "ops/float_kernels.h"
 #include "ops/infer.h"
 
 namespace snug::ops {

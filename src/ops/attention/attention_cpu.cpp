@@ -7,10 +7,10 @@
 
 #include "base/units.h"
 #include "base/vec_math.h"
-#include "ops/attention/attention_dropout.h"
-#include "ops/attention/float_tiles.h"
-#include "ops/blas/blas.h"
-#include "ops/float_kernels.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/float_kernels.h"
+#include "ops/attention/attention_dropout_cpu.h"
+#include "ops/attention/float_tiles_cpu.h"
 
 namespace snug::ops {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "base/units.h"
-#include "ops/attention/attention_grad_tiles.h"
-#include "ops/blas/blas.h"
-#include "ops/float_kernels.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/float_kernels.h"
+#include "ops/attention/attention_grad_tiles_cpu.h"
 
 namespace snug::ops {
 namespace {

@@ -6,9 +6,9 @@
 // Where cuDNN serves (attention_cudnn.h) these kernels only stand in.
 #pragma once
 
+#include "kernels/cuda/kernel.cuh"
 #include "ops/attention/attention_dropout.cuh"
 #include "ops/attention/packed_heads.h"
-#include "ops/cuda/kernel.cuh"
 
 namespace snug::ops {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/units.h"
-#include "ops/attention/attention_grad_tiles.h"
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
+#include "ops/attention/attention_grad_tiles_cpu.h"
 
 namespace snug::ops {
 namespace {

@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "kernels/float_kernels.h"
 #include "ops/attention/packed_heads.h"
 #include "ops/attention/rope_cpu.h"
 #include "ops/attention/rope_cuda.h"
 #include "ops/attention/rope_frequency.h"
-#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/float_kernels.h"
 #include "ops/attention/packed_heads.h"
 #include "ops/attention/rope_frequency.h"
-#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {

@@ -1,9 +1,9 @@
 #include <numbers>
 
+#include "kernels/cuda/launch.cuh"
 #include "ops/attention/packed_heads.h"
 #include "ops/attention/rope_cuda.h"
 #include "ops/attention/rope_frequency.h"
-#include "ops/cuda/launch.cuh"
 
 namespace snug::ops {
 namespace {

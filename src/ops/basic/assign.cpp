@@ -1,8 +1,8 @@
 #include "ops/basic/assign.h"
 
+#include "kernels/cpu/for_blocks.h"
+#include "kernels/float_kernels.h"
 #include "ops/basic/basic_cuda.h"
-#include "ops/float_kernels.h"
-#include "ops/for_blocks.h"
 #include "ops/infer.h"
 
 namespace snug::ops {

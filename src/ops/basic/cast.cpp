@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "ir/visit_dtype.h"
+#include "kernels/cpu/for_blocks.h"
+#include "kernels/float_kernels.h"
 #include "ops/basic/basic_cuda.h"
-#include "ops/float_kernels.h"
-#include "ops/for_blocks.h"
 
 namespace snug::ops {
 namespace {

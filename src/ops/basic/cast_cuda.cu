@@ -2,8 +2,8 @@
 #include <type_traits>
 
 #include "ir/visit_dtype.h"
+#include "kernels/cuda/map.cuh"
 #include "ops/basic/basic_cuda.h"
-#include "ops/cuda/map.cuh"
 
 namespace snug::ops {
 namespace {

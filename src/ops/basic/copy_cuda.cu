@@ -3,8 +3,8 @@
 
 #include "base/half.h"
 #include "ir/visit_dtype.h"
+#include "kernels/cuda/map.cuh"
 #include "ops/basic/basic_cuda.h"
-#include "ops/cuda/map.cuh"
 
 namespace snug::ops {
 namespace {

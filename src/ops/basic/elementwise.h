@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "ir/builder.h"
-#include "ops/float_kernels.h"
-#include "ops/for_blocks.h"
+#include "kernels/cpu/for_blocks.h"
+#include "kernels/float_kernels.h"
 
 namespace snug::ops {
 

@@ -1,6 +1,6 @@
 // add and multiply: two operands of one type, the result in fp32, rounded once.
+#include "kernels/cuda/map.cuh"
 #include "ops/basic/basic_cuda.h"
-#include "ops/cuda/map.cuh"
 
 namespace snug::ops {
 namespace {

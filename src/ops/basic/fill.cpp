@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "ir/visit_dtype.h"
+#include "kernels/cpu/for_blocks.h"
+#include "kernels/float_kernels.h"
 #include "ops/basic/basic_cuda.h"
-#include "ops/float_kernels.h"
-#include "ops/for_blocks.h"
 #include "ops/type_attrs.h"
 
 namespace snug::ops {

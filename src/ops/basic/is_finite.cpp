@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/float_kernels.h"
 #include "ops/basic/basic_cuda.h"
-#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {

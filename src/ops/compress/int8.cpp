@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "kernels/float_kernels.h"
 #include "ops/compress/int8_cpu.h"
 #include "ops/compress/int8_cuda.h"
 #include "ops/compress/int8_scale.h"
-#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {

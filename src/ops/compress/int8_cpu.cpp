@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/cpu/for_blocks.h"
+#include "kernels/float_kernels.h"
 #include "ops/compress/int8.h"
 #include "ops/compress/int8_scale.h"
-#include "ops/float_kernels.h"
-#include "ops/for_blocks.h"
 
 namespace snug::ops {
 namespace {

@@ -1,8 +1,8 @@
 // int8 storage on CUDA, with the same bits as on the CPU.
+#include "kernels/cuda/map.cuh"
 #include "ops/compress/int8.h"
 #include "ops/compress/int8_cuda.h"
 #include "ops/compress/int8_scale.h"
-#include "ops/cuda/map.cuh"
 
 namespace snug::ops {
 namespace {

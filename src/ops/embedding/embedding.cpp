@@ -1,9 +1,9 @@
 #include "ops/embedding/embedding.h"
 
+#include "kernels/float_kernels.h"
 #include "ops/embedding/embedding_cpu.h"
 #include "ops/embedding/embedding_cuda.h"
 #include "ops/embedding/padding.h"
-#include "ops/float_kernels.h"
 
 namespace snug::ops {
 namespace {

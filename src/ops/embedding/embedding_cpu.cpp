@@ -2,10 +2,10 @@
 
 #include <functional>
 
-#include "ops/column_sum.h"
+#include "kernels/cpu/column_sum.h"
+#include "kernels/cpu/for_blocks.h"
+#include "kernels/float_kernels.h"
 #include "ops/embedding/padding.h"
-#include "ops/float_kernels.h"
-#include "ops/for_blocks.h"
 
 namespace snug::ops {
 namespace {

@@ -1,8 +1,8 @@
 // The lookup, and the gradients of positions and types.
 #include "ops/embedding/embedding_cuda.h"
 
-#include "ops/cuda/column_sum.h"
-#include "ops/cuda/map.cuh"
+#include "kernels/cuda/column_sum.h"
+#include "kernels/cuda/map.cuh"
 #include "ops/embedding/start_from.cuh"
 
 namespace snug::ops {

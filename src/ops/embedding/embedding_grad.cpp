@@ -1,10 +1,10 @@
-#include "ops/column_sum.h"
-#include "ops/cuda/column_sum.h"
+#include "kernels/cpu/column_sum.h"
+#include "kernels/cuda/column_sum.h"
+#include "kernels/float_kernels.h"
 #include "ops/embedding/embedding.h"
 #include "ops/embedding/embedding_cpu.h"
 #include "ops/embedding/embedding_cuda.h"
 #include "ops/embedding/padding.h"
-#include "ops/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/reference.h"
 

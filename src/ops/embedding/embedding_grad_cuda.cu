@@ -2,8 +2,8 @@
 // them per block. A token inside a segment is summed in registers and written once; of one that
 // runs over an end each segment leaves its part in scratch, and a second kernel adds those up in
 // order. Sums are fp32, rounded once. A frequent token is so spread over many blocks.
-#include "ops/cuda/launch.cuh"
-#include "ops/cuda/map.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/map.cuh"
 #include "ops/embedding/embedding_cuda.h"
 #include "ops/embedding/padding.h"
 #include "ops/embedding/start_from.cuh"

@@ -1,7 +1,7 @@
 // How the gradient of a table begins where only some of its rows are touched.
 #pragma once
 
-#include "ops/cuda/kernel.cuh"
+#include "kernels/cuda/kernel.cuh"
 
 namespace snug::ops {
 

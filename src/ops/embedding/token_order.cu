@@ -2,7 +2,7 @@
 // to where the counts of all tiles say, and counts the next digits where they arrive.
 #include "ops/embedding/token_order.h"
 
-#include "ops/cuda/launch.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace snug::ops {
 namespace {

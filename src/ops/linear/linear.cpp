@@ -1,6 +1,6 @@
 #include "ops/linear/linear.h"
 
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/linear/linear_cpu.h"
 #include "ops/linear/linear_cuda.h"

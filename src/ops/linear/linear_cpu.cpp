@@ -1,7 +1,7 @@
 #include "ops/linear/linear_cpu.h"
 
-#include "ops/blas/typed_gemm.h"
-#include "ops/column_sum.h"
+#include "kernels/cpu/column_sum.h"
+#include "kernels/cpu/typed_gemm.h"
 #include "ops/linear/weight_layout.h"
 
 namespace snug::ops {

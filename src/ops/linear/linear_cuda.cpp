@@ -1,7 +1,7 @@
 #include "ops/linear/linear_cuda.h"
 
-#include "ops/cuda/column_sum.h"
-#include "ops/cuda/gemm.h"
+#include "kernels/cuda/column_sum.h"
+#include "kernels/cuda/gemm.h"
 #include "ops/linear/weight_layout.h"
 
 namespace snug::ops {

@@ -1,8 +1,8 @@
 #include "ops/linear/linear.h"
 
-#include "ops/column_sum.h"
-#include "ops/cuda/column_sum.h"
-#include "ops/float_kernels.h"
+#include "kernels/cpu/column_sum.h"
+#include "kernels/cuda/column_sum.h"
+#include "kernels/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/linear/linear_cpu.h"
 #include "ops/linear/linear_cuda.h"

@@ -1,8 +1,8 @@
 // The scratch of a product on either backend.
 #pragma once
 
-#include "ops/blas/typed_gemm.h"
-#include "ops/cuda/gemm.h"
+#include "kernels/cpu/typed_gemm.h"
+#include "kernels/cuda/gemm.h"
 
 namespace snug::ops {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/loss/cross_entropy_cpu.h"
 #include "ops/loss/cross_entropy_cuda.h"
 #include "ops/loss/targets.h"

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/units.h"
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/loss/softmax_row.h"
 
 namespace snug::ops {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/loss/linear_cross_entropy_cpu.h"
 #include "ops/loss/linear_cross_entropy_cuda.h"

@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "base/units.h"
-#include "ops/blas/typed_gemm.h"
-#include "ops/column_sum.h"
-#include "ops/float_kernels.h"
+#include "kernels/cpu/column_sum.h"
+#include "kernels/cpu/typed_gemm.h"
+#include "kernels/float_kernels.h"
 #include "ops/loss/softmax_row.h"
 
 namespace snug::ops {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/units.h"
-#include "ops/cuda/column_sum.h"
-#include "ops/cuda/gemm.h"
+#include "kernels/cuda/column_sum.h"
+#include "kernels/cuda/gemm.h"
 #include "ops/loss/linear_cross_entropy_cpu.h"
 
 namespace snug::ops {

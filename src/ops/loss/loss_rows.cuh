@@ -1,7 +1,7 @@
 // The arithmetic on a row of logits that the CUDA kernels of the losses share.
 #pragma once
 
-#include "ops/cuda/map.cuh"
+#include "kernels/cuda/map.cuh"
 #include "ops/loss/loss_rows.h"
 
 namespace snug::ops {

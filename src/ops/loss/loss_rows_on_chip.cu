@@ -1,6 +1,6 @@
 #include "ops/loss/loss_rows_on_chip.h"
 
-#include "ops/cuda/copies.cuh"
+#include "kernels/cuda/copies.cuh"
 #include "ops/loss/loss_rows.cuh"
 
 namespace snug::ops {

@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "hal/cuda/cuda_error.h"
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 
 namespace snug::ops {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/norm/norm_parts.h"
 
 namespace snug::ops {

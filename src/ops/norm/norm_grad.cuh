@@ -2,7 +2,7 @@
 // group of threads works at one, its next is on its way.
 #pragma once
 
-#include "ops/cuda/copies.cuh"
+#include "kernels/cuda/copies.cuh"
 #include "ops/norm/norm_rows.cuh"
 
 namespace snug::ops {

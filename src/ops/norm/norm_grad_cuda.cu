@@ -1,7 +1,7 @@
 // A fixed number of blocks walks the rows, each with its own sums of dweight and dbias, which it
 // leaves in the scratch; a second kernel adds them up in order. No atomics: the same bits always.
-#include "ops/cuda/column_sum.h"
-#include "ops/cuda/rows.cuh"
+#include "kernels/cuda/column_sum.h"
+#include "kernels/cuda/rows.cuh"
 #include "ops/norm/norm_cuda.h"
 #include "ops/norm/norm_grad_ring.cuh"
 #include "ops/norm/norm_ports.h"

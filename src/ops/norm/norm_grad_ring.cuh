@@ -3,7 +3,7 @@
 // shared memory is too small for the other kernel: this one takes as many groups as fit.
 #pragma once
 
-#include "ops/cuda/shared_memory.h"
+#include "kernels/cuda/shared_memory.h"
 #include "ops/norm/norm_grad.cuh"
 
 namespace snug::ops {

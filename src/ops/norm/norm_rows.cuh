@@ -3,7 +3,7 @@
 // threadIdx.y the group.
 #pragma once
 
-#include "ops/cuda/launch.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace snug::ops {
 

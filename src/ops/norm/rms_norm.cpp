@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/norm/norm_cpu.h"
 #include "ops/norm/norm_cuda.h"
 #include "ops/norm/norm_parts.h"

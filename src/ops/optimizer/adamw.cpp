@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"
 #include "ops/optimizer/update_op.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/optimizer/blockwise.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"

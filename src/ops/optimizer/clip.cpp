@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/units.h"
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "ops/cuda/kernel.cuh"
+#include "kernels/cuda/kernel.cuh"
 #include "ops/optimizer/loss_scale.h"
 #include "ops/optimizer/optimizer_cuda.h"
 #include "ops/optimizer/sum_blocks.h"

@@ -2,7 +2,7 @@
 // writes them: what one draw of noise rounds.
 #pragma once
 
-#include "ops/cuda/kernel.cuh"
+#include "kernels/cuda/kernel.cuh"
 #include "ops/optimizer/stochastic.h"
 
 namespace snug::ops {

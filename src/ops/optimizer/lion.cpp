@@ -1,6 +1,6 @@
 #include "ops/optimizer/lion.h"
 
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"
 #include "ops/optimizer/update_op.h"

@@ -1,6 +1,6 @@
 #include "ops/optimizer/loss_scale.h"
 
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/infer.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/float_kernels.h"
+#include "kernels/float_kernels.h"
 #include "ops/optimizer/optimizer_cpu.h"
 
 namespace snug::ops {

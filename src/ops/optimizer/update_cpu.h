@@ -9,7 +9,7 @@
 
 #include <array>
 
-#include "ops/for_blocks.h"
+#include "kernels/cpu/for_blocks.h"
 #include "ops/optimizer/stochastic.h"
 #include "ops/optimizer/update_op.h"
 #include "ops/random.h"

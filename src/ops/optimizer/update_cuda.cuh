@@ -16,7 +16,7 @@
 //   void sgd_many_cuda(std::span<const KernelArgs> all) { launch_updates<Sgd>(all); }
 #pragma once
 
-#include "ops/cuda/launch.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "ops/optimizer/eight.cuh"
 #include "ops/optimizer/update_op.h"
 

@@ -1,0 +1,232 @@
+#include "kernels/cuda/gemm.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "base/log.h"
+#include "hal/cuda/cuda_error.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/gemm_cache.h"
+#include "kernels/cuda/gemm_plain.h"
+#include "kernels/cuda/gemm_plan.h"
+#include "kernels/cuda/gemm_tune.h"
+#include "kernels/cuda/gemm_waves.h"
+
+namespace snug::ops {
+namespace {
+
+bool tuning_is_off() {
+  const char* value = std::getenv("SNUG_NO_TUNE");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+std::string device_name() {
+  int device = 0;
+  cudaDeviceProp properties = {};
+  cuda::check(cudaGetDevice(&device), "asking for the device");
+  cuda::check(cudaGetDeviceProperties(&properties, device), "asking for the device's name");
+  return properties.name;
+}
+
+// A product with the algorithm that serves it; with none, our own plain kernel does.
+struct Served {
+  GemmPlan plan;
+  std::optional<cublasLtMatmulAlgo_t> algorithm = {};
+  std::optional<double> ms = {};
+  int64_t rows = 0;  // the first so many and the others are two products; 0: it is one
+  bool prepared = false;
+  bool hasty = false;  // after a short look: a longer one may come
+};
+
+enum class Chosen : uint8_t { by_rule, remembered, timed };
+
+std::array<CudaGemm, 2> parts_of(const CudaGemm& p, int64_t rows) {
+  return {rows_of(p, 0, rows), rows_of(p, rows, p.m - rows)};
+}
+
+// The products that this process has met. One lock: a step is a graph, so nobody waits for it.
+class Products {
+ public:
+  void prepare(const CudaGemm& p, const Math& math, void* stream) {
+    const std::lock_guard lock(mutex_);
+    const GemmKey key = GemmKey::of(p, math);
+    Served& served = at(key, p);
+    if (served.prepared && (math.hasty || !served.hasty)) return;
+    const Chosen chosen = choose(key, served, p, math, stream);
+    if (chosen == Chosen::timed && !math.hasty) {
+      try_parts(key, served, p, math, stream);
+      keep(key, served);
+    } else if (served.rows > 0) {
+      choose_parts(p, served.rows, math, stream);
+    }
+    // This loads its code, which must not happen while a graph is captured.
+    run(key, served, p, math, stream);
+    served.prepared = true;
+  }
+
+  void run(const CudaGemm& p, const Math& math, void* stream) {
+    const std::lock_guard lock(mutex_);
+    const GemmKey key = GemmKey::of(p, math);
+    run(key, at(key, p), p, math, stream);
+  }
+
+  std::optional<double> ms(const CudaGemm& p, const Math& math) {
+    const std::lock_guard lock(mutex_);
+    const auto found = served_.find(GemmKey::of(p, math));
+    return found == served_.end() ? std::nullopt : found->second.ms;
+  }
+
+ private:
+  // By rule: the heuristic's first.
+  Served& at(const GemmKey& key, const CudaGemm& p) {
+    const auto found = served_.find(key);
+    if (found != served_.end()) return found->second;
+    Served served{.plan = GemmPlan(key, p)};
+    const std::vector<cublasLtMatmulAlgo_t> first = served.plan.candidates(1);
+    if (!first.empty()) served.algorithm = first[0];
+    return served_.emplace(key, std::move(served)).first->second;
+  }
+
+  Chosen choose(const GemmKey& key, Served& served, const CudaGemm& p, const Math& math,
+                void* stream) {
+    if (!is_large_gemm(p.m, p.n, p.k)) return Chosen::by_rule;
+    if (!served.algorithm)
+      log("cuBLASLt takes no product {}: a plain kernel makes it, slowly", key.text());
+    if (!served.algorithm || math.deterministic || tuning_is_off()) return Chosen::by_rule;
+    served.hasty = false;
+    if (remember(key, served)) return Chosen::remembered;
+    choose_fastest(served, p, math.hasty, stream);
+    return Chosen::timed;
+  }
+
+  // In two products where that is faster, for good.
+  void try_parts(const GemmKey& key, Served& served, const CudaGemm& p, const Math& math,
+                 void* stream) {
+    constexpr double kWorthwhile = 0.99;  // the clock wanders by more in one block
+    const int64_t rows = p.transpose_a ? 0 : rows_of_whole_waves(p.m, p.n, multiprocessors());
+    if (rows == 0 || !served.ms) return;
+    choose_parts(p, rows, math, stream);
+    const auto [whole, parts] =
+        compare_sustained_ms([&] { run_whole(key, served, p, stream); },
+                             [&] { run_parts(p, rows, math, stream); }, *served.ms, stream);
+    if (parts > kWorthwhile * whole) return;
+    served.rows = rows;
+    served.ms = parts;
+  }
+
+  void choose_parts(const CudaGemm& p, int64_t rows, const Math& math, void* stream) {
+    for (const CudaGemm& part : parts_of(p, rows)) {
+      const GemmKey key = GemmKey::of(part, math);
+      Served& served = at(key, part);
+      if (choose(key, served, part, math, stream) == Chosen::timed && !math.hasty)
+        keep(key, served);
+    }
+  }
+
+  void choose_fastest(Served& served, const CudaGemm& p, bool hasty, void* stream) {
+    served.hasty = hasty;
+    if (!hasty && !told_) {
+      const std::string path = cache().path().string();
+      log("timing matrix products on this GPU, three to ten seconds each, once{}",
+          path.empty() ? "" : "; kept in " + path);
+      told_ = true;
+    }
+    const std::optional<TimedAlgorithm> best = fastest_algorithm(served.plan, p, hasty, stream);
+    if (!best) return;
+    served.algorithm = best->algorithm;
+    served.ms = best->ms;
+  }
+
+  void keep(const GemmKey& key, const Served& served) {
+    if (!served.ms) return;
+    cache().put(key.text(), {std::to_array(served.algorithm->data), *served.ms, served.rows});
+  }
+
+  bool remember(const GemmKey& key, Served& served) {
+    const TunedGemm* tuned = cache().find(key.text());
+    if (tuned == nullptr) return false;
+    cublasLtMatmulAlgo_t algorithm = {};
+    std::ranges::copy(tuned->algorithm, algorithm.data);
+    if (!served.plan.accepts(algorithm)) {
+      log("{}: the algorithm for {} does not run here; it is timed again", cache().path().string(),
+          key.text());
+      return false;
+    }
+    served.algorithm = algorithm;
+    served.ms = tuned->ms;
+    served.rows = tuned->rows < key.m && !key.part ? tuned->rows : 0;
+    return true;
+  }
+
+  void run(const GemmKey& key, Served& served, const CudaGemm& p, const Math& math, void* stream) {
+    if (served.rows > 0) return run_parts(p, served.rows, math, stream);
+    run_whole(key, served, p, stream);
+  }
+
+  void run_parts(const CudaGemm& p, int64_t rows, const Math& math, void* stream) {
+    for (const CudaGemm& part : parts_of(p, rows)) {
+      const GemmKey key = GemmKey::of(part, math);
+      run_whole(key, at(key, part), part, stream);
+    }
+  }
+
+  static void run_whole(const GemmKey& key, Served& served, const CudaGemm& p, void* stream) {
+    if (!served.algorithm) return plain_gemm(p, stream);
+    cublaslt().check(served.plan.run(p, *served.algorithm, stream), "multiplying {}", key.text());
+  }
+
+  GemmCache& cache() {
+    if (!cache_) cache_.emplace(gemm_cache_path(device_name(), cublaslt().GetVersion()));
+    return *cache_;
+  }
+
+  std::mutex mutex_;
+  std::map<GemmKey, Served> served_;
+  std::optional<GemmCache> cache_;
+  bool told_ = false;
+};
+
+Products& products() {
+  static auto* const products = new Products;  // outlives the library, so nothing is freed at exit
+  return *products;
+}
+
+bool is_empty(const CudaGemm& p) { return p.m == 0 || p.n == 0; }
+
+// The library makes other bits where the sum lies in the result than where it does not, and which
+// it is depends on what a plan keeps. Where bits count, it always does.
+CudaGemm in_place_where_bits_count(CudaGemm p, const Math& math, void* stream) {
+  if (!math.deterministic || p.sum == nullptr || p.sum == p.c) return p;
+  if (p.stride_of_c() != p.n)
+    throw internal_error("a product adds into rows with gaps what lies elsewhere");
+  const auto bytes = static_cast<size_t>(p.m * p.n * size_of(p.c_dtype));
+  cuda::check(cudaMemcpyAsync(p.c, p.sum, bytes, cudaMemcpyDeviceToDevice,
+                              static_cast<cudaStream_t>(stream)),
+              "copying the {} bytes that a product adds to", bytes);
+  p.sum = p.c;
+  return p;
+}
+
+}  // namespace
+
+void prepare_gemm(const CudaGemm& p, const Math& math, void* stream) {
+  if (is_empty(p)) return;
+  products().prepare(in_place_where_bits_count(p, math, stream), math, stream);
+}
+
+void cuda_gemm(const CudaGemm& p, const Math& math, void* stream) {
+  if (is_empty(p)) return;
+  products().run(in_place_where_bits_count(p, math, stream), math, stream);
+}
+
+std::optional<double> tuned_ms(const CudaGemm& p, const Math& math) {
+  return products().ms(p, math);
+}
+
+}  // namespace snug::ops
