@@ -60,10 +60,23 @@ is_test { next }
     complain(folder " may not include \"" include "\"; it may use: " (may[rule] == "" ? "nothing but itself" : may[rule]))
 }
 
+# A way to take memory by hand: the C library's functions, CUDA's, and buffers made with `new` or a smart pointer to one.
+function allocation_in(code) {
+  return match(code, /(^|[^A-Za-z0-9_.>])(mmap|malloc|calloc|realloc|reallocarray|posix_memalign|aligned_alloc|memalign|valloc)[ \t]*\(/) ||
+         match(code, /(^|[^A-Za-z0-9_.>])(cudaMalloc[A-Za-z0-9]*|cudaHostAlloc|cuMem[A-Za-z]*Alloc[A-Za-z0-9_]*)[ \t]*[(<]/) ||
+         match(code, /(^|[^A-Za-z0-9_])operator[ \t]+new[ \t]*(\[[ \t]*\][ \t]*)?\(/) ||
+         match(code, /(^|[^A-Za-z0-9_])new([ \t]+|[ \t]*\([^;]*\)[ \t]*)[A-Za-z_:][A-Za-z0-9_:<>*, \t]*\[/) ||
+         match(code, /make_(unique|shared)(_for_overwrite)?[ \t]*<[^;(]*\[[0-9 \t]*\][ \t]*>/)
+}
+
 !may_allocate {
-  code = $0; sub(/\/\/.*/, "", code)
-  if (match(code, /(^|[^A-Za-z0-9_.>])(mmap|malloc|calloc|realloc|posix_memalign|aligned_alloc|memalign)[ \t]*\(/))
-    complain("allocates by hand (" substr(code, RSTART, RLENGTH - 1) "); memory is allocated only in " may["!allocates"])
+  code = $0
+  gsub(/"([^"\\]|\\.)*"/, "\"\"", code)
+  sub(/\/\/.*/, "", code)
+  if (allocation_in(code)) {
+    what = substr(code, RSTART, RLENGTH); gsub(/^[^A-Za-z_]+|[ \t([<]+$/, "", what)
+    complain("allocates by hand (" what "); memory is allocated only in " may["!allocates"])
+  }
 }
 
 END {

@@ -35,4 +35,16 @@ expect 'must be named from src/'       src/ir/a.cpp          '#include "../base/
 expect 'has no line'                   src/novel/a.cpp       'int x;'
 expect 'allocates by hand'             src/runtime/a.cpp     'float* p = (float*)malloc(4);'
 expect 'allocates by hand'             src/ops/norm/a.cpp    'void* p = std::aligned_alloc(64, n);'
+for call in 'malloc(n)' 'calloc(n, 4)' 'realloc(p, n)' 'posix_memalign(&p, 64, n)' 'mmap(nullptr, n)' \
+            'cudaMalloc(&p, n)' 'cudaMalloc<float>(&p, n)' 'cudaMallocAsync(&p, n, stream)' 'cudaMallocHost(&p, n)' \
+            'cudaMallocManaged(&p, n)' 'cudaHostAlloc(&p, n, 0)' '::operator new(n)' 'operator new[](n)' \
+            'new char[n]' 'new float [n]' 'new std::byte[n]' 'new std::pair<int, int>[n]' 'new (std::nothrow) char[n]' \
+            'std::make_unique<float[]>(n)' 'std::make_unique_for_overwrite<std::byte[]>(n)' 'std::make_shared<int[]>(n)'; do
+  expect 'allocates by hand'           src/kernels/cuda/a.cu "  const auto status = $call;"
+  expect ''                            src/hal/cuda/a.cpp    "  const auto status = $call;"
+  expect ''                            src/ir/a_test.cpp     "  const auto status = $call;"
+  expect ''                            src/ir/a.cpp          "  say(\"$call\");  // $call"
+done
+expect ''                              src/ir/a.cpp          'auto p = std::make_unique<Plan>(new_values[i], renew[i]);'
+expect ''                              src/ir/a.cpp          'Node* n = new Node(parts[i]);'
 echo "check_layers: every rule refuses what it should"
