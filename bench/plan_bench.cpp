@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include "base/units.h"
-#include "train/planning.h"
-#include "train/with_flags.h"
+#include "recipe/with_flags.h"
+#include "search/plan_run.h"
 
 namespace {
 
@@ -28,7 +28,7 @@ void time_plan(const char* model, int64_t batch, int64_t seq) {
   for (const Program& program : plan.module.programs) ops += program.ops.size();
   fmt::print("{:<16}{:>12}{:>8}{:>9}{:>12}{:>16.5f}\n", model, fmt::format("{} x {}", batch, seq),
              ops, plan.module.values.size(), format_seconds(best),
-             plan.account.device().placement.ratio());
+             plan.memory.device().placement.ratio());
 }
 
 void time_search(const char* model, const char* flags) {

@@ -14,10 +14,10 @@
 
 #include "base/units.h"
 #include "hal/cpu/cpu_device.h"
+#include "recipe/resolve.h"
 #include "runtime/initialise.h"
+#include "search/plan_run.h"
 #include "train/feeder.h"
-#include "train/planning.h"
-#include "train/resolve.h"
 
 namespace snug {
 namespace {

@@ -134,8 +134,8 @@ int train_verb(const std::vector<std::string>& arguments) {
   if (report.last_eval > 0)
     log("held-out loss {:.4f} -> {:.4f}", report.first_eval, report.last_eval);
   if (!report.out.empty()) log("model and configuration are in {}", report.out);
-  if (report.truth)
-    fmt::print("{}\n", options.json ? report.truth->json : "\n" + report.truth->table);
+  if (report.prediction)
+    fmt::print("{}\n", options.json ? report.prediction->json : "\n" + report.prediction->table);
   return 0;
 }
 

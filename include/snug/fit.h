@@ -38,7 +38,7 @@ struct FitReport {
   std::string of;  // batch, seq or model
   int64_t budget_bytes = 0;
   int64_t context_bytes = 0;  // of these: what a GPU's driver and libraries take
-  std::string prices;         // what the times rest on
+  std::string times_from;     // what the times rest on
   std::vector<FitLevel> levels;
   std::string table;  // for people
   std::string json;   // for programs: one object

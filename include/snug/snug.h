@@ -65,7 +65,7 @@ struct TrainObserver {
 };
 
 // What was predicted beside what was measured: a step, bytes, and time by kind of op.
-struct TruthReport {
+struct PredictionReport {
   std::string table;  // for people
   std::string json;   // for programs: one line
 };
@@ -79,7 +79,7 @@ struct TrainReport {
   int64_t peak_bytes = 0;     // measured in the arena
   int64_t context_bytes = 0;  // what a GPU's driver and libraries hold beside it, before step 0
   std::string out;            // where the model was written, if anywhere
-  std::optional<TruthReport> truth;  // with Options::explain
+  std::optional<PredictionReport> prediction;  // with Options::explain
 };
 
 TrainReport train(const Options& options, const TrainObserver& observer);

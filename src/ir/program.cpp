@@ -32,6 +32,14 @@ std::string_view name_of(Phase phase) {
   return "?";
 }
 
+int64_t runs_per_step(const Module& module, std::string_view program) {
+  int64_t runs = 0;
+  for (const Repeat& repeat : module.step) {
+    runs += repeat.times * std::count(repeat.programs.begin(), repeat.programs.end(), program);
+  }
+  return runs;
+}
+
 ValueId Module::add(Value value) {
   values.push_back(std::move(value));
   return {static_cast<int32_t>(values.size()) - 1};

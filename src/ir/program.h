@@ -70,6 +70,9 @@ struct Module {
   ValueId root(ValueId id) const;                    // the value that owns the bytes
 };
 
+// How often a step runs the program.
+int64_t runs_per_step(const Module& module, std::string_view program);
+
 // A copy of `body` as a new program of that name: locals become new values, shared values stay
 // shared. `suffix` is added to the names of values and ops. The caller appends the result to
 // module.programs.

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/median.h"
+#include "cost/op_work.h"
 #include "hal/cuda/stream_times.h"
-#include "plan/op_work.h"
 
 namespace snug {
 namespace {

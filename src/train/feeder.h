@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "recipe/resolve.h"
 #include "runtime/executor.h"
 #include "train/data.h"
 #include "train/masking.h"
-#include "train/resolve.h"
 
 namespace snug {
 

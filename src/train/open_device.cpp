@@ -1,10 +1,10 @@
 #include "train/open_device.h"
 
 #include "base/error.h"
+#include "cost/step_cost.h"
 #include "hal/cpu/cpu_device.h"
 #include "hal/cuda/cuda_device.h"
 #include "kernels/cpu/gemm.h"
-#include "plan/price.h"
 
 namespace snug {
 namespace {

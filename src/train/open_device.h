@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "hal/device.h"
-#include "train/resolve.h"
+#include "recipe/resolve.h"
 
 namespace snug {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "runtime/executor.h"
+#include "search/plan_run.h"
 #include "train/feeder.h"
-#include "train/planning.h"
 
 namespace snug {
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "models/model.h"
-#include "plan/plan.h"
+#include "placement/plan.h"
 #include "support/small_run.h"
 
 namespace snug {
@@ -117,8 +117,8 @@ TEST(OptimizerBytes, PerParameter) {
 TEST(PrecisionBytes, PerParameter) {
   const auto bytes = [](const Recipe& recipe, Category category) {
     const Plan plan = planned("gpt2", {.batch = 1, .seq = 64}, recipe);
-    return static_cast<double>(plan.account.shared[static_cast<size_t>(category)]) /
-           static_cast<double>(plan.account.trainable_params);
+    return static_cast<double>(plan.memory.shared[static_cast<size_t>(category)]) /
+           static_cast<double>(plan.memory.trainable_params);
   };
   const Recipe mixed{.precision = Dtype::bf16, .grad_dtype = Dtype::bf16};
   EXPECT_EQ(bytes(mixed, Category::params), 2);
@@ -164,7 +164,7 @@ TEST(UpdateInBackwardBytes, GradientsAreGoneWithASingleMicroBatch) {
     const Plan plan =
         planned("gpt2", build,
                 {.accum = accum, .update_in_backward = in_backward, .clip = in_backward ? 0.0 : 1});
-    return plan.account.device().category_peaks[static_cast<size_t>(Category::grads)];
+    return plan.memory.device().category_peaks[static_cast<size_t>(Category::grads)];
   };
   const int64_t all = grads(1, false);
   EXPECT_LT(grads(1, true), all * 2 / 5) << "the embedding's gradient is the largest";

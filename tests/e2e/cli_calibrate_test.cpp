@@ -71,12 +71,12 @@ TEST_F(CliCalibrate, ExplainComparesStepBytesAndOps) {
   const std::vector<nlohmann::json> lines = lines_of(numbers);
   ASSERT_EQ(lines.size(), 4U) << "three steps and the comparison";
   const nlohmann::json truth = lines.back()["truth"];
-  EXPECT_EQ(truth["planned_bytes"], lines[0]["planned_bytes"]);
-  EXPECT_EQ(truth["planned_bytes"], truth["peak_bytes"]);
+  EXPECT_EQ(prediction["planned_bytes"], lines[0]["planned_bytes"]);
+  EXPECT_EQ(prediction["planned_bytes"], prediction["peak_bytes"]);
   double sum = 0;
-  for (const nlohmann::json& op : truth["ops"]) sum += op["predicted_ms"].get<double>();
-  EXPECT_NEAR(sum, truth["predicted_step_ms"], 0.01 * sum);
-  EXPECT_GT(truth["measured_step_ms"], 0);
+  for (const nlohmann::json& op : prediction["ops"]) sum += op["predicted_ms"].get<double>();
+  EXPECT_NEAR(sum, prediction["predicted_step_ms"], 0.01 * sum);
+  EXPECT_GT(prediction["measured_step_ms"], 0);
 }
 
 TEST_F(CliCalibrate, ExplainingChangesNothingThatIsSaved) {

@@ -14,7 +14,7 @@ constexpr CompressKind int8 = CompressKind::int8;
 std::string parity_model(const char* name) { return tests_dir() + "/parity/" + name; }
 
 int64_t peak_of(const Plan& plan, Category category) {
-  return plan.account.device().category_peaks[static_cast<size_t>(category)];
+  return plan.memory.device().category_peaks[static_cast<size_t>(category)];
 }
 
 struct Setting {

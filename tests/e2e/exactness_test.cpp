@@ -80,7 +80,7 @@ Trace trace(SmallRun& run) {
 
 double planned_flops(const SmallRun& run) {
   double sum = 0;
-  for (const double flops : run.plan().account.step_flops) sum += flops;
+  for (const double flops : run.plan().memory.step_flops) sum += flops;
   return sum;
 }
 

@@ -2,9 +2,9 @@
 // feasible, the loss curve keeps its bits and the run stays inside the bytes.
 #include <gtest/gtest.h>
 
-#include "plan/search.h"
+#include "search/search.h"
+#include "search/variants.h"
 #include "support/small_run.h"
-#include "train/choices.h"
 
 namespace snug {
 namespace {

@@ -9,7 +9,7 @@
 #include "ir/verifier.h"
 #include "models/model.h"
 #include "ops/registry.h"
-#include "plan/plan.h"
+#include "placement/plan.h"
 #include "runtime/null_executor.h"
 
 namespace snug {

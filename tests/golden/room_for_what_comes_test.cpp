@@ -14,7 +14,7 @@
 #include "ops/linear/linear.h"
 #include "ops/optimizer/update_rule.h"
 #include "passes/passes.h"
-#include "plan/placement.h"
+#include "placement/placement.h"
 #include "runtime/null_executor.h"
 
 namespace snug {

@@ -9,7 +9,7 @@
 #include "ir/builder.h"
 #include "ir/verifier.h"
 #include "passes/passes.h"
-#include "plan/placement.h"
+#include "placement/placement.h"
 
 namespace snug {
 namespace {

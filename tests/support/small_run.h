@@ -12,7 +12,7 @@
 
 #include "hal/cpu/cpu_device.h"
 #include "models/model.h"
-#include "plan/plan.h"
+#include "placement/plan.h"
 #include "runtime/executor.h"
 
 namespace snug {

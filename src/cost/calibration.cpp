@@ -1,0 +1,111 @@
+#include "cost/calibration.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "base/cache.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace snug {
+namespace {
+
+using nlohmann::json;
+constexpr int kFormat = 5;  // since 4, "has" knows grouped attention
+
+json to_json(const OpSample& s) {
+  return {{"kind", s.kind}, {"dtype", name_of(s.dtype)}, {"tf32", s.tf32},
+          {"has", s.has},   {"flops", s.flops},          {"bytes", s.bytes},
+          {"exps", s.exps}, {"seconds", s.seconds}};
+}
+
+// What took no time that a clock can tell says nothing, and is left out.
+json to_json(const Calibration& c) {
+  json samples = json::array();
+  for (const OpSample& sample : c.samples)
+    if (std::isfinite(sample.seconds) && sample.seconds > 0) samples.push_back(to_json(sample));
+  return {{"format", kFormat},      {"device", c.device}, {"threads", c.threads},
+          {"versions", c.versions}, {"date", c.date},     {"copy_bytes_per_s", c.copy_bytes_per_s},
+          {"samples", samples}};
+}
+
+double number(const json& object, const char* key, bool may_be_zero) {
+  const auto value = object.at(key).get<double>();
+  if (!std::isfinite(value) || value < 0 || (value == 0 && !may_be_zero))
+    throw bad_input("\"{}\" is {}", key, value);
+  return value;
+}
+
+OpSample sample_from(const json& object) {
+  OpSample sample;
+  sample.kind = object.at("kind").get<std::string>();
+  const auto dtype = object.at("dtype").get<std::string>();
+  const auto known = parse_dtype(dtype);
+  if (!known) throw bad_input("\"dtype\" is '{}'", dtype);
+  sample.dtype = *known;
+  sample.tf32 = object.at("tf32").get<bool>();
+  sample.has = object.at("has").get<uint32_t>();
+  sample.flops = number(object, "flops", true);
+  sample.bytes = number(object, "bytes", true);
+  sample.exps = number(object, "exps", true);
+  sample.seconds = number(object, "seconds", false);
+  return sample;
+}
+
+// Throws where the content is not what `to_json` makes.
+Calibration calibration_from(const json& object) {
+  if (const int format = object.at("format").get<int>(); format != kFormat)
+    throw bad_input("it is of format {}, not {}", format, kFormat);
+  Calibration c;
+  c.device = object.at("device").get<std::string>();
+  c.threads = object.at("threads").get<int64_t>();
+  c.versions = object.at("versions").get<std::string>();
+  c.date = object.at("date").get<std::string>();
+  c.copy_bytes_per_s = number(object, "copy_bytes_per_s", false);
+  for (const json& sample : object.at("samples")) c.samples.push_back(sample_from(sample));
+  if (c.samples.empty()) throw bad_input("it has no samples");
+  return c;
+}
+
+std::string text_of(std::string_view device, int64_t threads) {
+  return threads == 0 ? std::string(device) : fmt::format("{} with {} threads", device, threads);
+}
+
+}  // namespace
+
+std::filesystem::path calibration_path(std::string_view device, int64_t threads) {
+  const std::string on = threads == 0 ? "" : fmt::format("-{}-threads", threads);
+  return cache_file(fmt::format("calibration-{}{}.json", slug(device), on));
+}
+
+std::optional<Calibration> read_calibration(const std::filesystem::path& path,
+                                            std::string_view device, int64_t threads,
+                                            std::string_view versions) {
+  std::error_code failure;
+  if (path.empty() || !std::filesystem::exists(path, failure)) return std::nullopt;
+  try {
+    Calibration c = calibration_from(json::parse(read_file(path)));
+    if (c.device != device || c.threads != threads)
+      throw bad_input("it was measured on {}, not on {}", text_of(c.device, c.threads),
+                      text_of(device, threads));
+    if (!versions.empty() && c.versions != versions)
+      throw bad_input("it was measured with {}, and now there is {}", c.versions, versions);
+    return c;
+  } catch (const json::exception&) {
+    log("{}: a damaged calibration is ignored; 'snug calibrate' measures again", path.string());
+  } catch (const Error& error) {
+    log("{}: a calibration is ignored: {}; 'snug calibrate' measures again", path.string(),
+        error.what());
+  }
+  return std::nullopt;
+}
+
+void write_calibration(const std::filesystem::path& path, const Calibration& calibration) {
+  std::error_code failure;  // told by the write
+  std::filesystem::create_directories(path.parent_path(), failure);
+  write_file_atomically(path, to_json(calibration).dump(1) + "\n");
+}
+
+}  // namespace snug

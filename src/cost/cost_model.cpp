@@ -1,0 +1,110 @@
+#include "cost/cost_model.h"
+
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "cost/measured_times.h"
+
+namespace snug {
+namespace {
+
+// What large ops reach of a device's peaks, and what any of them takes besides: its launch, and a
+// device that is not yet or no longer full.
+struct Class {
+  double efficiency = 1;
+  double extra_seconds = 0;
+};
+struct Classes {
+  Class product, attention, traffic, odd_product;
+};
+// An H200, bf16, in a step (docs/performance.md): products 640 to 710 of 989 TFLOP/s; attention 260
+// to 340 forward, 195 to 235 backward; streaming kernels 82 to 97 % of a copy, a copy 88 % of peak;
+// products over odd rows (kOdd) 105 to 166 TFLOP/s on tensor cores.
+constexpr Classes kGpu{{0.69, 4e-6}, {0.24, 4e-6}, {0.8, 2e-6}, {0.13, 4e-6}};
+constexpr Classes kCpu{{0.65, 1e-6}, {0.4, 1e-6}, {0.8, 1e-6}, {0.65, 1e-6}};
+
+const Classes& classes_of(Backend backend) { return backend == Backend::cuda ? kGpu : kCpu; }
+
+double by_catalogue(const Roof& roof, const Classes& classes, const Class& arithmetic) {
+  const Roof reached{roof.arithmetic / arithmetic.efficiency,
+                     roof.traffic / classes.traffic.efficiency};
+  return reached.seconds() + (roof.by_arithmetic() ? arithmetic : classes.traffic).extra_seconds;
+}
+
+// OpWork without its words: what is looked up for every op of every candidate.
+struct Key {
+  const OpDef* def = nullptr;
+  Dtype dtype = Dtype::f32;
+  uint32_t has = 0;
+  int64_t flops = 0, bytes = 0, exps = 0;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+struct HashKey {
+  size_t operator()(const Key& k) const {
+    size_t hash = std::hash<const void*>{}(k.def);
+    for (const int64_t part :
+         {static_cast<int64_t>(k.dtype), int64_t{k.has}, k.flops, k.bytes, k.exps})
+      hash = (hash ^ static_cast<size_t>(part)) * size_t{0x9E3779B97F4A7C15} + (hash >> 32);
+    return hash;
+  }
+};
+
+}  // namespace
+
+// The times and, because a program repeats the same few works in every layer, those asked for.
+struct CostModel::Measured {
+  std::string device, date;
+  MeasuredTimes times;
+  std::mutex mutex;
+  std::unordered_map<Key, std::optional<double>, HashKey> known;
+
+  Measured(const Calibration& c, const DeviceSpec& spec)
+      : device(c.device),
+        date(c.date),
+        times(c, spec, classes_of(spec.backend).traffic.extra_seconds) {}
+
+  template <typename WorkOf>
+  std::optional<double> seconds(const Key& key, const WorkOf& work) {
+    const std::scoped_lock lock(mutex);
+    const auto [place, is_new] = known.try_emplace(key);
+    if (is_new) place->second = times.seconds(work());
+    return place->second;
+  }
+};
+
+CostModel::CostModel(DeviceSpec spec, Math math, std::optional<Calibration> measured)
+    : spec_(std::move(spec)),
+      math_(math),
+      measured_(measured ? std::make_shared<Measured>(*measured, spec_) : nullptr) {}
+
+double CostModel::seconds(const Module& module, const Op& op) const {
+  const Cost cost = cost_of(module, op, spec_.backend);
+  const int64_t bytes = cost.bytes_read + cost.bytes_written;
+  const Dtype dtype = kernel_dtype(module, op);
+  const uint32_t bits = kernel_bits(module, op, spec_.backend, cost);
+  if (measured_ != nullptr) {
+    const Key key{op.def, dtype, bits, cost.flops, bytes, cost.exps};
+    const auto work = [&] { return work_of(module, op, spec_.backend, math_); };
+    if (const auto seconds = measured_->seconds(key, work)) return *seconds;
+  }
+  const Roof roof =
+      spec_.roof(dtype, math_, static_cast<double>(cost.flops), static_cast<double>(bytes));
+  const Classes& classes = classes_of(spec_.backend);
+  const bool odd = (bits & kOdd) != 0 && (dtype != Dtype::f32 || math_.tf32);
+  return by_catalogue(roof, classes,
+                      odd                      ? classes.odd_product
+                      : is_product(module, op) ? classes.product
+                                               : classes.attention);
+}
+
+std::string CostModel::origin() const {
+  return measured() ? fmt::format("measurements on {}, {}", measured_->device, measured_->date)
+                    : fmt::format("catalogue figures of {}", spec_.title);
+}
+
+CostModel nominal_model(Backend backend) {
+  return {backend == Backend::cuda ? find_device("h200") : this_cpu(8), {}};
+}
+
+}  // namespace snug

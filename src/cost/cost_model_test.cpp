@@ -1,0 +1,142 @@
+#include "cost/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "cost/op_work.h"
+#include "models/model.h"
+#include "passes/passes.h"
+
+namespace snug {
+namespace {
+
+Module tiny() {
+  return compile("tiny", Model::load("snug-tiny").forward({.batch = 1, .seq = 64}), {});
+}
+
+double bytes_of(const Cost& cost) {
+  return static_cast<double>(cost.bytes_read + cost.bytes_written);
+}
+
+// Every op of a module, at a rate that no catalogue would guess.
+Calibration slow_machine(const Module& module) {
+  Calibration c{"an abacus", 2, "", "2026-11-15", 1e6, {}};
+  for (const Program& program : module.programs) {
+    for (const Op& op : program.ops) {
+      const OpWork work = work_of(module, op, Backend::cpu, {});
+      c.samples.push_back({work, 1e-3 + work.bytes / 1e6});
+    }
+  }
+  return c;
+}
+
+TEST(CostModel, SaysWhatWasMeasured) {
+  const Module module = tiny();
+  const CostModel model(this_cpu(2), {}, slow_machine(module));
+  EXPECT_TRUE(model.measured());
+  EXPECT_EQ(model.origin(), "measurements on an abacus, 2026-11-15");
+  for (const Op& op : module.program("micro_first").ops) {
+    const double seconds = 1e-3 + bytes_of(cost_of(module, op, Backend::cpu)) / 1e6;
+    EXPECT_NEAR(model.seconds(module, op), seconds, 1e-9 * seconds) << op.name;
+    EXPECT_EQ(CostModel(model).seconds(module, op), model.seconds(module, op));
+  }
+}
+
+TEST(CostModel, GoesByTheCatalogueWhereNothingWasMeasured) {
+  const Module module = tiny();
+  const DeviceSpec spec = this_cpu(2);
+  const CostModel plain(spec, {});
+  EXPECT_FALSE(plain.measured());
+  EXPECT_EQ(plain.origin(), "catalogue figures of this CPU");
+  const Calibration copies{
+      "cpu", 2, "", "", spec.bytes_per_s, {{{"copy", Dtype::f32, false, 0, 0, 1e6, 0}, 1}}};
+  const CostModel model(spec, {}, copies);
+  int products = 0;
+  for (const Op& op : module.program("micro_first").ops) {
+    const Cost cost = cost_of(module, op, Backend::cpu);
+    const Roof roof = spec.roof(Dtype::f32, {}, static_cast<double>(cost.flops), bytes_of(cost));
+    if (!roof.by_arithmetic()) continue;
+    EXPECT_EQ(model.seconds(module, op), plain.seconds(module, op)) << op.name;
+    ++products;
+  }
+  EXPECT_GT(products, 0);
+}
+
+TEST(OpWork, BytesDecideWhatIsArithmetic) {
+  EXPECT_TRUE(is_arithmetic({.flops = 1'000'000, .bytes_read = 500, .bytes_written = 500}));
+  EXPECT_FALSE(is_arithmetic({.flops = 10'000, .bytes_read = 500, .bytes_written = 500}));
+}
+
+TEST(OpWork, TellsProductsWithOddRowsApartOnAGpu) {
+  const auto odd_ops = [](const char* model, bool chunked, Backend backend, int64_t seq = 64) {
+    const Module module =
+        compile("m", Model::load(model).forward({.batch = 1, .seq = seq, .chunked_loss = chunked}),
+                {.precision = Dtype::bf16, .backend = backend});
+    return std::ranges::count_if(module.program("micro_first").ops, [&](const Op& op) {
+      return (kernel_bits(module, op, backend, cost_of(module, op, backend)) & kOdd) != 0;
+    });
+  };
+  EXPECT_EQ(odd_ops("gpt2", false, Backend::cuda), 3) << "with logits of 50257 columns";
+  EXPECT_EQ(odd_ops("gpt2", false, Backend::cpu), 0);
+  EXPECT_EQ(odd_ops("gpt2", true, Backend::cuda), 0) << "whose head has 50257 rows, of 768 columns";
+  EXPECT_EQ(odd_ops("qwen2.5-0.5b", true, Backend::cuda), 0);
+  EXPECT_EQ(odd_ops("qwen2.5-0.5b", true, Backend::cuda, 62), 0) << "targets are no matrix";
+}
+
+// What micro-batches took on one (docs/performance.md).
+TEST(CostModel, OfTheCatalogueIsNearAnH200) {
+  const Recipe recipe{.remake = true,
+                      .precision = Dtype::bf16,
+                      .master = false,
+                      .grad_dtype = Dtype::bf16,
+                      .state_dtype = Dtype::bf16,
+                      .backend = Backend::cuda};
+  const CostModel h200(find_device("h200"), {});
+  const auto seconds = [&](const char* model, int64_t batch) {
+    const BuildOptions build{.batch = batch, .loss_chunk = 8192, .residual_in_product = true};
+    const Module module = compile(model, Model::load(model).forward(build), recipe);
+    double sum = 0;
+    for (const Op& op : module.program("micro_first").ops) sum += h200.seconds(module, op);
+    return sum;
+  };
+  EXPECT_NEAR(seconds("qwen2.5-0.5b", 32) / 0.1958, 1, 0.05);
+  EXPECT_NEAR(seconds("qwen2.5-1.5b", 16) / 0.2712, 1, 0.05);
+  EXPECT_NEAR(seconds("qwen2.5-7b", 4) / 0.2891, 1, 0.05);
+}
+
+TEST(CostModel, OfTheCatalogueKnowsThatWholeLogitsOverAnOddVocabularyAreSlow) {
+  const CostModel h200(find_device("h200"), {});
+  const auto seconds = [&](const char* model, bool chunked) {
+    const BuildOptions build{.batch = 8, .chunked_loss = chunked, .loss_chunk = 8192};
+    const Module module = compile(model, Model::load(model).forward(build),
+                                  {.precision = Dtype::bf16, .backend = Backend::cuda});
+    double sum = 0;
+    for (const Op& op : module.program("micro_first").ops) sum += h200.seconds(module, op);
+    return sum;
+  };
+  EXPECT_GT(seconds("gpt2", false), 1.3 * seconds("gpt2", true));
+  EXPECT_LT(seconds("qwen2.5-0.5b", false), 1.1 * seconds("qwen2.5-0.5b", true));
+}
+
+TEST(KernelBits, GroupedAttentionIsAnotherKernel) {
+  const auto variants = [](const char* model) {
+    std::set<std::string> kinds;
+    const Module module = compile(model, Model::load(model).forward({.batch = 2, .seq = 512}),
+                                  {.precision = Dtype::bf16, .backend = Backend::cuda});
+    for (const Op& op : module.program("micro_first").ops) {
+      const Cost cost = cost_of(module, op, Backend::cuda);
+      if ((kernel_bits(module, op, Backend::cuda, cost) & kVariant) != 0)
+        kinds.emplace(op.def->kind);
+    }
+    return kinds;
+  };
+  EXPECT_EQ(variants("qwen2.5-0.5b"),
+            (std::set<std::string>{"flash_attention", "flash_attention_grad"}));
+  EXPECT_TRUE(variants("gpt2").empty());
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,88 @@
+#include "cost/device_costs.h"
+
+#include <omp.h>
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "hal/cpu/cpu_name.h"
+#include "hal/cuda/probe.h"
+
+namespace snug {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Known {
+  fs::file_time_type when;
+  std::optional<CostModel> model;  // none: the file is of no use
+};
+
+// By its calibration, where it has one. Options are resolved many times in a search: the file is
+// read again only when it has changed, and what a model remembers of ops is kept.
+std::optional<CostModel> measured_model(const DeviceSpec& spec, const std::string& device,
+                                        int64_t threads, const std::string& versions,
+                                        const Math& math) {
+  static std::mutex mutex;
+  static std::map<std::tuple<fs::path, bool, bool>, Known> known;
+  const fs::path path = calibration_path(device, threads);
+  std::error_code missing;
+  const fs::file_time_type when = fs::last_write_time(path, missing);
+  if (missing) return {};
+  const std::scoped_lock lock(mutex);
+  Known& entry = known[{path, math.tf32, math.deterministic}];
+  if (entry.when != when) {
+    entry = {when, {}};
+    if (auto measured = read_calibration(path, device, threads, versions))
+      entry.model.emplace(spec, math, std::move(measured));
+  }
+  return entry.model;
+}
+
+const CudaProbe& probed() {
+  static const CudaProbe probe = probe_cuda();
+  return probe;
+}
+
+// A GPU that the catalogue does not know is taken for one that it does, under its own name.
+DeviceSpec spec_of(const std::string& gpu) {
+  if (const DeviceSpec* spec = match_device(gpu)) return *spec;
+  DeviceSpec spec = nominal_model(Backend::cuda).spec();
+  spec.title = gpu;
+  return spec;
+}
+
+CostModel gpu_cost_model(const Options& o, const Math& math) {
+  if (o.gpu.empty() && gpu_here().empty()) return {nominal_model(Backend::cuda).spec(), math};
+  const DeviceSpec spec = o.gpu.empty() ? spec_of(gpu_here()) : find_device(o.gpu);
+  const std::string& name = o.gpu.empty() ? gpu_here() : spec.title;
+  // What lies here may be of another machine with such a GPU: then its versions are not ours to
+  // judge.
+  const std::string versions = name == gpu_here() ? gpu_versions() : "";
+  return measured_model(spec, name, 0, versions, math).value_or(CostModel(spec, math));
+}
+
+}  // namespace
+
+const std::string& gpu_here() {
+  static const std::string name =
+      probed().why_not.empty() ? probed().driver.gpus.front().name : std::string();
+  return name;
+}
+
+std::string gpu_versions() {
+  return fmt::format("driver {}, cuBLASLt {}, cuDNN {}", probed().driver.version,
+                     probed().cublas_lt.version, probed().cudnn.version);
+}
+
+int64_t threads_of(int64_t asked) { return asked > 0 ? asked : omp_get_max_threads(); }
+
+CostModel cost_model_for(const Options& o, const Math& math) {
+  if (!o.gpu.empty() || o.device == "cuda") return gpu_cost_model(o, math);
+  const int64_t threads = threads_of(o.threads);
+  return measured_model(this_cpu(threads), cpu_name(), threads, "", math)
+      .value_or(nominal_model(Backend::cpu));
+}
+
+}  // namespace snug

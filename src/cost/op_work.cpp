@@ -1,0 +1,66 @@
+#include "cost/op_work.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace snug {
+namespace {
+
+// Of the values in the kernel's own type: targets and statistics are no matrices.
+bool has_odd_rows(const Module& module, Dtype dtype, const std::vector<ValueId>& values) {
+  return std::ranges::any_of(values, [&](ValueId id) {
+    if (!id.valid() || module[id].type.dtype != dtype) return false;
+    const Shape& shape = module[id].type.shape;
+    return shape.rank() >= 2 && shape.back() * size_of(dtype) % 16 != 0;
+  });
+}
+
+}  // namespace
+
+bool is_arithmetic(const Cost& cost) {
+  // Operations for each byte. Elementwise ops, norms and updates stay below 20, products and
+  // attention at training shapes are beyond 100.
+  constexpr int64_t kArithmetic = 25;
+  return cost.flops / kArithmetic > cost.bytes_read + cost.bytes_written;
+}
+
+bool is_product(const Module& module, const Op& op) {
+  const auto is = [&](Category category) {
+    return
+        [&module, category](ValueId id) { return id.valid() && module[id].category == category; };
+  };
+  return std::ranges::any_of(op.inputs, is(Category::params)) ||
+         std::ranges::any_of(op.outputs, is(Category::grads));
+}
+
+bool is_large_product(const Module& module, const Op& op, const Cost& cost) {
+  return is_product(module, op) && is_arithmetic(cost);
+}
+
+uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost) {
+  constexpr size_t kInputs = 30;
+  uint32_t bits = 0;
+  for (size_t i = 0; i < op.inputs.size() && i < kInputs; ++i)
+    if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) bits |= uint32_t{1} << i;
+  const bool product = backend == Backend::cuda && is_large_product(module, op, cost);
+  const Dtype dtype = kernel_dtype(module, op);
+  if (product &&
+      (has_odd_rows(module, dtype, op.inputs) || has_odd_rows(module, dtype, op.outputs)))
+    bits |= kOdd;
+  if (cost.variant) bits |= kVariant;
+  return bits;
+}
+
+OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& math) {
+  const Cost cost = cost_of(module, op, backend);
+  const Dtype dtype = kernel_dtype(module, op);
+  return {.kind = std::string(op.def->kind),
+          .dtype = dtype,
+          .tf32 = math.tf32 && dtype == Dtype::f32,
+          .has = kernel_bits(module, op, backend, cost),
+          .flops = static_cast<double>(cost.flops),
+          .bytes = static_cast<double>(cost.bytes_read) + static_cast<double>(cost.bytes_written),
+          .exps = static_cast<double>(cost.exps)};
+}
+
+}  // namespace snug

@@ -1,0 +1,31 @@
+// Modelled time of whole programs.
+//
+//   StepCost p = step_cost(module, model);
+//   p.step_seconds;   p.repeat_seconds / p.step_seconds   // what recompute costs
+#pragma once
+
+#include <span>
+
+#include "cost/cost_model.h"
+#include "ir/program.h"
+
+namespace snug {
+
+// What a device's driver and libraries take beside the arena: by rule, so that a plan made
+// elsewhere is the one that runs.
+constexpr int64_t context_bytes(Backend backend) {
+  return backend == Backend::cuda ? int64_t{576} << 20 : 0;
+}
+
+struct StepCost {
+  double step_seconds = 0;    // all programs, as often as a step runs them
+  double repeat_seconds = 0;  // the part that repeats forward ops
+};
+StepCost step_cost(const Module& module, const CostModel& model);
+
+// When the last op of a program ends, given what each takes: an op starts when its lane is free and
+// what it waits for on other lanes has ended. On one lane that is the sum.
+double seconds_on_lanes(const Module& module, const Program& program,
+                        std::span<const double> seconds);
+
+}  // namespace snug

@@ -1,0 +1,21 @@
+#include "placement/plan.h"
+
+#include "ir/verifier.h"
+#include "passes/passes.h"
+#include "placement/placement.h"
+
+namespace snug {
+
+Plan plan_of(Module placed, Backend backend) {
+  verify(placed, backend);  // cheap beside the rest, and what it would find must never run
+  MemoryBreakdown memory = memory_breakdown(placed, backend);
+  return {std::move(placed), std::move(memory)};
+}
+
+Plan make_plan(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
+  Module module = compile(std::move(name), forward, recipe);
+  place(module);
+  return plan_of(std::move(module), recipe.backend);
+}
+
+}  // namespace snug

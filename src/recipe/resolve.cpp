@@ -1,0 +1,205 @@
+#include "recipe/resolve.h"
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/units.h"
+#include "cost/device_costs.h"
+#include "recipe/allow.h"
+#include "recipe/option_checks.h"
+
+namespace snug {
+namespace {
+
+// "chunked" or "chunked:N" with N >= 1. False: another word.
+bool read_chunked(const std::string& text, std::string_view option, std::string_view of_what,
+                  int64_t& chunk) {
+  constexpr std::string_view kWord = "chunked";
+  if (text == kWord) return true;
+  if (!text.starts_with(std::string(kWord) + ":")) return false;
+  const std::string_view number = std::string_view(text).substr(kWord.size() + 1);
+  if (!read_number(number, chunk) || chunk < 1)
+    throw usage_error("--{} '{}': '{}' is not a number of {}", option, text, number, of_what);
+  return true;
+}
+
+void resolve_loss(std::string& text, BuildOptions& build) {
+  if (text == "auto") text = "chunked";
+  build.chunked_loss = read_chunked(text, "loss", "tokens", build.loss_chunk);
+  if (!build.chunked_loss)
+    require_word(text, "loss", {"auto", "whole", "chunked", "chunked:TOKENS"});
+}
+
+void resolve_attention(std::string& text, BuildOptions& build) {
+  using Kind = ops::AttentionKind;
+  if (text == "auto") text = "flash";
+  if (read_chunked(text, "attention", "queries", build.attention_chunk)) {
+    build.attention = Kind::chunked;
+  } else {
+    require_word(text, "attention", {"auto", "standard", "chunked", "chunked:QUERIES", "flash"});
+    build.attention = text == "flash" ? Kind::flash : Kind::standard;
+  }
+}
+
+// A rate that the model uses throughout is made explicit; several rates stay the model's.
+void resolve_dropout(Options& o, const ModelConfig& c, BuildOptions& build) {
+  if (!(o.dropout < 0)) {
+    require_between(0, 0.99, o.dropout, "dropout");
+    build.dropout = o.dropout;
+  } else if (c.embedding_dropout == c.attention_dropout &&
+             c.attention_dropout == c.residual_dropout) {
+    o.dropout = c.residual_dropout;
+  }
+}
+
+// On a GPU the sum costs nothing in the product's epilogue, and a chunk's logits must be many for
+// its products to be efficient.
+void for_gpu(BuildOptions& build) {
+  build.residual_in_product = true;
+  build.loss_chunk = 8192;
+}
+
+int64_t bytes_of_budget(const std::string& text) {
+  try {
+    return parse_bytes(text);
+  } catch (const Error& error) {
+    throw usage_error("--budget {}", error.what()).hint(error.hint());
+  }
+}
+
+// What --budget leaves for the arena.
+int64_t arena_budget(const std::string& text, int64_t context) {
+  const int64_t bytes = bytes_of_budget(text);
+  if (context > 0 && bytes <= context) {
+    throw does_not_fit("--budget {} leaves nothing: the GPU's driver and libraries alone take {}",
+                       text, format_bytes(context));
+  }
+  return bytes - context;
+}
+
+// Within bytes of its own, what to recompute is chosen alone.
+void require_one_choice(const Options& o, const Recipe& recipe, std::optional<int64_t> budget) {
+  const bool alone =
+      recipe.recompute.kind == RecomputePolicy::Kind::automatic && recipe.recompute.bytes != budget;
+  if (!alone || o.allow.empty()) return;
+  throw usage_error("--allow {} and --recompute {}: the second leaves nothing open but recompute",
+                    o.allow, o.recompute)
+      .hint("leave one of them out; with --budget alone everything is chosen for it");
+}
+
+LrSchedule schedule_of(const Options& o) {
+  require_at_least(1, o.steps, "steps");
+  require_at_least(0, o.warmup, "warmup");
+  require_between(0, 1e3, o.lr, "lr");
+  require_between(0, 1, o.min_lr, "min-lr");
+  const auto names = lr_schedule_names();
+  require_word(o.lr_schedule, "lr-schedule", {names.begin(), names.end()});
+  const LrSchedule schedule{.kind = *parse_lr_schedule(o.lr_schedule),
+                            .peak = o.lr * learning_rate_factor(o),
+                            .min_ratio = o.min_lr,
+                            .warmup_steps = o.warmup,
+                            .total_steps = o.steps};
+  check(schedule);
+  return schedule;
+}
+
+std::string toml_value(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+std::string toml_value(bool value) { return value ? "true" : "false"; }
+std::string toml_value(int64_t value) { return fmt::format("{}", value); }
+std::string toml_value(double value) { return fmt::format("{}", value); }
+
+}  // namespace
+
+BuildOptions resolve_build(Options& o, const Model& model) {
+  require_at_least(1, o.batch, "batch");
+  require_at_least(0, o.seq, "seq");
+  BuildOptions build;
+  if (model.config().family == "mlp") {
+    o.seq = 1;
+  } else if (o.seq == 0) {
+    o.seq = std::min<int64_t>(1024, model.config().max_positions);
+  }
+  build.batch = o.batch;
+  build.seq = o.seq;
+  resolve_attention(o.attention, build);
+  if (backend_of(o) == Backend::cuda) for_gpu(build);
+  resolve_loss(o.loss, build);
+  resolve_dropout(o, model.config(), build);
+  return build;
+}
+
+Resolved resolve(Options o) {
+  Model model = Model::load(o.model);
+  return resolve(std::move(o), std::move(model));
+}
+
+Resolved resolve(Options o, Model model) {
+  const Options asked = o;
+  if (!o.gpu.empty() && o.device == "cpu") o.device = "cuda";
+  require_word(o.device, "device", {"cpu", "cuda", "null"});
+  if (!o.gpu.empty() && o.device == "null") {
+    throw usage_error("--gpu {} and --device null: the null device follows programs for a CPU",
+                      o.gpu)
+        .hint("leave one of them out; `snug plan --gpu` needs no device");
+  }
+  const Backend backend = backend_of(o);
+  const int64_t context = context_bytes(backend);
+  require_word(o.init, "init", {"auto", "scratch", "load"});
+  require_word(o.tune, "tune", {"auto", "short", "long"});
+  require_between(0, 0.9, o.holdout, "holdout");
+  require_at_least(0, o.eval_every, "eval-every");
+  require_at_least(1, o.eval_batches, "eval-batches");
+  require_between(0, 4096, static_cast<double>(o.threads), "threads");
+  require_at_least(-1, o.mask_token, "mask-token");
+  std::optional<int64_t> budget;
+  if (!o.budget.empty())
+    budget = arena_budget(o.budget, context);
+  else if (!o.gpu.empty())
+    budget = find_device(o.gpu).usable_bytes() - context;
+  check_allow(o, budget.has_value());
+  const BuildOptions build = resolve_build(o, model);
+  if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
+  if (o.init == "load" && !model.has_weights()) {
+    throw usage_error("--init load, but '{}' holds no weights", o.model)
+        .hint("give a directory with model.safetensors, or --init scratch");
+  }
+  const Recipe recipe = resolve_recipe(o, budget);
+  require_one_choice(o, recipe, budget);
+  const LrSchedule schedule = schedule_of(o);
+  const Math math{.deterministic = o.deterministic, .tf32 = o.tf32, .hasty = o.tune == "short"};
+  CostModel cost_model = cost_model_for(o, math);
+  return {std::move(o), asked, std::move(model),      build,   recipe, budget,
+          context,      math,  std::move(cost_model), schedule};
+}
+
+std::string to_toml(const Resolved& run) {
+  Options options = run.options;
+  options.batch = run.asked.batch;
+  options.attention = run.asked.attention;
+  options.loss = run.asked.loss;
+  options.recompute = run.asked.recompute;
+  options.compress = run.asked.compress;
+  options.precision = run.asked.precision;
+  options.master = run.asked.master;
+  options.tf32 = run.asked.tf32;
+  options.optimizer = run.asked.optimizer;
+  options.state_dtype = run.asked.state_dtype;
+  options.accum = run.asked.accum;
+  options.global_batch = run.asked.global_batch;
+  options.grad_dtype = run.asked.grad_dtype;
+  options.loss_scale = run.asked.loss_scale;
+  options.beta2 = run.asked.beta2;
+  std::string out = fmt::format("model = {}\n", toml_value(options.model));
+  each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {
+    out += fmt::format("{} = {}\n", key, toml_value(value));
+  });
+  return out;
+}
+
+}  // namespace snug

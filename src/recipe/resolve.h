@@ -1,0 +1,48 @@
+// From what the user wrote to what passes and models read: every option checked, every default made
+// explicit.
+#pragma once
+
+#include <optional>
+
+#include "cost/cost_model.h"
+#include "cost/step_cost.h"
+#include "models/model.h"
+#include "passes/recipe.h"
+#include "recipe/lr_schedule.h"
+#include "snug/options.h"
+
+namespace snug {
+
+struct Resolved {
+  Options options;  // with defaults made explicit: what is printed and saved
+  Options asked;    // as they came
+  Model model;
+  BuildOptions build;
+  Recipe recipe;
+  std::optional<int64_t> budget;  // bytes for the arena: --budget without the context
+  int64_t context = 0;            // bytes that the device's driver and libraries take beside it
+  Math math;
+  CostModel cost_model;  // of the device that it is for
+  LrSchedule schedule;
+};
+
+// Throws a usage error that names the option.
+Resolved resolve(Options options);
+// The same for a model that has no name: options.model is only what it is called.
+Resolved resolve(Options options, Model model);
+
+// The forward pass alone, and the techniques alone. Make their defaults explicit in `options`.
+BuildOptions resolve_build(Options& options, const Model& model);
+Recipe resolve_recipe(Options& options, std::optional<int64_t> budget);
+// What programs are made for: --device null follows those of the CPU.
+Backend backend_of(const Options& options);
+// What --lr is multiplied by for the sequences of a step.
+double learning_rate_factor(const Options& options);
+
+// The configuration as a file that --config reads back. What was left to the search, and what
+// follows from other options (how many micro-batches make a step, types and scales left to the
+// precision), stands there as it was asked for, so that another --budget, --batch or --precision
+// beside the file means what it says.
+std::string to_toml(const Resolved& run);
+
+}  // namespace snug

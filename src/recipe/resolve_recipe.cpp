@@ -1,0 +1,171 @@
+// The techniques: words to settings, defaults made explicit, contradictions named.
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/number.h"
+#include "base/units.h"
+#include "recipe/option_checks.h"
+#include "recipe/resolve.h"
+
+namespace snug {
+namespace {
+
+constexpr double kFp16Start = 65536;
+
+template <typename T, size_t N>
+T word_to(const std::string& word, std::string_view option,
+          const std::array<std::pair<const char*, T>, N>& table) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : table) {
+    if (word == name) return value;
+    words.emplace_back(name);
+  }
+  require_word(word, option, words);
+  throw internal_error("--{} '{}' is in no table", option, word);
+}
+
+constexpr std::array<std::pair<const char*, Dtype>, 3> kPrecisions{
+    {{"fp32", Dtype::f32}, {"bf16", Dtype::bf16}, {"fp16", Dtype::f16}}};
+constexpr std::array<std::pair<const char*, OptimizerKind>, 5> kOptimizers{
+    {{"adamw", OptimizerKind::adamw},
+     {"adamw8bit", OptimizerKind::adamw8bit},
+     {"adam-mini", OptimizerKind::adam_mini},
+     {"lion", OptimizerKind::lion},
+     {"sgd", OptimizerKind::sgd}}};
+
+// A step of G sequences is ceil(G / batch) micro-batches.
+void resolve_global_batch(Options& o) {
+  require_at_least(0, o.accum, "accum");
+  require_at_least(0, o.global_batch, "global-batch");
+  const int64_t implied = o.global_batch == 0 ? 1 : ceil_div(o.global_batch, o.batch);
+  if (o.global_batch > 0 && o.accum > 0 && o.accum != implied) {
+    throw usage_error("--global-batch {} takes {} micro-batch{} of --batch {}, but --accum is {}",
+                      o.global_batch, implied, implied == 1 ? "" : "es", o.batch, o.accum)
+        .hint(
+            "leave one of --accum and --global-batch out; a 0 takes back what a config file says");
+  }
+  if (o.accum == 0) o.accum = implied;
+  if (o.global_batch == 0) o.global_batch = checked_mul(o.batch, o.accum, "sequences per step");
+}
+
+void resolve_grad_dtype(Options& o, Recipe& r) {
+  if (o.grad_dtype == "auto") o.grad_dtype = o.accum == 1 ? o.precision : "fp32";
+  r.grad_dtype = word_to(o.grad_dtype, "grad-dtype", kPrecisions);
+  if (r.grad_dtype != Dtype::f32 && r.grad_dtype != r.precision) {
+    throw usage_error(
+        "--grad-dtype {} under --precision {}: gradients are in fp32 or in the type "
+        "of the weights",
+        o.grad_dtype, o.precision);
+  }
+}
+
+void resolve_loss_scale(Options& o, Recipe& r) {
+  require_at_least(1, o.loss_scale_interval, "loss-scale-interval");
+  r.loss_scale.interval = o.loss_scale_interval;
+  if (o.loss_scale == "auto") o.loss_scale = r.precision == Dtype::f16 ? "dynamic" : "none";
+  if (o.loss_scale == "none") return;
+  constexpr std::string_view kDynamic = "dynamic:";
+  if (o.loss_scale == "dynamic") o.loss_scale = fmt::format("{}{}", kDynamic, kFp16Start);
+  std::string_view number = o.loss_scale;
+  r.loss_scale.dynamic = number.starts_with(kDynamic);
+  if (r.loss_scale.dynamic) number.remove_prefix(kDynamic.size());
+  if (!read_number(number, r.loss_scale.start)) {
+    throw usage_error("--loss-scale '{}' is not auto, none, dynamic, dynamic:START or a number",
+                      o.loss_scale);
+  }
+  if (!(r.loss_scale.start >= 1 && std::isfinite(static_cast<float>(r.loss_scale.start))))
+    throw usage_error("--loss-scale {}: a scale is at least 1 and finite", o.loss_scale);
+}
+
+void resolve_optimizer(Options& o, Recipe& r) {
+  r.optimizer = word_to(o.optimizer, "optimizer", kOptimizers);
+  require_word(o.state_dtype, "state-dtype", {"fp32", "bf16"});
+  r.state_dtype = o.state_dtype == "bf16" ? Dtype::bf16 : Dtype::f32;
+  if (r.optimizer == OptimizerKind::adamw8bit && r.state_dtype != Dtype::f32) {
+    throw usage_error(
+        "--optimizer adamw8bit keeps its moments in 8 bits: --state-dtype {} is not a type that "
+        "they can take",
+        o.state_dtype)
+        .hint("--optimizer adamw --state-dtype bf16 keeps both moments in 16 bits");
+  }
+  if (o.beta2 < 0) o.beta2 = r.optimizer == OptimizerKind::lion ? 0.99 : 0.95;
+  require_between(0, 0.999999, o.beta1, "beta1");
+  require_between(0, 0.999999, o.beta2, "beta2");
+  require_between(0, 1, o.eps, "eps");
+  require_between(0, 0.999999, o.momentum, "momentum");
+  require_between(0, 1e3, o.weight_decay, "weight-decay");
+  require_between(0, 1e9, o.clip, "clip");
+  r.beta1 = o.beta1;
+  r.beta2 = o.beta2;
+  r.eps = o.eps;
+  r.momentum = o.momentum;
+  r.weight_decay = o.weight_decay;
+  r.clip = o.clip;
+}
+
+// An update in the middle of backward cannot wait for what is known only at its end.
+void resolve_update_in_backward(const Options& o, Recipe& r) {
+  r.update_in_backward = o.update_in_backward;
+  if (!r.update_in_backward) return;
+  if (r.clip > 0) {
+    throw usage_error(
+        "--update-in-backward: clipping by the global norm (--clip {}) needs every gradient before "
+        "the first update",
+        o.clip)
+        .hint("give --clip 0");
+  }
+  if (r.loss_scale.dynamic) {
+    throw usage_error(
+        "--update-in-backward: a dynamic loss scale (--loss-scale {}) skips a whole step when any "
+        "gradient overflows, and the first ones would be applied by then",
+        o.loss_scale)
+        .hint("give a fixed --loss-scale, or --precision bf16");
+  }
+}
+
+// As the user wrote it, where all of it is the arena's.
+std::string auto_within(const Options& o, int64_t arena) {
+  return context_bytes(backend_of(o)) == 0 && !o.budget.empty() ? "auto:" + o.budget
+                                                                : fmt::format("auto:{}", arena);
+}
+
+}  // namespace
+
+Backend backend_of(const Options& o) { return o.device == "cuda" ? Backend::cuda : Backend::cpu; }
+
+Recipe resolve_recipe(Options& o, std::optional<int64_t> budget) {
+  Recipe r;
+  r.backend = backend_of(o);
+  r.remake = r.backend == Backend::cuda;
+  resolve_global_batch(o);
+  r.accum = o.accum;
+  if (o.recompute == "auto") o.recompute = budget ? auto_within(o, *budget) : "none";
+  r.recompute = parse_recompute(o.recompute);
+  require_word(o.compress, "compress", {"none", "int8"});
+  r.compress = o.compress == "int8" ? CompressKind::int8 : CompressKind::none;
+  r.precision = word_to(o.precision, "precision", kPrecisions);
+  require_word(o.master, "master", {"fp32", "none"});
+  r.master = o.master == "fp32";
+  resolve_grad_dtype(o, r);
+  resolve_loss_scale(o, r);
+  resolve_optimizer(o, r);
+  resolve_update_in_backward(o, r);
+  return r;
+}
+
+double learning_rate_factor(const Options& o) {
+  require_word(o.lr_scale, "lr-scale", {"none", "linear", "sqrt"});
+  require_at_least(0, o.base_batch, "base-batch");
+  if (o.lr_scale == "none") return 1;
+  if (o.base_batch == 0) {
+    throw usage_error(
+        "--lr-scale {} needs --base-batch: the sequences per step that --lr {} was "
+        "chosen for",
+        o.lr_scale, o.lr);
+  }
+  const double ratio = static_cast<double>(o.global_batch) / static_cast<double>(o.base_batch);
+  return o.lr_scale == "linear" ? ratio : std::sqrt(ratio);
+}
+
+}  // namespace snug

@@ -1,0 +1,185 @@
+#include <array>
+
+#include "base/units.h"
+#include "report/plan_report.h"
+
+namespace snug {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json layer_json(int32_t layer) { return layer == kNoLayer ? Json(nullptr) : Json(layer); }
+
+Json categories_json(const CategoryBytes& bytes) {
+  Json out = Json::object();
+  for (size_t c = 0; c < bytes.size(); ++c) {
+    out[std::string(name_of(static_cast<Category>(c)))] = bytes[c];
+  }
+  return out;
+}
+
+Json breakdown_json(const SpaceBreakdown& space) {
+  Json out = categories_json(space.breakdown);
+  out["gaps"] = space.gaps;
+  return out;
+}
+
+Json peak_json(const Peak& peak) {
+  if (peak.program.empty()) return nullptr;
+  return {{"program", peak.program},
+          {"op", peak.op},
+          {"op_index", peak.op_index},
+          {"layer", layer_json(peak.layer)},
+          {"phase", name_of(peak.phase)}};
+}
+
+template <typename Number>
+Json phases_json(const std::array<Number, kPhases>& sums) {
+  Json out = Json::object();
+  for (size_t p = 0; p < sums.size(); ++p) {
+    out[std::string(name_of(static_cast<Phase>(p)))] = sums[p];
+  }
+  return out;
+}
+
+Json largest_json(const SpaceBreakdown& space) {
+  Json out = Json::array();
+  for (const OwnedBytes& v : space.largest) {
+    out.push_back({{"name", v.name},
+                   {"type", v.type.text()},
+                   {"category", name_of(v.category)},
+                   {"layer", layer_json(v.layer)},
+                   {"bytes", v.bytes}});
+  }
+  return out;
+}
+
+Json layers_json(const MemoryBreakdown& memory) {
+  Json out = Json::array();
+  for (const LayerBreakdown& l : memory.layers) {
+    out.push_back({{"layer", layer_json(l.layer)},
+                   {"params", l.params},
+                   {"grads", l.grads},
+                   {"optimizer", l.optimizer},
+                   {"kept", l.kept},
+                   {"at_peak", l.at_peak},
+                   {"forward_flops", l.forward_flops}});
+  }
+  return out;
+}
+
+Json programs_json(const MemoryBreakdown& memory) {
+  Json out = Json::array();
+  for (const ProgramWork& p : memory.programs) {
+    out.push_back({{"name", p.name},
+                   {"runs_per_step", p.runs_per_step},
+                   {"ops", p.ops},
+                   {"flops", phases_json(p.flops)},
+                   {"bytes_moved", phases_json(p.bytes_moved)}});
+  }
+  return out;
+}
+
+Json advice_json(const PlanFacts& facts) {
+  Json out = Json::array();
+  for (const Advice& a : facts.advice) {
+    out.push_back({{"change", a.change},
+                   {"beside", a.beside},
+                   {"peak_bytes", a.peak_bytes},
+                   {"step_ms", or_null(a.step_ms)},
+                   {"saves_bytes", a.saves_bytes},
+                   {"time_ratio", 1 + a.slower},
+                   {"effect", name_of(a.effect)}});
+  }
+  return out;
+}
+
+Json runners_up_json(const PlanFacts& facts) {
+  Json out = Json::array();
+  for (const RunnerUp& r : facts.runners_up) {
+    out.push_back({{"change", r.name},
+                   {"peak_bytes", r.bytes},
+                   {"step_ms", r.seconds * 1e3},
+                   {"effect", name_of(r.effect)},
+                   {"why", r.why}});
+  }
+  return out;
+}
+
+Json chosen_json(const PlanFacts& facts) {
+  if (!facts.chosen) return nullptr;
+  return {{"policy", facts.chosen->policy},
+          {"needed_without_bytes", facts.chosen->needed_without},
+          {"extra_time", facts.chosen->extra_time}};
+}
+
+}  // namespace
+
+int64_t PlanFacts::tokens_per_step() const {
+  const int64_t all = sequences > 0 ? sequences : checked_mul(batch, accum, "sequences per step");
+  return checked_mul(all, seq, "tokens per step");
+}
+
+std::optional<double> PlanFacts::tokens_per_s() const {
+  if (!step_ms || *step_ms <= 0) return std::nullopt;
+  return static_cast<double>(tokens_per_step()) * 1e3 / *step_ms;
+}
+
+std::optional<int64_t> PlanFacts::arena_budget() const {
+  return budget_bytes ? std::optional(*budget_bytes - context_bytes) : std::nullopt;
+}
+
+std::string_view name_of(Effect effect) {
+  constexpr std::array kNames{"exact", "rounding", "learning"};
+  return kNames[static_cast<size_t>(effect)];
+}
+
+bool fits(const MemoryBreakdown& memory, const PlanFacts& facts) {
+  return !facts.budget_bytes || memory.device().placement.arena_bytes <= *facts.arena_budget();
+}
+
+nlohmann::ordered_json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
+  const SpaceBreakdown& device = memory.device();
+  return {
+      {"model", facts.model},
+      {"params", memory.trainable_params + memory.frozen_params},
+      {"trainable_params", memory.trainable_params},
+      {"batch", facts.batch},
+      {"seq", facts.seq},
+      {"accum", facts.accum},
+      {"fits", fits(memory, facts)},
+      {"arena_bytes", device.placement.arena_bytes},
+      {"max_live_bytes", device.placement.max_live_bytes},
+      {"budget_bytes", or_null(facts.budget_bytes)},
+      {"context_bytes", facts.context_bytes},
+      {"breakdown", breakdown_json(device)},
+      {"category_peaks", categories_json(device.category_peaks)},
+      {"host_bytes", memory[Space::host].placement.arena_bytes},
+      {"disk_bytes", memory[Space::disk].placement.arena_bytes},
+      {"transient",
+       {{"arena_bytes", device.placement.transient_arena_bytes},
+        {"max_live_bytes", device.placement.transient_max_live_bytes},
+        {"ratio", device.placement.ratio()}}},
+      {"peak", peak_json(device.peak)},
+      {"phase_peaks", phases_json(device.phase_peaks)},
+      {"largest", largest_json(device)},
+      {"layers", layers_json(memory)},
+      {"programs", programs_json(memory)},
+      {"step_flops", phases_json(memory.step_flops)},
+      {"step_ms", or_null(facts.step_ms)},
+      {"tokens_per_s", or_null(facts.tokens_per_s())},
+      {"rests_on", facts.rests_on.empty() ? Json(nullptr) : Json(facts.rests_on)},
+      {"recipe", facts.recipe},
+      {"chosen", facts.changed},
+      {"chosen_recompute", chosen_json(facts)},
+      {"runners_up", runners_up_json(facts)},
+      {"advice", advice_json(facts)},
+  };
+}
+
+}  // namespace snug

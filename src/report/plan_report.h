@@ -1,0 +1,70 @@
+// What `snug plan` says: the same breakdown as a table for a person and as an object for a program.
+//
+//   PlanFacts facts{.model = "gpt2", .batch = 8, .seq = 1024, .budget_bytes =
+//   parse_bytes("24GiB")}; fmt::print("{}", render_plan(memory, facts, stdout_is_terminal()));
+//   fmt::print("{}\n", plan_json(memory, facts).dump());
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "placement/breakdown.h"
+#include "search/plan_run.h"
+
+namespace snug {
+
+// A change to the run, ready to paste, and what it would give.
+struct Advice {
+  std::string change;  // "--optimizer adamw8bit"
+  std::string beside;  // flags that pin what the search chose for it: "--batch 4 --accum 2"
+  Effect effect = Effect::exact;
+  int64_t peak_bytes = 0;   // of the arena
+  int64_t saves_bytes = 0;  // below zero: it takes more
+  std::optional<double> step_ms;
+  double slower = 0;  // time for a token, as a part of what it is now; below zero: faster
+};
+
+// What the breakdown cannot know: the words of the question, and what was predicted beside bytes.
+struct PlanFacts {
+  std::string model;
+  int64_t batch = 0;  // sequences per micro-batch
+  int64_t seq = 0;
+  int64_t accum = 1;                                                 // micro-batches per step
+  int64_t sequences = 0;                                             // per step; 0: batch x accum
+  nlohmann::ordered_json recipe = nlohmann::ordered_json::object();  // the resolved options
+  std::vector<std::string> headline;    // the options worth a word in the table's head; empty: all
+  std::optional<int64_t> budget_bytes;  // for the arena and the context together
+  int64_t context_bytes = 0;            // of the device's driver and libraries, outside the arena
+  std::optional<ChosenRecompute> chosen;
+  std::vector<std::string> changed;  // flags that the search chose beside recompute
+  std::vector<RunnerUp> runners_up;  // what it considered beside them, the fastest first
+  bool explain = false;              // are the runners-up shown?
+  std::optional<double> step_ms;     // modelled
+  std::string rests_on;              // what the time was modelled from
+  std::vector<Advice> advice;        // the best first
+
+  int64_t tokens_per_step() const;
+  std::optional<double> tokens_per_s() const;
+  // What the budget leaves for the arena, where there is one.
+  std::optional<int64_t> arena_budget() const;
+};
+
+// By enough to be worth a word.
+inline bool is_faster(const Advice& a) { return a.slower < -0.01; }
+
+// "exact", "rounding", "learning"
+std::string_view name_of(Effect effect);
+
+bool fits(const MemoryBreakdown& memory, const PlanFacts& facts);
+
+// At most 100 columns. colour: use terminal colours.
+std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, bool colour);
+
+// The fields of DESIGN.md ("Fields that others rely on") and where every number comes from.
+nlohmann::ordered_json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts);
+
+}  // namespace snug

@@ -1,0 +1,41 @@
+// Parts of the report's text that stand in files of their own.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/paint.h"
+#include "report/plan_report.h"
+
+namespace snug {
+
+// Does it fit, and what to change: to make it fit, or to be faster or smaller than it is.
+std::string verdict_text(const MemoryBreakdown& memory, const PlanFacts& facts, const Paint& paint);
+
+// What each layer holds.
+std::string layers_text(const MemoryBreakdown& memory, const Paint& paint);
+
+// What was chosen where something was left open; and with --explain what else was considered.
+std::string choice_text(const PlanFacts& facts);
+std::string runners_up_text(const PlanFacts& facts, const Paint& paint);
+
+// Words, or flags each with its value, in lines of at most so many columns.
+std::vector<std::string> lines_of(std::span<const std::string> words, size_t columns);
+std::vector<std::string> flag_lines(std::string_view flags, size_t columns);
+
+// A line of the facts below the bytes: "peak     backward, ..."
+std::string fact(std::string_view name, std::string_view text);
+
+// "812.3 ms", "9.01 s": three digits and more, for times that are compared.
+std::string step_text(double ms);
+
+// "params, grads and optimizer": what of the state the plan has, and its bytes.
+struct StateBytes {
+  std::string names;
+  int64_t bytes = 0;
+};
+StateBytes state_of(const MemoryBreakdown& memory);
+
+}  // namespace snug

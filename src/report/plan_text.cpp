@@ -1,0 +1,230 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "base/bar.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "report/plan_report_parts.h"
+
+namespace snug {
+namespace {
+
+constexpr int kColumns = 98;
+constexpr int kBarColumns = 38;
+constexpr size_t kLargestShown = 5;
+constexpr std::array kState{Category::params, Category::master, Category::grads,
+                            Category::optimizer};
+
+std::string spaces(int columns) {
+  return std::string(static_cast<size_t>(std::max(columns, 0)), ' ');
+}
+
+std::string rule(int columns) {
+  std::string line;
+  for (int i = 0; i < columns; ++i) line += "─";
+  return line;
+}
+
+// Words after one another with " · " between, broken into lines that fit.
+std::string flow(const std::vector<std::string>& words) {
+  std::string out;
+  size_t columns = 0;
+  for (const std::string& word : words) {
+    if (columns > 0 && columns + 3 + word.size() > kColumns) {
+      out += "\n";
+      columns = 0;
+    }
+    out += columns == 0 ? word : " · " + word;
+    columns += word.size() + (columns == 0 ? 0 : 3);
+  }
+  return out + "\n";
+}
+
+std::string text_of(const nlohmann::ordered_json& option) {
+  return option.is_string() ? option.get<std::string>() : option.dump();
+}
+
+bool in_headline(const std::string& option, const PlanFacts& facts) {
+  // What the first line has said already, and what is no part of the step.
+  constexpr std::array kLeftOut{"model", "batch", "seq", "accum", "global-batch", "explain"};
+  if (std::ranges::count(kLeftOut, option) > 0) return false;
+  return facts.headline.empty() || std::ranges::count(facts.headline, option) > 0;
+}
+
+std::string header(const MemoryBreakdown& memory, const PlanFacts& facts, const Paint& paint) {
+  std::string tokens = fmt::format("{} tokens per step", format_exact(facts.tokens_per_step()));
+  if (facts.accum > 1) tokens += fmt::format(" in {} micro-batches", facts.accum);
+  const int64_t params = memory.trainable_params + memory.frozen_params;
+  std::string out = paint.title(facts.model);
+  out += fmt::format(" · {} parameters", format_count(static_cast<double>(params)));
+  if (memory.frozen_params > 0) {
+    out += fmt::format(" ({} trained)", format_count(static_cast<double>(memory.trainable_params)));
+  }
+  out += fmt::format(" · batch {} x {} · {}\n", facts.batch, facts.seq, tokens);
+  std::vector<std::string> words;
+  for (const auto& [key, value] : facts.recipe.items()) {
+    if (value.is_null() || !in_headline(key, facts)) continue;
+    // How many bytes that is stands in the verdict.
+    const bool to_the_budget = key == "recompute" && facts.budget_bytes;
+    const std::string text = text_of(value);
+    words.push_back(key + " " + (to_the_budget && text.starts_with("auto:") ? "auto" : text));
+  }
+  return words.empty() ? out : out + paint.quiet(flow(words));
+}
+
+std::string byte_row(std::string_view name, const std::string& bar, int64_t bytes, double share) {
+  return fmt::format("  {:<12} {} {:>19} {:>12} {:>7.1f} %\n", name, bar, format_exact(bytes),
+                     format_bytes(bytes), share * 100);
+}
+
+// Where the bytes are at the peak instant: the rows add up to the arena.
+std::string breakdown(const SpaceBreakdown& space, std::string_view title, const Paint& paint) {
+  const int64_t arena = space.placement.arena_bytes;
+  auto share = [&](int64_t bytes) {
+    return arena == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(arena);
+  };
+  std::string out = fmt::format("\n{}{}{:>19} {:>12} {:>9}\n", paint.title(title),
+                                spaces(16 + kBarColumns - static_cast<int>(title.size())), "bytes",
+                                "size", "share");
+  for (size_t c = 0; c < space.breakdown.size(); ++c) {
+    const int64_t bytes = space.breakdown[c];
+    if (bytes == 0) continue;
+    out += byte_row(name_of(static_cast<Category>(c)),
+                    paint.bar(c, bar_text(share(bytes), kBarColumns)), bytes, share(bytes));
+  }
+  out += byte_row("gaps", paint.bar(0, bar_text(share(space.gaps), kBarColumns)), space.gaps,
+                  share(space.gaps));
+  out += "  " + paint.quiet(rule(kColumns - 3)) + "\n";
+  out += byte_row("arena", spaces(kBarColumns), arena, 1);
+  return out;
+}
+
+std::string layer_name(int32_t layer) {
+  return layer == kNoLayer ? "outside the layers" : fmt::format("layer {}", layer);
+}
+
+// "forward 1.56 T, backward 5.08 T": what is not zero.
+template <typename Number>
+std::string phases(const std::array<Number, kPhases>& sums, std::string (*text)(Number)) {
+  std::vector<std::string> parts;
+  for (size_t p = 0; p < sums.size(); ++p) {
+    if (sums[p] > 0)
+      parts.push_back(fmt::format("{} {}", name_of(static_cast<Phase>(p)), text(sums[p])));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// "state  16.00 bytes per parameter: params 4.00, grads 4.00, optimizer 8.00"
+std::string state_per_parameter(const MemoryBreakdown& memory) {
+  const auto params = static_cast<double>(memory.trainable_params + memory.frozen_params);
+  if (params == 0) return "";
+  double sum = 0;
+  std::vector<std::string> parts;
+  for (Category c : kState) {
+    const double each = static_cast<double>(memory.shared[static_cast<size_t>(c)]) / params;
+    sum += each;
+    if (each > 0) parts.push_back(fmt::format("{} {:.2f}", name_of(c), each));
+  }
+  return fact("state", fmt::format("{:.2f} bytes per parameter: {}", sum, fmt::join(parts, ", ")));
+}
+
+std::string facts_of_peak(const MemoryBreakdown& memory) {
+  const SpaceBreakdown& device = memory.device();
+  const PlacementStats& placed = device.placement;
+  std::string out = "\n";
+  if (!device.peak.program.empty()) {
+    out += fact("peak", fmt::format("in {}, {}, at {} (op {} of {})", name_of(device.peak.phase),
+                                    layer_name(device.peak.layer), device.peak.op,
+                                    device.peak.op_index, device.peak.program));
+    out += fact("", "each phase at most: " + phases(device.phase_peaks, &format_bytes));
+  }
+  const double whole = placed.max_live_bytes == 0 ? 1
+                                                  : static_cast<double>(placed.arena_bytes) /
+                                                        static_cast<double>(placed.max_live_bytes);
+  out += fact("packing",
+              fmt::format("arena / max-live {:.4f}; values that come and go: {:.4f} ({} in {})",
+                          whole, placed.ratio(), format_bytes(placed.transient_max_live_bytes),
+                          format_bytes(placed.transient_arena_bytes)));
+  out += state_per_parameter(memory);
+  const std::string work = phases(memory.step_flops, &format_count);
+  if (!work.empty()) out += fact("work", "operations per step: " + work);
+  return out;
+}
+
+// What a step will take, and how that is known.
+std::string speed(const PlanFacts& facts) {
+  if (!facts.tokens_per_s()) return "";
+  std::string out =
+      fact("time", fmt::format("{} a step, {} tokens/s, modelled", step_text(*facts.step_ms),
+                               format_exact(std::llround(*facts.tokens_per_s()))));
+  if (!facts.rests_on.empty()) out += fact("", "rests on " + facts.rests_on);
+  return out;
+}
+
+std::string shortened(const std::string& text, size_t columns) {
+  return text.size() <= columns ? text : text.substr(0, columns - 3) + "...";
+}
+
+std::string largest(const SpaceBreakdown& space, const Paint& paint) {
+  if (space.largest.empty()) return "";
+  std::string out = "\n" + paint.title("largest at the peak") + "\n";
+  for (size_t i = 0; i < std::min(kLargestShown, space.largest.size()); ++i) {
+    const OwnedBytes& v = space.largest[i];
+    out += fmt::format("  {:<38} {:<24} {:<12} {:>12}\n", shortened(v.name, 38),
+                       shortened(v.type.text(), 24), name_of(v.category), format_bytes(v.bytes));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string fact(std::string_view name, std::string_view text) {
+  return fmt::format("{:<9}{}\n", name, text);
+}
+
+std::string step_text(double ms) {
+  if (ms >= 60e3) return format_seconds(ms / 1e3);
+  if (ms >= 1e3) return fmt::format("{:.2f} s", ms / 1e3);
+  return ms >= 1 ? fmt::format("{:.1f} ms", ms) : fmt::format("{:.3f} ms", ms);
+}
+
+StateBytes state_of(const MemoryBreakdown& memory) {
+  StateBytes state;
+  std::vector<std::string> names;
+  for (Category c : kState) {
+    const int64_t bytes = memory.shared[static_cast<size_t>(c)];
+    state.bytes += bytes;
+    if (bytes > 0) names.emplace_back(name_of(c));
+  }
+  if (names.size() > 1) {
+    const std::string last = names.back();
+    names.pop_back();
+    names.back() += " and " + last;
+  }
+  state.names = join(names, ", ");
+  return state;
+}
+
+std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, bool colour) {
+  const Paint paint{colour};
+  std::string out = header(memory, facts, paint);
+  out += breakdown(memory.device(), "device memory at the peak", paint);
+  for (Space space : {Space::host, Space::disk}) {
+    if (memory[space].placement.arena_bytes == 0) continue;
+    out += breakdown(memory[space], fmt::format("{} memory at its peak", name_of(space)), paint);
+  }
+  out += facts_of_peak(memory);
+  out += speed(facts);
+  out += choice_text(facts);
+  out += layers_text(memory, paint);
+  out += largest(memory.device(), paint);
+  out += runners_up_text(facts, paint);
+  out += verdict_text(memory, facts, paint);
+  return out;
+}
+
+}  // namespace snug

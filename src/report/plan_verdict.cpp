@@ -1,0 +1,130 @@
+// The verdict on a budget and the changes that were found, one to a line.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "report/plan_report_parts.h"
+
+namespace snug {
+namespace {
+
+constexpr size_t kFlagColumns = 40;
+constexpr size_t kShown = 6;  // of a list; --json has them all
+constexpr size_t kNotEnoughShown = 3;
+
+std::string signed_bytes(int64_t bytes) {
+  return (bytes < 0 ? "-" : "+") + format_bytes(std::abs(bytes));
+}
+
+// Never "-0.0 %".
+std::string percent_text(double part) {
+  return fmt::format("{:+.1f} %", std::abs(part) < 0.0005 ? 0.0 : 100 * part);
+}
+
+std::string advice_row(const Advice& a) {
+  const std::vector<std::string> flags = flag_lines(a.change, kFlagColumns);
+  std::string out = fmt::format("  {:<{}} {:>11} {:>12} {:>10} {:>9}  {}\n", flags[0], kFlagColumns,
+                                format_bytes(a.peak_bytes), signed_bytes(-a.saves_bytes),
+                                a.step_ms ? step_text(*a.step_ms) : "", percent_text(a.slower),
+                                name_of(a.effect));
+  for (size_t i = 1; i < flags.size(); ++i) out += fmt::format("  {}\n", flags[i]);
+  return out;
+}
+
+std::string advice_head(std::string_view title, const Paint& paint) {
+  const std::string space(kFlagColumns + 2 - title.size(), ' ');
+  return "\n" + paint.title(title) +
+         paint.quiet(fmt::format("{} {:>11} {:>12} {:>10} {:>9}  {}\n", space, "peak", "bytes",
+                                 "a step", "a token", "numbers"));
+}
+
+template <typename Wanted>
+std::string advice_list(std::string_view title, const PlanFacts& facts, const Paint& paint,
+                        Wanted&& wanted, size_t most = kShown) {
+  std::string rows;
+  for (const Advice& a : facts.advice) {
+    if (!wanted(a) || most == 0) continue;
+    rows += advice_row(a);
+    --most;
+  }
+  return rows.empty() ? "" : advice_head(title, paint) + rows;
+}
+
+std::string advice_where_it_fits(const PlanFacts& facts, const Paint& paint) {
+  return advice_list("what would be faster", facts, paint, is_faster) +
+         advice_list("what would be smaller", facts, paint, std::not_fn(is_faster));
+}
+
+// What no change of this device's plan can help.
+std::string honest_limits(const MemoryBreakdown& memory, const PlanFacts& facts,
+                          bool something_fits) {
+  const int64_t room = *facts.arena_budget();
+  const StateBytes state = state_of(memory);
+  std::string out;
+  if (state.bytes > room) {
+    out += fmt::format("  {} alone take {} of {}\n", state.names, format_bytes(state.bytes),
+                       format_bytes(room));
+  }
+  if (something_fits) return out;
+  const int64_t least = 2 * (memory.trainable_params + memory.frozen_params);
+  if (least > room)
+    out += fmt::format("  its weights in 16 bits, with nothing beside them, take {}\n",
+                       format_bytes(least));
+  return out +
+         "  one device of this size cannot hold it: offload and several devices are not there "
+         "yet\n";
+}
+
+std::string advice_where_it_does_not(const MemoryBreakdown& memory, const PlanFacts& facts,
+                                     const Paint& paint) {
+  const int64_t room = *facts.arena_budget();
+  const auto enough = [room](const Advice& a) { return a.peak_bytes <= room; };
+  const bool something_fits = std::ranges::any_of(facts.advice, enough);
+  return honest_limits(memory, facts, something_fits) +
+         advice_list("what would fit", facts, paint, enough) +
+         advice_list("what would not be enough", facts, paint, std::not_fn(enough),
+                     kNotEnoughShown);
+}
+
+// Rows that are changes to a choice stand beside it, and what it pins is no longer left open.
+std::string beside(const PlanFacts& facts, const Paint& paint) {
+  if (facts.advice.empty() || facts.changed.empty()) return "";
+  const auto allow = facts.recipe.find("allow");
+  const bool allowed = allow != facts.recipe.end() && *allow != "";
+  constexpr std::string_view kTitle = "each beside ";
+  std::string out;
+  for (const std::string& line : flag_lines(join(facts.changed, " "), 100 - kTitle.size()))
+    out += fmt::format("{:<{}}{}\n", out.empty() ? kTitle : "", kTitle.size(), line);
+  if (allowed) out += fmt::format("{:<{}}and without --allow\n", "", kTitle.size());
+  return paint.quiet("\n" + out);
+}
+
+std::string budget_line(const PlanFacts& facts, int64_t left, const Paint& paint) {
+  const std::string word = left >= 0 ? paint.good("fits") : paint.bad("does not fit");
+  std::string out = fmt::format("\n{}  budget {}: {} {} ({} bytes)\n", word,
+                                format_bytes(*facts.budget_bytes), format_bytes(std::abs(left)),
+                                left >= 0 ? "left" : "too much", format_exact(std::abs(left)));
+  if (facts.context_bytes > 0) {
+    out += fmt::format("  {} of it are for the context (driver, libraries)\n",
+                       format_bytes(facts.context_bytes));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string verdict_text(const MemoryBreakdown& memory, const PlanFacts& facts,
+                         const Paint& paint) {
+  if (!facts.budget_bytes) return advice_where_it_fits(facts, paint);
+  const int64_t left = *facts.arena_budget() - memory.device().placement.arena_bytes;
+  const std::string changes = left >= 0 ? advice_where_it_fits(facts, paint)
+                                        : advice_where_it_does_not(memory, facts, paint);
+  return budget_line(facts, left, paint) + changes + beside(facts, paint);
+}
+
+}  // namespace snug

@@ -1,0 +1,173 @@
+#include "search/estimate.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/units.h"
+#include "cost/step_cost.h"
+#include "passes/passes.h"
+#include "placement/breakdown.h"
+#include "placement/residency.h"
+
+namespace snug {
+namespace {
+
+constexpr int32_t kDepth = 3;
+
+int64_t shared_bytes(const Value& value) {
+  return resides_shared(value, Space::device)
+             ? round_up(value.storage_bytes(), alignment_of(Space::device))
+             : 0;
+}
+
+// An op's operands are there while it runs, whoever made them.
+int64_t operand_bytes(const Module& module, const Op& op) {
+  std::set<int32_t> roots;
+  int64_t bytes = 0;
+  const auto add = [&](ValueId id) {
+    if (!id.valid()) return;
+    const ValueId root = module.root(id);
+    if (module[root].shared() || !roots.insert(root.index).second) return;
+    bytes += round_up(module[root].storage_bytes(), alignment_of(Space::device));
+  };
+  for (const ValueId id : op.inputs) add(id);
+  for (const ValueId id : op.outputs) add(id);
+  add(op.workspace);
+  return bytes;
+}
+
+// What a recipe says of the programs that learn and look.
+std::string body_words(const Recipe& r) {
+  return fmt::format("{} {} {} {} {} {}", r.accum, static_cast<int>(r.precision),
+                     static_cast<int>(r.grad_dtype), static_cast<int>(r.compress),
+                     r.loss_scale.on(), r.update_in_backward);
+}
+
+// And of the update.
+std::string update_words(const Recipe& r) {
+  return fmt::format("{} {} {} {} {}", static_cast<int>(r.precision),
+                     static_cast<int>(r.grad_dtype), r.master, static_cast<int>(r.optimizer),
+                     static_cast<int>(r.state_dtype));
+}
+
+Module shallow_body(const Variant& variant, int32_t depth) {
+  Recipe recipe = variant.recipe;
+  recipe.recompute = {};
+  Module module = differentiated("estimate", variant.stack.forward(depth), recipe);
+  keep(module, recipe);
+  accumulate(module, recipe);
+  if (recipe.update_in_backward) update_in_backward(module, recipe);
+  lay_out(module, recipe.backend);
+  return module;
+}
+
+// The most bytes at an instant of the learning program, at full depth: while a layer runs, what the
+// layers below it keep is there, too (layer_costs.h).
+int64_t transient_at(const LayerCosts& costs, int32_t layers) {
+  int64_t below = costs.before().kept;
+  int64_t transient = costs.before().working;
+  for (int32_t l = 0; l < layers; ++l) {
+    const int32_t like = layer_like(l, costs.layers(), layers);
+    const Costs layer = costs.of(like, like);
+    transient = std::max(transient, below + layer.working);
+    below += layer.kept;
+  }
+  return std::max(transient, below + costs.after().working);
+}
+
+}  // namespace
+
+bool no_worse(const Estimate& a, const Estimate& b) {
+  const auto within = [](const Costs& x, const Costs& y) {
+    return x.kept <= y.kept && x.working <= y.working;
+  };
+  return a.persistent <= b.persistent && a.other_programs <= b.other_programs &&
+         a.seconds <= b.seconds && a.forward_seconds <= b.forward_seconds &&
+         within(a.before, b.before) && within(a.layer, b.layer) && within(a.after, b.after);
+}
+
+const Estimate& Estimates::body_of(const Variant& variant) {
+  std::string key =
+      fmt::format("{}|{}|{}", variant.layers_key, variant.ends_key, body_words(variant.recipe));
+  if (variant.recipe.update_in_backward) key += update_words(variant.recipe);
+  const auto [place, is_new] = bodies_.try_emplace(std::move(key));
+  Estimate& s = place->second;
+  if (!is_new) return s;
+
+  const int32_t depth = variant.stack.depth(kDepth);
+  const Module module = shallow_body(variant, depth);
+  const auto times = [&](int32_t layer) { return times_like(layer, depth, variant.stack.layers); };
+  for (const Value& value : module.values) s.persistent += shared_bytes(value) * times(value.layer);
+  const Program& learning = learning_program(module);
+  for (const Program& program : module.programs) {
+    const auto runs = static_cast<double>(runs_per_step(module, program.name));
+    if (runs == 0) continue;
+    for (const Op& op : program.ops) {
+      const double seconds = runs * variant.cost_model.seconds(module, op);
+      s.seconds += static_cast<double>(times(op.layer)) * seconds;
+      if (op.layer == depth / 2 && op.phase == Phase::forward) s.forward_seconds += seconds;
+      if (&program == &learning)
+        s.least_transient = std::max(s.least_transient, operand_bytes(module, op));
+    }
+  }
+  s.least_seconds = s.seconds;
+  const LayerCosts costs(module, variant.cost_model);
+  s.before = costs.before();
+  s.layer = costs.of(depth / 2, depth / 2);
+  s.after = costs.after();
+  s.other_programs = costs.other_programs();
+  s.transient = transient_at(costs, variant.stack.layers);
+  return s;
+}
+
+const Module& Estimates::parameters_of(const Variant& variant) {
+  const Recipe& recipe = variant.recipe;
+  const auto [place, is_new] = parameters_.try_emplace(fmt::format(
+      "{} {}", static_cast<int>(recipe.precision), static_cast<int>(recipe.grad_dtype)));
+  Module& module = place->second;
+  if (!is_new) return module;
+  module = differentiated("update", variant.stack.whole(), recipe);
+  module.programs.clear();
+  sweep_values(module);
+  return module;
+}
+
+const Estimates::Update& Estimates::update_of(const Variant& variant) {
+  const auto [place, is_new] = updates_.try_emplace(
+      fmt::format("{} {}", update_words(variant.recipe), variant.cost_model.math().tf32));
+  Update& update = place->second;
+  if (!is_new) return update;
+  Module module = parameters_of(variant);
+  const size_t known = module.values.size();
+  optimizer(module, variant.recipe);
+  lay_out(module, variant.recipe.backend);
+  for (size_t i = known; i < module.values.size(); ++i)
+    update.shared += shared_bytes(module.values[i]);
+  for (size_t p = 0; p < module.programs.size(); ++p)
+    update.transient = std::max(update.transient, most_live(module, static_cast<int32_t>(p)));
+  update.seconds = step_cost(module, variant.cost_model).step_seconds;
+  return update;
+}
+
+Estimate Estimates::of(const Variant& variant) {
+  Estimate s = body_of(variant);
+  if (variant.recipe.compress != CompressKind::none) {
+    Variant bare = variant;
+    bare.recipe.compress = CompressKind::none;
+    const Estimate& plain = body_of(bare);
+    s.least_seconds = std::min(s.seconds, plain.seconds);
+    s.least_transient = std::min(s.least_transient, plain.least_transient);
+  }
+  if (!variant.recipe.update_in_backward) {
+    const Update& update = update_of(variant);
+    s.persistent += update.shared;
+    s.seconds += update.seconds;
+    s.least_seconds += update.seconds;
+    s.other_programs = std::max(s.other_programs, update.transient);
+  }
+  s.transient = std::max(s.transient, s.other_programs);
+  s.least_transient = std::max(s.least_transient, s.other_programs);
+  return s;
+}
+
+}  // namespace snug

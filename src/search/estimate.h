@@ -1,0 +1,57 @@
+// What a step costs that recomputes nothing, without compiling all of it: read from a model of
+// three layers and, because it is made of few ops, the whole update.
+//
+//   Estimates estimates;   Estimate s = estimates.of(variant);   s.persistent + s.transient;
+//   s.seconds
+//
+// Exact in bytes that live (placement may leave gaps) and in seconds.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "search/layer_costs.h"
+#include "search/variant.h"
+
+namespace snug {
+
+struct Estimate {
+  int64_t persistent = 0;       // where local values begin: behind all shared ones
+  int64_t transient = 0;        // the most bytes of local values at an instant
+  int64_t least_transient = 0;  // however much is recomputed: some op's operands
+  double seconds = 0;           // of a step
+  double least_seconds = 0;     // however little is recomputed or compressed
+  Costs before, layer, after;   // of one micro-batch; layer: one in the middle
+  double forward_seconds = 0;   // in a step, of that layer: what making all of it again would take
+  int64_t other_programs = 0;   // transient that other programs need
+
+  int64_t arena() const { return persistent + transient; }
+  int64_t least_arena() const { return persistent + least_transient; }
+};
+
+// Of two variants of the same micro-batch and type: is `a` at least as good as `b` in everything
+// that a choice of what to recompute is made of? Whatever `b` does, `a` then does as well.
+bool no_worse(const Estimate& a, const Estimate& b);
+
+// Remembers what variants have in common.
+class Estimates {
+ public:
+  Estimate of(const Variant& variant);
+
+ private:
+  struct Update {
+    int64_t shared = 0;  // bytes that it adds: masters, state
+    int64_t transient = 0;
+    double seconds = 0;
+  };
+
+  const Estimate& body_of(const Variant& variant);  // all but the update
+  const Update& update_of(const Variant& variant);
+  const Module& parameters_of(const Variant& variant);
+
+  std::map<std::string, Estimate> bodies_;
+  std::map<std::string, Update> updates_;
+  std::map<std::string, Module> parameters_;  // of the whole model, with gradients and no op
+};
+
+}  // namespace snug

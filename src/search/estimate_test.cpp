@@ -1,0 +1,102 @@
+// What a model of three layers says of the whole: the same bytes, the same seconds.
+#include "search/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include "cost/step_cost.h"
+#include "models/model.h"
+#include "passes/passes.h"
+#include "placement/placement.h"
+
+namespace snug {
+namespace {
+
+struct Setting {
+  const char* model;
+  BuildOptions build;
+  Recipe recipe = {};
+};
+
+Variant variant_of(const Setting& s, std::string layers_key = "", std::string ends_key = "") {
+  const Model model = Model::load(s.model);
+  return {.stack = {.layers = static_cast<int32_t>(model.config().L),
+                    .forward = [model, build = s.build](
+                                   int32_t n) { return model.with_layers(n).forward(build); }},
+          .layers_key = std::move(layers_key),
+          .ends_key = std::move(ends_key),
+          .recipe = s.recipe,
+          .cost_model = nominal_model(s.recipe.backend)};
+}
+
+void expect_equal(const Estimate& estimate, const Setting& s) {
+  Module module = compile("whole", Model::load(s.model).forward(s.build), s.recipe);
+  int64_t transient = 0;
+  for (size_t p = 0; p < module.programs.size(); ++p)
+    transient = std::max(transient, most_live(module, static_cast<int32_t>(p)));
+  const PlacementStats stats = place(module)[0];
+  EXPECT_EQ(estimate.persistent, stats.arena_bytes - stats.transient_arena_bytes);
+  EXPECT_EQ(estimate.transient, transient);
+  EXPECT_LE(estimate.least_transient, transient);
+  const double seconds = step_cost(module, nominal_model(s.recipe.backend)).step_seconds;
+  // In backward an update leaves the norm of each parameter, to be added up at the end in one op.
+  EXPECT_NEAR(estimate.seconds, seconds, (s.recipe.update_in_backward ? 1e-6 : 1e-9) * seconds);
+  EXPECT_LE(estimate.least_seconds, estimate.seconds);
+}
+
+TEST(Estimate, EqualsTheWholeForEveryFamily) {
+  const Setting settings[] = {
+      {"gpt2", {.batch = 2, .seq = 128}},
+      {"bert-base", {.batch = 3, .seq = 100, .attention = ops::AttentionKind::standard}},
+      {"qwen2.5-0.5b", {.batch = 2, .seq = 64, .chunked_loss = false}, {.accum = 3}},
+      {"llama-7b", {.batch = 1, .seq = 512}, {.backend = Backend::cuda}},
+      {"mlp:256x9", {.batch = 64}},
+      {"mlp:256x2", {.batch = 64}},
+      {"mlp:256x1", {.batch = 64}}};
+  for (const Setting& s : settings) {
+    SCOPED_TRACE(s.model);
+    Estimates estimates;
+    expect_equal(estimates.of(variant_of(s)), s);
+  }
+}
+
+TEST(Estimate, EqualsTheWholeWithEveryTechnique) {
+  const Recipe recipes[] = {{.accum = 4},
+                            {.compress = CompressKind::int8},
+                            {.precision = Dtype::bf16, .grad_dtype = Dtype::bf16},
+                            {.accum = 2, .precision = Dtype::bf16},
+                            {.precision = Dtype::bf16, .master = false},
+                            {.optimizer = OptimizerKind::adamw8bit},
+                            {.optimizer = OptimizerKind::adam_mini, .state_dtype = Dtype::bf16},
+                            {.update_in_backward = true, .clip = 0},
+                            {.accum = 3, .update_in_backward = true, .clip = 0}};
+  Estimates estimates;
+  for (size_t i = 0; i < std::size(recipes); ++i) {
+    SCOPED_TRACE(i);
+    const Setting s{"snug-tiny", {.batch = 2, .seq = 64}, recipes[i]};
+    expect_equal(estimates.of(variant_of(s)), s);
+  }
+}
+
+TEST(Estimate, IsNotMistakenForAnother) {
+  Estimates estimates;
+  for (const int64_t batch : {2, 4}) {
+    for (const auto attention : {ops::AttentionKind::flash, ops::AttentionKind::standard}) {
+      for (const bool chunked : {true, false}) {
+        const Setting s{"gpt2",
+                        {.batch = batch,
+                         .seq = 128,
+                         .attention = attention,
+                         .chunked_loss = chunked,
+                         .loss_chunk = 64}};
+        SCOPED_TRACE(fmt::format("{} {} {}", batch, static_cast<int>(attention), chunked));
+        expect_equal(
+            estimates.of(variant_of(s, fmt::format("{} {}", batch, static_cast<int>(attention)),
+                                    fmt::format("{} {}", batch, chunked))),
+            s);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace snug

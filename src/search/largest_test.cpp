@@ -1,0 +1,78 @@
+#include "search/largest.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace snug {
+namespace {
+
+struct Answer {
+  Largest found;
+  int asked = 0;
+};
+
+Answer ask(const LargestQuestion& question, const std::function<int64_t(int64_t)>& need) {
+  Answer answer;
+  answer.found = find_largest(question, [&](int64_t n) {
+    EXPECT_GE(n, 1);
+    EXPECT_LE(n, question.limit);
+    ++answer.asked;
+    return need(n);
+  });
+  return answer;
+}
+
+TEST(FindLargest, AgreesWithCountingWhateverTheCurve) {
+  const std::vector<std::function<int64_t(int64_t)>> curves{
+      [](int64_t n) { return 1000 + 37 * n; },
+      [](int64_t n) { return 5 + n * n * n; },
+      [](int64_t n) { return 900 + n / 7 * 40; },           // steps
+      [](int64_t n) { return n < 50 ? 800 : 60 * n * n; },  // flat, then steep
+      [](int64_t n) { return static_cast<int64_t>(100 * std::log(static_cast<double>(n) + 1)); },
+  };
+  for (const auto& need : curves) {
+    for (int64_t bytes = 0; bytes < 4000; bytes += 97) {
+      for (const int64_t start : {1, 8, 200}) {
+        const LargestQuestion question{.start = start, .limit = 200, .bytes = bytes};
+        int64_t expected = 0;
+        while (expected < 200 && need(expected + 1) <= bytes) ++expected;
+        const Largest found = ask(question, need).found;
+        ASSERT_EQ(found.n, expected) << "bytes " << bytes << " start " << start;
+        if (expected > 0) {
+          EXPECT_EQ(found.need, need(expected));
+        }
+        EXPECT_EQ(found.next_need.has_value(), expected < 200);
+        if (found.next_need) {
+          EXPECT_EQ(*found.next_need, need(expected + 1));
+        }
+      }
+    }
+  }
+}
+
+TEST(FindLargest, AsksLittleWhereTheNeedIsALineInAPowerOfN) {
+  const int64_t budget = int64_t{24} << 30;
+  const auto batch = [](int64_t n) { return (int64_t{5} << 30) + n * 13'000'001; };
+  EXPECT_LE(ask({.start = 8, .limit = 1 << 30, .bytes = budget}, batch).asked, 6);
+  const auto model = [](int64_t n) { return (int64_t{1} << 30) + n * n * n * 70'001; };
+  EXPECT_LE(ask({.start = 32, .limit = 1 << 20, .bytes = budget, .power = 3}, model).asked, 6);
+}
+
+TEST(FindLargest, TheLimitMayBeTheAnswer) {
+  const auto found =
+      find_largest({.start = 4, .limit = 9, .bytes = 100}, [](int64_t n) { return n; });
+  EXPECT_EQ(found.n, 9);
+  EXPECT_EQ(found.need, 9);
+  EXPECT_FALSE(found.next_need);
+}
+
+TEST(FindLargest, WhereNothingFitsItSaysWhatOneNeeds) {
+  const auto found =
+      find_largest({.start = 8, .limit = 99, .bytes = 5}, [](int64_t n) { return 10 * n; });
+  EXPECT_EQ(found.n, 0);
+  EXPECT_EQ(found.next_need, 10);
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,56 @@
+// The policies in which each layer of a model may keep and drop values, and what each costs:
+// measured on really compiled programs, many policies in the layers of one compile, at a depth that
+// has transient for the longest of them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "passes/passes.h"
+#include "search/layer_kinds.h"
+#include "search/pareto_frontier.h"
+#include "search/variant.h"
+
+namespace snug {
+
+class LayerPolicyCosts {
+ public:
+  // The variant's own recompute policy does not matter; nor do its loss, its optimizer and how many
+  // micro-batches it has, for they do not change what a layer costs.
+  explicit LayerPolicyCosts(const Variant& variant);
+
+  // For the layers between these ends; `other_programs` is left to whoever knows it.
+  LayerPolicies between(const Costs& before, const Costs& after) const;
+
+  // A assignment is a list of options from the first layer on. What a uniform policy makes of the
+  // layers, or nothing where a part of it was not measured.
+  std::optional<std::vector<int>> assignment_of(const RecomputePolicy& uniform) const;
+  RecomputePolicy policy_of(const std::vector<int>& assignment) const;
+
+  // The same options in an order that needs no more transient and reads better: alike beside alike.
+  ParetoPoint tidy(const LayerPolicies& layers, ParetoPoint point) const;
+
+ private:
+  // An option for layers of these kinds, one after another.
+  struct MeasuredPolicy {
+    std::vector<int> kinds;
+    LayerPolicy option;
+    bool measured = false;
+  };
+
+  void want_segments();
+  void want_subsets(int kind);
+  void measure(const Module& learning, Recipe recipe, const CostModel& model);
+  std::vector<int> unmeasured_assignment() const;
+  void offer_the_best();
+  bool suits(const MeasuredPolicy& policy, size_t layer, const std::vector<int>& of_layer) const;
+  int find(size_t layer, const LayerPolicy& like) const;
+
+  LayerKinds kinds_;                   // of the model that is measured
+  std::vector<int> of_layer_;          // the kind of every layer of the whole
+  std::vector<double> plain_seconds_;  // by measured layer, keeping all
+  std::vector<MeasuredPolicy> measured_;
+  LayerPolicies layers_;  // options: those of measured_, in the same order
+};
+
+}  // namespace snug

@@ -1,0 +1,82 @@
+#include "search/plan_run.h"
+
+#include "recipe/with_flags.h"
+#include "search/variants.h"
+
+namespace snug {
+
+int64_t arena_of(const Plan& plan) {
+  return plan.module.arena_bytes[static_cast<size_t>(Space::device)];
+}
+
+bool leaves_recompute_open(const Resolved& run) {
+  return run.recipe.recompute.kind == RecomputePolicy::Kind::automatic;
+}
+
+bool budget_decides(const Resolved& run) {
+  return leaves_recompute_open(run) && run.budget == run.recipe.recompute.bytes;
+}
+
+PlanSearch search_for(const Resolved& run) { return {run.model.config().name, {variant_of(run)}}; }
+
+PlanSearch joint_search(const Resolved& run) { return {run.model.config().name, variants_of(run)}; }
+
+namespace {
+
+// The run with the flags of a variant, as if they had been typed in place of --allow, which would
+// contradict them.
+Resolved settled(const Resolved& run, const Variant& variant) {
+  if (variant.name.empty()) return run;
+  Options o = with_flags(run.asked, variant.name);
+  o.allow.clear();
+  Resolved chosen = resolve(std::move(o), run.model);
+  chosen.asked = run.asked;
+  chosen.options.allow = run.options.allow;
+  return chosen;
+}
+
+PlannedRun planned_run(const Resolved& run, Choice choice, const PlanSearch& search) {
+  const Variant& variant = search.variants()[choice.variant];
+  PlannedRun planned{.run = settled(run, variant),
+                     .plan = std::move(choice.plan),
+                     .step_seconds = choice.step_seconds};
+  const std::vector<Dimension> dimensions = open_dimensions(run);
+  for (size_t d = 0; d < variant.picks.size(); ++d) {
+    const auto& pick = dimensions[d].alternatives[static_cast<size_t>(variant.picks[d])];
+    if (!pick.flags.empty()) planned.changed.push_back(pick.flags);
+  }
+  if (leaves_recompute_open(run) && choice.policy.kind != RecomputePolicy::Kind::none) {
+    planned.chosen = ChosenRecompute{
+        .policy = text(choice.policy),
+        .needed_without = choice.needed_without,
+        .extra_time = choice.extra_seconds / (choice.step_seconds - choice.extra_seconds)};
+  }
+  return planned;
+}
+
+PlannedRun plan_within(const Resolved& run, int64_t budget) {
+  PlanSearch search = joint_search(run);
+  std::optional<Choice> choice = search.fastest(budget);
+  if (!choice) return planned_run(run, search.smallest(), search);
+  std::vector<RunnerUp> others;
+  if (run.options.explain) others = search.runners_up(*choice, budget);
+  PlannedRun planned = planned_run(run, std::move(*choice), search);
+  planned.others = std::move(others);
+  return planned;
+}
+
+}  // namespace
+
+PlannedRun plan_run(const Resolved& run) {
+  if (leaves_recompute_open(run) && !budget_decides(run)) {
+    PlanSearch search = search_for(run);
+    return planned_run(run, search.choose(run.recipe.recompute.bytes), search);
+  }
+  if (run.budget) return plan_within(run, *run.budget);
+  PlannedRun planned{.run = run};
+  planned.plan = make_plan(run.model.config().name, run.model.forward(run.build), run.recipe);
+  planned.step_seconds = step_cost(planned.plan.module, run.cost_model).step_seconds;
+  return planned;
+}
+
+}  // namespace snug

@@ -1,0 +1,44 @@
+// The plan of a run: what the user pinned, and what was left to Snug chosen.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "placement/plan.h"
+#include "recipe/resolve.h"
+#include "search/search.h"
+
+namespace snug {
+
+// What was chosen where recompute was left open, and what that means.
+struct ChosenRecompute {
+  std::string policy;          // in words
+  int64_t needed_without = 0;  // the arena of a step that keeps everything
+  double extra_time = 0;       // modelled, as a part of that step's time
+};
+
+// A run's plan, and what was chosen for it where something was left to Snug.
+struct PlannedRun {
+  Resolved run;  // with what was chosen: its micro-batch, recipe and options are the plan's
+  Plan plan = {};
+  std::optional<ChosenRecompute> chosen = {};
+  double step_seconds = 0;                // modelled
+  std::vector<RunnerUp> others = {};      // the fastest first
+  std::vector<std::string> changed = {};  // flags that give this plan: "--batch 4 --accum 4", ...
+};
+
+int64_t arena_of(const Plan& plan);
+
+// Is how much is recomputed left to Snug? And then to the budget alone?
+bool leaves_recompute_open(const Resolved& run);
+bool budget_decides(const Resolved& run);
+// Of what to recompute alone, the rest as the run says; and of everything that it leaves open.
+PlanSearch search_for(const Resolved& run);
+PlanSearch joint_search(const Resolved& run);
+
+// Chooses what is open. Where nothing fits the budget, the plan is the smallest there is. Throws
+// does_not_fit when --recompute auto:BYTES asks for less than that.
+PlannedRun plan_run(const Resolved& run);
+
+}  // namespace snug

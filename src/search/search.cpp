@@ -1,0 +1,342 @@
+#include "search/search.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <tuple>
+#include <utility>
+
+#include "base/units.h"
+#include "cost/step_cost.h"
+#include "passes/passes.h"
+#include "placement/placement.h"
+
+namespace snug {
+namespace {
+
+// Large models pack at once; small ones, whose few blocks leave gaps, are not worth a long try.
+// What is chosen is placed with all effort, which never makes it larger.
+constexpr int64_t kTrialEffort = kPackingEffort / 50;
+
+// An entry of a queue that is not a candidate yet: the variant is to be mixed.
+constexpr size_t kMix = std::numeric_limits<size_t>::max();
+
+template <typename Key>
+struct Entry {
+  Key key = {};
+  size_t variant = 0, candidate = kMix;
+  friend bool operator>(const Entry& a, const Entry& b) {
+    return std::tie(a.key, a.variant, a.candidate) > std::tie(b.key, b.variant, b.candidate);
+  }
+};
+template <typename Key>
+using Queue = std::priority_queue<Entry<Key>, std::vector<Entry<Key>>, std::greater<>>;
+
+template <typename Key>
+Entry<Key> pop(Queue<Key>& queue) {
+  const Entry<Key> top = queue.top();
+  queue.pop();
+  return top;
+}
+
+int64_t arena_of(const Module& module) {
+  return module.arena_bytes[static_cast<size_t>(Space::device)];
+}
+
+// The same layers: what the loss, the optimizer and the number of micro-batches do not change.
+std::string layer_words(const Variant& v) {
+  const Recipe& r = v.recipe;
+  std::string words = fmt::format("{}|{} {} {}", v.layers_key, static_cast<int>(r.precision),
+                                  static_cast<int>(r.grad_dtype), static_cast<int>(r.compress));
+  if (r.update_in_backward)
+    words += fmt::format(" {} {} {} {}", r.accum, r.master, static_cast<int>(r.optimizer),
+                         static_cast<int>(r.state_dtype));
+  return words;
+}
+
+// Variants whose layers do the same work on the same values at the same rates: whatever one of them
+// recomputes, another can, too.
+std::string group_of(const Variant& v) {
+  const Recipe& r = v.recipe;
+  return fmt::format("{} {} {} {} {}", r.accum, static_cast<int>(r.precision),
+                     static_cast<int>(r.grad_dtype), static_cast<int>(r.compress),
+                     v.cost_model.math().tf32);
+}
+
+}  // namespace
+
+PlanSearch::PlanSearch(std::string name, std::vector<Variant> variants)
+    : name_(std::move(name)), variants_(std::move(variants)), states_(variants_.size()) {
+  for (size_t v = 0; v < variants_.size(); ++v) by_picks_[variants_[v].picks] = v;
+  estimate_all();
+}
+
+void PlanSearch::estimate(size_t v) {
+  State& state = states_[v];
+  if (state.estimate) return;
+  state.estimate = estimates_.of(variants_[v]);
+  const Variant& variant = variants_[v];
+  const bool keeps_all =
+      variant.recompute_is_open() || variant.recipe.recompute.kind == RecomputePolicy::Kind::none;
+  if (keeps_all)
+    state.candidates.push_back(
+        {.seconds = state.estimate->seconds, .least = state.estimate->arena()});
+}
+
+// Is another of the group at least as good in everything, and better or before it in the order?
+bool PlanSearch::no_better(size_t v, std::span<const size_t> group) const {
+  const Estimate& mine = *states_[v].estimate;
+  return std::ranges::any_of(group, [&](size_t other) {
+    if (other == v || !states_[other].estimate || !no_worse(*states_[other].estimate, mine))
+      return false;
+    return !no_worse(mine, *states_[other].estimate) ||
+           std::pair(variants_[other].effect, other) < std::pair(variants_[v].effect, v);
+  });
+}
+
+// Is one of its picks worse than the default where another of them is at its default? Then it is
+// worse beside this one, too: a kind of attention beside a kind of loss.
+bool PlanSearch::worse_beside_defaults(size_t v) const {
+  const auto known = [&](const std::vector<int>& picks) {
+    const auto place = by_picks_.find(picks);
+    return place != by_picks_.end() && states_[place->second].estimate ? place->second : v;
+  };
+  std::vector<int> picks = variants_[v].picks;
+  for (size_t e = 0; e < picks.size(); ++e) {
+    const int pick = std::exchange(picks[e], 0);
+    const size_t beside = known(picks);
+    for (size_t d = 0; d < picks.size() && pick != 0 && beside != v; ++d) {
+      const int own = std::exchange(picks[d], 0);
+      const size_t plain = known(picks);
+      picks[d] = own;
+      if (own == 0 || plain == v || group_of(variants_[plain]) != group_of(variants_[v]) ||
+          group_of(variants_[beside]) != group_of(variants_[v]))
+        continue;
+      const Estimate& a = *states_[plain].estimate;
+      const Estimate& b = *states_[beside].estimate;
+      if (no_worse(a, b) &&
+          (!no_worse(b, a) || variants_[plain].effect <= variants_[beside].effect))
+        return true;
+    }
+    picks[e] = pick;
+  }
+  return false;
+}
+
+void PlanSearch::estimate_all() {
+  std::map<std::string, std::vector<size_t>> groups;
+  for (size_t v = 0; v < variants_.size(); ++v) {
+    states_[v].outdone = worse_beside_defaults(v);
+    if (states_[v].outdone) continue;
+    estimate(v);
+    groups[group_of(variants_[v])].push_back(v);
+  }
+  for (const auto& [words, group] : groups) {
+    for (const size_t v : group) states_[v].outdone = no_better(v, group);
+  }
+}
+
+std::vector<size_t> PlanSearch::contenders() const {
+  std::vector<size_t> list;
+  for (size_t v = 0; v < states_.size(); ++v) {
+    if (!states_[v].outdone) list.push_back(v);
+  }
+  return list;
+}
+
+std::shared_ptr<const PolicyAssignments> PlanSearch::assignments_of(size_t variant) {
+  const Variant& v = variants_[variant];
+  const std::string layers = layer_words(v);
+  auto& options = options_[layers];
+  if (!options) options = std::make_shared<const LayerPolicyCosts>(v);
+  auto& assignments = assignments_[layers + "|" + v.ends_key];
+  if (!assignments) {
+    const Estimate& estimate = *states_[variant].estimate;
+    assignments =
+        std::make_shared<const PolicyAssignments>(options, estimate.before, estimate.after);
+  }
+  return assignments;
+}
+
+void PlanSearch::mix(size_t variant) {
+  State& state = states_[variant];
+  if (state.mixed) return;
+  state.mixed = true;
+  const Variant& v = variants_[variant];
+  if (!v.recompute_is_open()) {
+    if (state.candidates.empty()) {
+      state.candidates.push_back({});
+      state.candidates[0].least = size_of({variant, 0});
+    }
+    return;
+  }
+  state.assignments = assignments_of(variant);
+  const auto runs = static_cast<double>(v.recipe.accum);
+  for (const PolicyAssignment& m : state.assignments->all()) {
+    if (m.uniform && m.uniform->kind == RecomputePolicy::Kind::none) continue;
+    const int64_t transient = std::max(m.point.transient - m.doubt, state.estimate->other_programs);
+    state.candidates.push_back({.assignment = &m,
+                                .seconds = state.estimate->seconds + runs * m.point.seconds,
+                                .least = state.estimate->persistent + transient});
+  }
+}
+
+RecomputePolicy PlanSearch::policy_of(Found found) const {
+  const State& state = states_[found.variant];
+  const Candidate& c = state.candidates[found.candidate];
+  if (c.assignment != nullptr) return state.assignments->policy_of(*c.assignment);
+  const Variant& variant = variants_[found.variant];
+  return variant.recompute_is_open() ? RecomputePolicy{} : variant.recipe.recompute;
+}
+
+Module PlanSearch::compile_with(size_t variant, const RecomputePolicy& policy) const {
+  Recipe recipe = variants_[variant].recipe;
+  recipe.recompute = policy;
+  return compile(name_, variants_[variant].stack.whole(), recipe);
+}
+
+// The smallest budget for which it may be chosen: the same whoever asks.
+int64_t PlanSearch::size_of(Found found) {
+  Candidate& c = states_[found.variant].candidates[found.candidate];
+  if (!c.arena) {
+    last_module_ = compile_with(found.variant, policy_of(found));
+    last_ = found;
+    c.seconds = step_cost(last_module_, variants_[found.variant].cost_model).step_seconds;
+    Module trial = last_module_;
+    place(trial, c.assignment == nullptr ? kPackingEffort : kTrialEffort);
+    c.arena = arena_of(trial);
+  }
+  return std::max(c.least, *c.arena);
+}
+
+std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t> variants,
+                                                          int64_t bytes) {
+  Queue<std::pair<double, Effect>> queue;
+  const auto push = [&](size_t v, size_t c) {
+    const Candidate& candidate = states_[v].candidates[c];
+    if (candidate.least <= bytes) queue.push({{candidate.seconds, variants_[v].effect}, v, c});
+  };
+  for (const size_t v : variants) {
+    const State& state = states_[v];
+    if (state.estimate->least_arena() > bytes) continue;
+    for (size_t c = 0; c < state.candidates.size(); ++c) push(v, c);
+    if (!state.mixed) queue.push({{state.estimate->least_seconds, variants_[v].effect}, v});
+  }
+  while (!queue.empty()) {
+    const auto [key, v, c] = pop(queue);
+    if (c == kMix) {
+      const size_t known = states_[v].candidates.size();
+      mix(v);
+      for (size_t i = known; i < states_[v].candidates.size(); ++i) push(v, i);
+    } else if (size_of({v, c}) <= bytes) {
+      // Its true time is known now: another may be faster.
+      const double seconds = states_[v].candidates[c].seconds;
+      if (seconds <= key.first) return Found{v, c};
+      push(v, c);
+    }
+  }
+  return std::nullopt;
+}
+
+PlanSearch::Found PlanSearch::find_smallest() {
+  Queue<int64_t> queue;
+  for (const size_t v : contenders()) queue.push({states_[v].estimate->least_arena(), v});
+  Found best;
+  int64_t smallest = std::numeric_limits<int64_t>::max();
+  while (!queue.empty() && queue.top().key < smallest) {
+    const auto [key, v, c] = pop(queue);
+    if (c == kMix) {
+      mix(v);
+      const auto& candidates = states_[v].candidates;
+      for (size_t i = 0; i < candidates.size(); ++i) queue.push({candidates[i].least, v, i});
+    } else if (const int64_t bytes = size_of({v, c}); bytes < smallest) {
+      smallest = bytes;
+      best = {v, c};
+    }
+  }
+  return best;
+}
+
+std::optional<Choice> PlanSearch::fastest(int64_t bytes) {
+  const auto found = find_fastest(contenders(), bytes);
+  return found ? std::optional(choice_of(*found)) : std::nullopt;
+}
+
+Choice PlanSearch::choose(int64_t bytes) {
+  if (auto choice = fastest(bytes)) return std::move(*choice);
+  const int64_t smallest = smallest_feasible();
+  throw does_not_fit(
+      "{} needs at least {} ({} bytes) however much it recomputes, and --recompute auto allows {} "
+      "({} bytes)",
+      name_, format_bytes(smallest), format_exact(smallest), format_bytes(bytes),
+      format_exact(bytes))
+      .hint(fmt::format("--recompute auto:{}, a smaller batch or a shorter sequence", smallest));
+}
+
+Choice PlanSearch::smallest() { return choice_of(find_smallest()); }
+
+int64_t PlanSearch::smallest_feasible() { return size_of(find_smallest()); }
+
+int64_t PlanSearch::needed_without(size_t variant) {
+  Module module = compile_with(variant, {});
+  place(module);
+  return arena_of(module);
+}
+
+Choice PlanSearch::choice_of(Found found) {
+  const Variant& variant = variants_[found.variant];
+  const RecomputePolicy policy = policy_of(found);
+  const bool tried_last =
+      last_ && last_->variant == found.variant && last_->candidate == found.candidate;
+  Module module = tried_last ? last_module_ : compile_with(found.variant, policy);
+  place(module);
+  const double seconds = step_cost(module, variant.cost_model).step_seconds;
+  const bool keeps_all = policy.kind == RecomputePolicy::Kind::none;
+  const int64_t arena = arena_of(module);
+  return {.variant = found.variant,
+          .policy = policy,
+          .plan = plan_of(std::move(module), variant.recipe.backend),
+          .step_seconds = seconds,
+          .extra_seconds = keeps_all ? 0 : seconds - states_[found.variant].estimate->seconds,
+          .needed_without = keeps_all ? arena : needed_without(found.variant)};
+}
+
+RunnerUp PlanSearch::runner_up(size_t variant, double seconds, int64_t bytes) {
+  estimate(variant);
+  RunnerUp other{.name = variants_[variant].name, .effect = variants_[variant].effect};
+  const size_t only[] = {variant};
+  if (const auto found = find_fastest(only, bytes)) {
+    const Candidate& c = states_[variant].candidates[found->candidate];
+    other.bytes = *c.arena;
+    other.seconds = c.seconds;
+    const double slower = 100 * (c.seconds / seconds - 1);
+    other.why = slower < 0.05 ? "no faster" : fmt::format("{:.1f} % slower", slower);
+    return other;
+  }
+  mix(variant);
+  const auto& candidates = states_[variant].candidates;
+  const auto least = std::ranges::min_element(candidates, {}, &Candidate::least);
+  other.bytes = std::max(least->arena.value_or(least->least), least->least);
+  other.seconds = least->seconds;
+  other.why = fmt::format(
+      "needs {} more than the budget{}", format_bytes(std::max<int64_t>(other.bytes - bytes, 1)),
+      variants_[variant].recompute_is_open() ? " however much it recomputes" : "");
+  return other;
+}
+
+std::vector<RunnerUp> PlanSearch::runners_up(const Choice& choice, int64_t bytes) {
+  const auto& picks = variants_[choice.variant].picks;
+  std::vector<RunnerUp> others;
+  for (size_t v = 0; v < variants_.size(); ++v) {
+    const auto& other = variants_[v].picks;
+    size_t differences = 0;
+    for (size_t d = 0; d < picks.size(); ++d) differences += picks[d] != other[d];
+    if (differences == 1) others.push_back(runner_up(v, choice.step_seconds, bytes));
+  }
+  std::ranges::stable_sort(others, {}, [&](const RunnerUp& r) {
+    return std::pair(r.bytes > bytes, r.bytes > bytes ? static_cast<double>(r.bytes) : r.seconds);
+  });
+  return others;
+}
+
+}  // namespace snug

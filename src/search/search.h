@@ -1,0 +1,111 @@
+// The fastest plan inside a budget, over everything that was left open.
+//
+//   PlanSearch search("llama-7b", variants);
+//   if (const auto choice = search.fastest(bytes)) choice->plan, variants[choice->variant] ...
+//   search.smallest_feasible();   // no plan needs less
+//
+// T(bytes) is the least, over the variants, of the time of their fastest assignment of recompute
+// whose real placement fits. Best first: a variant comes in with the least time that it could take
+// (estimate.h), is mixed (recompute_mixtures.h) when nothing faster is left, and its assignments
+// are compiled and placed as their turn comes; the first that fits is the fastest there is. The
+// order knows no budget, so more bytes are never slower.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "placement/plan.h"
+#include "search/estimate.h"
+#include "search/policy_assignments.h"
+#include "search/variant.h"
+
+namespace snug {
+
+struct Choice {
+  size_t variant = 0;
+  RecomputePolicy policy;
+  Plan plan;                   // placed and verified
+  double step_seconds = 0;     // modelled
+  double extra_seconds = 0;    // of these, beyond a step of this variant that keeps all
+  int64_t needed_without = 0;  // the arena of that step
+};
+
+// What else was considered, and why it lost.
+struct RunnerUp {
+  std::string name;  // the flags that it takes: "--batch 4 --accum 4 --attention standard"
+  Effect effect = Effect::exact;
+  int64_t bytes = 0;   // of its fastest plan inside the budget; where there is none, its smallest
+  double seconds = 0;  // of a step of that plan, modelled
+  std::string why;     // "4.2 % slower", "needs 3.10 GiB more than the budget ..."
+};
+
+class PlanSearch {
+ public:
+  // In a tie the earlier variant wins.
+  PlanSearch(std::string name, std::vector<Variant> variants);
+
+  const std::vector<Variant>& variants() const { return variants_; }
+
+  // None: nothing fits.
+  std::optional<Choice> fastest(int64_t bytes);
+  // The same. Throws does_not_fit, with the smallest feasible arena, when nothing fits.
+  Choice choose(int64_t bytes);
+  Choice smallest();
+  int64_t smallest_feasible();
+  int64_t needed_without(size_t variant = 0);  // the arena of a step that keeps all
+
+  // The variants that differ from the choice in one thing, the fastest first.
+  std::vector<RunnerUp> runners_up(const Choice& choice, int64_t bytes);
+
+ private:
+  struct Candidate {
+    const PolicyAssignment* assignment =
+        nullptr;                        // none: the pinned policy; keeps all where it is open
+    double seconds = 0;                 // of a step: exact once tried
+    int64_t least = 0;                  // it is not tried for a budget below this
+    std::optional<int64_t> arena = {};  // once tried
+  };
+  struct State {
+    std::optional<Estimate> estimate =
+        {};                // none where the variant is known to be outdone without one
+    bool outdone = false;  // another variant is no worse in anything
+    bool mixed = false;
+    std::shared_ptr<const PolicyAssignments> assignments = {};
+    std::vector<Candidate> candidates = {};
+  };
+  struct Found {
+    size_t variant = 0, candidate = 0;
+  };
+
+  void estimate_all();
+  void estimate(size_t variant);
+  bool no_better(size_t variant, std::span<const size_t> group) const;
+  bool worse_beside_defaults(size_t variant) const;
+  std::vector<size_t> contenders() const;
+  std::optional<Found> find_fastest(std::span<const size_t> variants, int64_t bytes);
+  Found find_smallest();
+  void mix(size_t variant);
+  std::shared_ptr<const PolicyAssignments> assignments_of(size_t variant);
+  int64_t size_of(Found found);
+  RecomputePolicy policy_of(Found found) const;
+  Module compile_with(size_t variant, const RecomputePolicy& policy) const;
+  Choice choice_of(Found found);
+  RunnerUp runner_up(size_t variant, double seconds, int64_t bytes);
+
+  std::string name_;
+  std::vector<Variant> variants_;
+  std::vector<State> states_;
+  std::map<std::vector<int>, size_t> by_picks_;
+  Estimates estimates_;
+  std::map<std::string, std::shared_ptr<const LayerPolicyCosts>> options_;
+  std::map<std::string, std::shared_ptr<const PolicyAssignments>> assignments_;
+  std::optional<Found> last_ = {};  // tried last
+  Module last_module_;              // of it, not placed
+};
+
+}  // namespace snug

@@ -1,0 +1,39 @@
+// What a run leaves open, and every policy to settle it: the search's variants.
+//
+//   open_dimensions(run)[0].alternatives[1].flags;   // "--batch 4 --accum 2"
+//   PlanSearch search(run.model.config().name, variants_of(run));
+//
+// Open are, where there is a budget: micro-batches (unless --accum is given) at the same number of
+// sequences per step, attention and loss where they are auto; and what --allow names, as far as it
+// stands at its default: options do not say whether a default was typed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "recipe/resolve.h"
+#include "search/variant.h"
+
+namespace snug {
+
+struct Alternative {
+  std::string flags;  // typed behind what was asked; "" leaves it as it is
+  Effect effect = Effect::exact;
+};
+
+// One thing to choose. Its first alternative is what happens where nobody chooses.
+struct Dimension {
+  std::string name;
+  std::vector<Alternative> alternatives;
+};
+
+std::vector<Dimension> open_dimensions(const Resolved& run);
+
+// Every combination that the options do not refuse, what was asked for first.
+std::vector<Variant> variants_of(const Resolved& run);
+// The run as it says.
+Variant variant_of(const Resolved& run);
+Variant variant_of(const Model& model, const BuildOptions& build, const Recipe& recipe,
+                   const CostModel& cost_model);
+
+}  // namespace snug

@@ -1,0 +1,120 @@
+// What a run leaves open, and that what is chosen is what runs.
+#include "search/variants.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "recipe/with_flags.h"
+#include "search/plan_run.h"
+
+namespace snug {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Resolved run_of(const std::string& flags, const std::string& model = "snug-tiny") {
+  Options o;
+  o.model = model;
+  o.seq = 64;
+  return resolve(with_flags(o, flags));
+}
+
+std::vector<std::string> open_in(const std::string& flags, const std::string& model = "snug-tiny") {
+  std::vector<std::string> names;
+  for (const Dimension& d : open_dimensions(run_of(flags, model))) names.push_back(d.name);
+  return names;
+}
+
+std::vector<std::string> splits_of(const std::string& flags) {
+  std::vector<std::string> found;
+  const std::vector<Dimension> open = open_dimensions(run_of("--budget 1GiB " + flags));
+  for (const Alternative& a : open.at(0).alternatives) found.push_back(a.flags);
+  return found;
+}
+
+TEST(Choices, NothingIsOpenWithoutABudget) { EXPECT_THAT(open_in("--batch 4"), IsEmpty()); }
+
+TEST(Choices, WhatIsGivenIsPinned) {
+  EXPECT_THAT(open_in("--budget 1GiB"), ElementsAre("micro-batch", "attention", "loss"));
+  EXPECT_THAT(open_in("--budget 1GiB --accum 1 --loss whole"), ElementsAre("attention"));
+  EXPECT_THAT(open_in("--budget 1GiB --attention flash --allow compress,optimizer"),
+              ElementsAre("micro-batch", "loss", "optimizer", "compress"));
+  EXPECT_THAT(open_in("--budget 1GiB --optimizer lion --allow all --accum 1", "mlp:64x2"),
+              ElementsAre("precision", "compress"));
+}
+
+TEST(Choices, MicroBatchesMakeUpTheStep) {
+  EXPECT_THAT(splits_of("--batch 12"), ElementsAre("", "--batch 6 --accum 2", "--batch 3 --accum 4",
+                                                   "--batch 2 --accum 6", "--batch 1 --accum 12"));
+  EXPECT_THAT(splits_of("--batch 7"), ElementsAre("", "--batch 1 --accum 7"));
+  EXPECT_THAT(splits_of("--batch 1"), ElementsAre(""));
+  EXPECT_THAT(splits_of("--batch 4 --global-batch 10"),
+              ElementsAre("", "--batch 10 --accum 1", "--batch 5 --accum 2", "--batch 3 --accum 4",
+                          "--batch 2 --accum 5", "--batch 1 --accum 10"))
+      << "the last may be short";
+}
+
+TEST(Choices, EveryVariantIsARunOfTheSameStep) {
+  const Resolved run = run_of("--budget 1GiB --batch 4 --global-batch 10 --allow all");
+  const std::vector<Variant> variants = variants_of(run);
+  EXPECT_EQ(variants.front().name, "");
+  EXPECT_EQ(variants.front().effect, Effect::exact);
+  for (const Variant& v : variants) {
+    Options o = with_flags(run.asked, v.name);
+    o.allow.clear();
+    const Resolved typed = resolve(o);
+    EXPECT_EQ(typed.options.global_batch, 10) << v.name;
+    EXPECT_EQ(typed.recipe.accum, v.recipe.accum) << v.name;
+    EXPECT_EQ(typed.recipe.optimizer, v.recipe.optimizer) << v.name;
+    EXPECT_EQ(typed.recipe.precision, v.recipe.precision) << v.name;
+  }
+}
+
+// For each: a budget that is met only by what is allowed.
+TEST(Choices, WhatIsAllowedIsChosenAndIsWhatRuns) {
+  for (const char* allowed : {"optimizer", "precision", "compress", "optimizer,precision", "all"}) {
+    SCOPED_TRACE(allowed);
+    const std::string pins = "--batch 1 --accum 1 --attention flash --loss whole";
+    const int64_t exact = joint_search(run_of("--budget 1GiB " + pins)).smallest_feasible();
+    const std::string allow = fmt::format("{} --allow {} --budget", pins, allowed);
+    const int64_t least = joint_search(run_of(allow + " 1GiB")).smallest_feasible();
+    if (least == exact) continue;  // int8 is no smaller than making it again
+    const PlannedRun planned = plan_run(run_of(fmt::format("{} {}", allow, exact - 1)));
+    EXPECT_LT(arena_of(planned.plan), exact);
+    EXPECT_FALSE(planned.changed.empty());
+    EXPECT_EQ(planned.run.options.allow, allowed);
+    const PlannedRun typed = plan_run(
+        run_of(fmt::format("{} --budget {} {}", pins, exact - 1, join(planned.changed, " "))));
+    EXPECT_EQ(arena_of(typed.plan), arena_of(planned.plan));
+    EXPECT_EQ(typed.step_seconds, planned.step_seconds);
+    EXPECT_EQ(typed.run.options.optimizer, planned.run.options.optimizer);
+    EXPECT_EQ(typed.run.options.precision, planned.run.options.precision);
+  }
+}
+
+TEST(Choices, RefusesWhatContradictsItself) {
+  const auto why = [](const std::string& flags) -> std::string {
+    try {
+      run_of(flags);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      return error.what();
+    }
+    return "it is taken";
+  };
+  EXPECT_THAT(why("--allow optimizer"), HasSubstr("nothing to choose it for"));
+  EXPECT_THAT(why("--budget 1GiB --allow optimiser"), HasSubstr("optimiser"));
+  EXPECT_THAT(why("--budget 1GiB --allow precision --precision bf16"),
+              HasSubstr("--allow precision and --precision bf16"));
+  EXPECT_THAT(why("--budget 1GiB --allow all --recompute auto:1MiB"),
+              HasSubstr("--allow all and --recompute auto:1MiB"));
+  EXPECT_THAT(why("--gpu h200 --device null"), HasSubstr("--gpu h200 and --device null"));
+  EXPECT_EQ(why("--budget 1GiB --allow all --precision bf16"), "it is taken");
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,316 @@
+#include "train/loop.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "hal/device_failure.h"
+#include "passes/passes.h"
+#include "runtime/host_values.h"
+#include "runtime/initialise.h"
+#include "train/nan_search.h"
+#include "train/op_predictions.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kMaxSkipped = 20;
+constexpr size_t kTimedSteps = 1000;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void say(const TrainObserver& observer, const std::string& line) {
+  if (observer.said) observer.said(line);
+}
+
+// What weights are saved in: the master where there is one.
+Dtype saved_dtype(const Recipe& recipe) { return recipe.master ? Dtype::f32 : recipe.precision; }
+
+// Timing products at length gains about a hundredth: worth its minute where that is noticed. Others
+// take what is remembered, or a short look.
+Math math_of(const PlannedRun& planned) {
+  constexpr double kWorthTuning = 1800;
+  const Options& o = planned.run.options;
+  Math math = planned.run.math;
+  if (o.tune == "auto")
+    math.hasty = planned.step_seconds * static_cast<double>(o.steps) < kWorthTuning;
+  return math;
+}
+
+// What a step leaves behind for the host, on its way while the next step runs.
+struct Pending {
+  int64_t step = 0;
+  int64_t position = 0;  // of the data, where the step began
+  std::unique_ptr<Reading> reading;
+};
+
+class Training {
+ public:
+  Training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
+           Device& device, const CheckpointReader* weights)
+      : run_(planned.run),
+        observer_(observer),
+        samples_(samples),
+        device_(device),
+        executor_(planned.plan.module, device, {.math = math_of(planned)}),
+        feeder_(executor_, run_, samples) {
+    const Module& module = executor_.module();
+    initialise(executor_, static_cast<uint64_t>(run_.options.seed));
+    if (weights) {
+      HostValues host(executor_);
+      load_model(
+          module, [&](ValueId id) { return host.edit(id); }, *weights, spellings_of(run_));
+      say(observer, fmt::format("weights from {}", weights->path().string()));
+    }
+    derive(executor_);
+    step_seconds_.reserve(kTimedSteps);
+    report_.context_bytes = device_.context_bytes();
+    require_context_within_budget();
+    for (const char* name :
+         {shared_names::kLoss, shared_names::kGradNorm, shared_names::kLossScale})
+      if (const ValueId id = module.find_shared(name); id.valid()) reported_.push_back(id);
+  }
+
+  TrainReport loop() {
+    try {
+      evaluate(0);
+      for (step_ = 0; step_ < run_.options.steps && !report_.stopped_early; ++step_) run_step();
+    } catch (const DeviceFailure& e) {
+      // What is reported late may be of the step before, as long as that is not settled.
+      const std::string steps = pending_ ? fmt::format("{} or {}", pending_->step + 1, step_ + 1)
+                                         : fmt::format("{}", step_ + 1);
+      throw device_error("step {}: {}; the device was {}", steps, e.what(), executor_.last_place())
+          .hint("nothing was saved since the last --out; `snug doctor` looks at the GPU");
+    }
+    say_where_memory_went();
+    save();
+    compare_with_prediction();
+    return report_;
+  }
+
+ private:
+  // Comes after saving: timing ops leaves values behind that mean nothing.
+  void compare_with_prediction() {
+    if (!run_.options.explain && !run_.cost_model.measured()) return;
+    Prediction prediction{
+        .times_from = run_.cost_model.origin(),
+        .predicted_ms = step_cost(executor_.module(), run_.cost_model).step_seconds * 1e3,
+        .measured_ms = typical_step_ms(step_seconds_),
+        .planned_bytes = executor_.planned_bytes(),
+        .peak_bytes = report_.peak_bytes};
+    if (!run_.options.explain) return say(observer_, line_of(prediction));
+    if (const int64_t context = device_.context_bytes(); context > 0) {
+      prediction.planned_device_bytes = executor_.planned_bytes() + run_.context;
+      prediction.device_bytes = executor_.allocated_bytes() + context;
+    }
+    prediction.kinds = kinds_of_step(executor_, run_.cost_model);
+    report_.prediction =
+        PredictionReport{.table = table_of(prediction), .json = json_of(prediction)};
+  }
+
+  // On a GPU: the plan, the context as it was before the first step, and all that there is now.
+  void say_where_memory_went() const {
+    const int64_t context = device_.context_bytes();
+    if (context == 0) return;
+    const int64_t arena = executor_.allocated_bytes();
+    say(observer_,
+        fmt::format("{}: arena {} + context {} (driver, libraries) = {}; now {} are in use",
+                    device_.name(), format_bytes(arena), format_bytes(report_.context_bytes),
+                    format_bytes(arena + report_.context_bytes), format_bytes(arena + context)));
+    if (run_.budget && arena + context > *run_.budget + run_.context) {
+      say(observer_, fmt::format("that is more than {}: give {} less next time", budget_words(),
+                                 format_bytes(arena + context - *run_.budget - run_.context)));
+    }
+  }
+
+  // As it was given: a GPU's memory is a budget, too.
+  std::string budget_words() const {
+    const Options& o = run_.options;
+    if (!o.budget.empty()) return "--budget " + o.budget;
+    return fmt::format("--budget {} (--gpu {})", *run_.budget + run_.context, o.gpu);
+  }
+
+  // The plan counted on a context by rule; this is the one that there is.
+  void require_context_within_budget() const {
+    const int64_t context = report_.context_bytes;
+    if (!run_.budget || executor_.allocated_bytes() + context <= *run_.budget + run_.context)
+      return;
+    throw does_not_fit(
+        "the context on {} (driver, libraries) takes {} where {} were planned for, and with the "
+        "arena of {} that is more than {}",
+        device_.name(), format_bytes(context), format_bytes(run_.context),
+        format_bytes(executor_.allocated_bytes()), budget_words())
+        .hint(fmt::format("--budget {} keeps the whole inside what you have",
+                          *run_.budget + 2 * run_.context - context));
+  }
+
+  void run_step() {
+    const int64_t position = feeder_.position();
+    const std::string& last_program = executor_.module().step.back().programs.back();
+    executor_.run_step([&](std::string_view program) {
+      // The device has work while the host looks at the last step, and no update is made before
+      // the last one is known to be good.
+      if (program == last_program) settle();
+      feeder_.before(program, step_);
+    });
+    pending_ = Pending{step_, position, executor_.read_later(reported_)};
+    report_.stopped_early = observer_.stop != nullptr && *observer_.stop;
+    const int64_t done = step_ + 1;
+    const bool last = done == run_.options.steps || report_.stopped_early;
+    const bool due = run_.options.eval_every > 0 && done % run_.options.eval_every == 0;
+    if (last || due || shares_host_memory(device_)) settle();
+    if (last) report_.peak_bytes = executor_.measured_bytes();
+    if (last || due) evaluate(done);
+  }
+
+  // Reports the step whose numbers are on their way, and stops at one that is not finite.
+  void settle() {
+    if (!pending_) return;
+    const std::unique_ptr<Reading> last = std::move(settled_);
+    const int64_t step = pending_->step, position = pending_->position;
+    const StepReport r = report_of(*pending_, last.get());
+    settled_ = std::move(pending_->reading);
+    pending_.reset();
+    if (step == 0) report_.first_loss = r.loss;
+    report_.last_loss = r.loss;
+    report_.steps = r.step;
+    if (step_seconds_.size() < step_seconds_.capacity()) step_seconds_.push_back(r.seconds);
+    if (observer_.stepped) observer_.stepped(r);
+    if (!std::isfinite(r.loss)) stop_at_non_finite_loss(r, position);
+    stop_when_nothing_is_learned(r);
+  }
+
+  // `last`: what was read behind the step before, unless something else ran between.
+  StepReport report_of(const Pending& pending, const Reading* last) {
+    StepReport r;
+    r.step = pending.step + 1;
+    r.steps = run_.options.steps;
+    r.loss = number(pending, 0) / static_cast<double>(feeder_.targets_per_step());
+    r.grad_norm = number(pending, 1);
+    r.lr = learning_rate(run_.schedule, pending.step);
+    r.tokens = r.step * feeder_.tokens_per_step();
+    r.seconds = last != nullptr ? pending.reading->seconds_since(*last) : seconds_since(clock_);
+    r.tokens_per_s = static_cast<double>(feeder_.tokens_per_step()) / r.seconds;
+    r.planned_bytes = executor_.planned_bytes();
+    if (pending.step == 0 || shares_host_memory(device_))
+      report_.peak_bytes = executor_.measured_bytes();  // elsewhere it would stop the device
+    r.peak_bytes = report_.peak_bytes;
+    r.skipped = !std::isfinite(r.grad_norm);
+    if (run_.recipe.loss_scale.on()) r.loss_scale = number(pending, 2);
+    return r;
+  }
+
+  // The update was skipped, and none was made since: these are the parameters from before the step.
+  [[noreturn]] void stop_at_non_finite_loss(const StepReport& r, int64_t position) {
+    say(observer_, fmt::format("the loss is {} at step {}: running the step again with checks",
+                               r.loss, r.step));
+    feeder_.rewind(position);
+    const auto site = find_non_finite(executor_, [&] {
+      executor_.run_step([&](std::string_view program) { feeder_.before(program, r.step - 1); });
+    });
+    save();
+    throw device_error(
+        "the loss is {} at step {}; it first appears in {}; the parameters are as "
+        "they were before the step{}",
+        r.loss, r.step, site ? site->text() : "no op when the step runs again",
+        report_.out.empty() ? "" : " and saved in " + report_.out)
+        .hint(run_.recipe.precision == Dtype::f16
+                  ? "fp16 ends at 65504: try --precision bf16, or a smaller --lr"
+                  : "try a smaller --lr or a longer --warmup");
+  }
+
+  // A dynamic loss scale needs some skipped steps to find its place; without one, or at its floor,
+  // nothing would ever change.
+  void stop_when_nothing_is_learned(const StepReport& r) {
+    const LossScale& scale = run_.recipe.loss_scale;
+    const bool can_shrink = scale.dynamic && r.loss_scale > scale.floor;
+    skipped_ = r.skipped && !can_shrink ? skipped_ + 1 : 0;
+    if (skipped_ < kMaxSkipped) return;
+    save();
+    throw device_error("the gradient norm is {} for {} steps in a row, until step {}: {} in them{}",
+                       r.grad_norm, skipped_, r.step,
+                       run_.recipe.update_in_backward
+                           ? "no parameter with such a gradient was updated"
+                           : "no update was made",
+                       report_.out.empty() ? "" : "; the parameters are saved in " + report_.out)
+        .hint(!scale.dynamic && scale.on()
+                  ? "try a smaller --loss-scale, or --precision bf16"
+                  : "try --precision bf16 or fp32, or a smaller --lr from the start");
+  }
+
+  // The sign of a NaN says nothing, and is not worth printing.
+  static double number(const Pending& pending, size_t i) {
+    float value = 0;
+    std::memcpy(&value, pending.reading->piece(i).data(), sizeof(value));
+    return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+  }
+
+  // Held-out loss, inside the same arena.
+  void evaluate(int64_t step) {
+    if (!samples_.has_held_out()) return;
+    double sum = 0;
+    const int64_t batches = run_.options.eval_batches;
+    for (int64_t b = 0; b < batches; ++b) {
+      samples_.feed_held_out(executor_, b * run_.build.batch);
+      executor_.run("eval");
+      sum += executor_.read_scalar<float>(executor_.shared(shared_names::kLoss));
+    }
+    const double loss = sum / static_cast<double>(batches * feeder_.targets_per_micro_batch());
+    if (step == 0) report_.first_eval = loss;
+    report_.last_eval = loss;
+    if (observer_.evaluated) observer_.evaluated(step, loss);
+    settled_.reset();
+    clock_ = Clock::now();
+  }
+
+  void save() {
+    if (run_.options.out.empty()) return;
+    const std::filesystem::path directory = run_.options.out;
+    HostValues host(executor_);
+    save_model(executor_.module(), [&](ValueId id) { return host.look(id); },
+               {.directory = directory,
+                .config_json = run_.model.config_json(saved_dtype(run_.recipe)),
+                .tokenizer_from = run_.model.source_dir()});
+    write_file_atomically(directory / "run.toml", to_toml(run_));
+    report_.out = directory.string();
+  }
+
+  const Resolved& run_;
+  const TrainObserver& observer_;
+  Samples& samples_;
+  Device& device_;
+  Executor executor_;
+  Feeder feeder_;
+  std::vector<ValueId> reported_;  // loss, norm and, where there is one, the loss scale
+  TrainReport report_;
+  int64_t step_ = 0;
+  std::optional<Pending> pending_;
+  std::unique_ptr<Reading> settled_;        // of the step before, to time the next one by
+  Clock::time_point clock_ = Clock::now();  // where there is none
+  std::vector<double> step_seconds_;        // of the first ones
+  int64_t skipped_ = 0;                     // steps in a row that nothing could be learned from
+};
+
+}  // namespace
+
+Spellings spellings_of(const Resolved& run) {
+  return [&run](std::string_view tensor) { return run.model.spellings(tensor); };
+}
+
+TrainReport run_training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
+                         Device& device, const CheckpointReader* weights) {
+  return Training(planned, observer, samples, device, weights).loop();
+}
+
+}  // namespace snug

@@ -1,0 +1,230 @@
+#include "verbs/advice.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "recipe/with_flags.h"
+#include "search/estimate.h"
+#include "search/largest.h"
+#include "search/variants.h"
+#include "verbs/advice_candidates.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kTile = 64;         // long sequences are as long as kernels like them
+constexpr double kWorthwhile = 0.01;  // of the bytes: a change that saves less is no advice
+
+double seconds_per_token(const PlannedRun& planned) {
+  const double tokens = static_cast<double>(planned.run.options.global_batch) *
+                        static_cast<double>(planned.run.build.seq);
+  return planned.step_seconds / tokens;
+}
+
+struct Tried {
+  Advice advice;
+  bool another_method = false;
+};
+
+// Flags that pin what a budget had left open, as it was chosen.
+std::string pins_of(const PlannedRun& planned) {
+  const Resolved& run = planned.run;
+  if (!run.budget) return "";
+  std::vector<std::string> flags = planned.changed;
+  const auto pin = [&](bool open, std::string flag) {
+    const auto word = flag.substr(0, flag.find(' '));
+    const bool there = std::ranges::any_of(
+        flags, [&](const std::string& f) { return (" " + f).find(" " + word + " ") != f.npos; });
+    if (open && !there) flags.push_back(std::move(flag));
+  };
+  pin(run.asked.accum == 0, fmt::format("--accum {}", run.recipe.accum));
+  pin(run.asked.attention == "auto", "--attention " + run.options.attention);
+  pin(run.asked.loss == "auto", "--loss " + run.options.loss);
+  return join(flags, " ");
+}
+
+// Changes tried on one run.
+class Adviser {
+ public:
+  explicit Adviser(const PlannedRun& now)
+      : now_(now),
+        pins_(pins_of(now)),
+        arena_(arena_of(now.plan)),
+        fits_(!now.run.budget || arena_ <= *now.run.budget) {}
+
+  std::vector<Advice> found() {
+    fits_ ? look_for_better() : look_for_what_fits();
+    std::ranges::stable_sort(tried_, {}, [this](const Tried& t) { return rank(t); });
+    std::vector<Advice> advice;
+    for (Tried& t : tried_) advice.push_back(std::move(t.advice));
+    return advice;
+  }
+
+ private:
+  bool enough(int64_t arena) const { return !now_.run.budget || arena <= *now_.run.budget; }
+  bool something_fits() const {
+    return std::ranges::any_of(tried_, [&](const Tried& t) { return enough(t.advice.peak_bytes); });
+  }
+  int64_t state_bytes() const {
+    const CategoryBytes& shared = now_.plan.memory.shared;
+    int64_t bytes = 0;
+    for (Category c : {Category::params, Category::master, Category::grads, Category::optimizer})
+      bytes += shared[static_cast<size_t>(c)];
+    return bytes;
+  }
+  int64_t weights_in_16_bits() const {
+    const MemoryBreakdown& memory = now_.plan.memory;
+    return 2 * (memory.trainable_params + memory.frozen_params);
+  }
+
+  void look_for_better() {
+    for (const auto& changes :
+         {speed_changes(now_.run), activation_changes(now_.run), state_changes(now_.run)})
+      try_all(changes);
+    const std::vector<int64_t> smaller = smaller_micro_batches(now_.run);
+    if (!micro_batch_is_open() && !smaller.empty())
+      attempt({micro_batch_flags(now_.run, smaller.back()), Effect::rounding});
+  }
+
+  // What cannot help is not tried: activations where the state is too large, and anything where not
+  // even bare weights would fit.
+  void look_for_what_fits() {
+    if (weights_in_16_bits() > *now_.run.budget) return;
+    const bool activations_decide = state_bytes() < *now_.run.budget;
+    if (activations_decide) {
+      try_all(activation_changes(now_.run));
+      if (!micro_batch_is_open()) try_micro_batches();
+    }
+    try_all(state_changes(now_.run));
+    try_all(other_optimizers(now_.run));
+    if (activations_decide && !something_fits()) try_shorter();
+    for (const Candidate& candidate : combinations(now_.run)) {
+      if (something_fits()) return;
+      attempt(candidate);
+    }
+  }
+
+  void try_all(const std::vector<Candidate>& candidates) {
+    for (const Candidate& candidate : candidates) attempt(candidate);
+  }
+
+  bool micro_batch_is_open() const { return now_.run.budget && now_.run.asked.accum == 0; }
+
+  // The run as it was settled, with a change typed behind. None: the options refuse it.
+  std::optional<Resolved> changed(const std::string& flags) const {
+    try {
+      Options o = with_flags(now_.run.asked, pins_);
+      o.allow.clear();  // what it left open is chosen
+      return resolve(with_flags(std::move(o), flags), now_.run.model);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+  // Planned as cheaply as its answer allows. None: it cannot help, or is refused.
+  struct Way {
+    PlannedRun planned;
+    std::string beside;  // flags that pin it
+  };
+  std::optional<Way> planned(const std::string& flags) {
+    const std::optional<Resolved> run = changed(flags);
+    if (!run) return std::nullopt;
+    if (!run->budget || !budget_decides(*run)) return Way{plan_run(*run), pins_};
+    const Estimate estimate = estimates_.of(variant_of(*run));
+    if (estimate.arena() <= *run->budget) {  // nothing has to be made again, but for gaps
+      const std::string all_kept = "--recompute none";
+      if (std::optional<Resolved> plain = changed(flags + " " + all_kept)) {
+        PlannedRun kept = plan_run(*plain);
+        if (enough(arena_of(kept.plan)))
+          return Way{std::move(kept), pins_.empty() ? all_kept : pins_ + " " + all_kept};
+      }
+    }
+    if (estimate.least_arena() > *run->budget) return std::nullopt;
+    if (fits_ && estimate.least_seconds > now_.step_seconds) return std::nullopt;
+    return Way{plan_run(*run), pins_};
+  }
+
+  void attempt(const Candidate& candidate) try {
+    std::optional<Way> then = planned(candidate.flags);
+    if (!then) return;
+    const int64_t peak = arena_of(then->planned.plan);
+    const Advice advice{.change = candidate.flags,
+                        .beside = std::move(then->beside),
+                        .effect = candidate.effect,
+                        .peak_bytes = peak,
+                        .saves_bytes = arena_ - peak,
+                        .step_ms = then->planned.step_seconds * 1e3,
+                        .slower = seconds_per_token(then->planned) / seconds_per_token(now_) - 1};
+    if (worth_saying(advice)) tried_.push_back({advice, candidate.another_method});
+  } catch (const Error&) {  // --recompute auto:BYTES asks for less than there is
+  }
+
+  bool worth_saying(const Advice& a) const {
+    if (!fits_) return a.saves_bytes > 0;
+    if (!enough(a.peak_bytes)) return false;
+    const double saved = static_cast<double>(a.saves_bytes) / static_cast<double>(arena_);
+    return is_faster(a) || saved > kWorthwhile;
+  }
+
+  // As many sequences in a step, the most at a time that fit.
+  void try_micro_batches() {
+    const std::vector<int64_t> sizes = smaller_micro_batches(now_.run);
+    const auto too_large = std::ranges::partition_point(
+        sizes, [&](int64_t n) { return enough(need_with(micro_batch_flags(now_.run, n))); });
+    if (!sizes.empty()) {
+      const int64_t n = too_large == sizes.begin() ? sizes.front() : *std::prev(too_large);
+      attempt({micro_batch_flags(now_.run, n), Effect::rounding});
+    }
+  }
+
+  // One sequence at a time, and the longest that fits.
+  void try_shorter() {
+    const auto flags = [&](int64_t seq) {
+      const std::string one = now_.run.build.batch > 1 ? micro_batch_flags(now_.run, 1) + " " : "";
+      return fmt::format("{}--seq {}", one, seq);
+    };
+    const int64_t limit = now_.run.build.seq - 1;
+    if (limit < 1) return;
+    int64_t seq =
+        find_largest({.start = (limit + 1) / 2, .limit = limit, .bytes = *now_.run.budget},
+                     [&](int64_t n) { return need_with(flags(n)); })
+            .n;
+    if (seq >= kTile * 4) seq -= seq % kTile;
+    if (seq > 0) attempt({flags(seq), Effect::learning, true});
+  }
+
+  // The fewest bytes of the arena; endless where the options refuse the change.
+  int64_t need_with(const std::string& flags) const {
+    const std::optional<Resolved> run = changed(flags);
+    if (!run) return std::numeric_limits<int64_t>::max();
+    return budget_decides(*run) ? search_for(*run).smallest_feasible()
+                                : arena_of(plan_run(*run).plan);
+  }
+
+  // Lower is better.
+  std::tuple<bool, int, double> rank(const Tried& t) const {
+    const Advice& a = t.advice;
+    const int numbers = (a.effect == Effect::learning ? 1 : 0) + (t.another_method ? 1 : 0);
+    if (!fits_ && !enough(a.peak_bytes)) return {true, 0, static_cast<double>(a.peak_bytes)};
+    if (!fits_ || is_faster(a)) return {false, numbers, a.slower};
+    const double cost = std::max(a.slower, kWorthwhile / 2);
+    return {true, numbers, -static_cast<double>(a.saves_bytes) / cost};
+  }
+
+  const PlannedRun& now_;
+  const std::string pins_;
+  const int64_t arena_;
+  const bool fits_;
+  std::vector<Tried> tried_;
+  Estimates estimates_;
+};
+
+}  // namespace
+
+std::vector<Advice> advice_for(const PlannedRun& planned) { return Adviser(planned).found(); }
+
+}  // namespace snug

@@ -1,0 +1,37 @@
+// From timed programs to samples: one for every distinct piece of work.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "cost/calibration.h"
+#include "ir/op_def.h"
+#include "snug/calibrate.h"
+
+namespace snug {
+
+// A GPU whose program is mostly products runs them at its power limit; one that spends most of its
+// time otherwise (attention with dropout) has power to spare, and runs the same products up to 20 %
+// faster. What such a program says of a product counts only where others hardly met its kernel.
+class SampleSet {
+ public:
+  explicit SampleSet(Backend backend) : backend_(backend) {}
+
+  // Times of a program's ops, one per op.
+  void add(const Module& module, const Program& program, const Math& math,
+           const std::vector<double>& ms);
+  // The median of those of the same work.
+  std::vector<OpSample> samples() const;
+
+ private:
+  using Seconds = std::map<OpWork, std::vector<double>>;
+
+  Backend backend_;
+  Seconds seconds_;
+  Seconds with_power_to_spare_;  // of products
+};
+
+// What was reached by kind and type.
+std::vector<KindRates> rates_of(const std::vector<OpSample>& samples);
+
+}  // namespace snug

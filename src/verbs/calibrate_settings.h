@@ -1,0 +1,27 @@
+// The small trainings whose ops are timed to know a device: families, widths, micro-batches, types
+// and techniques, the ones that matter most first.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "recipe/resolve.h"
+
+namespace snug {
+
+struct CalibrationSetting {
+  std::string_view family;  // gpt2, llama, qwen2, mistral, bert or mlp
+  int64_t L, C, V;          // layers, width, vocabulary
+  int64_t batch, seq;
+  std::string_view flags;  // as `snug train` takes them
+};
+
+std::span<const CalibrationSetting> calibration_settings(Backend backend);
+
+// "llama 2 x 1536, 8 x 1024 tokens, --precision bf16"
+std::string text(const CalibrationSetting& setting);
+
+Resolved resolve(const CalibrationSetting& setting, std::string_view device);
+
+}  // namespace snug

@@ -1,0 +1,298 @@
+// The largest batch, sequence or model: plans for one size after another, each a real placement.
+#include "report/fit_report.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "hal/cuda/cuda_device.h"
+#include "models/scaled.h"
+#include "recipe/allow.h"
+#include "recipe/option_checks.h"
+#include "recipe/with_flags.h"
+#include "search/largest.h"
+#include "search/plan_run.h"
+
+namespace snug {
+namespace {
+
+// Tokens of a micro-batch, and widths, beyond which nobody looks.
+constexpr int64_t kMostTokens = int64_t{1} << 31;
+constexpr int64_t kWidest = int64_t{1} << 16;
+
+using Trying = std::function<void(const std::string&)>;
+
+// What the arena may take.
+int64_t allowed_bytes(const Resolved& run) {
+  const int64_t budget = run.budget.value();
+  return leaves_recompute_open(run) ? std::min(budget, run.recipe.recompute.bytes) : budget;
+}
+
+// The fewest bytes that the run can do with, whatever is chosen where something is open. A search
+// packs in a hurry; what it thinks a little too large is packed as a plan is before it is refused.
+int64_t need_of(const Resolved& run) {
+  const bool bytes_are_pinned = leaves_recompute_open(run) && !budget_decides(run);
+  PlanSearch search = bytes_are_pinned ? search_for(run) : joint_search(run);
+  const int64_t need = search.smallest_feasible();
+  const int64_t bytes = allowed_bytes(run);
+  if (need <= bytes || need - bytes > need / 16) return need;
+  return std::min(need, arena_of(search.smallest().plan));
+}
+
+// Micro-batches are what is asked about, so none is split.
+Options unsplit(Options o) {
+  if (o.global_batch > 0)
+    o.accum = ceil_div(o.global_batch, o.batch);
+  else if (o.accum == 0)
+    o.accum = 1;
+  return o;
+}
+
+// A family of runs, one for every whole number.
+struct Family {
+  std::function<Options(int64_t)> at;
+  std::function<std::string(int64_t)> name;  // "--batch 12"
+  int64_t start = 1, limit = 1;
+  std::string why_limit;  // in words
+  double power = 1;       // how the need grows
+};
+
+Largest largest_of(const Family& family, const Trying& trying) {
+  const int64_t bytes = allowed_bytes(resolve(family.at(1)));
+  return find_largest(
+      {.start = family.start, .limit = family.limit, .bytes = bytes, .power = family.power},
+      [&](int64_t n) {
+        if (trying) trying(family.name(n));
+        return need_of(resolve(family.at(n)));
+      });
+}
+
+// The fastest plan of what fits. `flags` make it from what was asked.
+FitLevel describe(const Options& asked, const Resolved& run, std::string flags) {
+  const PlannedRun planned = plan_run(run);
+  if (asked.accum != run.recipe.accum) flags += fmt::format(" --accum {}", run.recipe.accum);
+  for (const std::string& changed : planned.changed) flags += " " + changed;
+  const ModelConfig& c = run.model.config();
+  const auto tokens = static_cast<double>(run.options.global_batch * run.build.seq);
+  return {.flags = std::move(flags),
+          .model = run.options.model,
+          .batch = run.build.batch,
+          .seq = run.build.seq,
+          .accum = run.recipe.accum,
+          .parameters = run.model.parameters(),
+          .layers = c.L,
+          .width = c.C,
+          .arena_bytes = arena_of(planned.plan),
+          .step_seconds = planned.step_seconds,
+          .tokens_per_s = tokens / planned.step_seconds,
+          .recompute = planned.chosen               ? planned.chosen->policy
+                       : leaves_recompute_open(run) ? "none"
+                                                    : run.options.recompute};
+}
+
+// `flags`: of the largest.
+FitLevel level_of(const Options& asked, const Family& family, const Largest& found,
+                  const std::string& flags) {
+  FitLevel level{.flags = flags};
+  if (found.n > 0) level = describe(asked, resolve(family.at(found.n)), flags);
+  level.next = family.name(found.n + 1);
+  level.next_bytes = found.next_need;
+  if (!found.next_need) level.limit = family.why_limit;
+  return level;
+}
+
+// --- batch and sequence -------------------------------------------------------------------------
+
+Family batches(const Options& asked, const Resolved& run) {
+  const int64_t sequences = asked.global_batch;
+  Family family{.at =
+                    [asked](int64_t n) {
+                      Options o = asked;
+                      o.batch = n;
+                      return unsplit(o);
+                    },
+                .name = [](int64_t n) { return fmt::format("--batch {}", n); },
+                .start = asked.batch,
+                .limit = std::max<int64_t>(1, kMostTokens / run.build.seq),
+                .why_limit = fmt::format("a micro-batch of {} tokens is where fit stops looking",
+                                         format_exact(kMostTokens))};
+  if (sequences > 0) {
+    family.limit = std::min(family.limit, sequences);
+    family.why_limit = fmt::format("a step has --global-batch {}", sequences);
+  }
+  return family;
+}
+
+// The longest sequence that the model is made for: its positions, or the window it attends to.
+int64_t longest_sequence(const Model& model) {
+  const auto refused = [&](int64_t T) {
+    try {
+      model.sequence_note(T);
+      return 0;
+    } catch (const Error&) {
+      return 1;
+    }
+  };
+  return find_largest(
+             {.start = model.config().max_positions, .limit = model.config().max_positions},
+             refused)
+      .n;
+}
+
+Family sequences(const Options& asked, const Resolved& run) {
+  if (run.model.config().family == "mlp")
+    throw usage_error("--of seq: {} has no sequences", asked.model).hint("--of batch");
+  const int64_t longest = longest_sequence(run.model);
+  return {.at =
+              [asked](int64_t n) {
+                Options o = asked;
+                o.seq = n;
+                return unsplit(o);
+              },
+          .name = [](int64_t n) { return fmt::format("--seq {}", n); },
+          .start = run.build.seq,
+          .limit = longest,
+          .why_limit = fmt::format("{} is made for {} tokens", asked.model, format_exact(longest))};
+}
+
+FitLevel fit_one(const Options& asked, const Family& family, const Resolved& run,
+                 const Trying& trying) {
+  const Largest found = largest_of(family, trying);
+  if (found.n == 0) {
+    throw does_not_fit(
+        "{} needs {} ({} bytes) for {} and the budget leaves {} ({} bytes){}", run.options.model,
+        format_bytes(found.next_need.value()), format_exact(found.next_need.value()),
+        family.name(1), format_bytes(*run.budget), format_exact(*run.budget),
+        run.context == 0
+            ? ""
+            : fmt::format(" beside {} for driver and libraries", format_bytes(run.context)))
+        .hint(fmt::format("`snug plan` with {} says which changes would fit", family.name(1)));
+  }
+  return level_of(asked, family, found, family.name(found.n));
+}
+
+// --- model --------------------------------------------------------------------------------------
+
+// A set of techniques under which the largest model is looked for.
+struct Techniques {
+  std::string name, flags;
+};
+
+constexpr const char* kPlain =
+    "--precision fp32 --master fp32 --grad-dtype auto --loss-scale auto --compress none";
+
+bool may(const Options& o, std::string_view what) { return o.allow.empty() || allows(o, what); }
+
+// Recompute alone; 16-bit arithmetic besides; and whatever --allow names, which is everything
+// where it is not given. Where int8 activations may help, they are a way of their own.
+std::vector<Techniques> techniques_for(const Options& asked, const Resolved& run) {
+  const bool bf16 = run.cost_model.spec().bf16_flops > 0;
+  const std::string mixed = bf16 ? "--precision bf16" : "--precision fp16";
+  Techniques all{"+ everything allowed", mixed};
+  if (bf16 && may(asked, "precision")) all.flags += " --master none";
+  if (may(asked, "optimizer")) all.flags += " --optimizer adamw8bit";
+  if (may(asked, "optimizer") && asked.state_dtype != "fp32") all.flags += " --state-dtype fp32";
+  std::vector<Techniques> list{
+      {"recompute only", "--precision fp32"}, {"+ mixed precision", mixed}, all};
+  if (may(asked, "compress")) list.push_back({all.name, all.flags + " --compress int8"});
+  return list;
+}
+
+Family widths(const Options& asked, const Resolved& run, const Techniques& with) {
+  const ModelConfig& c = run.model.config();
+  const int64_t step = width_step(c);
+  const auto name = [asked, c, step](int64_t n) {
+    return scaled_name(asked.model, n * step, layers_at(c, n * step));
+  };
+  return {
+      .at =
+          [asked, name, with](int64_t n) {
+            Options o = with_flags(asked, fmt::format("{} {}", kPlain, with.flags));
+            o.allow.clear();  // what it says is done
+            o.model = name(n);
+            return unsplit(o);
+          },
+      .name = name,
+      .start = c.C / step,
+      .limit = std::max<int64_t>(1, kWidest / step),
+      .why_limit = fmt::format("a width of {} is where fit stops looking", format_exact(kWidest)),
+      .power = 3};
+}
+
+// Where int8 activations make room for more, that is the last level; else it goes without.
+std::vector<FitLevel> fit_models(const Options& asked, const Resolved& run, const Trying& trying) {
+  std::vector<FitLevel> levels;
+  std::vector<int64_t> sizes;
+  for (const Techniques& with : techniques_for(asked, run)) {
+    Family family = widths(asked, run, with);
+    if (!sizes.empty() && sizes.back() > 0) family.start = sizes.back();
+    const Largest found = largest_of(family, trying);
+    FitLevel level = level_of(asked, family, found, with.flags);
+    level.name = with.name;
+    const bool again = !levels.empty() && levels.back().name == level.name;
+    if (again && found.n <= sizes.back()) continue;
+    if (again) levels.pop_back();
+    levels.push_back(std::move(level));
+    sizes.push_back(found.n);
+  }
+  if (std::ranges::all_of(sizes, [](int64_t n) { return n == 0; })) {
+    const FitLevel& most = levels.back();
+    throw does_not_fit("even {} with {} needs {} ({} bytes) and the budget leaves {} ({} bytes)",
+                       most.next, most.flags, format_bytes(most.next_bytes.value()),
+                       format_exact(most.next_bytes.value()), format_bytes(*run.budget),
+                       format_exact(*run.budget))
+        .hint("a smaller --batch or --seq");
+  }
+  return levels;
+}
+
+// --- all of them --------------------------------------------------------------------------------
+
+// Without a budget: the memory of the GPU that is here.
+Options with_budget(Options o) {
+  if (!o.budget.empty() || !o.gpu.empty()) return o;
+  if (o.device != "cuda") {
+    throw usage_error("snug fit needs --budget or --gpu: what is it to fit in?")
+        .hint("e.g. --budget 24GiB, or --gpu rtx4090; with --device cuda: the GPU that is here");
+  }
+  const auto device = cuda_device();
+  o.budget = fmt::format("{}", device->memory().free + device->context_bytes());
+  return o;
+}
+
+// What `snug train --config DIR/run.toml` trains: the last of the levels.
+void save(const Options& asked, const FitLevel& level) {
+  Options o = with_flags(asked, level.flags);
+  o.model = level.model;
+  o.out.clear();
+  o.allow.clear();
+  const Resolved run = resolve(o);
+  const std::filesystem::path directory = asked.out;
+  std::filesystem::create_directories(directory);
+  write_file_atomically(directory / "config.json", run.model.config_json());
+  write_file_atomically(directory / "run.toml", to_toml(run));
+}
+
+}  // namespace
+
+FitReport fit(const Options& options, const std::string& of, const Trying& trying) {
+  require_word(of, "of", {"batch", "seq", "model"});
+  const Options asked = with_budget(options);
+  const Resolved run = resolve(asked);
+  FitReport report{.of = of,
+                   .budget_bytes = *run.budget + run.context,
+                   .context_bytes = run.context,
+                   .times_from = run.cost_model.origin()};
+  if (of == "model") {
+    report.levels = fit_models(asked, run, trying);
+  } else {
+    const Family family = of == "batch" ? batches(asked, run) : sequences(asked, run);
+    report.levels = {fit_one(asked, family, run, trying)};
+  }
+  if (!asked.out.empty()) save(asked, report.levels.back());
+  report.table = fit_table(report, asked);
+  report.json = fit_json(report, asked);
+  return report;
+}
+
+}  // namespace snug

@@ -1,0 +1,124 @@
+#include "verbs/plan.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "ir/text.h"
+#include "verbs/advice.h"
+
+namespace snug {
+namespace {
+
+// Every option of a plan with the value it resolved to. Null: no budget, or the several dropout
+// rates of the model's own configuration.
+nlohmann::ordered_json recipe_json(const Options& options) {
+  nlohmann::ordered_json recipe;
+  recipe["model"] = options.model;
+  each_option(options,
+              [&](std::string_view key, const auto& value, std::string_view, OptionUse use) {
+                if (use == OptionUse::plan_and_train && key != "json")
+                  recipe[std::string(key)] = value;
+              });
+  if (options.budget.empty()) recipe["budget"] = nullptr;
+  if (options.dropout < 0) recipe["dropout"] = nullptr;
+  return recipe;
+}
+
+// The techniques that shape every plan, and whatever was asked for beyond the defaults.
+std::vector<std::string> headline_of(const Options& options) {
+  std::vector<std::string> keys{"precision", "attention", "loss", "recompute", "optimizer"};
+  Options plain;
+  plain.model = options.model;
+  plain = resolve(plain).options;
+  std::vector<std::string> values;
+  const auto text = [](const auto& value) { return fmt::format("{}", value); };
+  each_option(plain, [&](std::string_view, const auto& value, std::string_view, OptionUse) {
+    values.push_back(text(value));
+  });
+  size_t at = 0;
+  each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {
+    if (values[at++] != text(value)) keys.emplace_back(key);
+  });
+  return keys;
+}
+
+}  // namespace
+
+PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
+  const Resolved& run = planned.run;
+  PlanFacts facts{.model = run.model.config().name,
+                  .batch = run.build.batch,
+                  .seq = run.build.seq,
+                  .accum = run.recipe.accum,
+                  .sequences = run.options.global_batch,
+                  .recipe = recipe_json(run.options),
+                  .headline = headline_of(run.options),
+                  .context_bytes = run.context,
+                  .chosen = planned.chosen,
+                  .changed = planned.changed,
+                  .runners_up = planned.others,
+                  .explain = run.options.explain,
+                  .step_ms = planned.step_seconds * 1e3,
+                  .rests_on = run.cost_model.origin()};
+  if (run.budget) facts.budget_bytes = *run.budget + run.context;
+  const bool wanted = advise == Advise::always ||
+                      (advise == Advise::when_it_does_not_fit && !fits(planned.plan.memory, facts));
+  if (wanted) facts.advice = advice_for(planned);
+  return facts;
+}
+
+PlanReport report_of(const PlannedRun& planned, Advise advise, bool colour) {
+  const PlanFacts facts = facts_of(planned, advise);
+  const MemoryBreakdown& memory = planned.plan.memory;
+  PlanReport report;
+  report.fits = fits(memory, facts);
+  report.arena_bytes = arena_of(planned.plan);
+  report.table = render_plan(memory, facts, colour);
+  report.json = plan_json(memory, facts).dump(2);
+  return report;
+}
+
+namespace {
+
+// The changes that fit, in a sentence; or why there are none.
+std::string ways_to_fit(const PlannedRun& planned) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> changes;
+  for (const Advice& a : advice_for(planned)) {
+    if (a.peak_bytes <= *planned.run.budget && changes.size() < kNamed)
+      changes.push_back(fmt::format("{} ({})", a.change, format_bytes(a.peak_bytes)));
+  }
+  if (!changes.empty()) return "it would fit with " + join(changes, ", or ");
+  return "no change is enough on one device: the model's own state is too large, and offload and "
+         "several devices are not there yet";
+}
+
+}  // namespace
+
+void require_fit(const PlannedRun& planned) {
+  const Resolved& run = planned.run;
+  const int64_t arena = arena_of(planned.plan);
+  if (!run.budget || arena <= *run.budget) return;
+  const Peak& peak = planned.plan.memory.device().peak;
+  const std::string context = run.context == 0 ? ""
+                                               : fmt::format(" beside {} for driver and libraries",
+                                                             format_bytes(run.context));
+  throw does_not_fit(
+      "{} at --batch {} --seq {} needs {}{} ({} bytes) and the budget is {} ({} bytes){}; the peak "
+      "is in program '{}' at '{}'",
+      run.model.config().name, run.build.batch, run.build.seq,
+      budget_decides(run) ? "at least " : "", format_bytes(arena), format_exact(arena),
+      format_bytes(*run.budget), format_exact(*run.budget), context, peak.program, peak.op)
+      .hint(ways_to_fit(planned));
+}
+
+PlanReport plan(const Options& options, bool with_program) {
+  const PlannedRun planned = plan_run(resolve(options));
+  const bool colour = !options.json && stdout_is_terminal();
+  PlanReport report = report_of(planned, with_program ? Advise::never : Advise::always, colour);
+  if (with_program) report.program = print(planned.plan.module);
+  return report;
+}
+
+}  // namespace snug
