@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "base/units.h"
-#include "recipe/with_flags.h"
+#include "recipe/testing/with_flags.h"
 #include "search/plan_run.h"
 
 namespace {
@@ -35,7 +35,7 @@ void time_search(const char* model, const char* flags) {
   Options options;
   options.model = model;
   const auto start = Clock::now();
-  const Resolved run = resolve(with_flags(options, flags));
+  const Resolved run = resolve(testing::with_flags(options, flags));
   PlanSearch search = joint_search(run);
   std::optional<Choice> choice = search.fastest(*run.budget);
   const bool fits = choice.has_value();
@@ -43,7 +43,7 @@ void time_search(const char* model, const char* flags) {
   const double taken = seconds_since(start);
   fmt::print("{:<12}{:<36}{:>9}{:>10}  {} {}; {}\n", model, flags, search.variants().size(),
              format_seconds(taken), fits ? "fits:" : "needs", format_bytes(arena_of(choice->plan)),
-             search.variants()[choice->variant].name);
+             flags_of(search.variants()[choice->variant].change()));
 }
 
 }  // namespace

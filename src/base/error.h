@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -58,6 +59,18 @@ Error device_error(fmt::format_string<Args...> format, Args&&... args) {
 template <typename... Args>
 Error internal_error(fmt::format_string<Args...> format, Args&&... args) {
   return {ExitCode::internal, fmt::format(format, std::forward<Args>(args)...)};
+}
+
+// What f gives; nothing where it refuses: wrong usage, or more bytes than there are. Any other
+// error is no answer, and goes on.
+template <typename F>
+auto unless_refused(F&& f) -> std::optional<decltype(f())> {
+  try {
+    return f();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage && error.code() != ExitCode::does_not_fit) throw;
+    return std::nullopt;
+  }
 }
 
 }  // namespace snug

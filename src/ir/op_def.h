@@ -101,6 +101,7 @@ struct Math {
   bool deterministic = false;  // the same bits from every run; algorithms are chosen by rule
   bool tf32 = false;           // fp32 products may round their factors to tf32
   bool hasty = false;          // algorithms after a short look, and not remembered
+  friend bool operator==(const Math&, const Math&) = default;
 };
 
 // What a kernel gets: pointers, types, scratch and attributes. It allocates nothing, keeps nothing,

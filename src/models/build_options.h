@@ -18,6 +18,8 @@ struct BuildOptions {
   int64_t loss_chunk = 1024;         // tokens whose logits exist at the same time
   bool residual_in_product = false;  // a product adds the residual itself, where nothing is between
   std::optional<double> dropout;     // in place of every rate that the model names
+
+  friend bool operator==(const BuildOptions&, const BuildOptions&) = default;
 };
 
 }  // namespace snug

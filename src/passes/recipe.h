@@ -23,6 +23,7 @@ struct LossScale {
   double floor = 1;
 
   bool on() const { return dynamic || start != 1; }
+  friend bool operator==(const LossScale&, const LossScale&) = default;
 };
 
 struct Recipe {
@@ -48,6 +49,8 @@ struct Recipe {
   double clip = 1.0;          // the largest global gradient norm; 0: no clipping
 
   Backend backend = Backend::cpu;
+
+  friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
 }  // namespace snug

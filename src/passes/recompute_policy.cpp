@@ -14,7 +14,8 @@ namespace snug {
 namespace {
 
 constexpr const char* kForms =
-    "none, full, every:N, sqrt, ratio:R, attention, list:0,3,5-7, auto or auto:BYTES";
+    "none, full, every:N, sqrt, ratio:R, attention, list:0,3,5-7, layers:0-8=attn.norm, auto or "
+    "auto:BYTES";
 
 std::vector<Segment> parse_list(std::string_view text, std::string_view whole) {
   std::vector<Segment> out;
@@ -210,8 +211,9 @@ RecomputePolicy parse_recompute(std::string_view text) {
     return p;
   }
   if (word == "list") return {.kind = Kind::list, .list = parse_list(rest, text)};
+  if (word == "layers") return {.kind = Kind::chosen, .chosen = parse_layers(rest, text)};
   if (word == "auto") return {.kind = Kind::automatic, .bytes = parse_bytes_of(rest, text)};
-  const std::vector<std::string> words{"every", "ratio", "list", "auto"};
+  const std::vector<std::string> words{"every", "ratio", "list", "layers", "auto"};
   throw usage_error("--recompute '{}' is not {}{}", text, kForms, did_you_mean(word, words));
 }
 
@@ -243,6 +245,11 @@ std::string text(const RecomputePolicy& policy) {
   return "?";
 }
 
+std::string option_text(const RecomputePolicy& policy) {
+  if (policy.kind != RecomputePolicy::Kind::chosen) return text(policy);
+  return policy.chosen.empty() ? "none" : "layers:" + layers_text(policy.chosen);
+}
+
 std::string_view name_in_layer(std::string_view name, int32_t layer) {
   const std::string number = fmt::format(".{}.", layer);
   const size_t at = name.find(number);
@@ -266,6 +273,10 @@ std::vector<Segment> segments_of(const RecomputePolicy& policy, int32_t layers) 
     case Kind::automatic:
       throw internal_error("--recompute {} has not been chosen yet", text(policy));
     case Kind::chosen:
+      if (!policy.chosen.empty() && policy.chosen.back().last >= layers) {
+        throw usage_error("--recompute layers names layer {}, but the model has layers 0 to {}",
+                          policy.chosen.back().last, layers - 1);
+      }
       return policy.chosen;
     case Kind::list:
       break;
@@ -289,6 +300,7 @@ std::vector<bool> values_to_keep(const Module& module, std::string_view program,
     drop_large_outputs(ops, keep);
   } else {
     const auto segments = segments_of(policy, layers_in(ops));
+    require_names(ops, module, segments);
     SegmentDropper(module, ops, segments, keep).run();
   }
   return keep;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,14 +43,27 @@ struct RecomputePolicy {
   std::vector<Segment> list;    // list:0,3,5-7: ranges of layers, each layer a segment of its own
   int64_t bytes = 0;            // auto:BYTES: the arena to stay within
   std::vector<Segment> chosen;  // in the order of layers; a layer in none of them keeps all
+
+  friend bool operator==(const RecomputePolicy&, const RecomputePolicy&) = default;
 };
 
-// none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7 | auto:BYTES. Throws a usage
-// error.
+// none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7 | layers:0-8=attn.norm,9=full |
+// auto:BYTES. Throws a usage error.
 RecomputePolicy parse_recompute(std::string_view text);
 
 // As the user writes it; a chosen one in words: "layers 0-17 full; 18-23 drop attn.norm, mlp.act".
 std::string text(const RecomputePolicy& policy);
+
+// The same so that parse_recompute reads it back: "layers:0-17=full,18-23=attn.norm+mlp.act".
+std::string option_text(const RecomputePolicy& policy);
+
+// --- recompute_layers.cpp: what is behind "layers:" ----------------------------------------------
+
+std::string layers_text(std::span<const Segment> segments);
+// `whole` is what the user wrote, for the error.
+std::vector<Segment> parse_layers(std::string_view text, std::string_view whole);
+// Throws a usage error where a segment drops what none of its layers makes.
+void require_names(const Program& program, const Module& module, std::span<const Segment> segments);
 
 // "attn.mix" of "h.3.attn.mix" in layer 3: the name that the same thing has in every such layer.
 std::string_view name_in_layer(std::string_view name, int32_t layer);

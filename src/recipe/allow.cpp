@@ -7,38 +7,52 @@
 #include "recipe/option_checks.h"
 
 namespace snug {
+namespace {
 
-bool optimizer_is_default(const Options& o) {
-  return o.optimizer == Options{}.optimizer && o.state_dtype == Options{}.state_dtype;
+// "--precision bf16 --master none": the options of a dimension as they are.
+std::string flags_now(const DimensionRow& dimension, const Options& options) {
+  std::vector<std::string> flags;
+  for (const std::string_view option : dimension.options) {
+    each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {
+      if (key == option) flags.push_back(fmt::format("--{} {}", key, value));
+    });
+  }
+  return join(flags, " ");
 }
-bool precision_is_default(const Options& o) {
-  return o.precision == Options{}.precision && o.master == Options{}.master;
-}
-bool compress_is_default(const Options& o) { return o.compress == Options{}.compress; }
 
-bool allows(const Options& o, std::string_view what) {
+bool at_default(const DimensionRow& dimension, const Options& options) {
+  return flags_now(dimension, options) == flags_now(dimension, Options{});
+}
+
+}  // namespace
+
+bool allows(const Options& o, std::string_view dimension) {
   const std::vector<std::string> words = split(o.allow, ',');
-  return std::ranges::any_of(words, [&](const std::string& w) { return w == "all" || w == what; });
+  return std::ranges::any_of(words,
+                             [&](const std::string& w) { return w == "all" || w == dimension; });
 }
 
 void check_allow(const Options& o, bool has_budget) {
   if (o.allow.empty()) return;
-  for (const std::string& word : split(o.allow, ','))
-    require_word(word, "allow", {"optimizer", "precision", "compress", "all"});
+  std::vector<std::string> words;
+  for (const DimensionRow& d : dimensions())
+    if (d.needs_allow) words.emplace_back(d.name);
+  words.emplace_back("all");
+  for (const std::string& word : split(o.allow, ',')) require_word(word, "allow", words);
   if (!has_budget) {
     throw usage_error("--allow {}: there is nothing to choose it for", o.allow)
         .hint("give --budget BYTES or --gpu NAME");
   }
-  const auto refuse = [&](std::string_view what, const std::string& pinned) {
-    if (o.allow == "all" || !allows(o, what)) return;
-    throw usage_error("--allow {} and {}: one leaves open what the other pins", what, pinned)
+  for (const DimensionRow& d : dimensions()) {
+    if (!d.needs_allow || o.allow == "all" || !allows(o, d.name) || at_default(d, o)) continue;
+    throw usage_error("--allow {} and {}: one leaves open what the other pins", d.name,
+                      flags_now(d, o))
         .hint("leave one of them out");
-  };
-  if (!optimizer_is_default(o))
-    refuse("optimizer", fmt::format("--optimizer {} --state-dtype {}", o.optimizer, o.state_dtype));
-  if (!precision_is_default(o))
-    refuse("precision", fmt::format("--precision {} --master {}", o.precision, o.master));
-  if (!compress_is_default(o)) refuse("compress", "--compress " + o.compress);
+  }
+}
+
+bool is_open(const DimensionRow& dimension, const Options& asked) {
+  return at_default(dimension, asked) && (!dimension.needs_allow || allows(asked, dimension.name));
 }
 
 }  // namespace snug

@@ -114,9 +114,7 @@ std::string toml_value(bool value) { return value ? "true" : "false"; }
 std::string toml_value(int64_t value) { return fmt::format("{}", value); }
 std::string toml_value(double value) { return fmt::format("{}", value); }
 
-}  // namespace
-
-BuildOptions resolve_build(Options& o, const Model& model) {
+BuildOptions settle_build(Options& o, const Model& model) {
   require_at_least(1, o.batch, "batch");
   require_at_least(0, o.seq, "seq");
   BuildOptions build;
@@ -132,6 +130,17 @@ BuildOptions resolve_build(Options& o, const Model& model) {
   resolve_loss(o.loss, build);
   resolve_dropout(o, model.config(), build);
   return build;
+}
+
+}  // namespace
+
+Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {
+  if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
+  Settings settings;
+  settings.build = settle_build(o, model);
+  settings.recipe = settle_recipe(o, budget);
+  settings.math = {.deterministic = o.deterministic, .tf32 = o.tf32, .hasty = o.tune == "short"};
+  return settings;
 }
 
 Resolved resolve(Options o) {
@@ -163,19 +172,29 @@ Resolved resolve(Options o, Model model) {
   else if (!o.gpu.empty())
     budget = find_device(o.gpu).usable_bytes() - context;
   check_allow(o, budget.has_value());
-  const BuildOptions build = resolve_build(o, model);
-  if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
+  Settings settings = settle(o, model, budget);
   if (o.init == "load" && !model.has_weights()) {
     throw usage_error("--init load, but '{}' holds no weights", o.model)
         .hint("give a directory with model.safetensors, or --init scratch");
   }
-  const Recipe recipe = resolve_recipe(o, budget);
-  require_one_choice(o, recipe, budget);
+  require_one_choice(o, settings.recipe, budget);
   const LrSchedule schedule = schedule_of(o);
-  const Math math{.deterministic = o.deterministic, .tf32 = o.tf32, .hasty = o.tune == "short"};
-  CostModel cost_model = cost_model_for(o, math);
-  return {std::move(o), asked, std::move(model),      build,   recipe, budget,
-          context,      math,  std::move(cost_model), schedule};
+  CostModel cost_model = cost_model_for(o, settings.math);
+  return {std::move(settings),   std::move(o), asked, std::move(model), budget, context,
+          std::move(cost_model), schedule};
+}
+
+Resolved changed(const Resolved& run, const Change& change) {
+  if (change.empty()) return run;
+  Resolved then = run;
+  then.asked = changed(run.asked, change);
+  then.options = then.asked;
+  then.options.device = run.options.device;
+  static_cast<Settings&>(then) = settle(then.options, run.model, run.budget);
+  require_one_choice(then.options, then.recipe, run.budget);
+  then.schedule = schedule_of(then.options);
+  if (!(then.math == run.math)) then.cost_model = cost_model_for(then.options, then.math);
+  return then;
 }
 
 std::string to_toml(const Resolved& run) {

@@ -7,22 +7,21 @@
 #include "cost/cost_model.h"
 #include "cost/step_cost.h"
 #include "models/model.h"
-#include "passes/recipe.h"
+#include "recipe/change.h"
 #include "recipe/lr_schedule.h"
+#include "recipe/settings.h"
 #include "snug/options.h"
 
 namespace snug {
 
-struct Resolved {
+// A run: its settings, and what they were made from.
+struct Resolved : Settings {
   Options options;  // with defaults made explicit: what is printed and saved
   Options asked;    // as they came
   Model model;
-  BuildOptions build;
-  Recipe recipe;
   std::optional<int64_t> budget;  // bytes for the arena: --budget without the context
   int64_t context = 0;            // bytes that the device's driver and libraries take beside it
-  Math math;
-  CostModel cost_model;  // of the device that it is for
+  CostModel cost_model;           // of the device that it is for
   LrSchedule schedule;
 };
 
@@ -31,9 +30,15 @@ Resolved resolve(Options options);
 // The same for a model that has no name: options.model is only what it is called.
 Resolved resolve(Options options, Model model);
 
-// The forward pass alone, and the techniques alone. Make their defaults explicit in `options`.
-BuildOptions resolve_build(Options& options, const Model& model);
-Recipe resolve_recipe(Options& options, std::optional<int64_t> budget);
+// The run with some of its options changed: model, device and budget stay. What is asked then is
+// what was asked before with the change typed behind. Throws a usage error where the options
+// refuse.
+Resolved changed(const Resolved& run, const Change& change);
+
+// The settings alone. Makes defaults explicit in `options`.
+Settings settle(Options& options, const Model& model, std::optional<int64_t> budget);
+// The techniques alone, likewise.
+Recipe settle_recipe(Options& options, std::optional<int64_t> budget);
 // What programs are made for: --device null follows those of the CPU.
 Backend backend_of(const Options& options);
 // What --lr is multiplied by for the sequences of a step.

@@ -7,32 +7,12 @@
 #include "base/units.h"
 #include "recipe/option_checks.h"
 #include "recipe/resolve.h"
+#include "recipe/techniques.h"
 
 namespace snug {
 namespace {
 
 constexpr double kFp16Start = 65536;
-
-template <typename T, size_t N>
-T word_to(const std::string& word, std::string_view option,
-          const std::array<std::pair<const char*, T>, N>& table) {
-  std::vector<std::string> words;
-  for (const auto& [name, value] : table) {
-    if (word == name) return value;
-    words.emplace_back(name);
-  }
-  require_word(word, option, words);
-  throw internal_error("--{} '{}' is in no table", option, word);
-}
-
-constexpr std::array<std::pair<const char*, Dtype>, 3> kPrecisions{
-    {{"fp32", Dtype::f32}, {"bf16", Dtype::bf16}, {"fp16", Dtype::f16}}};
-constexpr std::array<std::pair<const char*, OptimizerKind>, 5> kOptimizers{
-    {{"adamw", OptimizerKind::adamw},
-     {"adamw8bit", OptimizerKind::adamw8bit},
-     {"adam-mini", OptimizerKind::adam_mini},
-     {"lion", OptimizerKind::lion},
-     {"sgd", OptimizerKind::sgd}}};
 
 // A step of G sequences is ceil(G / batch) micro-batches.
 void resolve_global_batch(Options& o) {
@@ -51,7 +31,7 @@ void resolve_global_batch(Options& o) {
 
 void resolve_grad_dtype(Options& o, Recipe& r) {
   if (o.grad_dtype == "auto") o.grad_dtype = o.accum == 1 ? o.precision : "fp32";
-  r.grad_dtype = word_to(o.grad_dtype, "grad-dtype", kPrecisions);
+  r.grad_dtype = parse_precision(o.grad_dtype, "grad-dtype");
   if (r.grad_dtype != Dtype::f32 && r.grad_dtype != r.precision) {
     throw usage_error(
         "--grad-dtype {} under --precision {}: gradients are in fp32 or in the type "
@@ -79,16 +59,8 @@ void resolve_loss_scale(Options& o, Recipe& r) {
 }
 
 void resolve_optimizer(Options& o, Recipe& r) {
-  r.optimizer = word_to(o.optimizer, "optimizer", kOptimizers);
-  require_word(o.state_dtype, "state-dtype", {"fp32", "bf16"});
-  r.state_dtype = o.state_dtype == "bf16" ? Dtype::bf16 : Dtype::f32;
-  if (r.optimizer == OptimizerKind::adamw8bit && r.state_dtype != Dtype::f32) {
-    throw usage_error(
-        "--optimizer adamw8bit keeps its moments in 8 bits: --state-dtype {} is not a type that "
-        "they can take",
-        o.state_dtype)
-        .hint("--optimizer adamw --state-dtype bf16 keeps both moments in 16 bits");
-  }
+  r.optimizer = parse_optimizer(o.optimizer);
+  r.state_dtype = parse_state_dtype(o.state_dtype);
   if (o.beta2 < 0) o.beta2 = r.optimizer == OptimizerKind::lion ? 0.99 : 0.95;
   require_between(0, 0.999999, o.beta1, "beta1");
   require_between(0, 0.999999, o.beta2, "beta2");
@@ -104,26 +76,6 @@ void resolve_optimizer(Options& o, Recipe& r) {
   r.clip = o.clip;
 }
 
-// An update in the middle of backward cannot wait for what is known only at its end.
-void resolve_update_in_backward(const Options& o, Recipe& r) {
-  r.update_in_backward = o.update_in_backward;
-  if (!r.update_in_backward) return;
-  if (r.clip > 0) {
-    throw usage_error(
-        "--update-in-backward: clipping by the global norm (--clip {}) needs every gradient before "
-        "the first update",
-        o.clip)
-        .hint("give --clip 0");
-  }
-  if (r.loss_scale.dynamic) {
-    throw usage_error(
-        "--update-in-backward: a dynamic loss scale (--loss-scale {}) skips a whole step when any "
-        "gradient overflows, and the first ones would be applied by then",
-        o.loss_scale)
-        .hint("give a fixed --loss-scale, or --precision bf16");
-  }
-}
-
 // As the user wrote it, where all of it is the arena's.
 std::string auto_within(const Options& o, int64_t arena) {
   return context_bytes(backend_of(o)) == 0 && !o.budget.empty() ? "auto:" + o.budget
@@ -134,7 +86,7 @@ std::string auto_within(const Options& o, int64_t arena) {
 
 Backend backend_of(const Options& o) { return o.device == "cuda" ? Backend::cuda : Backend::cpu; }
 
-Recipe resolve_recipe(Options& o, std::optional<int64_t> budget) {
+Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   Recipe r;
   r.backend = backend_of(o);
   r.remake = r.backend == Backend::cuda;
@@ -142,15 +94,15 @@ Recipe resolve_recipe(Options& o, std::optional<int64_t> budget) {
   r.accum = o.accum;
   if (o.recompute == "auto") o.recompute = budget ? auto_within(o, *budget) : "none";
   r.recompute = parse_recompute(o.recompute);
-  require_word(o.compress, "compress", {"none", "int8"});
-  r.compress = o.compress == "int8" ? CompressKind::int8 : CompressKind::none;
-  r.precision = word_to(o.precision, "precision", kPrecisions);
-  require_word(o.master, "master", {"fp32", "none"});
-  r.master = o.master == "fp32";
+  r.compress = parse_compress(o.compress);
+  r.precision = parse_precision(o.precision, "precision");
+  r.master = parse_master(o.master);
   resolve_grad_dtype(o, r);
   resolve_loss_scale(o, r);
   resolve_optimizer(o, r);
-  resolve_update_in_backward(o, r);
+  r.update_in_backward = o.update_in_backward;
+  for (const Technique& t : techniques())
+    if (t.refuse != nullptr) t.refuse(o, r);
   return r;
 }
 

@@ -36,22 +36,8 @@ int64_t operand_bytes(const Module& module, const Op& op) {
   return bytes;
 }
 
-// What a recipe says of the programs that learn and look.
-std::string body_words(const Recipe& r) {
-  return fmt::format("{} {} {} {} {} {}", r.accum, static_cast<int>(r.precision),
-                     static_cast<int>(r.grad_dtype), static_cast<int>(r.compress),
-                     r.loss_scale.on(), r.update_in_backward);
-}
-
-// And of the update.
-std::string update_words(const Recipe& r) {
-  return fmt::format("{} {} {} {} {}", static_cast<int>(r.precision),
-                     static_cast<int>(r.grad_dtype), r.master, static_cast<int>(r.optimizer),
-                     static_cast<int>(r.state_dtype));
-}
-
 Module shallow_body(const Variant& variant, int32_t depth) {
-  Recipe recipe = variant.recipe;
+  Recipe recipe = variant.settings.recipe;
   recipe.recompute = {};
   Module module = differentiated("estimate", variant.stack.forward(depth), recipe);
   keep(module, recipe);
@@ -87,10 +73,7 @@ bool no_worse(const Estimate& a, const Estimate& b) {
 }
 
 const Estimate& Estimates::body_of(const Variant& variant) {
-  std::string key =
-      fmt::format("{}|{}|{}", variant.layers_key, variant.ends_key, body_words(variant.recipe));
-  if (variant.recipe.update_in_backward) key += update_words(variant.recipe);
-  const auto [place, is_new] = bodies_.try_emplace(std::move(key));
+  const auto [place, is_new] = bodies_.try_emplace(body_key(variant.settings));
   Estimate& s = place->second;
   if (!is_new) return s;
 
@@ -121,9 +104,8 @@ const Estimate& Estimates::body_of(const Variant& variant) {
 }
 
 const Module& Estimates::parameters_of(const Variant& variant) {
-  const Recipe& recipe = variant.recipe;
-  const auto [place, is_new] = parameters_.try_emplace(fmt::format(
-      "{} {}", static_cast<int>(recipe.precision), static_cast<int>(recipe.grad_dtype)));
+  const Recipe& recipe = variant.settings.recipe;
+  const auto [place, is_new] = parameters_.try_emplace(parameter_key(variant.settings));
   Module& module = place->second;
   if (!is_new) return module;
   module = differentiated("update", variant.stack.whole(), recipe);
@@ -133,14 +115,13 @@ const Module& Estimates::parameters_of(const Variant& variant) {
 }
 
 const Estimates::Update& Estimates::update_of(const Variant& variant) {
-  const auto [place, is_new] = updates_.try_emplace(
-      fmt::format("{} {}", update_words(variant.recipe), variant.cost_model.math().tf32));
+  const auto [place, is_new] = updates_.try_emplace(update_key(variant.settings));
   Update& update = place->second;
   if (!is_new) return update;
   Module module = parameters_of(variant);
   const size_t known = module.values.size();
-  optimizer(module, variant.recipe);
-  lay_out(module, variant.recipe.backend);
+  optimizer(module, variant.settings.recipe);
+  lay_out(module, variant.settings.recipe.backend);
   for (size_t i = known; i < module.values.size(); ++i)
     update.shared += shared_bytes(module.values[i]);
   for (size_t p = 0; p < module.programs.size(); ++p)
@@ -151,14 +132,14 @@ const Estimates::Update& Estimates::update_of(const Variant& variant) {
 
 Estimate Estimates::of(const Variant& variant) {
   Estimate s = body_of(variant);
-  if (variant.recipe.compress != CompressKind::none) {
+  if (variant.settings.recipe.compress != CompressKind::none) {
     Variant bare = variant;
-    bare.recipe.compress = CompressKind::none;
+    bare.settings.recipe.compress = CompressKind::none;
     const Estimate& plain = body_of(bare);
     s.least_seconds = std::min(s.seconds, plain.seconds);
     s.least_transient = std::min(s.least_transient, plain.least_transient);
   }
-  if (!variant.recipe.update_in_backward) {
+  if (!variant.settings.recipe.update_in_backward) {
     const Update& update = update_of(variant);
     s.persistent += update.shared;
     s.seconds += update.seconds;

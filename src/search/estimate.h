@@ -7,8 +7,7 @@
 // Exact in bytes that live (placement may leave gaps) and in seconds.
 #pragma once
 
-#include <map>
-#include <string>
+#include <unordered_map>
 
 #include "search/layer_costs.h"
 #include "search/variant.h"
@@ -49,9 +48,9 @@ class Estimates {
   const Update& update_of(const Variant& variant);
   const Module& parameters_of(const Variant& variant);
 
-  std::map<std::string, Estimate> bodies_;
-  std::map<std::string, Update> updates_;
-  std::map<std::string, Module> parameters_;  // of the whole model, with gradients and no op
+  std::unordered_map<Settings, Estimate> bodies_;
+  std::unordered_map<Settings, Update> updates_;
+  std::unordered_map<Settings, Module> parameters_;  // of the whole model, with gradients and no op
 };
 
 }  // namespace snug

@@ -17,14 +17,12 @@ struct Setting {
   Recipe recipe = {};
 };
 
-Variant variant_of(const Setting& s, std::string layers_key = "", std::string ends_key = "") {
+Variant variant_of(const Setting& s) {
   const Model model = Model::load(s.model);
   return {.stack = {.layers = static_cast<int32_t>(model.config().L),
                     .forward = [model, build = s.build](
                                    int32_t n) { return model.with_layers(n).forward(build); }},
-          .layers_key = std::move(layers_key),
-          .ends_key = std::move(ends_key),
-          .recipe = s.recipe,
+          .settings = {.build = s.build, .recipe = s.recipe},
           .cost_model = nominal_model(s.recipe.backend)};
 }
 
@@ -89,10 +87,7 @@ TEST(Estimate, IsNotMistakenForAnother) {
                          .chunked_loss = chunked,
                          .loss_chunk = 64}};
         SCOPED_TRACE(fmt::format("{} {} {}", batch, static_cast<int>(attention), chunked));
-        expect_equal(
-            estimates.of(variant_of(s, fmt::format("{} {}", batch, static_cast<int>(attention)),
-                                    fmt::format("{} {}", batch, chunked))),
-            s);
+        expect_equal(estimates.of(variant_of(s)), s);
       }
     }
   }

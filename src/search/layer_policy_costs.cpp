@@ -57,7 +57,7 @@ LayerKinds kinds_of(const Module& learning, Recipe recipe) {
 LayerPolicyCosts::LayerPolicyCosts(const Variant& variant) {
   const int32_t L = variant.stack.layers;
   const int32_t depth = variant.stack.depth(std::max(kLayersAtOnce, longest_segment(L)));
-  Recipe recipe = variant.recipe;
+  Recipe recipe = variant.settings.recipe;
   recipe.recompute = {};
   const Module learning = learning_pass(variant.stack.forward(depth), recipe);
   kinds_ = kinds_of(learning, recipe);

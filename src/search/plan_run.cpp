@@ -1,6 +1,5 @@
 #include "search/plan_run.h"
 
-#include "recipe/with_flags.h"
 #include "search/variants.h"
 
 namespace snug {
@@ -23,15 +22,10 @@ PlanSearch joint_search(const Resolved& run) { return {run.model.config().name, 
 
 namespace {
 
-// The run with the flags of a variant, as if they had been typed in place of --allow, which would
-// contradict them.
+// The run as a variant settles it. What was asked, and what was allowed, stays on record.
 Resolved settled(const Resolved& run, const Variant& variant) {
-  if (variant.name.empty()) return run;
-  Options o = with_flags(run.asked, variant.name);
-  o.allow.clear();
-  Resolved chosen = resolve(std::move(o), run.model);
+  Resolved chosen = changed(run, variant.change());
   chosen.asked = run.asked;
-  chosen.options.allow = run.options.allow;
   return chosen;
 }
 
@@ -39,12 +33,9 @@ PlannedRun planned_run(const Resolved& run, Choice choice, const PlanSearch& sea
   const Variant& variant = search.variants()[choice.variant];
   PlannedRun planned{.run = settled(run, variant),
                      .plan = std::move(choice.plan),
-                     .step_seconds = choice.step_seconds};
-  const std::vector<Dimension> dimensions = open_dimensions(run);
-  for (size_t d = 0; d < variant.picks.size(); ++d) {
-    const auto& pick = dimensions[d].alternatives[static_cast<size_t>(variant.picks[d])];
-    if (!pick.flags.empty()) planned.changed.push_back(pick.flags);
-  }
+                     .step_seconds = choice.step_seconds,
+                     .changed = variant.changes,
+                     .recompute = choice.policy};
   if (leaves_recompute_open(run) && choice.policy.kind != RecomputePolicy::Kind::none) {
     planned.chosen = ChosenRecompute{
         .policy = text(choice.policy),
@@ -73,7 +64,7 @@ PlannedRun plan_run(const Resolved& run) {
     return planned_run(run, search.choose(run.recipe.recompute.bytes), search);
   }
   if (run.budget) return plan_within(run, *run.budget);
-  PlannedRun planned{.run = run};
+  PlannedRun planned{.run = run, .recompute = run.recipe.recompute};
   planned.plan = make_plan(run.model.config().name, run.model.forward(run.build), run.recipe);
   planned.step_seconds = step_cost(planned.plan.module, run.cost_model).step_seconds;
   return planned;

@@ -23,9 +23,10 @@ struct PlannedRun {
   Resolved run;  // with what was chosen: its micro-batch, recipe and options are the plan's
   Plan plan = {};
   std::optional<ChosenRecompute> chosen = {};
-  double step_seconds = 0;                // modelled
-  std::vector<RunnerUp> others = {};      // the fastest first
-  std::vector<std::string> changed = {};  // flags that give this plan: "--batch 4 --accum 4", ...
+  double step_seconds = 0;            // modelled
+  std::vector<RunnerUp> others = {};  // the fastest first
+  std::vector<Change> changed = {};   // what gives this plan, by dimension: --batch 4 --accum 4
+  RecomputePolicy recompute = {};     // as planned: never automatic
 };
 
 int64_t arena_of(const Plan& plan);

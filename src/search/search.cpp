@@ -43,26 +43,6 @@ int64_t arena_of(const Module& module) {
   return module.arena_bytes[static_cast<size_t>(Space::device)];
 }
 
-// The same layers: what the loss, the optimizer and the number of micro-batches do not change.
-std::string layer_words(const Variant& v) {
-  const Recipe& r = v.recipe;
-  std::string words = fmt::format("{}|{} {} {}", v.layers_key, static_cast<int>(r.precision),
-                                  static_cast<int>(r.grad_dtype), static_cast<int>(r.compress));
-  if (r.update_in_backward)
-    words += fmt::format(" {} {} {} {}", r.accum, r.master, static_cast<int>(r.optimizer),
-                         static_cast<int>(r.state_dtype));
-  return words;
-}
-
-// Variants whose layers do the same work on the same values at the same rates: whatever one of them
-// recomputes, another can, too.
-std::string group_of(const Variant& v) {
-  const Recipe& r = v.recipe;
-  return fmt::format("{} {} {} {} {}", r.accum, static_cast<int>(r.precision),
-                     static_cast<int>(r.grad_dtype), static_cast<int>(r.compress),
-                     v.cost_model.math().tf32);
-}
-
 }  // namespace
 
 PlanSearch::PlanSearch(std::string name, std::vector<Variant> variants)
@@ -76,8 +56,8 @@ void PlanSearch::estimate(size_t v) {
   if (state.estimate) return;
   state.estimate = estimates_.of(variants_[v]);
   const Variant& variant = variants_[v];
-  const bool keeps_all =
-      variant.recompute_is_open() || variant.recipe.recompute.kind == RecomputePolicy::Kind::none;
+  const bool keeps_all = variant.recompute_is_open() ||
+                         variant.settings.recipe.recompute.kind == RecomputePolicy::Kind::none;
   if (keeps_all)
     state.candidates.push_back(
         {.seconds = state.estimate->seconds, .least = state.estimate->arena()});
@@ -109,8 +89,9 @@ bool PlanSearch::worse_beside_defaults(size_t v) const {
       const int own = std::exchange(picks[d], 0);
       const size_t plain = known(picks);
       picks[d] = own;
-      if (own == 0 || plain == v || group_of(variants_[plain]) != group_of(variants_[v]) ||
-          group_of(variants_[beside]) != group_of(variants_[v]))
+      if (own == 0 || plain == v ||
+          work_key(variants_[plain].settings) != work_key(variants_[v].settings) ||
+          work_key(variants_[beside].settings) != work_key(variants_[v].settings))
         continue;
       const Estimate& a = *states_[plain].estimate;
       const Estimate& b = *states_[beside].estimate;
@@ -124,14 +105,14 @@ bool PlanSearch::worse_beside_defaults(size_t v) const {
 }
 
 void PlanSearch::estimate_all() {
-  std::map<std::string, std::vector<size_t>> groups;
+  std::unordered_map<Settings, std::vector<size_t>> groups;
   for (size_t v = 0; v < variants_.size(); ++v) {
     states_[v].outdone = worse_beside_defaults(v);
     if (states_[v].outdone) continue;
     estimate(v);
-    groups[group_of(variants_[v])].push_back(v);
+    groups[work_key(variants_[v].settings)].push_back(v);
   }
-  for (const auto& [words, group] : groups) {
+  for (const auto& [key, group] : groups) {
     for (const size_t v : group) states_[v].outdone = no_better(v, group);
   }
 }
@@ -146,10 +127,9 @@ std::vector<size_t> PlanSearch::contenders() const {
 
 std::shared_ptr<const PolicyAssignments> PlanSearch::assignments_of(size_t variant) {
   const Variant& v = variants_[variant];
-  const std::string layers = layer_words(v);
-  auto& options = options_[layers];
+  auto& options = options_[layer_key(v.settings)];
   if (!options) options = std::make_shared<const LayerPolicyCosts>(v);
-  auto& assignments = assignments_[layers + "|" + v.ends_key];
+  auto& assignments = assignments_[policy_key(v.settings)];
   if (!assignments) {
     const Estimate& estimate = *states_[variant].estimate;
     assignments =
@@ -171,7 +151,7 @@ void PlanSearch::mix(size_t variant) {
     return;
   }
   state.assignments = assignments_of(variant);
-  const auto runs = static_cast<double>(v.recipe.accum);
+  const auto runs = static_cast<double>(v.settings.recipe.accum);
   for (const PolicyAssignment& m : state.assignments->all()) {
     if (m.uniform && m.uniform->kind == RecomputePolicy::Kind::none) continue;
     const int64_t transient = std::max(m.point.transient - m.doubt, state.estimate->other_programs);
@@ -186,11 +166,11 @@ RecomputePolicy PlanSearch::policy_of(Found found) const {
   const Candidate& c = state.candidates[found.candidate];
   if (c.assignment != nullptr) return state.assignments->policy_of(*c.assignment);
   const Variant& variant = variants_[found.variant];
-  return variant.recompute_is_open() ? RecomputePolicy{} : variant.recipe.recompute;
+  return variant.recompute_is_open() ? RecomputePolicy{} : variant.settings.recipe.recompute;
 }
 
 Module PlanSearch::compile_with(size_t variant, const RecomputePolicy& policy) const {
-  Recipe recipe = variants_[variant].recipe;
+  Recipe recipe = variants_[variant].settings.recipe;
   recipe.recompute = policy;
   return compile(name_, variants_[variant].stack.whole(), recipe);
 }
@@ -295,7 +275,7 @@ Choice PlanSearch::choice_of(Found found) {
   const int64_t arena = arena_of(module);
   return {.variant = found.variant,
           .policy = policy,
-          .plan = plan_of(std::move(module), variant.recipe.backend),
+          .plan = plan_of(std::move(module), variant.settings.recipe.backend),
           .step_seconds = seconds,
           .extra_seconds = keeps_all ? 0 : seconds - states_[found.variant].estimate->seconds,
           .needed_without = keeps_all ? arena : needed_without(found.variant)};
@@ -303,7 +283,8 @@ Choice PlanSearch::choice_of(Found found) {
 
 RunnerUp PlanSearch::runner_up(size_t variant, double seconds, int64_t bytes) {
   estimate(variant);
-  RunnerUp other{.name = variants_[variant].name, .effect = variants_[variant].effect};
+  RunnerUp other{.name = flags_of(variants_[variant].change()),
+                 .effect = variants_[variant].effect};
   const size_t only[] = {variant};
   if (const auto found = find_fastest(only, bytes)) {
     const Candidate& c = states_[variant].candidates[found->candidate];

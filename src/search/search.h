@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "placement/plan.h"
@@ -102,8 +103,8 @@ class PlanSearch {
   std::vector<State> states_;
   std::map<std::vector<int>, size_t> by_picks_;
   Estimates estimates_;
-  std::map<std::string, std::shared_ptr<const LayerPolicyCosts>> options_;
-  std::map<std::string, std::shared_ptr<const PolicyAssignments>> assignments_;
+  std::unordered_map<Settings, std::shared_ptr<const LayerPolicyCosts>> options_;
+  std::unordered_map<Settings, std::shared_ptr<const PolicyAssignments>> assignments_;
   std::optional<Found> last_ = {};  // tried last
   Module last_module_;              // of it, not placed
 };

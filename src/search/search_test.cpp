@@ -31,7 +31,9 @@ struct Case {
                       .forward = [whole, build = build](int32_t layers) {
                         return whole.with_layers(layers).forward(build);
                       }};
-    return {.stack = stack, .recipe = open, .cost_model = nominal_model(recipe.backend)};
+    return {.stack = stack,
+            .settings = {.build = build, .recipe = open},
+            .cost_model = nominal_model(recipe.backend)};
   }
   PlanSearch search() const { return {model, {variant()}}; }
 };
@@ -229,12 +231,9 @@ PlanSearch search_among(const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     variants.push_back(c.variant());
     const BuildOptions& b = c.build;
-    variants.back().layers_key = fmt::format("{} {}", b.batch, static_cast<int>(b.attention));
-    variants.back().ends_key = fmt::format("{} {} {}", b.batch, b.chunked_loss, b.loss_chunk);
     variants.back().picks = {static_cast<int>(b.batch), static_cast<int>(b.attention),
                              static_cast<int>(b.chunked_loss ? b.loss_chunk : 0),
                              static_cast<int>(c.recipe.optimizer)};
-    variants.back().name = fmt::format("{}", fmt::join(variants.back().picks, " "));
   }
   return {cases.front().model, std::move(variants)};
 }
@@ -258,11 +257,12 @@ TEST_P(JointSearchOf, FitsAndIsNeverSlowerWithMore) {
     const int64_t bytes = least + (most - least) * i / kBudgets;
     const auto choice = search.fastest(bytes);
     ASSERT_TRUE(choice) << bytes;
-    SCOPED_TRACE(fmt::format("{} bytes: {}, {}", bytes, search.variants()[choice->variant].name,
+    SCOPED_TRACE(fmt::format("{} bytes: {}, {}", bytes,
+                             fmt::join(search.variants()[choice->variant].picks, " "),
                              text(choice->policy)));
     EXPECT_LE(arena_of(choice->plan), bytes);
     EXPECT_LE(choice->step_seconds, slower * (1 + 1e-12));
-    const Recipe& recipe = search.variants()[choice->variant].recipe;
+    const Recipe& recipe = search.variants()[choice->variant].settings.recipe;
     EXPECT_EQ(8 / recipe.accum, search.variants()[choice->variant].picks[0]);
     slower = choice->step_seconds;
   }
@@ -282,7 +282,8 @@ TEST(PlanSearch, IsNoSlowerThanAnyVariantWithAnyUniformPolicy) {
       const auto choice = search.fastest(module.arena_bytes[0]);
       ASSERT_TRUE(choice);
       EXPECT_LE(choice->step_seconds, step_cost(module, model).step_seconds * (1 + 1e-9))
-          << policy << " / " << search.variants()[choice->variant].name;
+          << policy << " / "
+          << fmt::format("{}", fmt::join(search.variants()[choice->variant].picks, " "));
     }
   }
 }
@@ -306,9 +307,9 @@ TEST(PlanSearch, SaysOfEveryNeighbourWhyItLost) {
 
 TEST(PlanSearch, APinnedPolicyStaysAsItIs) {
   Variant pinned = tiny().variant();
-  pinned.recipe.recompute = parse_recompute("every:2");
+  pinned.settings.recipe.recompute = parse_recompute("every:2");
   PlanSearch search("tiny", {pinned});
-  const Plan plain = make_plan("tiny", tiny().forward(), pinned.recipe);
+  const Plan plain = make_plan("tiny", tiny().forward(), pinned.settings.recipe);
   const auto choice = search.fastest(arena_of(plain));
   ASSERT_TRUE(choice);
   EXPECT_EQ(text(choice->policy), "every:2");

@@ -1,34 +1,41 @@
-// One policy to run a step, with everything settled but what is recomputed: what the search
-// compares.
+// One way to run a step, with everything settled but what is recomputed: what the search compares.
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <vector>
 
 #include "cost/cost_model.h"
-#include "passes/recipe.h"
+#include "recipe/techniques.h"
 #include "search/stack.h"
 
 namespace snug {
 
-// What a choice does to the numbers of a run.
-enum class Effect : uint8_t { exact, rounding, learning };
-
 struct Variant {
-  std::string name;  // the flags that it takes beyond what was asked for; "" takes none
+  std::vector<Change> changes = {};  // to what was asked for, by dimension; the defaults left out
   Effect effect = Effect::exact;
   std::vector<int> picks = {};  // the alternative that it takes, by dimension
   Stack stack;
-  // Variants with the same words have the same layers at the same cost_model, and the same
-  // embedding, head and loss: what is known of one is known of the other.
-  std::string layers_key = {}, ends_key = {};
-  Recipe recipe;  // recompute: automatic is open, all else is pinned
+  Settings settings;  // recompute: automatic is open, all else is pinned
   CostModel cost_model;
 
+  Change change() const {
+    Change all;
+    for (const Change& c : changes) all += c;
+    return all;
+  }
   bool recompute_is_open() const {
-    return recipe.recompute.kind == RecomputePolicy::Kind::automatic;
+    return settings.recipe.recompute.kind == RecomputePolicy::Kind::automatic;
   }
 };
+
+// Parts of a variant are shared by all variants that agree in what the part depends on: these are
+// the settings with everything else at its default.
+Settings layer_key(const Settings& settings);      // what a layer keeps and costs
+Settings policy_key(const Settings& settings);     // the same, and the ends of the model
+Settings body_key(const Settings& settings);       // all programs but the update
+Settings update_key(const Settings& settings);     // the update
+Settings parameter_key(const Settings& settings);  // parameters and gradients
+// Variants whose layers do the same work on the same values at the same rates: whatever one of them
+// recomputes, another can, too.
+Settings work_key(const Settings& settings);
 
 }  // namespace snug

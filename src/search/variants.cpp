@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cost/device_costs.h"
 #include "recipe/allow.h"
-#include "recipe/with_flags.h"
 
 namespace snug {
 namespace {
@@ -33,49 +33,30 @@ std::vector<int64_t> micro_batches(int64_t sequences, bool last_may_be_short) {
 
 Dimension split_dimension(const Resolved& run) {
   const int64_t sequences = run.options.global_batch;
-  Dimension d{"micro-batch", {{""}}};
+  Dimension d{"micro-batch", {{}}};
   for (const int64_t batch : micro_batches(sequences, run.asked.global_batch > 0)) {
-    if (batch != run.build.batch)
-      d.alternatives.push_back(
-          {fmt::format("--batch {} --accum {}", batch, ceil_div(sequences, batch)),
-           Effect::rounding});
+    if (batch == run.build.batch) continue;
+    d.alternatives.push_back(
+        {{{"batch", batch}, {"accum", ceil_div(sequences, batch)}}, Effect::rounding});
   }
   return d;
 }
 
-Dimension loss_dimension(const Resolved& run) {
-  const int64_t chunk = run.build.loss_chunk;
-  return {"loss",
-          {{""},
-           {"--loss whole", Effect::rounding},
-           {fmt::format("--loss chunked:{}", chunk * 4), Effect::rounding},
-           {fmt::format("--loss chunked:{}", chunk / 4), Effect::rounding}}};
+// Chunks of other sizes are alternatives, too.
+void add_chunks(Dimension& loss, int64_t chunk) {
+  for (const int64_t size : {chunk * 4, chunk / 4})
+    loss.alternatives.push_back(
+        {{{"loss", fmt::format("chunked:{}", size)}}, smallest_of(loss.name).effect});
 }
 
-// Not Lion and not SGD: they want another learning rate, which nobody here can choose.
-Dimension optimizer_dimension() {
-  return {"optimizer",
-          {{""},
-           {"--state-dtype bf16", Effect::learning},
-           {"--optimizer adamw8bit", Effect::learning},
-           {"--optimizer adam-mini", Effect::learning}}};
-}
-
-Dimension precision_dimension(const Resolved& run) {
-  Dimension d{"precision", {{""}}};
-  const DeviceSpec& spec = run.cost_model.spec();
-  if (run.recipe.backend == Backend::cuda && spec.tf32_flops > 0 && !run.math.tf32)
-    d.alternatives.push_back({"--tf32", Effect::rounding});
-  if (spec.bf16_flops > 0) {
-    d.alternatives.push_back({"--precision bf16", Effect::learning});
-    d.alternatives.push_back({"--precision bf16 --master none", Effect::learning});
+Dimension dimension_of(const DimensionRow& row, const Resolved& run) {
+  Dimension d{std::string(row.name), {{}}};
+  for (const Technique& t : techniques()) {
+    if (t.dimension == row.name && t.searched != nullptr && t.searched(run, run.cost_model.spec()))
+      d.alternatives.push_back({t.change, t.effect});
   }
+  if (row.name == "loss") add_chunks(d, run.build.loss_chunk);
   return d;
-}
-
-std::string name_of(const BuildOptions& build) {
-  return fmt::format("{} {} {} {}", build.batch, build.seq, static_cast<int>(build.attention),
-                     build.attention_chunk);
 }
 
 Stack stack_of(const std::shared_ptr<const Model>& model, const BuildOptions& build) {
@@ -83,14 +64,9 @@ Stack stack_of(const std::shared_ptr<const Model>& model, const BuildOptions& bu
           .forward = [model, build](int32_t n) { return model->with_layers(n).forward(build); }};
 }
 
-Variant variant(const std::shared_ptr<const Model>& model, const BuildOptions& build,
-                const Recipe& recipe, const CostModel& cost_model) {
-  return {.stack = stack_of(model, build),
-          .layers_key = name_of(build),
-          .ends_key = fmt::format("{} {} {} {}", build.batch, build.seq, build.chunked_loss,
-                                  build.loss_chunk),
-          .recipe = recipe,
-          .cost_model = cost_model};
+Variant variant(const std::shared_ptr<const Model>& model, const Settings& settings,
+                const CostModel& cost_model) {
+  return {.stack = stack_of(model, settings.build), .settings = settings, .cost_model = cost_model};
 }
 
 // Counts through all combinations of alternatives, the last dimension fastest.
@@ -112,67 +88,51 @@ bool repeats_another(const BuildOptions& build) {
 std::vector<Dimension> open_dimensions(const Resolved& run) {
   std::vector<Dimension> open;
   if (!run.budget) return open;
-  const Options& o = run.asked;
-  const bool transformer = run.model.config().family != "mlp";
-  if (o.accum == 0) open.push_back(split_dimension(run));
-  // On a GPU the other kinds are slower in any case and no smaller: ours, not cuDNN's.
-  if (transformer && o.attention == "auto" && run.recipe.backend == Backend::cpu) {
-    open.push_back({"attention",
-                    {{""},
-                     {"--attention standard", Effect::rounding},
-                     {"--attention chunked", Effect::rounding}}});
+  const bool has_sequences = run.model.config().family != "mlp";
+  if (run.asked.accum == 0) open.push_back(split_dimension(run));
+  for (const DimensionRow& row : dimensions()) {
+    if (!is_open(row, run.asked) || (row.of_sequences && !has_sequences)) continue;
+    Dimension d = dimension_of(row, run);
+    if (d.alternatives.size() > 1) open.push_back(std::move(d));
   }
-  if (transformer && o.loss == "auto") open.push_back(loss_dimension(run));
-  if (allows(o, "precision") && precision_is_default(o)) open.push_back(precision_dimension(run));
-  if (allows(o, "optimizer") && optimizer_is_default(o)) open.push_back(optimizer_dimension());
-  if (allows(o, "compress") && compress_is_default(o))
-    open.push_back({"compress", {{""}, {"--compress int8", Effect::learning}}});
   return open;
 }
 
-Variant variant_of(const Model& model, const BuildOptions& build, const Recipe& recipe,
-                   const CostModel& cost_model) {
-  return variant(std::make_shared<const Model>(model), build, recipe, cost_model);
+Variant variant_of(const Model& model, const Settings& settings, const CostModel& cost_model) {
+  return variant(std::make_shared<const Model>(model), settings, cost_model);
 }
 
-Variant variant_of(const Resolved& run) {
-  return variant_of(run.model, run.build, run.recipe, run.cost_model);
-}
+Variant variant_of(const Resolved& run) { return variant_of(run.model, run, run.cost_model); }
 
 std::vector<Variant> variants_of(const Resolved& run) {
   const std::vector<Dimension> dimensions = open_dimensions(run);
   const auto model = std::make_shared<const Model>(run.model);
-  std::optional<CostModel> tf32;
+  std::optional<CostModel> other_math;  // the one alternative arithmetic: tf32
   std::vector<Variant> variants;
   std::vector<int> picks(dimensions.size());
   do {
-    std::vector<std::string> flags;
+    std::vector<Change> changes;
     Effect effect = Effect::exact;
+    Options o = run.asked;
     for (size_t d = 0; d < picks.size(); ++d) {
       const Alternative& a = dimensions[d].alternatives[static_cast<size_t>(picks[d])];
-      if (!a.flags.empty()) flags.push_back(a.flags);
+      if (a.change.empty()) continue;
+      o = changed(std::move(o), a.change);
       effect = std::max(effect, a.effect);
+      changes.push_back(a.change);
     }
-    const std::string name = join(flags, " ");
-    Options o = with_flags(run.asked, name);
     o.device = run.options.device;
-    try {
-      const BuildOptions build = resolve_build(o, run.model);
-      if (!flags.empty() && o.loss != run.options.loss && repeats_another(build)) continue;
-      const Recipe recipe = resolve_recipe(o, run.budget);
-      if (o.tf32 && !run.math.tf32 && !tf32)
-        tf32 = resolve(with_flags(run.asked, "--tf32")).cost_model;
-      const bool other_cost_model = o.tf32 && !run.math.tf32;
-      variants.push_back(variant(model, build, recipe, other_cost_model ? *tf32 : run.cost_model));
-      variants.back().name = name;
-      variants.back().effect = effect;
-      variants.back().picks = picks;
-      if (other_cost_model) {
-        variants.back().layers_key += " tf32";
-        variants.back().ends_key += " tf32";
-      }
-    } catch (const Error&) {  // what does not go together is no choice
-    }
+    const std::optional<Settings> settings =
+        unless_refused([&] { return settle(o, run.model, run.budget); });
+    if (!settings) continue;  // what does not go together is no choice
+    if (!changes.empty() && o.loss != run.options.loss && repeats_another(settings->build))
+      continue;
+    const bool as_asked = settings->math == run.math;
+    if (!as_asked && !other_math) other_math = cost_model_for(o, settings->math);
+    variants.push_back(variant(model, *settings, as_asked ? run.cost_model : *other_math));
+    variants.back().changes = std::move(changes);
+    variants.back().effect = effect;
+    variants.back().picks = picks;
   } while (advance(picks, dimensions));
   return variants;
 }

@@ -1,11 +1,11 @@
-// What a run leaves open, and every policy to settle it: the search's variants.
+// What a run leaves open, and every way to settle it: the search's variants.
 //
-//   open_dimensions(run)[0].alternatives[1].flags;   // "--batch 4 --accum 2"
+//   flags_of(open_dimensions(run)[0].alternatives[1].change);   // "--batch 4 --accum 2"
 //   PlanSearch search(run.model.config().name, variants_of(run));
 //
 // Open are, where there is a budget: micro-batches (unless --accum is given) at the same number of
-// sequences per step, attention and loss where they are auto; and what --allow names, as far as it
-// stands at its default: options do not say whether a default was typed.
+// sequences per step, and the technique table's dimensions (recipe/techniques.h) that options leave
+// at their defaults.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@
 namespace snug {
 
 struct Alternative {
-  std::string flags;  // typed behind what was asked; "" leaves it as it is
+  Change change = {};  // to what was asked; none leaves it as it is
   Effect effect = Effect::exact;
 };
 
@@ -33,7 +33,6 @@ std::vector<Dimension> open_dimensions(const Resolved& run);
 std::vector<Variant> variants_of(const Resolved& run);
 // The run as it says.
 Variant variant_of(const Resolved& run);
-Variant variant_of(const Model& model, const BuildOptions& build, const Recipe& recipe,
-                   const CostModel& cost_model);
+Variant variant_of(const Model& model, const Settings& settings, const CostModel& cost_model);
 
 }  // namespace snug

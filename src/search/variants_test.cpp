@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "recipe/with_flags.h"
+#include "recipe/testing/with_flags.h"
 #include "search/plan_run.h"
 
 namespace snug {
@@ -20,7 +20,7 @@ Resolved run_of(const std::string& flags, const std::string& model = "snug-tiny"
   Options o;
   o.model = model;
   o.seq = 64;
-  return resolve(with_flags(o, flags));
+  return resolve(testing::with_flags(o, flags));
 }
 
 std::vector<std::string> open_in(const std::string& flags, const std::string& model = "snug-tiny") {
@@ -32,7 +32,7 @@ std::vector<std::string> open_in(const std::string& flags, const std::string& mo
 std::vector<std::string> splits_of(const std::string& flags) {
   std::vector<std::string> found;
   const std::vector<Dimension> open = open_dimensions(run_of("--budget 1GiB " + flags));
-  for (const Alternative& a : open.at(0).alternatives) found.push_back(a.flags);
+  for (const Alternative& a : open.at(0).alternatives) found.push_back(flags_of(a.change));
   return found;
 }
 
@@ -61,39 +61,43 @@ TEST(Choices, MicroBatchesMakeUpTheStep) {
 TEST(Choices, EveryVariantIsARunOfTheSameStep) {
   const Resolved run = run_of("--budget 1GiB --batch 4 --global-batch 10 --allow all");
   const std::vector<Variant> variants = variants_of(run);
-  EXPECT_EQ(variants.front().name, "");
+  EXPECT_TRUE(variants.front().change().empty());
   EXPECT_EQ(variants.front().effect, Effect::exact);
   for (const Variant& v : variants) {
-    Options o = with_flags(run.asked, v.name);
+    const std::string flags = flags_of(v.change());
+    Options o = testing::with_flags(run.asked, flags);
     o.allow.clear();
     const Resolved typed = resolve(o);
-    EXPECT_EQ(typed.options.global_batch, 10) << v.name;
-    EXPECT_EQ(typed.recipe.accum, v.recipe.accum) << v.name;
-    EXPECT_EQ(typed.recipe.optimizer, v.recipe.optimizer) << v.name;
-    EXPECT_EQ(typed.recipe.precision, v.recipe.precision) << v.name;
+    EXPECT_EQ(typed.options.global_batch, 10) << flags;
+    EXPECT_EQ(static_cast<const Settings&>(typed), v.settings) << flags;
   }
 }
 
 // For each: a budget that is met only by what is allowed.
 TEST(Choices, WhatIsAllowedIsChosenAndIsWhatRuns) {
+  int chosen = 0;
   for (const char* allowed : {"optimizer", "precision", "compress", "optimizer,precision", "all"}) {
     SCOPED_TRACE(allowed);
     const std::string pins = "--batch 1 --accum 1 --attention flash --loss whole";
     const int64_t exact = joint_search(run_of("--budget 1GiB " + pins)).smallest_feasible();
     const std::string allow = fmt::format("{} --allow {} --budget", pins, allowed);
     const int64_t least = joint_search(run_of(allow + " 1GiB")).smallest_feasible();
-    if (least == exact) continue;  // int8 is no smaller than making it again
+    if (least == exact) continue;  // int8 is no smaller than recompute
+    ++chosen;
     const PlannedRun planned = plan_run(run_of(fmt::format("{} {}", allow, exact - 1)));
     EXPECT_LT(arena_of(planned.plan), exact);
     EXPECT_FALSE(planned.changed.empty());
     EXPECT_EQ(planned.run.options.allow, allowed);
-    const PlannedRun typed = plan_run(
-        run_of(fmt::format("{} --budget {} {}", pins, exact - 1, join(planned.changed, " "))));
+    Change all;
+    for (const Change& change : planned.changed) all += change;
+    const PlannedRun typed =
+        plan_run(run_of(fmt::format("{} --budget {} {}", pins, exact - 1, flags_of(all))));
     EXPECT_EQ(arena_of(typed.plan), arena_of(planned.plan));
     EXPECT_EQ(typed.step_seconds, planned.step_seconds);
     EXPECT_EQ(typed.run.options.optimizer, planned.run.options.optimizer);
     EXPECT_EQ(typed.run.options.precision, planned.run.options.precision);
   }
+  EXPECT_GE(chosen, 4) << "nearly all of them are smaller than what is exact";
 }
 
 TEST(Choices, RefusesWhatContradictsItself) {

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "recipe/with_flags.h"
 #include "search/estimate.h"
 #include "search/largest.h"
 #include "search/variants.h"
@@ -28,24 +27,30 @@ double seconds_per_token(const PlannedRun& planned) {
 
 struct Tried {
   Advice advice;
-  bool another_method = false;
+  bool other_method = false;
 };
 
-// Flags that pin what a budget had left open, as it was chosen.
-std::string pins_of(const PlannedRun& planned) {
+// Pins what a budget had left open, as it was chosen.
+Change pins_of(const PlannedRun& planned) {
   const Resolved& run = planned.run;
-  if (!run.budget) return "";
-  std::vector<std::string> flags = planned.changed;
-  const auto pin = [&](bool open, std::string flag) {
-    const auto word = flag.substr(0, flag.find(' '));
-    const bool there = std::ranges::any_of(
-        flags, [&](const std::string& f) { return (" " + f).find(" " + word + " ") != f.npos; });
-    if (open && !there) flags.push_back(std::move(flag));
+  Change pins;
+  if (!run.budget) return pins;
+  for (const Change& change : planned.changed) pins += change;
+  const auto pin = [&](bool open, const OptionValue& value) {
+    if (open && !pins.sets(value.option)) pins += {value};
   };
-  pin(run.asked.accum == 0, fmt::format("--accum {}", run.recipe.accum));
-  pin(run.asked.attention == "auto", "--attention " + run.options.attention);
-  pin(run.asked.loss == "auto", "--loss " + run.options.loss);
-  return join(flags, " ");
+  pin(run.asked.accum == 0, {"accum", run.recipe.accum});
+  pin(run.asked.attention == "auto", {"attention", run.options.attention});
+  pin(run.asked.loss == "auto", {"loss", run.options.loss});
+  return pins;
+}
+
+// What it left open to --allow is chosen.
+Resolved pinned(const PlannedRun& planned, const Change& pins) {
+  Resolved run = planned.run;
+  run.asked.allow.clear();
+  run.options.allow.clear();
+  return changed(run, pins);
 }
 
 // Changes tried on one run.
@@ -54,6 +59,7 @@ class Adviser {
   explicit Adviser(const PlannedRun& now)
       : now_(now),
         pins_(pins_of(now)),
+        pinned_(pinned(now, pins_)),
         arena_(arena_of(now.plan)),
         fits_(!now.run.budget || arena_ <= *now.run.budget) {}
 
@@ -83,12 +89,11 @@ class Adviser {
   }
 
   void look_for_better() {
-    for (const auto& changes :
-         {speed_changes(now_.run), activation_changes(now_.run), state_changes(now_.run)})
-      try_all(changes);
+    for (const Touches touches : {Touches::arithmetic, Touches::activations, Touches::state})
+      try_all(helpful_changes(now_.run, touches));
     const std::vector<int64_t> smaller = smaller_micro_batches(now_.run);
     if (!micro_batch_is_open() && !smaller.empty())
-      attempt({micro_batch_flags(now_.run, smaller.back()), Effect::rounding});
+      attempt({micro_batch_change(now_.run, smaller.back()), Effect::rounding});
   }
 
   // What cannot help is not tried: activations where the state is too large, and anything where not
@@ -97,11 +102,11 @@ class Adviser {
     if (weights_in_16_bits() > *now_.run.budget) return;
     const bool activations_decide = state_bytes() < *now_.run.budget;
     if (activations_decide) {
-      try_all(activation_changes(now_.run));
+      try_all(helpful_changes(now_.run, Touches::activations));
       if (!micro_batch_is_open()) try_micro_batches();
     }
-    try_all(state_changes(now_.run));
-    try_all(other_optimizers(now_.run));
+    try_all(helpful_changes(now_.run, Touches::state));
+    try_all(last_resorts(now_.run));
     if (activations_decide && !something_fits()) try_shorter();
     for (const Candidate& candidate : combinations(now_.run)) {
       if (something_fits()) return;
@@ -116,51 +121,45 @@ class Adviser {
   bool micro_batch_is_open() const { return now_.run.budget && now_.run.asked.accum == 0; }
 
   // The run as it was settled, with a change typed behind. None: the options refuse it.
-  std::optional<Resolved> changed(const std::string& flags) const {
-    try {
-      Options o = with_flags(now_.run.asked, pins_);
-      o.allow.clear();  // what it left open is chosen
-      return resolve(with_flags(std::move(o), flags), now_.run.model);
-    } catch (const Error&) {
-      return std::nullopt;
-    }
+  std::optional<Resolved> with(const Change& change) const {
+    return unless_refused([&] { return changed(pinned_, change); });
   }
   // Planned as cheaply as its answer allows. None: it cannot help, or is refused.
-  struct Way {
+  struct Attempt {
     PlannedRun planned;
-    std::string beside;  // flags that pin it
+    Change beside;  // pins it
   };
-  std::optional<Way> planned(const std::string& flags) {
-    const std::optional<Resolved> run = changed(flags);
+  std::optional<Attempt> planned(const Change& change) {
+    const std::optional<Resolved> run = with(change);
     if (!run) return std::nullopt;
-    if (!run->budget || !budget_decides(*run)) return Way{plan_run(*run), pins_};
+    if (!run->budget || !budget_decides(*run)) return Attempt{plan_run(*run), pins_};
     const Estimate estimate = estimates_.of(variant_of(*run));
-    if (estimate.arena() <= *run->budget) {  // nothing has to be made again, but for gaps
-      const std::string all_kept = "--recompute none";
-      if (std::optional<Resolved> plain = changed(flags + " " + all_kept)) {
+    if (estimate.arena() <= *run->budget) {  // nothing has to be recomputed, but for gaps
+      const Change all_kept = technique("recompute nothing").change;
+      if (std::optional<Resolved> plain = with(change + all_kept)) {
         PlannedRun kept = plan_run(*plain);
-        if (enough(arena_of(kept.plan)))
-          return Way{std::move(kept), pins_.empty() ? all_kept : pins_ + " " + all_kept};
+        if (enough(arena_of(kept.plan))) return Attempt{std::move(kept), pins_ + all_kept};
       }
     }
     if (estimate.least_arena() > *run->budget) return std::nullopt;
     if (fits_ && estimate.least_seconds > now_.step_seconds) return std::nullopt;
-    return Way{plan_run(*run), pins_};
+    return Attempt{plan_run(*run), pins_};
   }
 
-  void attempt(const Candidate& candidate) try {
-    std::optional<Way> then = planned(candidate.flags);
-    if (!then) return;
-    const int64_t peak = arena_of(then->planned.plan);
-    const Advice advice{.change = candidate.flags,
-                        .beside = std::move(then->beside),
+  void attempt(const Candidate& candidate) {
+    // --recompute auto:BYTES may ask for less than there is.
+    auto then = unless_refused([&] { return planned(candidate.change); });
+    if (!then || !*then) return;
+    const Attempt& found = **then;
+    const int64_t peak = arena_of(found.planned.plan);
+    const Advice advice{.change = flags_of(candidate.change),
+                        .beside = flags_of(found.beside),
                         .effect = candidate.effect,
                         .peak_bytes = peak,
                         .saves_bytes = arena_ - peak,
-                        .step_ms = then->planned.step_seconds * 1e3,
-                        .slower = seconds_per_token(then->planned) / seconds_per_token(now_) - 1};
-    if (worth_saying(advice)) tried_.push_back({advice, candidate.another_method});
-  } catch (const Error&) {  // --recompute auto:BYTES asks for less than there is
+                        .step_ms = found.planned.step_seconds * 1e3,
+                        .slower = seconds_per_token(found.planned) / seconds_per_token(now_) - 1};
+    if (worth_saying(advice)) tried_.push_back({advice, candidate.other_method});
   }
 
   bool worth_saying(const Advice& a) const {
@@ -174,32 +173,33 @@ class Adviser {
   void try_micro_batches() {
     const std::vector<int64_t> sizes = smaller_micro_batches(now_.run);
     const auto too_large = std::ranges::partition_point(
-        sizes, [&](int64_t n) { return enough(need_with(micro_batch_flags(now_.run, n))); });
+        sizes, [&](int64_t n) { return enough(need_with(micro_batch_change(now_.run, n))); });
     if (!sizes.empty()) {
       const int64_t n = too_large == sizes.begin() ? sizes.front() : *std::prev(too_large);
-      attempt({micro_batch_flags(now_.run, n), Effect::rounding});
+      attempt({micro_batch_change(now_.run, n), Effect::rounding});
     }
   }
 
   // One sequence at a time, and the longest that fits.
   void try_shorter() {
-    const auto flags = [&](int64_t seq) {
-      const std::string one = now_.run.build.batch > 1 ? micro_batch_flags(now_.run, 1) + " " : "";
-      return fmt::format("{}--seq {}", one, seq);
+    const auto shorter = [&](int64_t seq) {
+      Change change;
+      if (now_.run.build.batch > 1) change += micro_batch_change(now_.run, 1);
+      return change + Change{{"seq", seq}};
     };
     const int64_t limit = now_.run.build.seq - 1;
     if (limit < 1) return;
     int64_t seq =
         find_largest({.start = (limit + 1) / 2, .limit = limit, .bytes = *now_.run.budget},
-                     [&](int64_t n) { return need_with(flags(n)); })
+                     [&](int64_t n) { return need_with(shorter(n)); })
             .n;
     if (seq >= kTile * 4) seq -= seq % kTile;
-    if (seq > 0) attempt({flags(seq), Effect::learning, true});
+    if (seq > 0) attempt({shorter(seq), Effect::learning, true});
   }
 
   // The fewest bytes of the arena; endless where the options refuse the change.
-  int64_t need_with(const std::string& flags) const {
-    const std::optional<Resolved> run = changed(flags);
+  int64_t need_with(const Change& change) const {
+    const std::optional<Resolved> run = with(change);
     if (!run) return std::numeric_limits<int64_t>::max();
     return budget_decides(*run) ? search_for(*run).smallest_feasible()
                                 : arena_of(plan_run(*run).plan);
@@ -208,7 +208,7 @@ class Adviser {
   // Lower is better.
   std::tuple<bool, int, double> rank(const Tried& t) const {
     const Advice& a = t.advice;
-    const int numbers = (a.effect == Effect::learning ? 1 : 0) + (t.another_method ? 1 : 0);
+    const int numbers = (a.effect == Effect::learning ? 1 : 0) + (t.other_method ? 1 : 0);
     if (!fits_ && !enough(a.peak_bytes)) return {true, 0, static_cast<double>(a.peak_bytes)};
     if (!fits_ || is_faster(a)) return {false, numbers, a.slower};
     const double cost = std::max(a.slower, kWorthwhile / 2);
@@ -216,7 +216,8 @@ class Adviser {
   }
 
   const PlannedRun& now_;
-  const std::string pins_;
+  const Change pins_;
+  const Resolved pinned_;  // the run with them
   const int64_t arena_;
   const bool fits_;
   std::vector<Tried> tried_;

@@ -1,7 +1,5 @@
 #include "verbs/advice_candidates.h"
 
-#include <fmt/format.h>
-
 #include <set>
 
 #include "base/units.h"
@@ -10,16 +8,14 @@
 namespace snug {
 namespace {
 
-const std::string kWithoutMaster = "--precision bf16 --master none";
-
-bool recomputes(const Resolved& run) {
-  return run.recipe.recompute.kind != RecomputePolicy::Kind::none;
-}
-
-// Clipping by the global norm, where there is any, has to go.
-Candidate update_in_backward(const Resolved& run) {
-  if (run.recipe.clip > 0) return {"--update-in-backward --clip 0", Effect::learning, true};
-  return {"--update-in-backward", Effect::exact};
+std::vector<Candidate> rows(const Resolved& run, Touches touches, bool last_resort) {
+  std::vector<Candidate> found;
+  for (const Technique& t : techniques()) {
+    if (t.touches == touches && t.last_resort == last_resort && t.helps != nullptr &&
+        t.helps(run, run.budget.has_value()))
+      found.push_back({t.change, t.effect, t.other_method});
+  }
+  return found;
 }
 
 }  // namespace
@@ -34,78 +30,43 @@ std::vector<int64_t> smaller_micro_batches(const Resolved& run) {
   return {divisors.begin(), divisors.lower_bound(run.build.batch)};
 }
 
-std::string micro_batch_flags(const Resolved& run, int64_t batch) {
+Change micro_batch_change(const Resolved& run, int64_t batch) {
   const int64_t sequences = run.options.global_batch;
-  std::string flags = fmt::format("--batch {} --accum {}", batch, ceil_div(sequences, batch));
-  if (sequences % batch != 0) flags += fmt::format(" --global-batch {}", sequences);
-  return flags;
+  Change change{{"batch", batch}, {"accum", ceil_div(sequences, batch)}};
+  if (sequences % batch != 0) change += {{"global-batch", sequences}};
+  return change;
 }
 
-std::vector<Candidate> activation_changes(const Resolved& run) {
-  std::vector<Candidate> all;
-  if (run.budget && !budget_decides(run)) all.push_back({"--recompute auto", Effect::exact});
-  if (!run.budget && !recomputes(run)) all.push_back({"--recompute full", Effect::exact});
-  if (run.build.attention == ops::AttentionKind::standard)
-    all.push_back({"--attention flash", Effect::rounding});
-  if (!run.build.chunked_loss) all.push_back({"--loss chunked", Effect::rounding});
-  if (run.recipe.compress == CompressKind::none)
-    all.push_back({"--compress int8", Effect::learning});
+std::vector<Candidate> helpful_changes(const Resolved& run, Touches touches) {
+  std::vector<Candidate> all = rows(run, touches, /*last_resort=*/false);
+  if (touches == Touches::activations && run.budget && !budget_decides(run))
+    all.insert(all.begin(), {{{"recompute", "auto"}}, Effect::exact});
+  if (touches == Touches::arithmetic && run.recipe.accum > 1 && run.recipe.accum % 2 == 0)
+    all.push_back({micro_batch_change(run, 2 * run.build.batch), Effect::rounding});
   return all;
 }
 
-std::vector<Candidate> state_changes(const Resolved& run) {
-  const Recipe& r = run.recipe;
-  std::vector<Candidate> all;
-  if (r.precision == Dtype::f32) all.push_back({"--precision bf16", Effect::learning});
-  if (r.precision == Dtype::f32) all.push_back({kWithoutMaster, Effect::learning});
-  if (r.precision != Dtype::f32 && r.master) all.push_back({"--master none", Effect::learning});
-  if (r.precision != Dtype::f32 && r.grad_dtype == Dtype::f32)
-    all.push_back({fmt::format("--grad-dtype {}", run.options.precision), Effect::learning});
-  if (r.state_dtype == Dtype::f32 && r.optimizer != OptimizerKind::adamw8bit)
-    all.push_back({"--state-dtype bf16", Effect::learning});
-  if (!r.update_in_backward) all.push_back(update_in_backward(run));
-  if (r.optimizer == OptimizerKind::adamw)
-    all.push_back({"--optimizer adamw8bit", Effect::learning});
-  return all;
-}
-
-std::vector<Candidate> other_optimizers(const Resolved& run) {
-  const Recipe& r = run.recipe;
-  std::vector<Candidate> all;
-  if (r.optimizer == OptimizerKind::adamw)
-    all.push_back({"--optimizer adam-mini", Effect::learning, true});
-  if (r.optimizer != OptimizerKind::lion && r.optimizer != OptimizerKind::sgd)
-    all.push_back({"--optimizer lion", Effect::learning, true});
-  if (r.optimizer != OptimizerKind::sgd)
-    all.push_back({"--optimizer sgd --momentum 0", Effect::learning, true});
-  return all;
-}
-
-std::vector<Candidate> speed_changes(const Resolved& run) {
-  std::vector<Candidate> all;
-  if (!run.budget && recomputes(run)) all.push_back({"--recompute none", Effect::exact});
-  if (run.recipe.accum > 1 && run.recipe.accum % 2 == 0)
-    all.push_back({micro_batch_flags(run, 2 * run.build.batch), Effect::rounding});
-  if (run.recipe.backend == Backend::cuda && run.recipe.precision == Dtype::f32 && !run.math.tf32)
-    all.push_back({"--tf32", Effect::rounding});
-  return all;
+std::vector<Candidate> last_resorts(const Resolved& run) {
+  return rows(run, Touches::state, /*last_resort=*/true);
 }
 
 std::vector<Candidate> combinations(const Resolved& run) {
-  const std::string state = run.recipe.state_dtype == Dtype::f32 ? "" : " --state-dtype fp32";
-  const std::string eight = kWithoutMaster + " --optimizer adamw8bit" + state;
-  const std::string plain = kWithoutMaster + " --optimizer sgd --momentum 0";
+  const Change narrow = smallest_of("precision").change;
+  Change eight = narrow + smallest_of("optimizer").change;
+  if (run.recipe.state_dtype != Dtype::f32) eight += {{"state-dtype", "fp32"}};
+  const Change plain = narrow + technique("sgd").change;
   // Gradients that add up over micro-batches cannot be freed on the way.
-  const std::string freed =
-      run.recipe.clip > 0 ? " --update-in-backward --clip 0" : " --update-in-backward";
-  const std::string one =
-      run.asked.global_batch > 0 ? " --batch 1 --accum 1 --global-batch 1" : " --batch 1 --accum 1";
+  const Change freed = run.recipe.clip > 0 ? smallest_of("update").change
+                                           : technique("update in backward, unclipped").change;
+  Change one{{"batch", 1}, {"accum", 1}};
+  if (run.asked.global_batch > 0) one += {{"global-batch", 1}};
   std::vector<Candidate> all{{eight, Effect::learning}};
-  if (run.build.batch > 1)
-    all.push_back(
-        {eight + " " + micro_batch_flags(run, 1) + " --grad-dtype bf16", Effect::learning});
-  for (const std::string& flags : {eight + freed, eight + freed + one, plain + freed + one})
-    all.push_back({flags, Effect::learning, true});
+  if (run.build.batch > 1) {
+    all.push_back({eight + micro_batch_change(run, 1) + technique("bf16 gradients").change,
+                   Effect::learning});
+  }
+  for (const Change& change : {eight + freed, eight + freed + one, plain + freed + one})
+    all.push_back({change, Effect::learning, true});
   return all;
 }
 

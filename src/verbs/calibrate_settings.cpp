@@ -1,74 +1,73 @@
 #include "verbs/calibrate_settings.h"
 
-#include <array>
-
 #include "base/units.h"
-#include "recipe/with_flags.h"
+#include "recipe/techniques.h"
 
 namespace snug {
 namespace {
 
-constexpr std::string_view kMixed = "--precision bf16";
-constexpr std::string_view kLean = "--precision bf16 --master none";
-constexpr std::string_view kLeanest = "--precision bf16 --master none --state-dtype bf16";
-constexpr std::string_view kTwice = "--precision bf16 --master none --accum 2";
-
 // clang-format off
-constexpr std::array kGpu{
-    CalibrationSetting{"llama",   2, 1536,  32000,    8, 1024, kLean},
-    CalibrationSetting{"qwen2",   2,  896, 151936,    8, 1024, kMixed},
-    CalibrationSetting{"gpt2",    2, 1024,  50257,    8, 1024, kMixed},
-    CalibrationSetting{"llama",   2, 4096,  32000,    4, 2048, kLeanest},
-    CalibrationSetting{"bert",    2, 1024,  30522,   32,  512, kMixed},
-    CalibrationSetting{"gpt2",    2,  768,  50257,    8, 1024, "--tf32"},
-    CalibrationSetting{"qwen2",   2, 1536, 151936,   16, 1024, kTwice},
-    CalibrationSetting{"qwen2",   2, 1536, 151936,    8, 1024, kTwice},
-    CalibrationSetting{"mistral", 2, 1024,  32000,   32, 1024, kLeanest},
-    CalibrationSetting{"llama",   2, 2048,  32000,    4,  512, ""},
-    CalibrationSetting{"qwen2",   2, 3584, 152064,    8, 1024, kTwice},
-    CalibrationSetting{"llama",   2,  768,  32000,    2,  512, kMixed},
-    CalibrationSetting{"gpt2",    2, 1280,  50257,    4, 1024, "--precision fp16 --loss-scale 128"},
-    CalibrationSetting{"llama",   2, 1536,  32000,    4, 1024, "--precision bf16 --attention standard --loss whole"},
-    CalibrationSetting{"llama",   2, 1536,  32000,    4, 1024, "--precision bf16 --attention chunked --compress int8 --optimizer adamw8bit"},
-    CalibrationSetting{"qwen2",   2,  896,  32000,    4, 4096, kLeanest},
-    CalibrationSetting{"gpt2",    2, 1280,  50257,    8, 1024, "--precision bf16 --attention standard"},
-    CalibrationSetting{"qwen2",   2,  896,  32000,    8, 1024, "--precision bf16 --attention standard --loss whole"},
-    CalibrationSetting{"mistral", 2, 2048,  32000,   16, 1024, "--tf32 --accum 2"},
-    CalibrationSetting{"gpt2",    2, 1600,  50257,    8, 1024, "--precision bf16 --dropout 0 --optimizer lion"},
-    CalibrationSetting{"mistral", 2, 5120,  32000,    2, 2048, "--precision bf16 --optimizer adam-mini --accum 2"},
-    CalibrationSetting{"llama",   2, 1024,  32000,   16, 2048, "--precision bf16 --optimizer sgd"},
-    CalibrationSetting{"bert",    2,  768,  30522,   32,  128, "--tf32 --attention standard --optimizer adamw8bit"},
-    CalibrationSetting{"gpt2",    2,  768,  50257,   32, 1024, kLean},
-    CalibrationSetting{"mlp",     4, 4096,      0, 4096,    1, kLean},
-    CalibrationSetting{"gpt2",    2, 1024,  50257,    4, 1024, "--precision bf16 --attention chunked --loss whole --compress int8"},
-    CalibrationSetting{"mlp",     4, 4096,      0, 1024,    1, ""},
-    CalibrationSetting{"llama",   2, 1536,  32000,    1, 4096, "--precision fp16 --loss-scale 128 --master none --optimizer lion"},
-    CalibrationSetting{"llama",   2, 2048,  32000,   16, 1024, ""},
-};
+const std::vector<CalibrationSetting>& for_gpu() {
+  static const std::vector<CalibrationSetting> settings{
+    {"llama",   2, 1536,  32000,    8, 1024, {"bf16 without master"}},
+    {"qwen2",   2,  896, 151936,    8, 1024, {"bf16"}},
+    {"gpt2",    2, 1024,  50257,    8, 1024, {"bf16"}},
+    {"llama",   2, 4096,  32000,    4, 2048, {"bf16 without master", "bf16 state"}},
+    {"bert",    2, 1024,  30522,   32,  512, {"bf16"}},
+    {"gpt2",    2,  768,  50257,    8, 1024, {"tf32"}},
+    {"qwen2",   2, 1536, 151936,   16, 1024, {"bf16 without master"}, {{"accum", 2}}},
+    {"qwen2",   2, 1536, 151936,    8, 1024, {"bf16 without master"}, {{"accum", 2}}},
+    {"mistral", 2, 1024,  32000,   32, 1024, {"bf16 without master", "bf16 state"}},
+    {"llama",   2, 2048,  32000,    4,  512, {}},
+    {"qwen2",   2, 3584, 152064,    8, 1024, {"bf16 without master"}, {{"accum", 2}}},
+    {"llama",   2,  768,  32000,    2,  512, {"bf16"}},
+    {"gpt2",    2, 1280,  50257,    4, 1024, {"fp16"}, {{"loss-scale", "128"}}},
+    {"llama",   2, 1536,  32000,    4, 1024, {"bf16", "standard attention", "whole loss"}},
+    {"llama",   2, 1536,  32000,    4, 1024, {"bf16", "chunked attention", "int8 activations", "adamw8bit"}},
+    {"qwen2",   2,  896,  32000,    4, 4096, {"bf16 without master", "bf16 state"}},
+    {"gpt2",    2, 1280,  50257,    8, 1024, {"bf16", "standard attention"}},
+    {"qwen2",   2,  896,  32000,    8, 1024, {"bf16", "standard attention", "whole loss"}},
+    {"mistral", 2, 2048,  32000,   16, 1024, {"tf32"}, {{"accum", 2}}},
+    {"gpt2",    2, 1600,  50257,    8, 1024, {"bf16", "lion"}, {{"dropout", 0.0}}},
+    {"mistral", 2, 5120,  32000,    2, 2048, {"bf16", "adam-mini"}, {{"accum", 2}}},
+    {"llama",   2, 1024,  32000,   16, 2048, {"bf16"}, {{"optimizer", "sgd"}}},
+    {"bert",    2,  768,  30522,   32,  128, {"tf32", "standard attention", "adamw8bit"}},
+    {"gpt2",    2,  768,  50257,   32, 1024, {"bf16 without master"}},
+    {"mlp",     4, 4096,      0, 4096,    1, {"bf16 without master"}},
+    {"gpt2",    2, 1024,  50257,    4, 1024, {"bf16", "chunked attention", "whole loss", "int8 activations"}},
+    {"mlp",     4, 4096,      0, 1024,    1, {}},
+    {"llama",   2, 1536,  32000,    1, 4096, {"fp16", "without master", "lion"}, {{"loss-scale", "128"}}},
+    {"llama",   2, 2048,  32000,   16, 1024, {}},
+  };
+  return settings;
+}
 
-constexpr std::array kCpu{
-    CalibrationSetting{"mistral", 2,  256,    256,   16,  128, ""},
-    CalibrationSetting{"gpt2",    1,  768,  50257,    1,  256, ""},
-    CalibrationSetting{"llama",   2,  512,   8192,    2,  256, ""},
-    CalibrationSetting{"mistral", 2,  256,    256,    4,  128, kLean},
-    CalibrationSetting{"llama",   1, 1024,   4096,    1,  512, ""},
-    CalibrationSetting{"mistral", 2,  256,    256,    4,  512, ""},
-    CalibrationSetting{"bert",    2,  512,   8192,    4,  128, ""},
-    CalibrationSetting{"mistral", 2,  384,    256,    8,  256, kMixed},
-    CalibrationSetting{"llama",   2,  256,    256,    2,  128, "--accum 2"},
-    CalibrationSetting{"gpt2",    2,  256,   4096,    4,  256, "--attention standard --loss whole"},
-    CalibrationSetting{"mistral", 2,  256,   4096,    8,  128, "--attention chunked --compress int8 --optimizer adamw8bit"},
-    CalibrationSetting{"qwen2",   1,  896,  32000,    1,  128, kMixed},
-    CalibrationSetting{"llama",   2,  512,   4096,    2,  256, "--attention standard --optimizer adam-mini"},
-    CalibrationSetting{"llama",   2,  256,    256,    8,  128, "--precision fp16 --loss-scale 128"},
-    CalibrationSetting{"gpt2",    2,  512,   4096,    2,  256, "--precision bf16 --optimizer lion --compress int8"},
-    CalibrationSetting{"mlp",     3, 1024,      0,  256,    1, ""},
-    CalibrationSetting{"bert",    2,  256,   4096,    8,  128, "--precision bf16 --attention standard --loss whole --optimizer sgd"},
-    CalibrationSetting{"llama",   2,  512,   4096,    2,  512, "--precision bf16 --attention chunked --optimizer adamw8bit --accum 2"},
-    CalibrationSetting{"llama",   2,  384,    256,   16,  256, "--state-dtype bf16"},
-    CalibrationSetting{"mistral", 2,  256,   4096,    1, 1024, "--optimizer lion"},
-    CalibrationSetting{"mlp",     3,  512,      0,   64,    1, kMixed},
-};
+const std::vector<CalibrationSetting>& for_cpu() {
+  static const std::vector<CalibrationSetting> settings{
+    {"mistral", 2,  256,    256,   16,  128, {}},
+    {"gpt2",    1,  768,  50257,    1,  256, {}},
+    {"llama",   2,  512,   8192,    2,  256, {}},
+    {"mistral", 2,  256,    256,    4,  128, {"bf16 without master"}},
+    {"llama",   1, 1024,   4096,    1,  512, {}},
+    {"mistral", 2,  256,    256,    4,  512, {}},
+    {"bert",    2,  512,   8192,    4,  128, {}},
+    {"mistral", 2,  384,    256,    8,  256, {"bf16"}},
+    {"llama",   2,  256,    256,    2,  128, {}, {{"accum", 2}}},
+    {"gpt2",    2,  256,   4096,    4,  256, {"standard attention", "whole loss"}},
+    {"mistral", 2,  256,   4096,    8,  128, {"chunked attention", "int8 activations", "adamw8bit"}},
+    {"qwen2",   1,  896,  32000,    1,  128, {"bf16"}},
+    {"llama",   2,  512,   4096,    2,  256, {"standard attention", "adam-mini"}},
+    {"llama",   2,  256,    256,    8,  128, {"fp16"}, {{"loss-scale", "128"}}},
+    {"gpt2",    2,  512,   4096,    2,  256, {"bf16", "int8 activations", "lion"}},
+    {"mlp",     3, 1024,      0,  256,    1, {}},
+    {"bert",    2,  256,   4096,    8,  128, {"bf16", "standard attention", "whole loss"}, {{"optimizer", "sgd"}}},
+    {"llama",   2,  512,   4096,    2,  512, {"bf16", "chunked attention", "adamw8bit"}, {{"accum", 2}}},
+    {"llama",   2,  384,    256,   16,  256, {"bf16 state"}},
+    {"mistral", 2,  256,   4096,    1, 1024, {"lion"}},
+    {"mlp",     3,  512,      0,   64,    1, {"bf16"}},
+  };
+  return settings;
+}
 // clang-format on
 
 // Heads that share keys and values make other shapes of attention.
@@ -106,16 +105,22 @@ Model model_of(const CalibrationSetting& s) {
   return Model::from_config(parse_hf_config(config_of(s), s.family), std::string(s.family));
 }
 
+Change change_of(const CalibrationSetting& s) {
+  Change change;
+  for (const std::string_view name : s.techniques) change += technique(name).change;
+  return change + s.more;
+}
+
 }  // namespace
 
 std::span<const CalibrationSetting> calibration_settings(Backend backend) {
-  if (backend == Backend::cuda) return kGpu;
-  return kCpu;
+  return backend == Backend::cuda ? for_gpu() : for_cpu();
 }
 
 std::string text(const CalibrationSetting& s) {
+  const std::string flags = flags_of(change_of(s));
   return fmt::format("{} {} x {}, {} x {}{}{}", s.family, s.L, s.C, s.batch, s.seq,
-                     s.flags.empty() ? "" : " ", s.flags);
+                     flags.empty() ? "" : " ", flags);
 }
 
 Resolved resolve(const CalibrationSetting& s, std::string_view device) {
@@ -125,7 +130,7 @@ Resolved resolve(const CalibrationSetting& s, std::string_view device) {
   o.batch = s.batch;
   o.seq = s.seq;
   o.recompute = "none";
-  return resolve(with_flags(o, s.flags), model_of(s));
+  return resolve(changed(o, change_of(s)), model_of(s));
 }
 
 }  // namespace snug

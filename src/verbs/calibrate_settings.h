@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "recipe/resolve.h"
 
@@ -14,7 +15,8 @@ struct CalibrationSetting {
   std::string_view family;  // gpt2, llama, qwen2, mistral, bert or mlp
   int64_t L, C, V;          // layers, width, vocabulary
   int64_t batch, seq;
-  std::string_view flags;  // as `snug train` takes them
+  std::vector<std::string_view> techniques = {};  // by their names in the technique table
+  Change more = {};
 };
 
 std::span<const CalibrationSetting> calibration_settings(Backend backend);

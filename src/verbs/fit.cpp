@@ -9,7 +9,7 @@
 #include "models/scaled.h"
 #include "recipe/allow.h"
 #include "recipe/option_checks.h"
-#include "recipe/with_flags.h"
+#include "recipe/techniques.h"
 #include "search/largest.h"
 #include "search/plan_run.h"
 
@@ -51,7 +51,8 @@ Options unsplit(Options o) {
 // A family of runs, one for every whole number.
 struct Family {
   std::function<Options(int64_t)> at;
-  std::function<std::string(int64_t)> name;  // "--batch 12"
+  std::function<std::string(int64_t)> name;    // "--batch 12"
+  std::function<Change(int64_t)> change = {};  // that makes it from what was asked
   int64_t start = 1, limit = 1;
   std::string why_limit;  // in words
   double power = 1;       // how the need grows
@@ -67,37 +68,44 @@ Largest largest_of(const Family& family, const Trying& trying) {
       });
 }
 
-// The fastest plan of what fits. `flags` make it from what was asked.
-FitLevel describe(const Options& asked, const Resolved& run, std::string flags) {
+// A level of the report, and the change to what was asked that gives it.
+struct Level {
+  FitLevel report;
+  Change change;
+};
+
+// The fastest plan of what fits. `change` makes it from what was asked.
+Level describe(const Options& asked, const Resolved& run, Change change) {
   const PlannedRun planned = plan_run(run);
-  if (asked.accum != run.recipe.accum) flags += fmt::format(" --accum {}", run.recipe.accum);
-  for (const std::string& changed : planned.changed) flags += " " + changed;
+  if (asked.accum != run.recipe.accum) change += {{"accum", run.recipe.accum}};
+  for (const Change& chosen : planned.changed) change += chosen;
   const ModelConfig& c = run.model.config();
   const auto tokens = static_cast<double>(run.options.global_batch * run.build.seq);
-  return {.flags = std::move(flags),
-          .model = run.options.model,
-          .batch = run.build.batch,
-          .seq = run.build.seq,
-          .accum = run.recipe.accum,
-          .parameters = run.model.parameters(),
-          .layers = c.L,
-          .width = c.C,
-          .arena_bytes = arena_of(planned.plan),
-          .step_seconds = planned.step_seconds,
-          .tokens_per_s = tokens / planned.step_seconds,
-          .recompute = planned.chosen               ? planned.chosen->policy
-                       : leaves_recompute_open(run) ? "none"
-                                                    : run.options.recompute};
+  FitLevel report{.flags = flags_of(change),
+                  .model = run.options.model,
+                  .batch = run.build.batch,
+                  .seq = run.build.seq,
+                  .accum = run.recipe.accum,
+                  .parameters = run.model.parameters(),
+                  .layers = c.L,
+                  .width = c.C,
+                  .arena_bytes = arena_of(planned.plan),
+                  .step_seconds = planned.step_seconds,
+                  .tokens_per_s = tokens / planned.step_seconds,
+                  .recompute = planned.chosen               ? planned.chosen->policy
+                               : leaves_recompute_open(run) ? "none"
+                                                            : run.options.recompute};
+  return {std::move(report), std::move(change)};
 }
 
-// `flags`: of the largest.
-FitLevel level_of(const Options& asked, const Family& family, const Largest& found,
-                  const std::string& flags) {
-  FitLevel level{.flags = flags};
-  if (found.n > 0) level = describe(asked, resolve(family.at(found.n)), flags);
-  level.next = family.name(found.n + 1);
-  level.next_bytes = found.next_need;
-  if (!found.next_need) level.limit = family.why_limit;
+// `change`: to the largest.
+Level level_of(const Options& asked, const Family& family, const Largest& found,
+               const Change& change) {
+  Level level{{.flags = flags_of(change)}, change};
+  if (found.n > 0) level = describe(asked, resolve(family.at(found.n)), change);
+  level.report.next = family.name(found.n + 1);
+  level.report.next_bytes = found.next_need;
+  if (!found.next_need) level.report.limit = family.why_limit;
   return level;
 }
 
@@ -112,6 +120,10 @@ Family batches(const Options& asked, const Resolved& run) {
                       return unsplit(o);
                     },
                 .name = [](int64_t n) { return fmt::format("--batch {}", n); },
+                .change =
+                    [](int64_t n) {
+                      return Change{{"batch", n}};
+                    },
                 .start = asked.batch,
                 .limit = std::max<int64_t>(1, kMostTokens / run.build.seq),
                 .why_limit = fmt::format("a micro-batch of {} tokens is where fit stops looking",
@@ -126,12 +138,7 @@ Family batches(const Options& asked, const Resolved& run) {
 // The longest sequence that the model is made for: its positions, or the window it attends to.
 int64_t longest_sequence(const Model& model) {
   const auto refused = [&](int64_t T) {
-    try {
-      model.sequence_note(T);
-      return 0;
-    } catch (const Error&) {
-      return 1;
-    }
+    return unless_refused([&] { return model.sequence_note(T); }) ? 0 : 1;
   };
   return find_largest(
              {.start = model.config().max_positions, .limit = model.config().max_positions},
@@ -150,13 +157,17 @@ Family sequences(const Options& asked, const Resolved& run) {
                 return unsplit(o);
               },
           .name = [](int64_t n) { return fmt::format("--seq {}", n); },
+          .change =
+              [](int64_t n) {
+                return Change{{"seq", n}};
+              },
           .start = run.build.seq,
           .limit = longest,
           .why_limit = fmt::format("{} is made for {} tokens", asked.model, format_exact(longest))};
 }
 
-FitLevel fit_one(const Options& asked, const Family& family, const Resolved& run,
-                 const Trying& trying) {
+Level fit_one(const Options& asked, const Family& family, const Resolved& run,
+              const Trying& trying) {
   const Largest found = largest_of(family, trying);
   if (found.n == 0) {
     throw does_not_fit(
@@ -168,33 +179,42 @@ FitLevel fit_one(const Options& asked, const Family& family, const Resolved& run
             : fmt::format(" beside {} for driver and libraries", format_bytes(run.context)))
         .hint(fmt::format("`snug plan` with {} says which changes would fit", family.name(1)));
   }
-  return level_of(asked, family, found, family.name(found.n));
+  return level_of(asked, family, found, family.change(found.n));
 }
 
 // --- model --------------------------------------------------------------------------------------
 
 // A set of techniques under which the largest model is looked for.
 struct Techniques {
-  std::string name, flags;
+  std::string name;
+  Change change;
 };
 
-constexpr const char* kPlain =
-    "--precision fp32 --master fp32 --grad-dtype auto --loss-scale auto --compress none";
+const Change& plain_change() {
+  static const Change plain{{"precision", "fp32"},
+                            {"master", "fp32"},
+                            {"grad-dtype", "auto"},
+                            {"loss-scale", "auto"},
+                            {"compress", "none"}};
+  return plain;
+}
 
 bool may(const Options& o, std::string_view what) { return o.allow.empty() || allows(o, what); }
 
-// Recompute alone; 16-bit arithmetic besides; and whatever --allow names, which is everything
-// where it is not given. Where int8 activations may help, they are a way of their own.
+// Recompute alone; 16-bit arithmetic besides; and the smallest of whatever --allow names, which is
+// everything where it is not given. Where compressed activations may help, they come last.
 std::vector<Techniques> techniques_for(const Options& asked, const Resolved& run) {
   const bool bf16 = run.cost_model.spec().bf16_flops > 0;
-  const std::string mixed = bf16 ? "--precision bf16" : "--precision fp16";
+  const Change mixed = technique(bf16 ? "bf16" : "fp16").change;
   Techniques all{"+ everything allowed", mixed};
-  if (bf16 && may(asked, "precision")) all.flags += " --master none";
-  if (may(asked, "optimizer")) all.flags += " --optimizer adamw8bit";
-  if (may(asked, "optimizer") && asked.state_dtype != "fp32") all.flags += " --state-dtype fp32";
+  if (bf16 && may(asked, "precision")) all.change = smallest_of("precision").change;
+  if (may(asked, "optimizer")) all.change += smallest_of("optimizer").change;
+  if (may(asked, "optimizer") && asked.state_dtype != "fp32")
+    all.change += {{"state-dtype", "fp32"}};
   std::vector<Techniques> list{
-      {"recompute only", "--precision fp32"}, {"+ mixed precision", mixed}, all};
-  if (may(asked, "compress")) list.push_back({all.name, all.flags + " --compress int8"});
+      {"recompute only", {{"precision", "fp32"}}}, {"+ mixed precision", mixed}, all};
+  if (may(asked, "compress"))
+    list.push_back({all.name, all.change + smallest_of("compress").change});
   return list;
 }
 
@@ -207,7 +227,7 @@ Family widths(const Options& asked, const Resolved& run, const Techniques& with)
   return {
       .at =
           [asked, name, with](int64_t n) {
-            Options o = with_flags(asked, fmt::format("{} {}", kPlain, with.flags));
+            Options o = changed(asked, plain_change() + with.change);
             o.allow.clear();  // what it says is done
             o.model = name(n);
             return unsplit(o);
@@ -219,24 +239,24 @@ Family widths(const Options& asked, const Resolved& run, const Techniques& with)
       .power = 3};
 }
 
-// Where int8 activations make room for more, that is the last level; else it goes without.
-std::vector<FitLevel> fit_models(const Options& asked, const Resolved& run, const Trying& trying) {
-  std::vector<FitLevel> levels;
+// Where compressed activations make a larger model fit, that is the last level.
+std::vector<Level> fit_models(const Options& asked, const Resolved& run, const Trying& trying) {
+  std::vector<Level> levels;
   std::vector<int64_t> sizes;
   for (const Techniques& with : techniques_for(asked, run)) {
     Family family = widths(asked, run, with);
     if (!sizes.empty() && sizes.back() > 0) family.start = sizes.back();
     const Largest found = largest_of(family, trying);
-    FitLevel level = level_of(asked, family, found, with.flags);
-    level.name = with.name;
-    const bool again = !levels.empty() && levels.back().name == level.name;
+    Level level = level_of(asked, family, found, with.change);
+    level.report.name = with.name;
+    const bool again = !levels.empty() && levels.back().report.name == with.name;
     if (again && found.n <= sizes.back()) continue;
     if (again) levels.pop_back();
     levels.push_back(std::move(level));
     sizes.push_back(found.n);
   }
   if (std::ranges::all_of(sizes, [](int64_t n) { return n == 0; })) {
-    const FitLevel& most = levels.back();
+    const FitLevel& most = levels.back().report;
     throw does_not_fit("even {} with {} needs {} ({} bytes) and the budget leaves {} ({} bytes)",
                        most.next, most.flags, format_bytes(most.next_bytes.value()),
                        format_exact(most.next_bytes.value()), format_bytes(*run.budget),
@@ -261,9 +281,9 @@ Options with_budget(Options o) {
 }
 
 // What `snug train --config DIR/run.toml` trains: the last of the levels.
-void save(const Options& asked, const FitLevel& level) {
-  Options o = with_flags(asked, level.flags);
-  o.model = level.model;
+void save(const Options& asked, const Level& level) {
+  Options o = changed(asked, level.change);
+  o.model = level.report.model;
   o.out.clear();
   o.allow.clear();
   const Resolved run = resolve(o);
@@ -283,13 +303,15 @@ FitReport fit(const Options& options, const std::string& of, const Trying& tryin
                    .budget_bytes = *run.budget + run.context,
                    .context_bytes = run.context,
                    .times_from = run.cost_model.origin()};
+  std::vector<Level> levels;
   if (of == "model") {
-    report.levels = fit_models(asked, run, trying);
+    levels = fit_models(asked, run, trying);
   } else {
     const Family family = of == "batch" ? batches(asked, run) : sequences(asked, run);
-    report.levels = {fit_one(asked, family, run, trying)};
+    levels = {fit_one(asked, family, run, trying)};
   }
-  if (!asked.out.empty()) save(asked, report.levels.back());
+  for (const Level& level : levels) report.levels.push_back(level.report);
+  if (!asked.out.empty()) save(asked, levels.back());
   report.table = fit_table(report, asked);
   report.json = fit_json(report, asked);
   return report;

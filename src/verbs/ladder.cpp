@@ -5,7 +5,7 @@
 #include "base/units.h"
 #include "ir/text.h"
 #include "recipe/option_checks.h"
-#include "recipe/with_flags.h"
+#include "recipe/techniques.h"
 #include "runtime/null_executor.h"
 #include "search/plan_run.h"
 #include "snug/snug.h"
@@ -14,43 +14,38 @@
 namespace snug {
 namespace {
 
-constexpr const char* kBaseline =
-    "--precision fp32 --master fp32 --grad-dtype auto --loss-scale auto --attention standard "
-    "--loss whole --recompute none --compress none --optimizer adamw --state-dtype fp32";
+constexpr const char* kBaseline = "baseline";
 
-// Lion's authors: a learning rate 3 to 10 times smaller than AdamW's.
-constexpr double kLionLr = 0.2;
+const Change& baseline_change() {
+  static const Change plain{{"precision", "fp32"},     {"master", "fp32"},
+                            {"grad-dtype", "auto"},    {"loss-scale", "auto"},
+                            {"attention", "standard"}, {"loss", "whole"},
+                            {"recompute", "none"},     {"compress", "none"},
+                            {"optimizer", "adamw"},    {"state-dtype", "fp32"}};
+  return plain;
+}
+
 constexpr int64_t kMicroBatches = 4;
 
-struct Technique {
+struct Step {
   std::string name;
-  std::string change;
+  Change change;
   bool together = false;  // on the last rung too: what still saves bytes beside the others
 };
 
-std::vector<Technique> techniques(const Options& o) {
-  std::vector<Technique> all{
-      {"flash attention", "--attention flash", true},
-      {"chunked attention", "--attention chunked"},
-      {"chunked loss", "--loss chunked", true},
-      {"recompute every layer", "--recompute full", true},
-      {"recompute sqrt", "--recompute sqrt"},
-      {"recompute attention", "--recompute attention"},
-      {"bf16", "--precision bf16"},
-      {"bf16 without master", "--precision bf16 --master none", true},
-      {"fp16", "--precision fp16"},
-      {"int8 activations", "--compress int8"},
-      {"adamw8bit", "--optimizer adamw8bit", true},
-      {"adam-mini", "--optimizer adam-mini"},
-      {"lion", fmt::format("--optimizer lion --lr {:g}", o.lr * kLionLr)},
-      {"bf16 state", "--state-dtype bf16"},
-      {"update in backward", "--update-in-backward --clip 0", true},
-  };
+// The rows of the technique table that have a rung, and micro-batches.
+std::vector<Step> steps_above(const Options& o) {
+  std::vector<Step> all;
+  for (const Technique& t : techniques()) {
+    if (t.on_ladder == OnLadder::no) continue;
+    all.push_back({std::string(t.name), t.change, t.on_ladder == OnLadder::together});
+    if (t.lr_factor != 1) all.back().change += {{"lr", as_shown(o.lr * t.lr_factor)}};
+  }
   if (o.batch % kMicroBatches == 0) {
     const int64_t batch = o.batch / kMicroBatches;
-    const int64_t sequences = o.global_batch > 0 ? o.global_batch : o.batch * o.accum;
-    all.push_back(
-        {"micro-batches", fmt::format("--batch {} --accum {}", batch, ceil_div(sequences, batch))});
+    const int64_t sequences =
+        o.global_batch > 0 ? o.global_batch : checked_mul(o.batch, o.accum, "sequences per step");
+    all.push_back({"micro-batches", {{"batch", batch}, {"accum", ceil_div(sequences, batch)}}});
   }
   return all;
 }
@@ -62,7 +57,7 @@ Options baseline_of(Options o) {
   }
   o.update_in_backward = false;
   if (o.accum == 0) o.accum = o.global_batch > 0 ? ceil_div(o.global_batch, o.batch) : 1;
-  return with_flags(std::move(o), kBaseline);
+  return changed(std::move(o), baseline_change());
 }
 
 // Runs f; an error of a rung above the baseline says which one.
@@ -71,17 +66,17 @@ void in_rung(const Rung& rung, F&& f) {
   try {
     f();
   } catch (const Error& error) {
-    if (rung.change == kBaseline) throw;
+    if (rung.name == kBaseline) throw;
     throw Error(error.code(), fmt::format("{} ({}): {}", rung.name, rung.change, error.what()))
         .hint(error.hint());
   }
 }
 
 // Plans the rung; gives the planned program's text.
-std::string plan_rung(Rung& rung, const Options& baseline) {
+std::string plan_rung(Rung& rung, const Options& options) {
   std::string text;
   in_rung(rung, [&] {
-    const Resolved run = resolve(with_flags(baseline, rung.change));
+    const Resolved run = resolve(options);
     const Plan plan = plan_run(run).plan;
     rung.planned_bytes = plan.module.arena_bytes[static_cast<size_t>(Space::device)];
     rung.scratch_is_a_cap = run.recipe.backend == Backend::cuda;
@@ -91,20 +86,30 @@ std::string plan_rung(Rung& rung, const Options& baseline) {
   return text;
 }
 
+struct PlannedRung {
+  Rung rung;
+  Options options;
+};
+
 // A technique that leaves the program as it was means nothing for this model (attention, for an
 // mlp) and has no rung.
-std::vector<Rung> plan_rungs(const Options& baseline) {
-  std::vector<Rung> rungs{{.name = "baseline", .change = kBaseline}};
-  const std::string plain = plan_rung(rungs[0], baseline);
-  std::vector<std::string> together;
-  for (const Technique& technique : techniques(baseline)) {
-    Rung rung{.name = technique.name, .change = technique.change};
-    if (plan_rung(rung, baseline) == plain) continue;
-    rungs.push_back(rung);
-    if (technique.together) together.push_back(technique.change);
+std::vector<PlannedRung> plan_rungs(const Options& baseline) {
+  std::vector<PlannedRung> rungs;
+  const auto add = [&](std::string name, const Change& change) {
+    rungs.push_back(
+        {{.name = std::move(name), .change = flags_of(change)}, changed(baseline, change)});
+    return plan_rung(rungs.back().rung, rungs.back().options);
+  };
+  const std::string plain = add(kBaseline, baseline_change());
+  Change together;
+  for (const Step& step : steps_above(baseline)) {
+    if (add(step.name, step.change) == plain) {
+      rungs.pop_back();
+      continue;
+    }
+    if (step.together) together += step.change;
   }
-  rungs.push_back({.name = "all together", .change = join(together, " ")});
-  plan_rung(rungs.back(), baseline);
+  add("all together", together);
   return rungs;
 }
 
@@ -145,13 +150,14 @@ LadderReport ladder(const Options& options, const LadderObserver& observer) {
   const Resolved asked = resolve(options);
   const Options baseline = baseline_of(options);
   Samples::for_training(asked);  // throws what every rung would
-  LadderReport report{.sequences = asked.options.global_batch,
-                      .seq = asked.options.seq,
-                      .rungs = plan_rungs(baseline)};
+  LadderReport report{.sequences = asked.options.global_batch, .seq = asked.options.seq};
+  const std::vector<PlannedRung> rungs = plan_rungs(baseline);
+  for (const PlannedRung& planned : rungs) report.rungs.push_back(planned.rung);
   if (observer.planned) observer.planned(report);
-  for (Rung& rung : report.rungs) {
+  for (size_t i = 0; i < rungs.size(); ++i) {
+    Rung& rung = report.rungs[i];
     if (observer.started) observer.started(rung);
-    if (rung.fits) in_rung(rung, [&] { measure(rung, with_flags(baseline, rung.change)); });
+    if (rung.fits) in_rung(rung, [&] { measure(rung, rungs[i].options); });
     if (observer.measured) observer.measured(rung);
   }
   return report;

@@ -26,11 +26,11 @@ nlohmann::ordered_json recipe_json(const Options& options) {
 }
 
 // The techniques that shape every plan, and whatever was asked for beyond the defaults.
-std::vector<std::string> headline_of(const Options& options) {
+std::vector<std::string> headline_of(const Options& options, const Model& model) {
   std::vector<std::string> keys{"precision", "attention", "loss", "recompute", "optimizer"};
   Options plain;
   plain.model = options.model;
-  plain = resolve(plain).options;
+  settle(plain, model, {});
   std::vector<std::string> values;
   const auto text = [](const auto& value) { return fmt::format("{}", value); };
   each_option(plain, [&](std::string_view, const auto& value, std::string_view, OptionUse) {
@@ -53,14 +53,14 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
                   .accum = run.recipe.accum,
                   .sequences = run.options.global_batch,
                   .recipe = recipe_json(run.options),
-                  .headline = headline_of(run.options),
+                  .headline = headline_of(run.options, run.model),
                   .context_bytes = run.context,
                   .chosen = planned.chosen,
-                  .changed = planned.changed,
                   .runners_up = planned.others,
                   .explain = run.options.explain,
                   .step_ms = planned.step_seconds * 1e3,
                   .rests_on = run.cost_model.origin()};
+  for (const Change& change : planned.changed) facts.changed.push_back(flags_of(change));
   if (run.budget) facts.budget_bytes = *run.budget + run.context;
   const bool wanted = advise == Advise::always ||
                       (advise == Advise::when_it_does_not_fit && !fits(planned.plan.memory, facts));

@@ -44,8 +44,8 @@ TEST_P(RecomputeBudget, KeepsTheBitsAndTheBytes) {
   const Setting& s = GetParam();
   Recipe open = s.recipe;
   open.recompute.kind = RecomputePolicy::Kind::automatic;
-  PlanSearch search("m",
-                    {variant_of(Model::load(s.model), s.build, open, nominal_model(Backend::cpu))});
+  PlanSearch search("m", {variant_of(Model::load(s.model), {.build = s.build, .recipe = open},
+                                     nominal_model(Backend::cpu))});
   const int64_t least = search.smallest_feasible();
   const int64_t most = search.needed_without();
   const std::vector<float> want = curve(s, s.recipe, most);

@@ -1,0 +1,102 @@
+// `--recompute layers:...`: the text form of a policy that treats layers differently, as the search
+// chooses it. "0-8=attn.norm+mlp.act,9=full,10-13=every:2" drops two things in each of the first
+// nine layers, everything in layer 9, and keeps of 10 to 13 what enters each pair.
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "passes/recompute_policy.h"
+
+namespace snug {
+namespace {
+
+constexpr std::string_view kEvery = "every:";
+
+int32_t length_of(const Segment& s) { return s.last - s.first + 1; }
+
+bool alike(const Segment& a, const Segment& b) {
+  return a.drop == b.drop && length_of(a) == length_of(b) && a.last + 1 == b.first;
+}
+
+std::string how(const Segment& s) {
+  const std::string drop = s.drop.empty() ? "full" : join(s.drop, "+");
+  if (length_of(s) == 1) return drop;
+  return fmt::format("{}{}{}", kEvery, length_of(s), s.drop.empty() ? "" : "=" + drop);
+}
+
+// One "0-8=attn.norm+mlp.act" as its segments.
+void add_group(const std::string& group, std::string_view whole, std::vector<Segment>& out) {
+  const auto wrong = [&](std::string_view why) {
+    return usage_error("--recompute '{}': '{}' {}", whole, group, why)
+        .hint("e.g. layers:0-8=attn.norm+mlp.act,9=full,10-13=every:2");
+  };
+  std::vector<std::string> parts = split(group, '=');
+  const auto ends = split(parts.front(), '-');
+  int32_t first = 0;
+  int32_t last = 0;
+  if (parts.size() < 2 || ends.size() > 2 || !read_number(ends.front(), first) ||
+      !read_number(ends.back(), last) || first < 0 || last < first)
+    throw wrong("is not LAYER=WHAT or FIRST-LAST=WHAT");
+  if (!out.empty() && first <= out.back().last) throw wrong("comes after a later layer");
+  int32_t length = 1;
+  std::string what = parts[1];
+  if (what.starts_with(kEvery)) {
+    if (!read_number(std::string_view(what).substr(kEvery.size()), length) || length < 1 ||
+        parts.size() > 3)
+      throw wrong("is not every:LAYERS");
+    what = parts.size() == 3 ? parts[2] : "full";
+  } else if (parts.size() > 2) {
+    throw wrong("says two things");
+  }
+  std::vector<std::string> drop;
+  if (what != "full") drop = split(what, '+');
+  if (std::ranges::any_of(drop, [](const std::string& name) { return name.empty(); }))
+    throw wrong("drops something without a name");
+  for (; first <= last; first += length)
+    out.push_back({first, std::min(first + length - 1, last), drop});
+}
+
+}  // namespace
+
+std::string layers_text(std::span<const Segment> segments) {
+  std::vector<std::string> groups;
+  for (size_t i = 0, next = 0; i < segments.size(); i = next) {
+    for (next = i + 1; next < segments.size() && alike(segments[next - 1], segments[next]);) ++next;
+    const int32_t first = segments[i].first;
+    const int32_t last = segments[next - 1].last;
+    groups.push_back(
+        (first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last)) + "=" +
+        how(segments[i]));
+  }
+  return join(groups, ",");
+}
+
+std::vector<Segment> parse_layers(std::string_view text, std::string_view whole) {
+  std::vector<Segment> out;
+  for (const std::string& group : split(text, ',')) add_group(group, whole, out);
+  return out;
+}
+
+void require_names(const Program& program, const Module& module,
+                   std::span<const Segment> segments) {
+  for (const Segment& segment : segments) {
+    if (segment.drop.empty()) continue;
+    std::set<std::string_view> names;
+    for (const Op& op : program.ops) {
+      if (op.phase != Phase::forward || op.layer < segment.first || op.layer > segment.last)
+        continue;
+      names.insert(name_in_layer(op.name, op.layer));
+      for (const ValueId id : op.outputs) names.insert(name_in_layer(module[id].name, op.layer));
+    }
+    for (const std::string& name : segment.drop) {
+      if (names.contains(name)) continue;
+      throw usage_error("--recompute layers: layer {} makes nothing called '{}'", segment.first,
+                        name)
+          .hint("`snug plan --program` shows the names; without the layer's own prefix");
+    }
+  }
+}
+
+}  // namespace snug

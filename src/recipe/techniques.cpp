@@ -1,0 +1,361 @@
+#include "recipe/techniques.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "recipe/option_checks.h"
+
+namespace snug {
+namespace {
+
+using ops::AttentionKind;
+
+// --- words ---------------------------------------------------------------------------------------
+
+template <typename T>
+using Word = std::pair<const char*, T>;
+
+constexpr std::array<Word<Dtype>, 3> kPrecisions{
+    {{"fp32", Dtype::f32}, {"bf16", Dtype::bf16}, {"fp16", Dtype::f16}}};
+constexpr std::array<Word<Dtype>, 2> kStateTypes{{{"fp32", Dtype::f32}, {"bf16", Dtype::bf16}}};
+constexpr std::array<Word<bool>, 2> kMasters{{{"fp32", true}, {"none", false}}};
+constexpr std::array<Word<CompressKind>, 2> kCompress{
+    {{"none", CompressKind::none}, {"int8", CompressKind::int8}}};
+constexpr std::array<Word<OptimizerKind>, 5> kOptimizers{{{"adamw", OptimizerKind::adamw},
+                                                          {"adamw8bit", OptimizerKind::adamw8bit},
+                                                          {"adam-mini", OptimizerKind::adam_mini},
+                                                          {"lion", OptimizerKind::lion},
+                                                          {"sgd", OptimizerKind::sgd}}};
+
+template <typename T, size_t N>
+std::vector<std::string> words_in(const std::array<Word<T>, N>& table) {
+  std::vector<std::string> words;
+  for (const auto& [word, value] : table) words.emplace_back(word);
+  return words;
+}
+
+template <typename T, size_t N>
+T parse(const std::string& word, std::string_view option, const std::array<Word<T>, N>& table) {
+  require_word(word, option, words_in(table));
+  return std::ranges::find(table, word, &Word<T>::first)->second;
+}
+
+// --- conditions ----------------------------------------------------------------------------------
+
+bool always(const Settings&, const DeviceSpec&) { return true; }
+bool on_cpu(const Settings& s, const DeviceSpec&) { return s.recipe.backend == Backend::cpu; }
+bool with_bf16(const Settings&, const DeviceSpec& device) { return device.bf16_flops > 0; }
+bool with_tf32(const Settings& s, const DeviceSpec& device) {
+  return s.recipe.backend == Backend::cuda && device.tf32_flops > 0 && !s.math.tf32;
+}
+
+bool recomputes(const Settings& s) {
+  return s.recipe.recompute.kind != RecomputePolicy::Kind::none;
+}
+bool is_fp32(const Settings& s, bool) { return s.recipe.precision == Dtype::f32; }
+bool is_adamw(const Settings& s, bool) { return s.recipe.optimizer == OptimizerKind::adamw; }
+template <Dtype kType>
+bool sums_in_fp32(const Settings& s, bool) {
+  return s.recipe.precision == kType && s.recipe.grad_dtype == Dtype::f32;
+}
+
+void refuse_other_moments(const Options& o, const Recipe& r) {
+  if (r.optimizer != OptimizerKind::adamw8bit || r.state_dtype == Dtype::f32) return;
+  throw usage_error(
+      "--optimizer adamw8bit keeps its moments in 8 bits: --state-dtype {} is not a type that "
+      "they can take",
+      o.state_dtype)
+      .hint("--optimizer adamw --state-dtype bf16 keeps both moments in 16 bits");
+}
+
+// An update in the middle of backward cannot wait for what is known only at its end.
+void refuse_what_comes_late(const Options& o, const Recipe& r) {
+  if (!r.update_in_backward) return;
+  if (r.clip > 0) {
+    throw usage_error(
+        "--update-in-backward: clipping by the global norm (--clip {}) needs every gradient before "
+        "the first update",
+        o.clip)
+        .hint("give --clip 0");
+  }
+  if (r.loss_scale.dynamic) {
+    throw usage_error(
+        "--update-in-backward: a dynamic loss scale (--loss-scale {}) skips a whole step when any "
+        "gradient overflows, and the first ones would be applied by then",
+        o.loss_scale)
+        .hint("give a fixed --loss-scale, or --precision bf16");
+  }
+}
+
+// --- the table -----------------------------------------------------------------------------------
+
+constexpr std::string_view kRounding = "rounding";
+constexpr std::string_view kNothing = "nothing, bit for bit";
+constexpr std::string_view kSixteenBits =
+    "16-bit weights and activations; sums, statistics, losses and updates in fp32";
+constexpr std::string_view kPerMethod = "per method";
+
+std::vector<Technique> all_techniques() {
+  return {
+      {.name = "standard attention",
+       .dimension = "attention",
+       .change = {{"attention", "standard"}},
+       .effect = Effect::rounding,
+       .numbers = kRounding,
+       .searched = on_cpu},  // on a GPU slower in any case and no smaller
+      {.name = "flash attention",
+       .dimension = "attention",
+       .change = {{"attention", "flash"}},
+       .effect = Effect::rounding,
+       .numbers = kRounding,
+       .on_ladder = OnLadder::together,
+       .smallest = true,
+       .helps = [](const Settings& s,
+                   bool) { return s.build.attention == AttentionKind::standard; }},
+      {.name = "chunked attention",
+       .dimension = "attention",
+       .change = {{"attention", "chunked"}},
+       .effect = Effect::rounding,
+       .numbers = kRounding,
+       .on_ladder = OnLadder::alone,
+       .searched = on_cpu},
+      {.name = "whole loss",
+       .dimension = "loss",
+       .change = {{"loss", "whole"}},
+       .effect = Effect::rounding,
+       .numbers = kRounding,
+       .searched = always},
+      {.name = "chunked loss",
+       .dimension = "loss",
+       .change = {{"loss", "chunked"}},
+       .effect = Effect::rounding,
+       .numbers = kRounding,
+       .on_ladder = OnLadder::together,
+       .smallest = true,
+       .helps = [](const Settings& s, bool) { return !s.build.chunked_loss; }},
+      {.name = "recompute every layer",
+       .dimension = "recompute",
+       .change = {{"recompute", "full"}},
+       .numbers = kNothing,
+       .on_ladder = OnLadder::together,
+       .smallest = true,
+       .helps = [](const Settings& s, bool has_budget) { return !has_budget && !recomputes(s); }},
+      {.name = "recompute sqrt",
+       .dimension = "recompute",
+       .change = {{"recompute", "sqrt"}},
+       .numbers = kNothing,
+       .on_ladder = OnLadder::alone},
+      {.name = "recompute attention",
+       .dimension = "recompute",
+       .change = {{"recompute", "attention"}},
+       .numbers = kNothing,
+       .on_ladder = OnLadder::alone},
+      {.name = "recompute nothing",
+       .dimension = "recompute",
+       .change = {{"recompute", "none"}},
+       .touches = Touches::arithmetic,
+       .numbers = kNothing,
+       .helps = [](const Settings& s, bool has_budget) { return !has_budget && recomputes(s); }},
+      {.name = "tf32",
+       .dimension = "precision",
+       .change = {{"tf32", true}},
+       .effect = Effect::rounding,
+       .touches = Touches::arithmetic,
+       .numbers = "a GPU's fp32 matmuls round their operands to tf32",
+       .searched = with_tf32,
+       .helps =
+           [](const Settings& s, bool) {
+             return s.recipe.backend == Backend::cuda && s.recipe.precision == Dtype::f32 &&
+                    !s.math.tf32;
+           }},
+      {.name = "bf16",
+       .dimension = "precision",
+       .change = {{"precision", "bf16"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = kSixteenBits,
+       .on_ladder = OnLadder::alone,
+       .searched = with_bf16,
+       .helps = is_fp32},
+      {.name = "bf16 without master",
+       .dimension = "precision",
+       .change = {{"precision", "bf16"}, {"master", "none"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = "the same, and updates round weights stochastically",
+       .on_ladder = OnLadder::together,
+       .smallest = true,
+       .searched = with_bf16,
+       .helps = is_fp32},
+      {.name = "fp16",
+       .dimension = "precision",
+       .change = {{"precision", "fp16"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = kSixteenBits,
+       .on_ladder = OnLadder::alone},
+      {.name = "without master",
+       .dimension = "precision",
+       .change = {{"master", "none"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = "updates round weights stochastically",
+       .helps = [](const Settings& s,
+                   bool) { return s.recipe.precision != Dtype::f32 && s.recipe.master; }},
+      {.name = "bf16 gradients",
+       .dimension = "gradients",
+       .change = {{"grad-dtype", "bf16"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = "micro-batches add up in 16 bits",
+       .helps = sums_in_fp32<Dtype::bf16>},
+      {.name = "fp16 gradients",
+       .dimension = "gradients",
+       .change = {{"grad-dtype", "fp16"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = "micro-batches add up in 16 bits",
+       .helps = sums_in_fp32<Dtype::f16>},
+      {.name = "int8 activations",
+       .dimension = "compress",
+       .change = {{"compress", "int8"}},
+       .effect = Effect::learning,
+       .numbers = "gradients within 2 % (L2) in the tests",
+       .on_ladder = OnLadder::alone,
+       .smallest = true,
+       .searched = always,
+       .helps = [](const Settings& s, bool) { return s.recipe.compress == CompressKind::none; }},
+      {.name = "bf16 state",
+       .dimension = "optimizer",
+       .change = {{"state-dtype", "bf16"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = "moments with unbiased stochastic rounding",
+       .on_ladder = OnLadder::alone,
+       .searched = always,
+       .helps =
+           [](const Settings& s, bool) {
+             return s.recipe.state_dtype == Dtype::f32 &&
+                    s.recipe.optimizer != OptimizerKind::adamw8bit;
+           }},
+      {.name = "adamw8bit",
+       .dimension = "optimizer",
+       .change = {{"optimizer", "adamw8bit"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = kPerMethod,
+       .on_ladder = OnLadder::together,
+       .smallest = true,
+       .searched = always,
+       .helps = is_adamw,
+       .refuse = refuse_other_moments},
+      {.name = "adam-mini",
+       .dimension = "optimizer",
+       .change = {{"optimizer", "adam-mini"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = kPerMethod,
+       .on_ladder = OnLadder::alone,
+       .other_method = true,
+       .last_resort = true,
+       .searched = always,
+       .helps = is_adamw},
+      // Not searched, nor is SGD: they want another learning rate, which nobody here can choose.
+      // Lion's authors: a rate 3 to 10 times smaller than AdamW's.
+      {.name = "lion",
+       .dimension = "optimizer",
+       .change = {{"optimizer", "lion"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = kPerMethod,
+       .on_ladder = OnLadder::alone,
+       .other_method = true,
+       .last_resort = true,
+       .lr_factor = 0.2,
+       .helps =
+           [](const Settings& s, bool) {
+             return s.recipe.optimizer != OptimizerKind::lion &&
+                    s.recipe.optimizer != OptimizerKind::sgd;
+           }},
+      {.name = "sgd",
+       .dimension = "optimizer",
+       .change = {{"optimizer", "sgd"}, {"momentum", 0.0}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = kPerMethod,
+       .other_method = true,
+       .last_resort = true,
+       .helps = [](const Settings& s, bool) { return s.recipe.optimizer != OptimizerKind::sgd; }},
+      {.name = "update in backward, unclipped",
+       .dimension = "update",
+       .change = {{"update-in-backward", true}},
+       .touches = Touches::state,
+       .numbers = kNothing,
+       .helps = [](const Settings& s,
+                   bool) { return !s.recipe.update_in_backward && s.recipe.clip == 0; },
+       .refuse = refuse_what_comes_late},
+      {.name = "update in backward",
+       .dimension = "update",
+       .change = {{"update-in-backward", true}, {"clip", 0.0}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = "no clipping by the global norm",
+       .on_ladder = OnLadder::together,
+       .smallest = true,
+       .other_method = true,
+       .helps = [](const Settings& s,
+                   bool) { return !s.recipe.update_in_backward && s.recipe.clip > 0; }},
+  };
+}
+
+}  // namespace
+
+std::span<const Technique> techniques() {
+  static const std::vector<Technique> table = all_techniques();
+  return table;
+}
+
+const Technique& technique(std::string_view name) {
+  for (const Technique& t : techniques())
+    if (t.name == name) return t;
+  throw internal_error("no technique is called '{}'", name);
+}
+
+const Technique& smallest_of(std::string_view dimension) {
+  for (const Technique& t : techniques())
+    if (t.dimension == dimension && t.smallest) return t;
+  throw internal_error("no technique is the smallest of '{}'", dimension);
+}
+
+std::span<const DimensionRow> dimensions() {
+  static const std::vector<DimensionRow> rows{
+      {.name = "attention", .options = {"attention"}, .of_sequences = true},
+      {.name = "loss", .options = {"loss"}, .of_sequences = true},
+      {.name = "precision", .options = {"precision", "master"}, .needs_allow = true},
+      {.name = "optimizer", .options = {"optimizer", "state-dtype"}, .needs_allow = true},
+      {.name = "compress", .options = {"compress"}, .needs_allow = true}};
+  return rows;
+}
+
+std::vector<std::string> words_of(std::string_view option) {
+  if (option == "precision") return words_in(kPrecisions);
+  if (option == "master") return words_in(kMasters);
+  if (option == "compress") return words_in(kCompress);
+  if (option == "optimizer") return words_in(kOptimizers);
+  if (option == "state-dtype") return words_in(kStateTypes);
+  return {};
+}
+
+Dtype parse_precision(const std::string& word, std::string_view option) {
+  return parse(word, option, kPrecisions);
+}
+OptimizerKind parse_optimizer(const std::string& word) {
+  return parse(word, "optimizer", kOptimizers);
+}
+CompressKind parse_compress(const std::string& word) { return parse(word, "compress", kCompress); }
+bool parse_master(const std::string& word) { return parse(word, "master", kMasters); }
+Dtype parse_state_dtype(const std::string& word) { return parse(word, "state-dtype", kStateTypes); }
+
+}  // namespace snug

@@ -1,0 +1,78 @@
+// The one table of memory techniques. A technique is a pass and a row here: the option that turns
+// it on, what it does to the numbers, what it touches, when it helps and what it excludes. The
+// search, the advice, `fit`, the ladder, the calibration and the documents read these rows.
+//
+//   for (const Technique& t : techniques())
+//     if (t.touches == Touches::state && t.helps(run, has_budget)) try_with(t.change);
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/device_catalogue.h"
+#include "recipe/change.h"
+#include "recipe/settings.h"
+
+namespace snug {
+
+// What a change does to the numbers of a run.
+enum class Effect : uint8_t { exact, rounding, learning };
+
+// What a technique makes smaller, or faster.
+enum class Touches : uint8_t { activations, state, arithmetic };
+
+// Does the ladder have a rung of its own for it, and is it on the last rung, with all that add up?
+enum class OnLadder : uint8_t { no, alone, together };
+
+struct Technique {
+  std::string_view name;       // "int8 activations": what the ladder and the documents call it
+  std::string_view dimension;  // what it is an alternative of: "compress"
+  Change change;
+  Effect effect = Effect::exact;
+  Touches touches = Touches::activations;
+  std::string_view numbers = {};  // what it does to them, for the documents
+  OnLadder on_ladder = OnLadder::no;
+  bool smallest = false;      // of its dimension, the one for a run that must be as small as can be
+  bool other_method = false;  // learns by other rules, not by the same ones in fewer bits
+  bool last_resort = false;   // advised only where nothing milder fits
+  double lr_factor = 1;       // its learning rate, as a part of AdamW's
+
+  // Is it an alternative that the search tries on this device where its dimension is open?
+  bool (*searched)(const Settings& run, const DeviceSpec& device) = nullptr;
+  // Would it save bytes or time in this run, where it is not in use and nothing excludes it?
+  bool (*helps)(const Settings& run, bool has_budget) = nullptr;
+  // Throws a usage error where it is in use beside what it excludes.
+  void (*refuse)(const Options& options, const Recipe& recipe) = nullptr;
+};
+
+std::span<const Technique> techniques();
+// By name; an internal error where there is none.
+const Technique& technique(std::string_view name);
+const Technique& smallest_of(std::string_view dimension);
+
+// One thing to choose, settled by these options. Open to the search where they are at their
+// defaults: always, or where --allow names it because its alternatives change what is learned.
+struct DimensionRow {
+  std::string_view name;
+  std::vector<std::string_view> options;
+  bool needs_allow = false;
+  bool of_sequences = false;  // means nothing to a model without sequences
+};
+std::span<const DimensionRow> dimensions();
+
+// --- the words of options ------------------------------------------------------------------------
+
+// What a technique's option can be set to: "adamw", "adamw8bit", ... Empty: no fixed list of words.
+std::vector<std::string> words_of(std::string_view option);
+
+// Throw a usage error that lists the words.
+Dtype parse_precision(const std::string& word, std::string_view option);
+OptimizerKind parse_optimizer(const std::string& word);
+CompressKind parse_compress(const std::string& word);
+bool parse_master(const std::string& word);
+Dtype parse_state_dtype(const std::string& word);
+
+}  // namespace snug

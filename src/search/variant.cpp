@@ -1,0 +1,70 @@
+#include "search/variant.h"
+
+namespace snug {
+namespace {
+
+const BuildOptions kPlain;
+
+// Keeps of the forward pass what its layers depend on.
+BuildOptions without_loss(BuildOptions build) {
+  build.chunked_loss = kPlain.chunked_loss;
+  build.loss_chunk = kPlain.loss_chunk;
+  return build;
+}
+
+Recipe types_of(const Recipe& r) {
+  return {.remake = r.remake,
+          .precision = r.precision,
+          .grad_dtype = r.grad_dtype,
+          .backend = r.backend};
+}
+
+void add_update(Recipe& key, const Recipe& r) {
+  key.master = r.master;
+  key.optimizer = r.optimizer;
+  key.state_dtype = r.state_dtype;
+}
+
+// Where backward updates, layers do the update's work.
+Recipe layer_recipe(const Recipe& r) {
+  Recipe key = types_of(r);
+  key.compress = r.compress;
+  key.update_in_backward = r.update_in_backward;
+  if (r.update_in_backward) {
+    key.accum = r.accum;
+    add_update(key, r);
+  }
+  return key;
+}
+
+}  // namespace
+
+Settings layer_key(const Settings& s) {
+  return {without_loss(s.build), layer_recipe(s.recipe), s.math};
+}
+
+Settings policy_key(const Settings& s) { return {s.build, layer_recipe(s.recipe), s.math}; }
+
+Settings body_key(const Settings& s) {
+  Settings key = policy_key(s);
+  key.recipe.accum = s.recipe.accum;
+  if (s.recipe.loss_scale.on()) key.recipe.loss_scale.dynamic = true;
+  return key;
+}
+
+Settings update_key(const Settings& s) {
+  Settings key{.recipe = types_of(s.recipe), .math = s.math};
+  add_update(key.recipe, s.recipe);
+  return key;
+}
+
+Settings parameter_key(const Settings& s) { return {.recipe = types_of(s.recipe)}; }
+
+Settings work_key(const Settings& s) {
+  Settings key{.recipe = types_of(s.recipe), .math = s.math};
+  key.recipe.accum = s.recipe.accum;
+  key.recipe.compress = s.recipe.compress;
+  return key;
+}
+
+}  // namespace snug
