@@ -261,6 +261,7 @@ TEST_P(JointSearchOf, FitsAndIsNeverSlowerWithMore) {
                              fmt::join(search.variants()[choice->variant].picks, " "),
                              text(choice->policy)));
     EXPECT_LE(arena_of(choice->plan), bytes);
+    EXPECT_EQ(parse_recompute(option_text(choice->policy)), choice->policy);
     EXPECT_LE(choice->step_seconds, slower * (1 + 1e-12));
     const Recipe& recipe = search.variants()[choice->variant].settings.recipe;
     EXPECT_EQ(8 / recipe.accum, search.variants()[choice->variant].picks[0]);

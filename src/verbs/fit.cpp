@@ -69,13 +69,13 @@ Largest largest_of(const Family& family, const Trying& trying) {
 }
 
 // A level of the report, and the change to what was asked that gives it.
-struct Level {
+struct FoundLevel {
   FitLevel report;
   Change change;
 };
 
 // The fastest plan of what fits. `change` makes it from what was asked.
-Level describe(const Options& asked, const Resolved& run, Change change) {
+FoundLevel describe(const Options& asked, const Resolved& run, Change change) {
   const PlannedRun planned = plan_run(run);
   if (asked.accum != run.recipe.accum) change += {{"accum", run.recipe.accum}};
   for (const Change& chosen : planned.changed) change += chosen;
@@ -99,9 +99,9 @@ Level describe(const Options& asked, const Resolved& run, Change change) {
 }
 
 // `change`: to the largest.
-Level level_of(const Options& asked, const Family& family, const Largest& found,
-               const Change& change) {
-  Level level{{.flags = flags_of(change)}, change};
+FoundLevel level_of(const Options& asked, const Family& family, const Largest& found,
+                    const Change& change) {
+  FoundLevel level{{.flags = flags_of(change)}, change};
   if (found.n > 0) level = describe(asked, resolve(family.at(found.n)), change);
   level.report.next = family.name(found.n + 1);
   level.report.next_bytes = found.next_need;
@@ -166,8 +166,8 @@ Family sequences(const Options& asked, const Resolved& run) {
           .why_limit = fmt::format("{} is made for {} tokens", asked.model, format_exact(longest))};
 }
 
-Level fit_one(const Options& asked, const Family& family, const Resolved& run,
-              const Trying& trying) {
+FoundLevel fit_one(const Options& asked, const Family& family, const Resolved& run,
+                   const Trying& trying) {
   const Largest found = largest_of(family, trying);
   if (found.n == 0) {
     throw does_not_fit(
@@ -240,14 +240,15 @@ Family widths(const Options& asked, const Resolved& run, const Techniques& with)
 }
 
 // Where compressed activations make a larger model fit, that is the last level.
-std::vector<Level> fit_models(const Options& asked, const Resolved& run, const Trying& trying) {
-  std::vector<Level> levels;
+std::vector<FoundLevel> fit_models(const Options& asked, const Resolved& run,
+                                   const Trying& trying) {
+  std::vector<FoundLevel> levels;
   std::vector<int64_t> sizes;
   for (const Techniques& with : techniques_for(asked, run)) {
     Family family = widths(asked, run, with);
     if (!sizes.empty() && sizes.back() > 0) family.start = sizes.back();
     const Largest found = largest_of(family, trying);
-    Level level = level_of(asked, family, found, with.change);
+    FoundLevel level = level_of(asked, family, found, with.change);
     level.report.name = with.name;
     const bool again = !levels.empty() && levels.back().report.name == with.name;
     if (again && found.n <= sizes.back()) continue;
@@ -281,7 +282,7 @@ Options with_budget(Options o) {
 }
 
 // What `snug train --config DIR/run.toml` trains: the last of the levels.
-void save(const Options& asked, const Level& level) {
+void save(const Options& asked, const FoundLevel& level) {
   Options o = changed(asked, level.change);
   o.model = level.report.model;
   o.out.clear();
@@ -303,14 +304,14 @@ FitReport fit(const Options& options, const std::string& of, const Trying& tryin
                    .budget_bytes = *run.budget + run.context,
                    .context_bytes = run.context,
                    .times_from = run.cost_model.origin()};
-  std::vector<Level> levels;
+  std::vector<FoundLevel> levels;
   if (of == "model") {
     levels = fit_models(asked, run, trying);
   } else {
     const Family family = of == "batch" ? batches(asked, run) : sequences(asked, run);
     levels = {fit_one(asked, family, run, trying)};
   }
-  for (const Level& level : levels) report.levels.push_back(level.report);
+  for (const FoundLevel& level : levels) report.levels.push_back(level.report);
   if (!asked.out.empty()) save(asked, levels.back());
   report.table = fit_table(report, asked);
   report.json = fit_json(report, asked);

@@ -1,0 +1,104 @@
+// The technique table: every row is a run that options accept, and is what its readers take it for.
+#include "recipe/techniques.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "recipe/allow.h"
+#include "recipe/resolve.h"
+
+namespace snug {
+namespace {
+
+using ::testing::HasSubstr;
+
+Options tiny() {
+  Options o;
+  o.model = "snug-tiny";
+  return o;
+}
+
+// The settings of fp32 AdamW that keeps everything, computed as plainly as can be.
+Options plain() {
+  return changed(tiny(), {{"attention", "standard"}, {"loss", "whole"}, {"recompute", "none"}});
+}
+
+TEST(Techniques, HaveNamesOfTheirOwn) {
+  std::set<std::string_view> names;
+  for (const Technique& t : techniques()) {
+    EXPECT_TRUE(names.insert(t.name).second) << t.name;
+    EXPECT_EQ(&technique(t.name), &t);
+    EXPECT_FALSE(t.numbers.empty()) << t.name << ": the documents say what it does to the numbers";
+  }
+}
+
+TEST(Techniques, EveryRowIsARunThatDiffersFromAnother) {
+  for (const Technique& t : techniques()) {
+    SCOPED_TRACE(t.name);
+    Options o = tiny();
+    if (t.change.sets("grad-dtype")) o = changed(o, {{"precision", "bf16"}, {"accum", 2}});
+    if (t.change == technique("fp16 gradients").change) o = changed(o, {{"precision", "fp16"}});
+    if (t.name == "without master") o = changed(o, technique("bf16").change);
+    if (t.name == "update in backward, unclipped") o = changed(o, {{"clip", 0.0}});
+    const Settings with = resolve(changed(o, t.change));
+    const bool is_default = with == static_cast<const Settings&>(resolve(o));
+    const bool is_plain = with == static_cast<const Settings&>(resolve(plain()));
+    EXPECT_FALSE(is_default && is_plain);
+  }
+}
+
+TEST(Techniques, WhatHelpsIsNotInUse) {
+  const Resolved run = resolve(plain());
+  for (const Technique& t : techniques()) {
+    if (t.helps == nullptr || !t.helps(run, false)) continue;
+    const Resolved with = changed(run, t.change);
+    EXPECT_FALSE(t.helps(with, false)) << t.name << " helps twice";
+    EXPECT_NE(static_cast<const Settings&>(with), static_cast<const Settings&>(run)) << t.name;
+  }
+}
+
+TEST(Techniques, EveryDimensionOfTheSearchHasAlternativesAndASmallest) {
+  const Resolved run = resolve(plain());
+  for (const DimensionRow& row : dimensions()) {
+    SCOPED_TRACE(row.name);
+    EXPECT_EQ(smallest_of(row.name).dimension, row.name);
+    int searched = 0;
+    for (const Technique& t : techniques()) {
+      if (t.dimension != row.name || t.searched == nullptr) continue;
+      searched += t.searched(run, run.cost_model.spec()) ? 1 : 0;
+      EXPECT_TRUE(!row.needs_allow || t.effect != Effect::exact) << t.name;
+    }
+    EXPECT_GT(searched, 0);
+    EXPECT_EQ(is_open(row, tiny()), !row.needs_allow);
+  }
+}
+
+TEST(Techniques, RefuseWhatTheyExclude) {
+  const auto why = [](const Change& change) -> std::string {
+    try {
+      resolve(changed(tiny(), change));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      return error.what();
+    }
+    return "it is taken";
+  };
+  EXPECT_THAT(why(technique("adamw8bit").change + technique("bf16 state").change),
+              HasSubstr("8 bits"));
+  EXPECT_THAT(why(technique("update in backward, unclipped").change), HasSubstr("--clip 1"));
+  EXPECT_EQ(why(technique("update in backward").change), "it is taken");
+}
+
+TEST(Techniques, AnUnknownNameIsOurMistake) {
+  try {
+    technique("int9 activations");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::internal);
+  }
+}
+
+}  // namespace
+}  // namespace snug
