@@ -16,7 +16,7 @@
 
 namespace snug {
 
-// One op that was timed where it stands in a step. The samples of a program add up to what the
+// One op, timed in its place in a step. The samples of a program add up to what the
 // program took when it was replayed.
 struct OpSample : OpWork {
   double seconds = 0;

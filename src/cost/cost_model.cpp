@@ -16,11 +16,11 @@ struct Class {
   double extra_seconds = 0;
 };
 struct Classes {
-  Class product, attention, traffic, odd_product;
+  Class matmul, attention, traffic, odd_matmul;
 };
-// An H200, bf16, in a step (docs/performance.md): products 640 to 710 of 989 TFLOP/s; attention 260
+// An H200, bf16, in a step (docs/performance.md): matmuls 640 to 710 of 989 TFLOP/s; attention 260
 // to 340 forward, 195 to 235 backward; streaming kernels 82 to 97 % of a copy, a copy 88 % of peak;
-// products over odd rows (kOdd) 105 to 166 TFLOP/s on tensor cores.
+// matmuls over odd rows (kOdd) 105 to 166 TFLOP/s on tensor cores.
 constexpr Classes kGpu{{0.69, 4e-6}, {0.24, 4e-6}, {0.8, 2e-6}, {0.13, 4e-6}};
 constexpr Classes kCpu{{0.65, 1e-6}, {0.4, 1e-6}, {0.8, 1e-6}, {0.65, 1e-6}};
 
@@ -93,9 +93,9 @@ double CostModel::seconds(const Module& module, const Op& op) const {
   const Classes& classes = classes_of(spec_.backend);
   const bool odd = (bits & kOdd) != 0 && (dtype != Dtype::f32 || math_.tf32);
   return by_catalogue(roof, classes,
-                      odd                      ? classes.odd_product
-                      : is_product(module, op) ? classes.product
-                                               : classes.attention);
+                      odd                     ? classes.odd_matmul
+                      : is_matmul(module, op) ? classes.matmul
+                                              : classes.attention);
 }
 
 std::string CostModel::origin() const {

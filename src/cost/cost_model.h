@@ -23,7 +23,7 @@ class CostModel {
  public:
   CostModel(DeviceSpec spec, Math math, std::optional<Calibration> measured = {});
 
-  // May be called from several threads. Copies share what they remember.
+  // May be called from several threads. Copies share their cache.
   double seconds(const Module& module, const Op& op) const;
 
   Backend backend() const { return spec_.backend; }

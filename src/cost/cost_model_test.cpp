@@ -54,15 +54,15 @@ TEST(CostModel, GoesByTheCatalogueWhereNothingWasMeasured) {
   const Calibration copies{
       "cpu", 2, "", "", spec.bytes_per_s, {{{"copy", Dtype::f32, false, 0, 0, 1e6, 0}, 1}}};
   const CostModel model(spec, {}, copies);
-  int products = 0;
+  int matmuls = 0;
   for (const Op& op : module.program("micro_first").ops) {
     const Cost cost = cost_of(module, op, Backend::cpu);
     const Roof roof = spec.roof(Dtype::f32, {}, static_cast<double>(cost.flops), bytes_of(cost));
     if (!roof.by_arithmetic()) continue;
     EXPECT_EQ(model.seconds(module, op), plain.seconds(module, op)) << op.name;
-    ++products;
+    ++matmuls;
   }
-  EXPECT_GT(products, 0);
+  EXPECT_GT(matmuls, 0);
 }
 
 TEST(OpWork, BytesDecideWhatIsArithmetic) {

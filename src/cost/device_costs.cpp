@@ -20,7 +20,7 @@ struct Known {
 };
 
 // By its calibration, where it has one. Options are resolved many times in a search: the file is
-// read again only when it has changed, and what a model remembers of ops is kept.
+// read again only when it has changed, and the cost of ops that a model has cached is kept.
 std::optional<CostModel> measured_model(const DeviceSpec& spec, const std::string& device,
                                         int64_t threads, const std::string& versions,
                                         const Math& math) {
@@ -57,7 +57,7 @@ CostModel gpu_cost_model(const Options& o, const Math& math) {
   if (o.gpu.empty() && gpu_here().empty()) return {nominal_model(Backend::cuda).spec(), math};
   const DeviceSpec spec = o.gpu.empty() ? spec_of(gpu_here()) : find_device(o.gpu);
   const std::string& name = o.gpu.empty() ? gpu_here() : spec.title;
-  // What lies here may be of another machine with such a GPU: then its versions are not ours to
+  // The file may be of another machine with such a GPU: then its versions are not ours to
   // judge.
   const std::string versions = name == gpu_here() ? gpu_versions() : "";
   return measured_model(spec, name, 0, versions, math).value_or(CostModel(spec, math));

@@ -113,7 +113,7 @@ MeasuredTimes::Surface MeasuredTimes::surface_of(const std::vector<OpSample>& sa
 
 // A plane through the nearest points, each by the inverse fourth power of its distance; never
 // beyond what they reached themselves. (Of those tried, the best on saturating rates and on
-// products.)
+// matmuls.)
 double MeasuredTimes::Surface::at(const Point& q) const {
   std::vector<std::pair<double, const Point*>> near;
   near.reserve(points.size());

@@ -66,7 +66,7 @@ TEST(MeasuredTimes, TakeTheMeanOfTheSameWork) {
   EXPECT_NEAR(times_of(c).seconds(work("norm", 0, 1e9)).value(), 4e-4, 1e-12);
 }
 
-// Products: 500 TFLOP/s when large, half of it with a quarter of the bytes for each operation.
+// Matmuls: 500 TFLOP/s when large, half of it with a quarter of the bytes for each operation.
 TEST(MeasuredTimes, TellShapesOfTheSameArithmeticApart) {
   Calibration c = streaming();
   for (const double flops : {1e11, 1e12}) {
@@ -83,7 +83,7 @@ TEST(MeasuredTimes, TellShapesOfTheSameArithmeticApart) {
   EXPECT_LT(rate(3e11, 3e11 / 1000), 490e12);
 }
 
-// Attention over narrower heads does more exponentials for the same products; dropout is another
+// Attention over narrower heads does more exponentials for the same matmuls; dropout is another
 // kernel: neither speaks for the other while there is a sample of its own, however far.
 TEST(MeasuredTimes, TellKernelsOfTheSameWorkApart) {
   Calibration c = streaming();
@@ -102,7 +102,7 @@ TEST(MeasuredTimes, TellKernelsOfTheSameWorkApart) {
   }
 }
 
-// Products with odd rows are six times slower. Two of them speak for themselves, and for no
+// Matmuls with odd rows are six times slower. Two of them speak for themselves, and for no
 // other, however near.
 TEST(MeasuredTimes, GoByTheSameKernelWhereThereIsEnoughOfIt) {
   Calibration c = streaming();
@@ -138,9 +138,9 @@ TEST(MeasuredTimes, OfAnUnknownKindGoByWhatIsBoundAlike) {
   const MeasuredTimes times = times_of(c);
   const double large = times.seconds(work("rope", 0, 3e9)).value();
   EXPECT_NEAR(3e9 / large, 0.8 * kCopy, 0.4 * kCopy);
-  const double product = times.seconds(work("conv", 1e12, 1e8)).value();
-  EXPECT_GE(product, 2e-3);
-  EXPECT_LE(product, 4e-3);
+  const double matmul = times.seconds(work("conv", 1e12, 1e8)).value();
+  EXPECT_GE(matmul, 2e-3);
+  EXPECT_LE(matmul, 4e-3);
   EXPECT_GE(times.seconds(work("rope", 0, 1)).value(), kLaunch);
 }
 
@@ -162,7 +162,7 @@ TEST(MeasuredRates, StandInForTheDataSheets) {
   c.samples.push_back(sample("linear", 1e11, 1e7, 4e-4));
   const DeviceSpec rates = with_measured_rates(find_device("h200"), c);
   EXPECT_EQ(rates.bytes_per_s, kCopy);
-  EXPECT_EQ(rates.bf16_flops, 500e12) << "the best of the products";
+  EXPECT_EQ(rates.bf16_flops, 500e12) << "the best of the matmuls";
   EXPECT_EQ(rates.fp16_flops, find_device("h200").fp16_flops) << "not measured";
 }
 

@@ -18,13 +18,13 @@ bool has_odd_rows(const Module& module, Dtype dtype, const std::vector<ValueId>&
 }  // namespace
 
 bool is_arithmetic(const Cost& cost) {
-  // Operations for each byte. Elementwise ops, norms and updates stay below 20, products and
+  // Operations for each byte. Elementwise ops, norms and updates stay below 20, matmuls and
   // attention at training shapes are beyond 100.
   constexpr int64_t kArithmetic = 25;
   return cost.flops / kArithmetic > cost.bytes_read + cost.bytes_written;
 }
 
-bool is_product(const Module& module, const Op& op) {
+bool is_matmul(const Module& module, const Op& op) {
   const auto is = [&](Category category) {
     return
         [&module, category](ValueId id) { return id.valid() && module[id].category == category; };
@@ -33,8 +33,8 @@ bool is_product(const Module& module, const Op& op) {
          std::ranges::any_of(op.outputs, is(Category::grads));
 }
 
-bool is_large_product(const Module& module, const Op& op, const Cost& cost) {
-  return is_product(module, op) && is_arithmetic(cost);
+bool is_large_matmul(const Module& module, const Op& op, const Cost& cost) {
+  return is_matmul(module, op) && is_arithmetic(cost);
 }
 
 uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost) {
@@ -42,10 +42,9 @@ uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const 
   uint32_t bits = 0;
   for (size_t i = 0; i < op.inputs.size() && i < kInputs; ++i)
     if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) bits |= uint32_t{1} << i;
-  const bool product = backend == Backend::cuda && is_large_product(module, op, cost);
+  const bool matmul = backend == Backend::cuda && is_large_matmul(module, op, cost);
   const Dtype dtype = kernel_dtype(module, op);
-  if (product &&
-      (has_odd_rows(module, dtype, op.inputs) || has_odd_rows(module, dtype, op.outputs)))
+  if (matmul && (has_odd_rows(module, dtype, op.inputs) || has_odd_rows(module, dtype, op.outputs)))
     bits |= kOdd;
   if (cost.variant) bits |= kVariant;
   return bits;

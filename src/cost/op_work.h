@@ -25,18 +25,18 @@ struct OpWork {
 
 OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& math);
 
-// Is the op bound by arithmetic (a product, attention) rather than by its bytes?
+// Is the op bound by arithmetic (a matmul, attention) rather than by its bytes?
 bool is_arithmetic(const Cost& cost);
 
-// A product has a weight, or makes the gradient of one. Arithmetic among activations alone is
+// A matmul has a weight, or makes the gradient of one. Arithmetic among activations alone is
 // attention's.
-bool is_product(const Module& module, const Op& op);
+bool is_matmul(const Module& module, const Op& op);
 
-// A product that is bound by arithmetic.
-bool is_large_product(const Module& module, const Op& op, const Cost& cost);
+// A matmul that is bound by arithmetic.
+bool is_large_matmul(const Module& module, const Op& op, const Cost& cost);
 
 // What makes another kernel of an op that costs so much: bit i for its optional input i (dropout, a
-// sum); for a product on a GPU kOdd, where rows of its matrices are no multiple of the 16 bytes
+// sum); for a matmul on a GPU kOdd, where rows of its matrices are no multiple of the 16 bytes
 // that fast ones go by (whole logits over a vocabulary of 50257; chunked ones lie in padded rows);
 // and kVariant, where the op's own cost says that another kernel serves it.
 constexpr uint32_t kOdd = uint32_t{1} << 31;

@@ -39,7 +39,7 @@ double seconds_on_lanes(const Module& module, const Program& program,
 }
 
 StepCost step_cost(const Module& module, const CostModel& model) {
-  StepCost price;
+  StepCost cost;
   std::vector<double> seconds;
   for (const Program& program : module.programs) {
     const auto runs = static_cast<double>(runs_per_step(module, program.name));
@@ -47,11 +47,11 @@ StepCost step_cost(const Module& module, const CostModel& model) {
     seconds.clear();
     for (const Op& op : program.ops) {
       seconds.push_back(model.seconds(module, op));
-      if (!op.clone_of.empty()) price.repeat_seconds += runs * seconds.back();
+      if (!op.clone_of.empty()) cost.repeat_seconds += runs * seconds.back();
     }
-    price.step_seconds += runs * seconds_on_lanes(module, program, seconds);
+    cost.step_seconds += runs * seconds_on_lanes(module, program, seconds);
   }
-  return price;
+  return cost;
 }
 
 }  // namespace snug

@@ -32,14 +32,14 @@ TEST(StepCost, AnOpTakesAsLongAsTheSlowerOfArithmeticAndTrafficAndAPartOfTheOthe
 
 TEST(StepCost, AStepCountsEveryMicroBatchAndItsRepeats) {
   const CostModel model = nominal_model(Backend::cpu);
-  const auto price = [&](const char* policy, int64_t accum) {
+  const auto cost = [&](const char* policy, int64_t accum) {
     return step_cost(compiled(policy, accum), model);
   };
-  EXPECT_EQ(price("none", 1).repeat_seconds, 0);
-  const StepCost one = price("full", 1);
-  const StepCost four = price("full", 4);
+  EXPECT_EQ(cost("none", 1).repeat_seconds, 0);
+  const StepCost one = cost("full", 1);
+  const StepCost four = cost("full", 4);
   EXPECT_GT(one.repeat_seconds, 0);
-  EXPECT_NEAR(one.step_seconds - price("none", 1).step_seconds, one.repeat_seconds,
+  EXPECT_NEAR(one.step_seconds - cost("none", 1).step_seconds, one.repeat_seconds,
               1e-6 * one.step_seconds);
   EXPECT_NEAR(four.repeat_seconds, 4 * one.repeat_seconds, 1e-9 * four.repeat_seconds);
   EXPECT_GT(four.step_seconds, 2 * one.step_seconds);

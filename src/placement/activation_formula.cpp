@@ -42,7 +42,7 @@ ActivationFormula activation_formula(const GptLayer& l) {
   differ("mask after attention: drawn again, not stored", -hidden);
   differ("mask after the MLP: drawn again, not stored", -hidden);
   differ("mask on the softmax: drawn again, not stored", -scores);
-  differ("dropped-out softmax: made again from the softmax", -product({scores, w}));
+  differ("dropped-out softmax: recomputed from the softmax", -product({scores, w}));
   differ("mean and 1/std of both norms, fp32", product({tokens, 2, 2, 4}));
   return f;
 }

@@ -57,7 +57,7 @@ struct LayerBreakdown {
   int64_t optimizer = 0;
   int64_t kept = 0;          // made in forward and still needed in backward
   int64_t at_peak = 0;       // everything of this layer that lives at the device's peak instant
-  double forward_flops = 0;  // of one micro-batch: the price of recomputing all that is kept
+  double forward_flops = 0;  // of one micro-batch: the cost of recomputing all that is kept
 
   bool same_costs(const LayerBreakdown& other) const;  // equal in all but the layer's number
 };

@@ -93,7 +93,7 @@ TEST(MemoryBreakdown, EachPhaseHasAPeakOfItsOwn) {
   const auto [forward, backward, update] = device.phase_peaks;
   EXPECT_EQ(backward, device.placement.max_live_bytes);
   EXPECT_EQ(forward, backward - 400) << "without db";
-  EXPECT_EQ(update, total(memory.shared)) << "nothing comes and goes";
+  EXPECT_EQ(update, total(memory.shared)) << "no transient values";
 }
 
 TEST(MemoryBreakdown, CategoriesPeakAtTheirOwnInstants) {

@@ -20,12 +20,12 @@ void place_shared(Module& module, Space space, PlacementStats& stats) {
   }
 }
 
-// The locals of one program, from `floor` up.
-void place_locals(Module& module, int32_t program, Space space, int64_t floor, int64_t effort,
+// The locals of one program, from `base` up.
+void place_locals(Module& module, int32_t program, Space space, int64_t base, int64_t effort,
                   PlacementStats& stats) {
   std::vector<Value*> locals;
   std::vector<Block> blocks;
-  int64_t stacked = floor;  // no packing is taller, so no offset overflows
+  int64_t stacked = base;  // no packing is taller, so no offset overflows
   for (Value& value : module.values) {
     if (!resides_local(value, space, program)) continue;
     locals.push_back(&value);
@@ -33,7 +33,7 @@ void place_locals(Module& module, int32_t program, Space space, int64_t floor, i
     stacked = checked_add(stacked, round_up(blocks.back().bytes, alignment_of(space)), "the arena");
   }
   const Packing packing = pack(blocks, alignment_of(space), effort);
-  for (size_t i = 0; i < locals.size(); ++i) locals[i]->offset = floor + packing.offsets[i];
+  for (size_t i = 0; i < locals.size(); ++i) locals[i]->offset = base + packing.offsets[i];
   stats.transient_arena_bytes = std::max(stats.transient_arena_bytes, packing.height);
   stats.transient_max_live_bytes = std::max(stats.transient_max_live_bytes, packing.max_live);
 }
@@ -41,11 +41,11 @@ void place_locals(Module& module, int32_t program, Space space, int64_t floor, i
 PlacementStats place_space(Module& module, Space space, int64_t effort) {
   PlacementStats stats;
   place_shared(module, space, stats);
-  const int64_t floor = round_up(stats.arena_bytes, alignment_of(space));
+  const int64_t base = round_up(stats.arena_bytes, alignment_of(space));
   for (size_t p = 0; p < module.programs.size(); ++p) {
-    place_locals(module, static_cast<int32_t>(p), space, floor, effort, stats);
+    place_locals(module, static_cast<int32_t>(p), space, base, effort, stats);
   }
-  if (stats.transient_arena_bytes > 0) stats.arena_bytes = floor + stats.transient_arena_bytes;
+  if (stats.transient_arena_bytes > 0) stats.arena_bytes = base + stats.transient_arena_bytes;
   stats.max_live_bytes += stats.transient_max_live_bytes;
   return stats;
 }

@@ -1,7 +1,7 @@
 // Placement: a step-level module -> a placed one, where every value that owns bytes has its offset.
 //
-// Shared values stand at the bottom in declaration order; above them each program's locals, every
-// program from the same floor, so that the arena is their maximum. A pure function of the module:
+// Shared values come first, in declaration order; after them each program's locals, every
+// program from the same offset, so that the arena is their maximum. A pure function of the module:
 // every machine gets the same plan.
 //
 //   auto stats = place(module);   module.arena_bytes[0];   stats[0].ratio() <= 1.02

@@ -18,7 +18,7 @@ double progress(double step, double begin, double end) {
   return step >= end ? 1 : (step - begin) / (end - begin);
 }
 
-// The part of the way from floor to peak at which the schedule stands.
+// The part of the way from the lowest rate to the peak that the schedule is at.
 double height(const LrSchedule& s, int64_t step) {
   const auto at = static_cast<double>(step);
   const auto begin = static_cast<double>(s.warmup_steps);

@@ -13,11 +13,11 @@
 namespace snug {
 
 struct LrSchedule {
-  // constant: peak. cosine, linear: from the peak to the floor at total_steps. wsd (warm-up,
+  // constant: peak. cosine, linear: from the peak to the lowest rate at total_steps. wsd (warm-up,
   // stable, decay): the peak, then down by 1 - sqrt over the last decay_fraction of the steps.
   enum class Kind : uint8_t { constant, cosine, linear, wsd } kind = Kind::cosine;
   double peak = 3e-4;
-  double min_ratio = 0;      // the floor as a part of the peak
+  double min_ratio = 0;      // the lowest rate, as a part of the peak
   int64_t warmup_steps = 0;  // step s < warmup_steps has (s + 1) / warmup_steps of the peak
   int64_t total_steps = 0;
   double decay_fraction = 0.2;  // wsd
@@ -30,7 +30,8 @@ std::span<const std::string> lr_schedule_names();
 // Throws a usage error naming the number that makes no sense.
 void check(const LrSchedule& schedule);
 
-// The rate of optimizer step `step`, counted from 0. Steps beyond the total stay at the floor.
+// The rate of optimizer step `step`, counted from 0. Steps beyond the total stay at the lowest
+// rate.
 double learning_rate(const LrSchedule& schedule, int64_t step);
 
 }  // namespace snug

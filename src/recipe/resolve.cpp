@@ -51,8 +51,8 @@ void resolve_dropout(Options& o, const ModelConfig& c, BuildOptions& build) {
   }
 }
 
-// On a GPU the sum costs nothing in the product's epilogue, and a chunk's logits must be many for
-// its products to be efficient.
+// On a GPU the sum costs nothing in the matmul's epilogue, and a chunk's logits must be many for
+// its matmuls to be efficient.
 void for_gpu(BuildOptions& build) {
   build.residual_in_product = true;
   build.loss_chunk = 8192;

@@ -15,13 +15,13 @@
 namespace snug {
 
 struct Estimate {
-  int64_t persistent = 0;       // where local values begin: behind all shared ones
+  int64_t persistent = 0;       // bytes of shared values: local ones begin here
   int64_t transient = 0;        // the most bytes of local values at an instant
   int64_t least_transient = 0;  // however much is recomputed: some op's operands
   double seconds = 0;           // of a step
   double least_seconds = 0;     // however little is recomputed or compressed
   Costs before, layer, after;   // of one micro-batch; layer: one in the middle
-  double forward_seconds = 0;   // in a step, of that layer: what making all of it again would take
+  double forward_seconds = 0;   // in a step, of that layer: what recomputing all of it takes
   int64_t other_programs = 0;   // transient that other programs need
 
   int64_t arena() const { return persistent + transient; }
@@ -32,7 +32,7 @@ struct Estimate {
 // that a choice of what to recompute is made of? Whatever `b` does, `a` then does as well.
 bool no_worse(const Estimate& a, const Estimate& b);
 
-// Remembers what variants have in common.
+// Caches what variants have in common.
 class Estimates {
  public:
   Estimate of(const Variant& variant);

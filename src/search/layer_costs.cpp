@@ -66,7 +66,7 @@ LayerCosts::LayerCosts(const Module& module, const CostModel& model) {
   }
 }
 
-// Ops of no layer stand in front of the layers or behind them, by when they run.
+// Ops of no layer come before the layers or after them, by when they run.
 void LayerCosts::locate(const Program& program) {
   for (const Op& op : program.ops) layers_ = std::max(layers_, op.layer + 1);
   bool forward = true;

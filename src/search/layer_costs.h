@@ -26,9 +26,9 @@ class LayerCosts {
   LayerCosts(const Module& module, const CostModel& model);
 
   int32_t layers() const { return layers_; }
-  Costs of(int32_t first, int32_t last) const;          // layers [first, last] as one
-  Costs before() const { return of(-1, -1); }           // what stands in front of the first layer
-  Costs after() const { return of(layers_, layers_); }  // and behind the last: the loss
+  Costs of(int32_t first, int32_t last) const;                // layers [first, last] as one
+  Costs before() const { return of(-1, -1); }                 // what runs before the first layer
+  Costs after() const { return of(layers_, layers_); }        // and after the last: the loss
   int64_t other_programs() const { return other_programs_; }  // the most that other programs need
 
  private:
@@ -45,7 +45,7 @@ class LayerCosts {
 // The most bytes of local values that live at one instant of a program.
 int64_t most_live(const Module& module, int32_t program);
 
-// The program in which a module learns: the last that has a backward.
+// The program that trains: the last that has a backward.
 const Program& learning_program(const Module& module);
 
 }  // namespace snug

@@ -23,11 +23,11 @@ bool beats(const Costs& a, const Costs& b) {
   return no_worse && (a.kept < b.kept || a.working < b.working || a.seconds < b.seconds);
 }
 
-bool same_way(const LayerPolicy& a, const LayerPolicy& b) {
+bool same_policy(const LayerPolicy& a, const LayerPolicy& b) {
   return a.layers == b.layers && a.keeps_all == b.keeps_all && a.drop == b.drop;
 }
 
-// The pass that learns alone: what looks and what updates has no part in what is kept.
+// The training program alone: evaluation and update have no part in what is kept.
 Module learning_pass(const ForwardBuilder& forward, const Recipe& recipe) {
   Module module = differentiated("measured", forward, recipe);
   module.program("eval").ops.clear();
@@ -120,7 +120,7 @@ bool LayerPolicyCosts::suits(const MeasuredPolicy& policy, size_t layer,
                     of_layer.begin() + static_cast<std::ptrdiff_t>(layer));
 }
 
-// A assignment of policies that have not been measured yet; -1 for a layer that none is left for.
+// An assignment of policies that have not been measured yet; -1 for a layer that none is left for.
 std::vector<int> LayerPolicyCosts::unmeasured_assignment() const {
   std::vector<int> assignment;
   std::vector<bool> used(measured_.size());
@@ -151,10 +151,10 @@ void LayerPolicyCosts::measure(const Module& learning, Recipe recipe, const Cost
         continue;
       }
       MeasuredPolicy& policy = measured_[static_cast<size_t>(w)];
-      policy.option.costs = costs.of(layer, layer + policy.option.layers - 1);
+      policy.policy.costs = costs.of(layer, layer + policy.policy.layers - 1);
       policy.measured = true;
-      for (const int32_t end = layer + policy.option.layers; layer < end; ++layer)
-        policy.option.costs.seconds -= plain_seconds_[static_cast<size_t>(layer)];
+      for (const int32_t end = layer + policy.policy.layers; layer < end; ++layer)
+        policy.policy.costs.seconds -= plain_seconds_[static_cast<size_t>(layer)];
     }
   }
 }
@@ -165,10 +165,10 @@ void LayerPolicyCosts::offer_the_best() {
   layers_.at.resize(of_layer_.size());
   for (size_t w = 0; w < measured_.size(); ++w) {
     const MeasuredPolicy& policy = measured_[w];
-    layers_.options.push_back(policy.option);
+    layers_.options.push_back(policy.policy);
     const bool beaten = std::ranges::any_of(measured_, [&](const MeasuredPolicy& other) {
       return other.measured && other.kinds == policy.kinds &&
-             beats(other.option.costs, policy.option.costs);
+             beats(other.policy.costs, policy.policy.costs);
     });
     if (!policy.measured || beaten) continue;
     for (size_t l = 0; l < layers_.at.size(); ++l) {
@@ -204,7 +204,7 @@ std::optional<std::vector<int>> LayerPolicyCosts::assignment_of(
 int LayerPolicyCosts::find(size_t layer, const LayerPolicy& like) const {
   for (size_t w = 0; w < measured_.size(); ++w) {
     const MeasuredPolicy& policy = measured_[w];
-    if (policy.measured && same_way(policy.option, like) && suits(policy, layer, of_layer_))
+    if (policy.measured && same_policy(policy.policy, like) && suits(policy, layer, of_layer_))
       return static_cast<int>(w);
   }
   return -1;
@@ -215,7 +215,7 @@ RecomputePolicy LayerPolicyCosts::policy_of(const std::vector<int>& assignment) 
   int32_t layer = 0;
   for (const int w : assignment) {
     const LayerPolicy option =
-        w < 0 ? LayerPolicy{.keeps_all = true} : measured_[static_cast<size_t>(w)].option;
+        w < 0 ? LayerPolicy{.keeps_all = true} : measured_[static_cast<size_t>(w)].policy;
     const int32_t last = layer + option.layers - 1;
     if (!option.keeps_all) policy.chosen.push_back({layer, last, option.drop});
     layer = last + 1;
@@ -223,10 +223,10 @@ RecomputePolicy LayerPolicyCosts::policy_of(const std::vector<int>& assignment) 
   return policy;
 }
 
-// Layers that keep least go first: what they work with has most transient there.
+// Layers that keep least go first: what they work with has most bytes left there.
 ParetoPoint LayerPolicyCosts::tidy(const LayerPolicies& layers, ParetoPoint point) const {
   const auto kept_per_layer = [&](int w) {
-    const LayerPolicy& option = measured_[static_cast<size_t>(w)].option;
+    const LayerPolicy& option = measured_[static_cast<size_t>(w)].policy;
     return option.costs.kept / option.layers;
   };
   const auto of_kind = [&](int w, int kind) {

@@ -1,6 +1,6 @@
-// The policies in which each layer of a model may keep and drop values, and what each costs:
-// measured on really compiled programs, many policies in the layers of one compile, at a depth that
-// has transient for the longest of them.
+// The recompute policies that each layer of a model may have, and what each costs: read from
+// compiled programs, many policies in the layers of one compile, at a depth that the longest of
+// them fits in.
 #pragma once
 
 #include <optional>
@@ -22,19 +22,19 @@ class LayerPolicyCosts {
   // For the layers between these ends; `other_programs` is left to whoever knows it.
   LayerPolicies between(const Costs& before, const Costs& after) const;
 
-  // A assignment is a list of options from the first layer on. What a uniform policy makes of the
+  // An assignment is a list of policies from the first layer on. What a uniform policy makes of the
   // layers, or nothing where a part of it was not measured.
   std::optional<std::vector<int>> assignment_of(const RecomputePolicy& uniform) const;
   RecomputePolicy policy_of(const std::vector<int>& assignment) const;
 
-  // The same options in an order that needs no more transient and reads better: alike beside alike.
+  // The same policies in an order that needs no more bytes and reads better: alike beside alike.
   ParetoPoint tidy(const LayerPolicies& layers, ParetoPoint point) const;
 
  private:
-  // An option for layers of these kinds, one after another.
+  // A policy for layers of these kinds, one after another.
   struct MeasuredPolicy {
     std::vector<int> kinds;
-    LayerPolicy option;
+    LayerPolicy policy;
     bool measured = false;
   };
 

@@ -11,7 +11,7 @@ struct State {
   int64_t transient = 0;
   double seconds = 0;
   int option = -1;
-  int next = -1;  // in the table of the layer behind the option's
+  int next = -1;  // in the table of the layer after the option's
 };
 
 State put_before(const LayerPolicy& option, const State& rest) {
@@ -19,7 +19,7 @@ State put_before(const LayerPolicy& option, const State& rest) {
           .seconds = option.costs.seconds + rest.seconds};
 }
 
-// By rising transient: the fastest of every slice of it, and the state that needs least.
+// By rising transient bytes: the fastest of every slice of it, and the state that needs least.
 std::vector<State> fastest_per_slice(const std::vector<State>& states, size_t slices) {
   const auto [low, high] = std::ranges::minmax_element(states, {}, &State::transient);
   const double width = static_cast<double>(high->transient - low->transient + 1);
@@ -36,7 +36,7 @@ std::vector<State> fastest_per_slice(const std::vector<State>& states, size_t sl
   return out;
 }
 
-// Of states by rising transient: those that are faster than all before them.
+// Of states by rising transient bytes: those that are faster than all before them.
 void keep_pareto(std::vector<State>& states) {
   double fastest = std::numeric_limits<double>::infinity();
   std::erase_if(states, [&](const State& s) {
@@ -72,7 +72,7 @@ std::vector<double> above_hull(const std::vector<State>& states) {
   return above;
 }
 
-// Of each slice of transient the state nearest to the hull, the first and the last. Sums of states
+// Of each slice of bytes the state nearest to the hull, the first and the last. Sums of states
 // on the hulls of layers are on the hull of the sums, so what is lost does not add up over layers.
 std::vector<State> nearest_to_hull(const std::vector<State>& states, size_t slices) {
   const std::vector<double> above = above_hull(states);
@@ -98,7 +98,7 @@ std::vector<State> nearest_to_hull(const std::vector<State>& states, size_t slic
   return out;
 }
 
-// At most about `limit` states by rising transient and falling seconds.
+// At most about `limit` states by rising transient bytes and falling seconds.
 std::vector<State> reduce(std::vector<State> states, size_t limit) {
   constexpr size_t kFine = 8;  // slices per state that is kept: cheaper than sorting
   if (states.size() > kFine * limit) {
@@ -112,7 +112,7 @@ std::vector<State> reduce(std::vector<State> states, size_t limit) {
   return states.size() <= limit ? states : nearest_to_hull(states, limit);
 }
 
-using Tables = std::vector<std::vector<State>>;  // by layer; the last is behind all layers
+using Tables = std::vector<std::vector<State>>;  // by layer; the last comes after all layers
 
 Tables solve(const LayerPolicies& layers, size_t limit) {
   const size_t L = layers.at.size();
@@ -144,8 +144,8 @@ std::vector<int> read_off(const LayerPolicies& layers, const Tables& tables, Sta
   return options;
 }
 
-// With what stands in front of the layers, and what other programs need.
-int64_t whole_room(const LayerPolicies& layers, int64_t transient) {
+// With what runs before the layers, and what other programs need.
+int64_t whole_transient(const LayerPolicies& layers, int64_t transient) {
   return std::max({layers.before.working, layers.before.kept + transient, layers.other_programs});
 }
 
@@ -155,7 +155,7 @@ std::vector<ParetoPoint> pareto_frontier(const LayerPolicies& layers, size_t sta
   const Tables tables = solve(layers, states);
   std::vector<ParetoPoint> frontier;
   for (const State& state : tables.front()) {
-    const int64_t transient = whole_room(layers, state.transient);
+    const int64_t transient = whole_transient(layers, state.transient);
     if (!frontier.empty() && frontier.back().transient == transient) frontier.pop_back();
     frontier.push_back({transient, state.seconds, read_off(layers, tables, state)});
   }
@@ -167,7 +167,7 @@ ParetoPoint evaluate(const LayerPolicies& layers, std::vector<int> options) {
   for (auto o = options.rbegin(); o != options.rend(); ++o) {
     state = put_before(layers.options[static_cast<size_t>(*o)], state);
   }
-  return {whole_room(layers, state.transient), state.seconds, std::move(options)};
+  return {whole_transient(layers, state.transient), state.seconds, std::move(options)};
 }
 
 }  // namespace snug

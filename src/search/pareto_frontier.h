@@ -1,14 +1,13 @@
-// The cheapest assignment of layer options for every amount of memory, by exact dynamic
-// programming.
+// The fastest per-layer recompute policies for every amount of memory: a Pareto frontier of bytes
+// and seconds, by exact dynamic programming.
 //
-// Room is what a run of layers has once the layers below it hold what they keep. An option for the
-// first of them fits in a transient when its working bytes do, and leaves transient - kept to the
-// layers above:
+// A policy for the next layers fits into `bytes` where its working bytes do, and leaves bytes -
+// kept to the layers above:
 //
-//   seconds(i, transient) = min over options o of layer i with o.working <= transient
-//                      of o.seconds + seconds(i + o.layers, transient - o.kept)
+//   seconds(i, bytes) = min over policies p of layer i with p.working <= bytes
+//                       of p.seconds + seconds(i + p.layers, bytes - p.kept)
 //
-// Nothing here depends on a budget, so one table answers all of them, and more transient is never
+// Nothing here depends on a budget, so one table answers all of them, and more bytes are never
 // slower.
 #pragma once
 
@@ -21,7 +20,7 @@
 
 namespace snug {
 
-// One policy to treat the next `layers` layers.
+// What the next `layers` layers keep and drop, and what that costs.
 struct LayerPolicy {
   int32_t layers = 1;
   bool keeps_all = false;
@@ -32,21 +31,21 @@ struct LayerPolicy {
 struct LayerPolicies {
   std::vector<LayerPolicy> options;
   std::vector<std::vector<int>> at;  // by layer: indices of the options that may begin there
-  Costs before, after;               // what stands in front of the layers and behind them
-  int64_t other_programs = 0;        // transient that another program needs in any case
+  Costs before, after;               // of what runs before the layers and after them
+  int64_t other_programs = 0;        // transient bytes that another program needs in any case
 };
 
 struct ParetoPoint {
-  int64_t transient = 0;     // of all local values
+  int64_t transient = 0;     // bytes of all local values
   double seconds = 0;        // of one run, beyond one that keeps all
   std::vector<int> options;  // from the first layer on
 };
 
-// By rising transient and falling seconds. Exact as long as a layer has at most `states` points;
-// beyond that, one for each slice of transient.
+// By rising transient bytes and falling seconds. Exact as long as a layer has at most `states`
+// points; beyond that, one for each slice of bytes.
 std::vector<ParetoPoint> pareto_frontier(const LayerPolicies& layers, size_t states = 500);
 
-// Room and seconds of one assignment.
+// Bytes and seconds of one assignment.
 ParetoPoint evaluate(const LayerPolicies& layers, std::vector<int> options);
 
 }  // namespace snug

@@ -1,8 +1,8 @@
 // What may be recomputed between the ends of a model, the cheapest first.
 //
-// The policies of treating a layer are measured on compiled programs (recompute_options), mixed by
-// dynamic programming into a frontier of bytes against time that knows no budget
-// (recompute_frontier), and joined by the uniform policies.
+// The policies for a layer are costed on compiled programs (layer_policy_costs.h) and combined by
+// dynamic programming into a Pareto frontier of bytes and time that knows no budget
+// (pareto_frontier.h); the uniform policies join it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace snug {
 struct PolicyAssignment {
   ParetoPoint point;                            // what the measured policies say of it
   std::optional<RecomputePolicy> uniform = {};  // else the point's own
-  int64_t doubt = 0;                            // its transient may turn out to be so much less
+  int64_t doubt = 0;                            // it may turn out to need so many bytes less
 };
 
 class PolicyAssignments {

@@ -18,13 +18,13 @@ namespace {
 // What is chosen is placed with all effort, which never makes it larger.
 constexpr int64_t kTrialEffort = kPackingEffort / 50;
 
-// An entry of a queue that is not a candidate yet: the variant is to be mixed.
-constexpr size_t kMix = std::numeric_limits<size_t>::max();
+// An entry of a queue that is not a candidate yet: the variant is to be expanded.
+constexpr size_t kExpand = std::numeric_limits<size_t>::max();
 
 template <typename Key>
 struct Entry {
   Key key = {};
-  size_t variant = 0, candidate = kMix;
+  size_t variant = 0, candidate = kExpand;
   friend bool operator>(const Entry& a, const Entry& b) {
     return std::tie(a.key, a.variant, a.candidate) > std::tie(b.key, b.variant, b.candidate);
   }
@@ -138,10 +138,10 @@ std::shared_ptr<const PolicyAssignments> PlanSearch::assignments_of(size_t varia
   return assignments;
 }
 
-void PlanSearch::mix(size_t variant) {
+void PlanSearch::expand(size_t variant) {
   State& state = states_[variant];
-  if (state.mixed) return;
-  state.mixed = true;
+  if (state.expanded) return;
+  state.expanded = true;
   const Variant& v = variants_[variant];
   if (!v.recompute_is_open()) {
     if (state.candidates.empty()) {
@@ -200,13 +200,13 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
     const State& state = states_[v];
     if (state.estimate->least_arena() > bytes) continue;
     for (size_t c = 0; c < state.candidates.size(); ++c) push(v, c);
-    if (!state.mixed) queue.push({{state.estimate->least_seconds, variants_[v].effect}, v});
+    if (!state.expanded) queue.push({{state.estimate->least_seconds, variants_[v].effect}, v});
   }
   while (!queue.empty()) {
     const auto [key, v, c] = pop(queue);
-    if (c == kMix) {
+    if (c == kExpand) {
       const size_t known = states_[v].candidates.size();
-      mix(v);
+      expand(v);
       for (size_t i = known; i < states_[v].candidates.size(); ++i) push(v, i);
     } else if (size_of({v, c}) <= bytes) {
       // Its true time is known now: another may be faster.
@@ -225,8 +225,8 @@ PlanSearch::Found PlanSearch::find_smallest() {
   int64_t smallest = std::numeric_limits<int64_t>::max();
   while (!queue.empty() && queue.top().key < smallest) {
     const auto [key, v, c] = pop(queue);
-    if (c == kMix) {
-      mix(v);
+    if (c == kExpand) {
+      expand(v);
       const auto& candidates = states_[v].candidates;
       for (size_t i = 0; i < candidates.size(); ++i) queue.push({candidates[i].least, v, i});
     } else if (const int64_t bytes = size_of({v, c}); bytes < smallest) {
@@ -294,7 +294,7 @@ RunnerUp PlanSearch::runner_up(size_t variant, double seconds, int64_t bytes) {
     other.why = slower < 0.05 ? "no faster" : fmt::format("{:.1f} % slower", slower);
     return other;
   }
-  mix(variant);
+  expand(variant);
   const auto& candidates = states_[variant].candidates;
   const auto least = std::ranges::min_element(candidates, {}, &Candidate::least);
   other.bytes = std::max(least->arena.value_or(least->least), least->least);

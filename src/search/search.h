@@ -4,11 +4,11 @@
 //   if (const auto choice = search.fastest(bytes)) choice->plan, variants[choice->variant] ...
 //   search.smallest_feasible();   // no plan needs less
 //
-// T(bytes) is the least, over the variants, of the time of their fastest assignment of recompute
-// whose real placement fits. Best first: a variant comes in with the least time that it could take
-// (estimate.h), is mixed (recompute_mixtures.h) when nothing faster is left, and its assignments
-// are compiled and placed as their turn comes; the first that fits is the fastest there is. The
-// order knows no budget, so more bytes are never slower.
+// T(bytes) is the least time, over the variants, of their fastest per-layer policies whose real
+// placement fits. Best first: a variant enters with a lower bound of its time (estimate.h), is
+// expanded into its policy assignments (policy_assignments.h) when nothing faster is left, and
+// these are compiled and placed as their turn comes; the first that fits is the fastest there is.
+// The order knows no budget, so more bytes are never slower.
 #pragma once
 
 #include <cstdint>
@@ -75,7 +75,7 @@ class PlanSearch {
     std::optional<Estimate> estimate =
         {};                // none where the variant is known to be outdone without one
     bool outdone = false;  // another variant is no worse in anything
-    bool mixed = false;
+    bool expanded = false;
     std::shared_ptr<const PolicyAssignments> assignments = {};
     std::vector<Candidate> candidates = {};
   };
@@ -90,7 +90,7 @@ class PlanSearch {
   std::vector<size_t> contenders() const;
   std::optional<Found> find_fastest(std::span<const size_t> variants, int64_t bytes);
   Found find_smallest();
-  void mix(size_t variant);
+  void expand(size_t variant);
   std::shared_ptr<const PolicyAssignments> assignments_of(size_t variant);
   int64_t size_of(Found found);
   RecomputePolicy policy_of(Found found) const;

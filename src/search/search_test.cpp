@@ -150,9 +150,9 @@ TEST(PlanSearch, TheChosenPolicyCompilesToTheChosenPlan) {
   const Choice choice = search.choose(bytes);
   const Plan again = make_plan("tiny", tiny().forward(), {.recompute = choice.policy});
   EXPECT_EQ(arena_of(again), arena_of(choice.plan));
-  const StepCost price = step_cost(again.module, nominal_model(Backend::cpu));
-  EXPECT_EQ(price.step_seconds, choice.step_seconds);
-  EXPECT_NEAR(price.repeat_seconds, choice.extra_seconds, 1e-6 * choice.step_seconds);
+  const StepCost cost = step_cost(again.module, nominal_model(Backend::cpu));
+  EXPECT_EQ(cost.step_seconds, choice.step_seconds);
+  EXPECT_NEAR(cost.repeat_seconds, choice.extra_seconds, 1e-6 * choice.step_seconds);
   EXPECT_EQ(text(tiny().search().choose(bytes).policy), text(choice.policy));
 }
 
@@ -269,7 +269,7 @@ TEST_P(JointSearchOf, FitsAndIsNeverSlowerWithMore) {
   }
 }
 
-// Every variant with every uniform policy, compiled, placed and priced.
+// Every variant with every uniform policy, compiled, placed and costed.
 TEST(PlanSearch, IsNoSlowerThanAnyVariantWithAnyUniformPolicy) {
   const std::vector<Case> cases = joint("snug-tiny", 128);
   PlanSearch search = search_among(cases);

@@ -22,8 +22,8 @@ struct Stack {
   int32_t depth(int32_t enough) const { return std::min(layers, enough); }
 };
 
-// Of a stack of `depth` layers, the one that is like `layer` of a stack of `layers`: its ends stand
-// for the ends, its middle for all between them.
+// Of a stack of `depth` layers, the one that is like `layer` of a stack of `layers`: the
+// first and the last are like the first and the last, the middle one is like all between them.
 constexpr int32_t layer_like(int32_t layer, int32_t depth, int32_t layers) {
   const int32_t middle = depth / 2;
   if (layer < middle) return layer;
@@ -31,7 +31,7 @@ constexpr int32_t layer_like(int32_t layer, int32_t depth, int32_t layers) {
   return layer >= layers - above ? layer - (layers - depth) : middle;
 }
 
-// How many layers of the whole stack a layer of the shallow one stands for.
+// How many layers of the whole stack a layer of the shallow one is like.
 constexpr int64_t times_like(int32_t layer, int32_t depth, int32_t layers) {
   return layer == depth / 2 ? layers - depth + 1 : 1;
 }

@@ -120,7 +120,7 @@ class Adviser {
 
   bool micro_batch_is_open() const { return now_.run.budget && now_.run.asked.accum == 0; }
 
-  // The run as it was settled, with a change typed behind. None: the options refuse it.
+  // The run as it was settled, with a change added. None: the options refuse it.
   std::optional<Resolved> with(const Change& change) const {
     return unless_refused([&] { return changed(pinned_, change); });
   }

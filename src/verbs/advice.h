@@ -10,7 +10,7 @@
 
 namespace snug {
 
-// Each is the plan with one change to it: typed with what stands beside it, it gives exactly its
+// Each is the plan with one change to it: given with the flags in `beside`, it has exactly its
 // bytes; without, the search chooses anew, and is no slower.
 //
 // The best first. For a plan that does not fit: what makes it fit before what does not, what keeps

@@ -1,4 +1,4 @@
-// Each op of a step beside what the device could do: products and attention alone, back to back;
+// Each op of a step beside what the device could do: matmuls and attention alone, back to back;
 // everything else at the speed of a copy.
 #include <algorithm>
 #include <map>
@@ -37,7 +37,7 @@ RooflineProgram roofline_of(TimedTraining& training, const std::string& name, in
   return out;
 }
 
-// The first micro-batch is priced as those after it, which also add to its gradients.
+// The first micro-batch is costed like those after it, which also add to its gradients.
 std::vector<std::pair<std::string, int64_t>> programs_to_show(const Module& module) {
   auto out = programs_of_step(module);
   if (out.size() > 2 && out[0].first == "micro_first" && out[1].first == "micro_next") {

@@ -1,4 +1,4 @@
-// Times the ops of small trainings where they stand in their programs. No op is named here: what a
+// Times the ops of small trainings in their place in a step. No op is named here: what a
 // step is made of is what is measured.
 #include "verbs/calibrate.h"
 
@@ -26,17 +26,17 @@ namespace snug {
 
 void SampleSet::add(const Module& module, const Program& program, const Math& math,
                     const std::vector<double>& ms) {
-  std::vector<bool> is_product;
-  double all = 0, products = 0;
+  std::vector<bool> is_matmul;
+  double all = 0, matmuls = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    is_product.push_back(is_large_product(module, op, cost_of(module, op, backend_)));
+    is_matmul.push_back(is_large_matmul(module, op, cost_of(module, op, backend_)));
     all += ms[i];
-    if (is_product[i]) products += ms[i];
+    if (is_matmul[i]) matmuls += ms[i];
   }
-  const bool spares_power = backend_ == Backend::cuda && products < all / 2;
+  const bool spares_power = backend_ == Backend::cuda && matmuls < all / 2;
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    Seconds& seconds = spares_power && is_product[i] ? with_power_to_spare_ : seconds_;
+    Seconds& seconds = spares_power && is_matmul[i] ? with_power_to_spare_ : seconds_;
     seconds[work_of(module, program.ops[i], backend_, math)].push_back(ms[i] * 1e-3);
   }
 }
@@ -173,7 +173,7 @@ class Calibrator {
     double step_ms = 0;
     try {
       Resolved run = resolve(setting, options_.device);
-      run.math.hasty = true;  // many products, each met in few trainings
+      run.math.hasty = true;  // many matmuls, each met in few trainings
       const std::unique_ptr<Device> device = open_device(run);
       if (report_.copy_bytes_per_s == 0)
         report_.copy_bytes_per_s =

@@ -10,9 +10,9 @@
 
 namespace snug {
 
-// A GPU whose program is mostly products runs them at its power limit; one that spends most of its
-// time otherwise (attention with dropout) has power to spare, and runs the same products up to 20 %
-// faster. What such a program says of a product counts only where others hardly met its kernel.
+// A GPU whose program is mostly matmuls runs them at its power limit; one that spends most of its
+// time otherwise (attention with dropout) has power to spare, and runs the same matmuls up to 20 %
+// faster. What such a program says of a matmul counts only where others hardly met its kernel.
 class SampleSet {
  public:
   explicit SampleSet(Backend backend) : backend_(backend) {}
@@ -28,7 +28,7 @@ class SampleSet {
 
   Backend backend_;
   Seconds seconds_;
-  Seconds with_power_to_spare_;  // of products
+  Seconds with_power_to_spare_;  // of matmuls
 };
 
 // What was reached by kind and type.

@@ -77,16 +77,16 @@ TEST(Calibrate, EverySettingCanBePlannedForItsDevice) {
   }
 }
 
-// Two programs with the same products: in one of them something else takes most of the time.
+// Two programs with the same matmuls: in one of them something else takes most of the time.
 TEST(SampleSet, ProductsOfAGpuWithPowerToSpareCountWhereNoOthersDo) {
   const Resolved run = resolve(calibration_settings(Backend::cuda)[0], "cuda");
   const PlannedRun planned = plan_run(run);
   const Module& module = planned.plan.module;
   const Program& program = module.program("micro_first");
-  const auto add = [&](SampleSet& set, Backend backend, double product, double other) {
+  const auto add = [&](SampleSet& set, Backend backend, double matmul, double other) {
     std::vector<double> ms;
     for (const Op& op : program.ops)
-      ms.push_back(is_large_product(module, op, cost_of(module, op, backend)) ? product : other);
+      ms.push_back(is_large_matmul(module, op, cost_of(module, op, backend)) ? matmul : other);
     set.add(module, program, {}, ms);
   };
   const auto linear_ms = [](const SampleSet& set) {
@@ -109,8 +109,8 @@ TEST(SampleSet, ProductsOfAGpuWithPowerToSpareCountWhereNoOthersDo) {
 
 TEST(Calibrate, RatesAreOfWhatBindsTheKind) {
   const std::vector<KindRates> rates = rates_of({
-      {{.kind = "product", .flops = 1e9, .bytes = 1e6}, 0.1},
-      {{.kind = "product", .flops = 2e9, .bytes = 1e6}, 0.1},
+      {{.kind = "matmul", .flops = 1e9, .bytes = 1e6}, 0.1},
+      {{.kind = "matmul", .flops = 2e9, .bytes = 1e6}, 0.1},
       {{.kind = "copy", .dtype = Dtype::bf16, .bytes = 4e9}, 1},
   });
   ASSERT_EQ(rates.size(), 2U);

@@ -1,4 +1,4 @@
-// `snug plan` behind its words: the report of a plan, and the refusal of one that does not fit.
+// `snug plan`: the report of a plan, and the refusal of one that does not fit.
 #pragma once
 
 #include "report/plan_report.h"
