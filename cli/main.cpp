@@ -69,8 +69,8 @@ int main(int argc, char** argv) {
   try {
     return snug::cli::run({argv + 1, argv + argc});
   } catch (const snug::Error& error) {
-    fmt::print(stderr, "snug: {}\n", error.what());
-    if (!error.hint().empty()) fmt::print(stderr, "      {}\n", error.hint());
+    fmt::print(stderr, "snug: {}\n", snug::printable(error.what()));
+    if (!error.hint().empty()) fmt::print(stderr, "      {}\n", snug::printable(error.hint()));
     return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "snug: the system has no memory left for the program itself\n");

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/staged_file.h"
 
 namespace snug {
 namespace {
@@ -25,6 +26,26 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
+}
+
+// Bytes of the UTF-8 character at the front of `text` that a terminal shows as a character; 0 where
+// they are a control character or no UTF-8.
+size_t printable_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  const size_t length = first < 0xc2   ? 0
+                        : first < 0xe0 ? 2
+                        : first < 0xf0 ? 3
+                        : first < 0xf5 ? 4
+                                       : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+  const bool no_character = (first == 0xed && byte(1) > 0x9f) || (first == 0xf4 && byte(1) > 0x8f);
+  const bool control = first == 0xc2 && byte(1) < 0xa0;
+  return overlong || no_character || control ? 0 : length;
 }
 
 }  // namespace
@@ -54,6 +75,19 @@ std::string join(std::span<const std::string> parts, std::string_view with) {
   return out;
 }
 
+std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = printable_length(text);
+    if (length == 0)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
+    else
+      out += text.substr(0, length);
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return out;
+}
+
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
   const std::string* best = nullptr;
   size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
@@ -78,24 +112,10 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  const std::filesystem::path part = path.string() + ".part";
-  {
-    std::ofstream out(part, std::ios::binary | std::ios::trunc);
-    out.write(content.data(), static_cast<std::streamsize>(content.size()));
-    out.flush();
-    if (!out) {
-      const int reason = errno;
-      std::error_code ignored;
-      std::filesystem::remove(part, ignored);
-      throw bad_input("cannot write {}: {}", path.string(), std::strerror(reason));
-    }
-  }
-  std::error_code failure;
-  std::filesystem::rename(part, path, failure);
-  if (!failure) return;
-  std::error_code ignored;
-  std::filesystem::remove(part, ignored);
-  throw bad_input("cannot write {}: {}", path.string(), failure.message());
+  StagedFile file(path);
+  file.write(content);
+  file.commit();
+  sync_directory(path.has_parent_path() ? path.parent_path() : ".");
 }
 
 }  // namespace snug

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/staged_file.h"
 #include "base/units.h"
 #include "formats/safetensors.h"
 #include "formats/safetensors_checkpoint.h"
-#include "formats/staged_file.h"
 
 namespace snug {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "formats/staged_file.h"
+#include "base/staged_file.h"
 #include "train/checkpoint.h"
 
 namespace snug {

@@ -1,4 +1,4 @@
-#include "formats/staged_file.h"
+#include "base/staged_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "base/error.h"
@@ -24,10 +25,15 @@ Error cannot_write(const fs::path& path, int reason) {
 
 }  // namespace
 
-StagedFile::StagedFile(fs::path target)
-    : target_(std::move(target)), part_(target_.string() + ".part") {
-  fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd_ < 0) throw cannot_write(target_, errno);
+StagedFile::StagedFile(fs::path target) : target_(std::move(target)) {
+  std::random_device random;
+  do {  // a name of our own, so that two writers of one target do not share it
+    part_ = fmt::format("{}.{}-{:08x}.part", target_.string(), ::getpid(), random());
+    fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (fd_ < 0 && errno == EEXIST);
+  if (fd_ >= 0) return;
+  part_.clear();
+  throw cannot_write(target_, errno);
 }
 
 StagedFile::~StagedFile() {

@@ -1,5 +1,6 @@
-// A file that appears only when it is complete: bytes go to a temporary name beside the target and
-// reach the disk before commit() renames it. Dropped without commit, it leaves nothing behind.
+// A file that appears only when it is complete: bytes go to a temporary file in the target's
+// directory and reach the disk before commit() renames it. Dropped without commit, it leaves
+// nothing behind.
 //
 //   StagedFile file("out/model.safetensors");
 //   file.write(header);
