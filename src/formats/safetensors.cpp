@@ -70,21 +70,49 @@ std::string_view header_text(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()) + kLengthBytes, length};
 }
 
-// Parses the header, refusing what a JSON object would silently merge (a name given twice) or never
-// needs (depth).
+// Looks at a header's events: refuses what a JSON object would silently merge (a name given twice)
+// or never needs (depth). nlohmann's own callback parser is quadratic in the number of tensors.
+class HeaderCheck : public nlohmann::json_sax<json> {
+ public:
+  explicit HeaderCheck(std::string path) : path_(std::move(path)) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(json::number_integer_t) override { return true; }
+  bool number_unsigned(json::number_unsigned_t) override { return true; }
+  bool number_float(json::number_float_t, const json::string_t&) override { return true; }
+  bool string(json::string_t&) override { return true; }
+  bool binary(json::binary_t&) override { return true; }
+  bool start_object(size_t) override { return descend(); }
+  bool start_array(size_t) override { return descend(); }
+  bool end_object() override { return --depth_, true; }
+  bool end_array() override { return --depth_, true; }
+  bool key(json::string_t& name) override {
+    if (depth_ == 1 && !names_.insert(name).second)
+      throw bad_input("{}: tensor {} is listed twice", path_, name);
+    return true;
+  }
+  // The second pass says where and why.
+  bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }
+
+ private:
+  bool descend() {
+    if (depth_++ == kMaxDepth)
+      throw bad_input("{}: the header nests deeper than {}", path_, kMaxDepth);
+    return true;
+  }
+
+  std::string path_;
+  std::unordered_set<std::string> names_;
+  int depth_ = 0;
+};
+
 json parse_header(const MappedFile& file) {
   const std::string path = file.path().string();
-  std::unordered_set<std::string> names;
-  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > kMaxDepth) throw bad_input("{}: the header nests deeper than {}", path, kMaxDepth);
-    if (event == json::parse_event_t::key && depth == 1 &&
-        !names.insert(parsed.get<std::string>()).second) {
-      throw bad_input("{}: tensor {} is listed twice", path, parsed.get<std::string>());
-    }
-    return true;
-  };
+  HeaderCheck check(path);
+  json::sax_parse(header_text(file), &check);
   try {
-    json header = json::parse(header_text(file), watch);
+    json header = json::parse(header_text(file));
     if (!header.is_object()) throw bad_input("{}: the header is not a JSON object", path);
     return header;
   } catch (const json::exception& error) {
