@@ -139,10 +139,15 @@ const DeviceSpec* match_device(std::string_view title) {
 
 const DeviceSpec& find_device(std::string_view name) {
   if (const DeviceSpec* spec = match_device(name)) return *spec;
-  std::vector<std::string> names;
-  for (const DeviceSpec& spec : kCatalogue) names.push_back(spec.name);
+  std::vector<std::string> names, sizes;
+  for (const DeviceSpec& spec : kCatalogue) {
+    names.push_back(spec.name);
+    if (squeezed(spec.name).starts_with(squeezed(name))) sizes.push_back(spec.name);
+  }
   throw usage_error("--gpu '{}' is not in the catalogue{}", name,
-                    did_you_mean(std::string(name), names))
+                    sizes.size() > 1
+                        ? fmt::format(" - did you mean '{}'?", fmt::join(sizes, "' or '"))
+                        : did_you_mean(squeezed(name), names))
       .hint(fmt::format("known: {}", fmt::join(names, ", ")));
 }
 

@@ -286,12 +286,34 @@ void read_bert(const HfFields& f, HfConfig& c) {
   settle_heads(f, c, "num_attention_heads", /*any_head_dim=*/false);
 }
 
+// Families whose names are an edit or two from a supported one.
+bool is_another_family(std::string_view word) {
+  constexpr std::array<std::string_view, 12> others{
+      "albert",    "camembert", "deberta",    "distilbert", "flaubert", "mixtral",
+      "ministral", "mllama",    "mobilebert", "modernbert", "roberta",  "xlm"};
+  return std::ranges::find(others, word) != others.end();
+}
+
 const std::vector<std::string>& families() {
   static const std::vector<std::string> all{"gpt2", "llama", "qwen2", "mistral", "bert"};
   return all;
 }
 
 }  // namespace
+
+std::string did_you_mean_model(std::string_view word, std::span<const std::string> candidates) {
+  const auto digits = [](std::string_view text) {
+    std::string found;
+    std::ranges::copy_if(text, std::back_inserter(found),
+                         [](char c) { return c >= '0' && c <= '9'; });
+    std::ranges::sort(found);
+    return found;
+  };
+  if (is_another_family(word.substr(0, word.find_first_of("-_:0123456789")))) return "";
+  std::vector<std::string> near(candidates.begin(), candidates.end());
+  std::erase_if(near, [&](const std::string& name) { return digits(name) != digits(word); });
+  return did_you_mean(word, near);
+}
 
 HfConfig parse_hf_config(std::string_view text, std::string_view where) {
   const HfJson json = parse_json_object(text, where);
@@ -305,9 +327,9 @@ HfConfig parse_hf_config(std::string_view text, std::string_view where) {
   }
   if (std::ranges::find(families(), c.model_type) == families().end()) {
     throw f
-        .refusal("model_type", "is '{}', a family that Snug does not know{}", c.model_type,
-                 did_you_mean(c.model_type, families()))
-        .hint("known: " + join(families(), ", "));
+        .refusal("model_type", "is '{}', a family that Snug does not support{}", c.model_type,
+                 did_you_mean_model(c.model_type, families()))
+        .hint("supported: " + join(families(), ", "));
   }
   refuse_what_no_family_supports(f);
   c.dtype = f.text(f.either("dtype", "torch_dtype"), "float32");

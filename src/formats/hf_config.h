@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -66,6 +67,10 @@ struct HfConfig {
 
   bool has_rope() const { return model_type != "gpt2" && model_type != "bert"; }
 };
+
+// As did_you_mean, for names of models and families: another version or size is another model
+// (qwen3 is no typing error of qwen2), and so is another family (mixtral).
+std::string did_you_mean_model(std::string_view word, std::span<const std::string> candidates);
 
 // `where` names the source in errors. Throws bad_input.
 HfConfig parse_hf_config(std::string_view text, std::string_view where);

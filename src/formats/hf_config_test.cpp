@@ -152,6 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"({})", "model_type is missing"},
         Refused{R"({"model_type": 3})", "model_type is a number (3), not a string"},
         Refused{R"({"model_type": "lama"})", "did you mean 'llama'?"},
+        Refused{R"({"model_type": "bloom"})", "'bloom', a family that Snug does not support"},
         Refused{R"({"model_type": "llama", "num_hidden_layers": "12"})",
                 "num_hidden_layers is a string (\"12\"), not a whole number"},
         Refused{R"({"model_type": "llama", "hidden_size": 64.5})",
@@ -345,6 +346,22 @@ TEST(HfConfig, LoadsAFileOrItsDirectory) {
   write_file_atomically(dir / "config.json", R"({"model_type": "gpt2", "n_layer": 3})");
   EXPECT_EQ(load_hf_config(dir).num_hidden_layers, 3);
   EXPECT_EQ(load_hf_config(dir / "config.json").num_hidden_layers, 3);
+}
+
+TEST(HfConfig, AnotherFamilyOrVersionIsNoTypingError) {
+  for (const char* family :
+       {"qwen3", "qwen2_moe", "mixtral", "albert", "roberta", "llama4", "gpt_neo"}) {
+    try {
+      parse_hf_config(fmt::format(R"({{"model_type": "{}"}})", family), "config.json");
+      ADD_FAILURE() << family;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(),
+                fmt::format("config.json: model_type is '{}', a family that Snug does "
+                            "not support",
+                            family));
+      EXPECT_EQ(error.hint(), "supported: gpt2, llama, qwen2, mistral, bert");
+    }
+  }
 }
 
 }  // namespace

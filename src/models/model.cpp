@@ -1,7 +1,12 @@
 #include "models/model.h"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+
 #include "base/text.h"
 #include "base/units.h"
+#include "formats/safetensors_checkpoint.h"
 #include "models/catalogue.h"
 #include "models/mlp.h"
 #include "models/scaled.h"
@@ -18,10 +23,34 @@ bool looks_like_path(std::string_view text) {
 
 Error unknown_model(std::string_view name) {
   const auto names = catalogue_names();
-  return usage_error("there is no model '{}'{}", name, did_you_mean(name, names))
+  return usage_error("there is no model '{}'{}", name, did_you_mean_model(name, names))
       .hint(
           "give a built-in name (`snug models` lists them), a model's directory, a config.json, or "
           "mlp:WxL");
+}
+
+// "Qwen/Qwen2.5-7B": a name on the Hugging Face hub, where nothing of that path is here.
+bool looks_like_hub_id(std::string_view text) {
+  const size_t slash = text.find('/');
+  return slash != text.npos && slash > 0 && slash + 1 < text.size() && text.front() != '.' &&
+         text.front() != '~' && text.find('/', slash + 1) == text.npos && !text.ends_with(".json");
+}
+
+// What a name with a slash and nothing behind it is.
+Error not_here(std::string_view path) {
+  const std::string name(path.substr(path.find('/') + 1));
+  std::string built_in = name;
+  std::ranges::transform(built_in, built_in.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  Error error = bad_input("cannot read {}: No such file or directory", path);
+  if (!looks_like_hub_id(path)) return error;
+  std::string hint = fmt::format(
+      "a model of the Hugging Face hub is downloaded first (`huggingface-cli download {} "
+      "--local-dir {}`); then give its directory",
+      path, name);
+  if (find_in_catalogue(built_in))
+    hint += fmt::format("; without weights, '{}' is built in", built_in);
+  return std::move(error).hint(hint);
 }
 
 void check_options(const BuildOptions& o) {
@@ -62,11 +91,12 @@ Model Model::load(std::string_view name_or_path) {
     return from_config(scaled(base.hf_.value(), *to, name_or_path), std::string(name_or_path));
   }
   if (!exists && !looks_like_path(name_or_path)) throw unknown_model(name_or_path);
+  if (!exists) throw not_here(name_or_path);
   const bool directory = fs::is_directory(path, ignored);
   fs::path home = directory ? path : path.parent_path();
   if (home.empty()) home = ".";
-  Model m =
-      from_config(load_hf_config(path), fs::weakly_canonical(home, ignored).filename().string());
+  Model m = from_config(load_hf_config(path),
+                        printable(fs::weakly_canonical(home, ignored).filename().string()));
   m.source_dir_ = home;
   return m;
 }
@@ -112,9 +142,15 @@ std::string Model::config_json(Dtype weights) const {
 
 bool Model::has_weights() const {
   if (source_dir_.empty()) return false;
+  return snug::has_weights(source_dir_);
+}
+
+bool Model::has_tokenizer() const {
+  if (source_dir_.empty()) return false;
   std::error_code ignored;
-  return fs::exists(source_dir_ / "model.safetensors", ignored) ||
-         fs::exists(source_dir_ / "model.safetensors.index.json", ignored);
+  return std::ranges::any_of(
+      std::array{"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model"},
+      [&](const char* name) { return fs::exists(source_dir_ / name, ignored); });
 }
 
 std::vector<std::string> Model::spellings(std::string_view tensor) const {

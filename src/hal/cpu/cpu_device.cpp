@@ -96,9 +96,10 @@ class CpuDevice final : public Device {
       throw does_not_fit(
           "an arena of {} ({} bytes) does not fit: this machine has {} of memory available",
           format_bytes(bytes), format_exact(bytes), format_bytes(available))
-          .hint(
-              "a smaller --batch or --seq, or a smaller model; `snug plan` shows where the bytes "
-              "go");
+          .hint(fmt::format("--budget {}MiB has the search make it fit, where it can; or a smaller "
+                            "--batch, --seq "
+                            "or model; `snug plan` shows where the bytes go",
+                            available >> 20));
     }
     return std::make_unique<GuardedMemory>(bytes);
   }
