@@ -60,7 +60,9 @@ struct Options {
   double min_lr = 0.1;
 
   // Training.
-  std::string data = "synthetic";
+  std::string data = "auto";
+  bool bytes = false;
+  int64_t token_bytes = 0;
   std::string eval_data;
   double holdout = 0;
   int64_t eval_every = 0;
@@ -155,7 +157,15 @@ void each_option(O& o, Visit&& visit) {
   visit("warmup", o.warmup, "optimizer steps of linear warm-up", train);
   visit("lr-schedule", o.lr_schedule, "constant | cosine | linear | wsd", train);
   visit("min-lr", o.min_lr, "where the schedule ends, as a part of --lr", train);
-  visit("data", o.data, "text file or directory (byte level), token file, or synthetic", train);
+  visit("data", o.data,
+        "text file or directory (byte level), token file, or synthetic (auto: synthetic for random "
+        "weights)",
+        train);
+  visit("bytes", o.bytes, "read text as bytes although the model has a tokenizer", train);
+  visit("token-bytes", o.token_bytes,
+        "2 | 4: bytes per token of token files without a header (0: 2, refused where they look "
+        "like 4)",
+        train);
   visit("eval-data", o.eval_data, "held-out data", train);
   visit("holdout", o.holdout, "part of --data that is held out for evaluation, e.g. 0.05", train);
   visit("eval-every", o.eval_every, "steps between evaluations (0: at the end only)", train);

@@ -1,51 +1,23 @@
 #include "formats/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
+#include "formats/file_reader.h"
 
 namespace snug {
-namespace {
-
-// A mapping outlives its descriptor, so the descriptor is closed as soon as the constructor ends.
-class Descriptor {
- public:
-  explicit Descriptor(const std::filesystem::path& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Error cannot_read(const std::filesystem::path& path) {
-  return bad_input("cannot read {}: {}", path.string(), std::strerror(errno));
-}
-
-}  // namespace
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
-  const Descriptor fd(path_);
-  struct stat facts {};
-  if (fd.get() < 0 || ::fstat(fd.get(), &facts) != 0) throw cannot_read(path_);
-  if (S_ISDIR(facts.st_mode)) throw bad_input("{} is a directory, not a file", path_.string());
-  if (!S_ISREG(facts.st_mode)) throw bad_input("{} is not a regular file", path_.string());
-  const auto size = static_cast<size_t>(facts.st_size);
+  const FileReader file(path_);  // a mapping outlives its descriptor
+  const auto size = static_cast<size_t>(file.size());
   if (size == 0) return;
-  void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (start == MAP_FAILED) throw cannot_read(path_);
+  void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (start == MAP_FAILED)
+    throw bad_input("cannot map {}: {}", path_.string(), std::strerror(errno));
   bytes_ = {static_cast<const std::byte*>(start), size};
 }
 

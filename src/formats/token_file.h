@@ -1,4 +1,4 @@
-// Token files of other trainers, memory-mapped: llm.c, LLM.Q and nanoGPT.
+// Token files of other trainers, read by position: llm.c, LLM.Q and nanoGPT.
 //
 //   TokenFile file = TokenFile::open("fineweb_train_000001.bin");
 //   file.format();                 // "llm.c"
@@ -6,7 +6,8 @@
 //
 // Layouts (little-endian): llm.c has 256 int32 first: 20240520, 1 (uint16 tokens) or 20240801, 7
 // (uint32), then the count. LLM.Q has "BIN.TOK\n", then int32 version, bytes per token, count,
-// vocabulary, mask flag; tokens from byte 1024 on. nanoGPT is uint16 tokens and nothing else.
+// vocabulary, mask flag; tokens from byte 1024 on. nanoGPT is tokens and nothing else: uint16, or
+// uint32 where the caller says so.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 #include <span>
 #include <string_view>
 
-#include "formats/mapped_file.h"
+#include "formats/file_reader.h"
 
 namespace snug {
 
@@ -35,11 +36,16 @@ struct TokenLayout {
 // Whether a file should be opened as tokens: it is called .bin, or begins as llm.c's or LLM.Q's do.
 bool is_token_file(const std::filesystem::path& path);
 
+struct TokenFileOptions {
+  std::optional<TokenFormat> format;  // none: as the file begins; without a magic number, nanoGPT
+  int64_t token_bytes = 0;            // 2 or 4, where the caller knows; 0: as the file says
+};
+
 class TokenFile {
  public:
-  // Without a hint, a file with neither magic number is nanoGPT's. Throws bad_input when the
-  // header, the count and the file's size disagree, or there are no tokens.
-  static TokenFile open(const std::filesystem::path& path, std::optional<TokenFormat> hint = {});
+  // Throws bad_input when the header, the count and the file's size disagree, there are no tokens,
+  // or a file without header that is to be read as uint16 shows that it holds uint32.
+  static TokenFile open(const std::filesystem::path& path, const TokenFileOptions& options = {});
 
   const std::filesystem::path& path() const { return file_.path(); }
   std::string_view format() const { return name_of(layout_.format); }
@@ -47,20 +53,22 @@ class TokenFile {
   int64_t vocabulary() const { return layout_.vocabulary; }  // 0 when the file does not say
 
   uint32_t token(int64_t i) const;
-  // Tokens [begin, begin + out.size()) as int32. Allocates nothing.
+  // Tokens [begin, begin + out.size()) as int32. Allocates nothing. Throws bad_input where the file
+  // was truncated since it was opened.
   void copy(int64_t begin, std::span<int32_t> out) const;
 
   // Position of the first token >= limit, or none: one vectorised sweep over the file.
   std::optional<int64_t> find_at_least(uint32_t limit) const;
 
  private:
-  TokenFile(MappedFile file, const TokenLayout& layout);
+  TokenFile(FileReader file, const TokenLayout& layout);
 
-  // Calls visit with the tokens as a span of their own type.
-  template <typename Visit>
-  auto with_tokens(Visit&& visit) const;
+  template <typename Token>
+  void copy_as(int64_t begin, std::span<int32_t> out) const;
+  template <typename Token>
+  std::optional<int64_t> find_as(uint32_t limit) const;
 
-  MappedFile file_;
+  FileReader file_;
   TokenLayout layout_;
 };
 

@@ -36,13 +36,13 @@ std::vector<int32_t> all(const TokenFile& file) {
 
 class TokenFileTest : public ::testing::Test {
  protected:
-  TokenFile open(std::string_view bytes, std::optional<TokenFormat> hint = {}) {
+  TokenFile open(std::string_view bytes, const TokenFileOptions& options = {}) {
     write_bytes(dir_ / "t.bin", bytes);
-    return TokenFile::open(dir_ / "t.bin", hint);
+    return TokenFile::open(dir_ / "t.bin", options);
   }
   void expect_refused(std::string_view bytes, std::string_view part,
-                      std::optional<TokenFormat> hint = {}) {
-    expect_error(ExitCode::bad_input, part, [&] { open(bytes, hint); });
+                      const TokenFileOptions& options = {}) {
+    expect_error(ExitCode::bad_input, part, [&] { open(bytes, options); });
   }
 
   TempDir dir_;
@@ -72,11 +72,54 @@ TEST_F(TokenFileTest, FallsBackToNanogpt) {
   EXPECT_EQ(all(file), (std::vector<int32_t>{1, 2, 40000}));
 }
 
+// 700,000 tokens of 32 bits, more than one block of the file, below `V`.
+std::vector<uint32_t> wide_tokens(uint32_t V) {
+  std::vector<uint32_t> tokens(700'000);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<uint32_t>(i * 7919) % V;
+  return tokens;
+}
+
+TEST_F(TokenFileTest, ReadsWideTokensWithoutHeaderWhenTold) {
+  const TokenFile file = open(raw<uint32_t>({1, 151935, 7}), {.token_bytes = 4});
+  EXPECT_EQ(all(file), (std::vector<int32_t>{1, 151935, 7}));
+  EXPECT_EQ(file.find_at_least(151935), 1);
+  expect_refused("abcdef", "holds 6 bytes: not a whole number of uint32 tokens",
+                 {.token_bytes = 4});
+  expect_refused(llmc(20240520, 1, 1) + "ab", "its header says that tokens have 2 bytes, not 4",
+                 {.token_bytes = 4});
+}
+
+TEST_F(TokenFileTest, RefusesToReadWideTokensAsNarrowOnes) {
+  for (const uint32_t V : {200U, 50'257U, 151'936U}) {
+    const std::string bytes = raw(wide_tokens(V));
+    expect_refused(bytes, "looks like 32-bit tokens");
+    EXPECT_EQ(open(bytes, {.token_bytes = 2}).size(), 1'400'000) << "as asked";
+    EXPECT_EQ(open(bytes, {.token_bytes = 4}).size(), 700'000);
+  }
+  std::vector<uint32_t> tokens = wide_tokens(50'257);
+  tokens.back() |= 9'000U << 16;
+  EXPECT_EQ(open(raw(tokens)).size(), 1'400'000) << "one large second word is enough";
+  EXPECT_EQ(open(raw(std::vector<uint16_t>(100, 3))).size(), 100) << "small tokens throughout";
+}
+
+TEST_F(TokenFileTest, AFileThatIsTruncatedLaterIsRefused) {
+  std::vector<uint16_t> tokens(100'000, 4);
+  const TokenFile file = open(raw(tokens));
+  std::filesystem::resize_file(dir_ / "t.bin", 100);
+  std::vector<int32_t> row(50);
+  file.copy(0, row);
+  EXPECT_EQ(row[49], 4);
+  expect_error(ExitCode::bad_input, "t.bin had 200000 bytes when it was opened and now ends before",
+               [&] { file.copy(90'000, row); });
+  expect_error(ExitCode::bad_input, "t.bin had 200000 bytes", [&] { file.find_at_least(5); });
+}
+
 TEST_F(TokenFileTest, AHintOverridesTheMagicNumber) {
   const std::string bytes = llmc(20240520, 1, 1) + raw<uint16_t>({7});
-  EXPECT_EQ(open(bytes, TokenFormat::nanogpt).size(), 513);
-  expect_refused(bytes, "does not begin as an llm.q file", TokenFormat::llmq);
-  expect_refused(raw<uint16_t>({1, 2}), "does not begin as an llm.c file", TokenFormat::llmc);
+  EXPECT_EQ(open(bytes, {.format = TokenFormat::nanogpt}).size(), 513);
+  expect_refused(bytes, "does not begin as an llm.q file", {.format = TokenFormat::llmq});
+  expect_refused(raw<uint16_t>({1, 2}), "does not begin as an llm.c file",
+                 {.format = TokenFormat::llmc});
   EXPECT_EQ(parse_token_format("nanogpt"), TokenFormat::nanogpt);
   EXPECT_EQ(parse_token_format("csv"), std::nullopt);
 }
@@ -126,7 +169,7 @@ TEST_F(TokenFileTest, TellsTokensFromText) {
 TEST_F(TokenFileTest, DoesNotTakeMegatronForNanogpt) {
   write_bytes(dir_ / "t.idx", "MMIDIDX");
   expect_refused(raw<uint16_t>({1, 2}), "t.idx marks Megatron tokens");
-  EXPECT_EQ(open(raw<uint16_t>({1, 2}), TokenFormat::nanogpt).size(), 2);
+  EXPECT_EQ(open(raw<uint16_t>({1, 2}), {.format = TokenFormat::nanogpt}).size(), 2);
 }
 
 }  // namespace

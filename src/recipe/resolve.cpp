@@ -136,6 +136,7 @@ BuildOptions settle_build(Options& o, const Model& model) {
 
 Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {
   if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
+  if (o.data == "auto") o.data = "synthetic";
   Settings settings;
   settings.build = settle_build(o, model);
   settings.recipe = settle_recipe(o, budget);
@@ -166,6 +167,8 @@ Resolved resolve(Options o, Model model) {
   require_at_least(1, o.eval_batches, "eval-batches");
   require_between(0, 4096, static_cast<double>(o.threads), "threads");
   require_at_least(-1, o.mask_token, "mask-token");
+  if (o.token_bytes != 0 && o.token_bytes != 2 && o.token_bytes != 4)
+    throw usage_error("--token-bytes is {}; it must be 2 or 4", o.token_bytes);
   std::optional<int64_t> budget;
   if (!o.budget.empty())
     budget = arena_budget(o.budget, context);

@@ -11,7 +11,9 @@ namespace {
 std::shared_ptr<const TokenStream> open_stream(const std::string& source, const Resolved& run) {
   const int64_t V = run.model.config().V;
   if (source == "synthetic") return synthetic_tokens(static_cast<uint64_t>(run.options.seed), V);
-  return open_tokens(source, V);
+  return open_tokens(source, {.V = V,
+                              .token_bytes = run.options.token_bytes,
+                              .has_tokenizer = run.model.has_tokenizer() && !run.options.bytes});
 }
 
 int64_t elements_of(const Executor& executor, std::string_view input) {

@@ -1,15 +1,16 @@
 #include "train/token_stream.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <limits>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/rng.h"
 #include "base/units.h"
-#include "formats/mapped_file.h"
+#include "formats/file_reader.h"
 #include "formats/token_file.h"
 
 namespace snug {
@@ -19,47 +20,82 @@ namespace fs = std::filesystem;
 
 // --- text ---------------------------------------------------------------------------------------
 
-// Bytes as tokens: of one mapped file, or of a directory's files read once.
+// A file of text as it was when the stream was opened.
+struct TextFile {
+  fs::path path;
+  int64_t size = 0;
+  int64_t end = 0;  // in the stream, before the zero byte that separates it from the next
+};
+
+// Bytes as tokens: of one file, or of a directory's with a zero byte between two. A file is opened
+// when it is read, for a directory may hold more of them than a process may open.
 class TextStream : public TokenStream {
  public:
-  explicit TextStream(MappedFile file)
-      : path_(file.path()), files_(1), mapped_(std::move(file)), bytes_(mapped_->bytes()) {}
-  TextStream(fs::path directory, std::string content, int64_t files)
-      : path_(std::move(directory)),
-        files_(files),
-        content_(std::move(content)),
-        bytes_(std::as_bytes(std::span(content_))) {}
-  TextStream(const TextStream&) = delete;
-  TextStream& operator=(const TextStream&) = delete;
+  TextStream(fs::path path, std::vector<TextFile> files)
+      : path_(std::move(path)), files_(std::move(files)) {
+    int64_t end = -1;
+    for (TextFile& file : files_) file.end = end = end + 1 + file.size;
+  }
 
   // A model of fewer than 256 tokens may still suit a text of few letters.
   void check_vocabulary(int64_t V) const {
     if (V > std::numeric_limits<uint8_t>::max()) return;
-    const auto at = std::find_if(bytes_.begin(), bytes_.end(),
-                                 [&](std::byte b) { return std::to_integer<int64_t>(b) >= V; });
-    if (at == bytes_.end()) return;
-    throw bad_input("{}: token {} at position {} is beyond the vocabulary of {}", path_.string(),
-                    std::to_integer<int>(*at), at - bytes_.begin(), V)
-        .hint("text is read one byte per token: the model needs a vocabulary of 256 or more");
+    for (const TextFile& file : files_) {
+      FileReader(file.path).each_block(0, [&](int64_t begin, std::span<const std::byte> block) {
+        const auto at = std::find_if(block.begin(), block.end(),
+                                     [&](std::byte b) { return std::to_integer<int64_t>(b) >= V; });
+        if (at == block.end()) return true;
+        throw bad_input("{}: token {} at position {} is beyond the vocabulary of {}",
+                        path_.string(), std::to_integer<int>(*at),
+                        file.end - file.size + begin + (at - block.begin()), V)
+            .hint("text is read one byte per token: the model needs a vocabulary of 256 or more");
+      });
+    }
   }
 
-  int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
+  int64_t size() const override { return files_.back().end; }
   std::string text() const override {
     return fmt::format("{} ({} file{}, {} bytes of text, one token per byte)", path_.string(),
-                       format_exact(files_), files_ == 1 ? "" : "s", format_exact(size()));
+                       format_exact(static_cast<int64_t>(files_.size())),
+                       files_.size() == 1 ? "" : "s", format_exact(size()));
   }
   void copy(int64_t begin, std::span<int32_t> out) const override {
-    const auto from = bytes_.subspan(static_cast<size_t>(begin), out.size());
-    std::transform(from.begin(), from.end(), out.begin(),
-                   [](std::byte b) { return static_cast<int32_t>(b); });
+    auto file = std::ranges::lower_bound(files_, begin, {}, &TextFile::end);
+    while (!out.empty()) {
+      const int64_t left = file->end - begin;  // 0: only the separator
+      const auto here = static_cast<size_t>(std::min(left, static_cast<int64_t>(out.size())));
+      if (here > 0) copy_of(*file, file->size - left, out.first(here));
+      begin += static_cast<int64_t>(here);
+      out = out.subspan(here);
+      if (out.empty()) return;
+      out[0] = 0;
+      ++begin;
+      ++file;
+      out = out.subspan(1);
+    }
   }
 
  private:
+  static void copy_of(const TextFile& from, int64_t at, std::span<int32_t> out) {
+    const FileReader file(from.path);
+    if (file.size() != from.size) {
+      throw bad_input("{} had {} bytes when it was opened and now has {}", from.path.string(),
+                      from.size, file.size())
+          .hint("something changed it while it was in use");
+    }
+    std::array<std::byte, 16384> buffer;
+    while (!out.empty()) {
+      const auto piece = std::span(buffer).first(std::min(buffer.size(), out.size()));
+      file.read(at, piece);
+      std::ranges::transform(piece, out.begin(),
+                             [](std::byte b) { return static_cast<int32_t>(b); });
+      at += static_cast<int64_t>(piece.size());
+      out = out.subspan(piece.size());
+    }
+  }
+
   fs::path path_;
-  int64_t files_;
-  std::optional<MappedFile> mapped_;
-  std::string content_;
-  std::span<const std::byte> bytes_;
+  std::vector<TextFile> files_;  // at least one
 };
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
@@ -82,19 +118,29 @@ std::vector<fs::path> files_below(const fs::path& directory) {
   return files;
 }
 
-std::unique_ptr<TextStream> open_text_directory(const fs::path& directory) {
-  std::string content;
-  int64_t files = 0;
+bool holds_zero_byte(const FileReader& file) {
+  bool found = false;
+  file.each_block(0, [&](int64_t, std::span<const std::byte> block) {
+    found = std::memchr(block.data(), 0, block.size()) != nullptr;
+    return !found;
+  });
+  return found;
+}
+
+std::vector<TextFile> text_files_below(const fs::path& directory) {
+  std::vector<TextFile> files;
   for (const fs::path& path : files_below(directory)) {
-    const MappedFile file(path);
-    const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()),
-                                 file.bytes().size());
-    if (bytes.empty() || bytes.find('\0') != std::string_view::npos) continue;
-    if (files++ > 0) content += '\0';
-    content += bytes;
+    const FileReader file(path);
+    if (file.size() > 0 && !holds_zero_byte(file)) files.push_back({path, file.size()});
   }
-  if (files == 0) throw bad_input("{} holds no files of text", directory.string());
-  return std::make_unique<TextStream>(directory, std::move(content), files);
+  if (files.empty()) throw bad_input("{} holds no files of text", directory.string());
+  return files;
+}
+
+std::vector<TextFile> one_text_file(const fs::path& path) {
+  const FileReader file(path);
+  if (file.size() == 0) throw bad_input("{} is empty", path.string());
+  return {{path, file.size()}};
 }
 
 // --- token files --------------------------------------------------------------------------------
@@ -133,9 +179,10 @@ class TokenFiles : public TokenStream {
   std::vector<int64_t> ends_;  // of each file, in tokens of the stream
 };
 
-TokenFile open_checked(const fs::path& path, int64_t V) {
+TokenFile open_checked(const fs::path& path, const TokenSource& source) {
   constexpr int64_t kLimit = std::numeric_limits<int32_t>::max();  // tokens are int32 in a program
-  TokenFile file = TokenFile::open(path);
+  const int64_t V = source.V;
+  TokenFile file = TokenFile::open(path, {.token_bytes = source.token_bytes});
   if (const auto at = file.find_at_least(static_cast<uint32_t>(std::min(V, kLimit)))) {
     throw bad_input("{}: token {} at position {} is beyond the vocabulary of {}", path.string(),
                     file.token(*at), *at, V)
@@ -163,9 +210,10 @@ std::vector<fs::path> token_files_in(const fs::path& directory) {
 }
 
 std::unique_ptr<TokenStream> open_token_files(const fs::path& given,
-                                              const std::vector<fs::path>& paths, int64_t V) {
+                                              const std::vector<fs::path>& paths,
+                                              const TokenSource& source) {
   std::vector<TokenFile> files;
-  for (const fs::path& path : paths) files.push_back(open_checked(path, V));
+  for (const fs::path& path : paths) files.push_back(open_checked(path, source));
   return std::make_unique<TokenFiles>(given, std::move(files));
 }
 
@@ -195,17 +243,27 @@ class SyntheticTokens : public TokenStream {
 
 }  // namespace
 
-std::unique_ptr<TokenStream> open_tokens(const fs::path& path, int64_t V) {
+std::unique_ptr<TokenStream> open_tokens(const fs::path& path, const TokenSource& source) {
   const bool is_directory = fs::is_directory(path);
   std::vector<fs::path> token_files;
   if (is_directory) token_files = token_files_in(path);
   if (!is_directory && is_token_file(path)) token_files = {path};
-  if (!token_files.empty()) return open_token_files(path, token_files, V);
+  if (!token_files.empty()) return open_token_files(path, token_files, source);
 
-  auto text =
-      is_directory ? open_text_directory(path) : std::make_unique<TextStream>(MappedFile(path));
-  if (text->size() == 0) throw bad_input("{} is empty", path.string());
-  text->check_vocabulary(V);
+  if (source.token_bytes > 0)
+    throw usage_error("--token-bytes {}: {} is text, not a token file", source.token_bytes,
+                      path.string());
+  auto text = std::make_unique<TextStream>(
+      path, is_directory ? text_files_below(path) : one_text_file(path));
+  if (source.has_tokenizer) {
+    throw usage_error("{} is text, and the model has a tokenizer, which Snug does not read yet",
+                      path.string())
+        .hint(
+            "give a file of its tokens (.bin of nanoGPT, llm.c or LLM.Q), or say --bytes to train "
+            "on "
+            "bytes all the same");
+  }
+  text->check_vocabulary(source.V);
   return text;
 }
 

@@ -1,10 +1,11 @@
 // Where tokens come from: one flat stream, read by position, whatever lies behind it.
 //
-//   auto stream = open_tokens("data/", /*V=*/256);
+//   auto stream = open_tokens("data/", {.V = 256});
 //   stream->text();               // "data/ (41 files, 310,224 bytes of text, one token per byte)"
 //   stream->copy(1000, row);      // tokens 1000 and on; allocates nothing
 //
-// Every source checks its tokens against the vocabulary when it is opened, so reading cannot fail.
+// Every source checks its tokens against the vocabulary when it is opened. Nothing of a file stays
+// in memory; reading fails, as bad_input, only where a file was truncated or replaced since.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,16 @@ class TokenStream {
 // files: those with "train" in their names where there are such, in the order of their names.
 // Text: any other file, one token per byte; or a directory, all its files of text in the order of
 // their paths with a zero byte between two. Hidden names and files with a zero byte are left out.
-// Throws bad_input when there is nothing to read, or a token is not below the vocabulary V.
-std::unique_ptr<TokenStream> open_tokens(const std::filesystem::path& path, int64_t V);
+struct TokenSource {
+  int64_t V = 0;               // vocabulary
+  int64_t token_bytes = 0;     // of token files without header: 2, 4, or 0: 2 unless values deny it
+  bool has_tokenizer = false;  // the model's tokens are not bytes: text is refused
+};
+
+// Throws bad_input when there is nothing to read, or a token is not below the vocabulary; a usage
+// error for text that a tokenizer should have read.
+std::unique_ptr<TokenStream> open_tokens(const std::filesystem::path& path,
+                                         const TokenSource& source);
 
 // Random tokens without end, small ones more frequent, so that there is something to learn.
 std::unique_ptr<TokenStream> synthetic_tokens(uint64_t seed, int64_t V);
