@@ -1,6 +1,9 @@
 #include "formats/safetensors_checkpoint.h"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -22,13 +25,59 @@ fs::path weights_file(const fs::path& path) {
   return {};
 }
 
+constexpr const char* kSavePretrained =
+    "load it in Python with AutoModelForCausalLM.from_pretrained and save it with "
+    "model.save_pretrained(directory, safe_serialization=True)";
+
+// A form of weights that Snug does not read, and what to do about it.
+struct OtherWeights {
+  bool (*matches)(std::string_view file);
+  const char* form;
+  const char* remedy;
+};
+
+constexpr std::array<OtherWeights, 5> kOtherWeights{{
+    {[](std::string_view f) { return f.starts_with("adapter_model."); }, "an adapter (LoRA)",
+     "merge it into its base model in Python (model.merge_and_unload(), then save_pretrained)"},
+    {[](std::string_view f) { return f.ends_with(".safetensors"); },
+     "safetensors under another name than model.safetensors, or shards without their index",
+     "fetch model.safetensors.index.json too, or rename a single file to model.safetensors"},
+    {[](std::string_view f) {
+       return (f.starts_with("pytorch_model") && f.ends_with(".bin")) || f.ends_with(".pt") ||
+              f.ends_with(".pth") || f.ends_with(".ckpt");
+     },
+     "a Python pickle", kSavePretrained},
+    {[](std::string_view f) { return f.ends_with(".gguf"); }, "GGUF, a format for inference",
+     "fetch the model's own directory, with model.safetensors"},
+    {[](std::string_view f) { return f.ends_with(".h5") || f.ends_with(".msgpack"); },
+     "weights of TensorFlow or Flax", kSavePretrained},
+}};
+
+struct FoundWeights {
+  std::string file;
+  const OtherWeights* is = nullptr;
+};
+
+std::optional<FoundWeights> other_weights_in(const fs::path& directory) {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory, ignored))
+    files.push_back(entry.path().filename().string());
+  std::sort(files.begin(), files.end());
+  for (const OtherWeights& kind : kOtherWeights) {
+    const auto found = std::find_if(files.begin(), files.end(), kind.matches);
+    if (found != files.end()) return FoundWeights{*found, &kind};
+  }
+  return std::nullopt;
+}
+
 Error no_weights(const fs::path& directory) {
   Error error = bad_input("{} has neither {} nor {}", directory.string(), kSingleWeightsFile,
                           kWeightsIndexFile);
-  if (!fs::exists(directory / "pytorch_model.bin")) return error;
+  const std::optional<FoundWeights> other = other_weights_in(directory);
+  if (!other) return error;
   return std::move(error).hint(
-      "its weights are a Python pickle; save them again in Python with "
-      "model.save_pretrained(directory, safe_serialization=True)");
+      fmt::format("it has {}: {}; {}", other->file, other->is->form, other->is->remedy));
 }
 
 std::map<std::string, std::string> read_weight_map(const fs::path& index) {
@@ -66,6 +115,15 @@ bool has_weights(const fs::path& path) {
   const fs::path file = weights_file(path);
   return !file.empty() && fs::exists(file) &&
          (file.extension() == ".safetensors" || file.filename() == kWeightsIndexFile);
+}
+
+void refuse_other_weights(const fs::path& directory) {
+  const std::optional<FoundWeights> other = other_weights_in(directory);
+  if (!other || has_weights(directory)) return;
+  throw bad_input("{} has weights that Snug cannot read: {} is {}", directory.string(), other->file,
+                  other->is->form)
+      .hint(
+          fmt::format("{}; or say --init scratch to begin with random weights", other->is->remedy));
 }
 
 CheckpointReader::CheckpointReader(const fs::path& path) : path_(path) {

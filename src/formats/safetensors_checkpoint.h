@@ -20,6 +20,10 @@ constexpr const char* kWeightsIndexFile = "model.safetensors.index.json";
 // Whether a directory (or path) has weights that CheckpointReader would open.
 bool has_weights(const std::filesystem::path& path);
 
+// Throws bad_input when a directory without weights that CheckpointReader would open has weights in
+// another form: pickles, GGUF, an adapter, shards without their index. Says how to convert them.
+void refuse_other_weights(const std::filesystem::path& directory);
+
 class CheckpointReader {
  public:
   // Opens and checks every shard. Throws bad_input when one is missing or damaged, or lacks a

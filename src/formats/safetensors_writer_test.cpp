@@ -157,12 +157,43 @@ TEST_F(CheckpointReaderTest, SaysThatADirectoryHasNoWeights) {
   EXPECT_FALSE(has_weights(empty.path()));
   EXPECT_FALSE(has_weights(empty / "none"));
   expect_error(ExitCode::bad_input, "has neither", [&] { CheckpointReader reader(empty.path()); });
+  EXPECT_NO_THROW(refuse_other_weights(empty.path()));
   write_bytes(empty / "pytorch_model.bin", "pickle");
   try {
     CheckpointReader reader(empty.path());
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.hint(), ::testing::HasSubstr("pickle"));
+  }
+}
+
+TEST(OtherWeights, AreNamedWithWhatToDo) {
+  struct Case {
+    const char *file, *is, *hint;
+  };
+  for (const Case& c :
+       {Case{"pytorch_model.bin", "a Python pickle", "safe_serialization=True"},
+        Case{"pytorch_model-00001-of-00002.bin", "a Python pickle", "save_pretrained"},
+        Case{"model-q4_0.gguf", "GGUF", "model.safetensors"},
+        Case{"adapter_model.safetensors", "an adapter (LoRA)", "merge_and_unload"},
+        Case{"adapter_model.bin", "an adapter (LoRA)", "merge_and_unload"},
+        Case{"model-00001-of-00002.safetensors", "shards without their index",
+             "model.safetensors.index.json"},
+        Case{"tf_model.h5", "TensorFlow", "save_pretrained"}}) {
+    TempDir dir;
+    write_bytes(dir / c.file, "weights");
+    try {
+      refuse_other_weights(dir.path());
+      ADD_FAILURE() << c.file;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input);
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(c.file));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(c.is));
+      EXPECT_THAT(error.hint(), ::testing::HasSubstr(c.hint));
+      EXPECT_THAT(error.hint(), ::testing::HasSubstr("--init scratch"));
+    }
+    write_bytes(dir / kSingleWeightsFile, "weights");
+    EXPECT_NO_THROW(refuse_other_weights(dir.path())) << "there is something to read";
   }
 }
 

@@ -39,13 +39,16 @@ struct SaveOptions {
   std::filesystem::path directory;       // made where it is missing
   std::string config_json;               // the text of config.json
   std::string generation_config_json;    // empty: a copy, or one that says "as config.json does"
+  std::string run_toml;                  // the text of run.toml; empty: none
   std::filesystem::path tokenizer_from;  // a directory to copy tokenizer files from; may be empty
   int64_t max_shard_bytes = kMaxShardBytes;
 };
 
-// Everything is written to a hidden folder inside the directory first, then moved into place:
-// weights, then tokenizer, config.json last. Other files of the directory stay; weights of an
-// earlier save go. Throws bad_input when it cannot write, and then the directory is as it was.
+// Everything is written to a hidden folder inside the directory first, then moved into place, after
+// the old config.json went and before the new one comes: a reader, and a kill at any time, finds a
+// whole model or no config.json, never one model's configuration with another's weights. Other
+// files of the directory stay; weights of an earlier save go. Throws bad_input when it cannot
+// write, and then the directory is as it was.
 void save_model(const Module& module, const BytesOf& bytes_of, const SaveOptions& options);
 
 // Names under which a file may hold a tensor, the usual one first.
@@ -56,7 +59,8 @@ void check_weights(const Module& module, const CheckpointReader& weights,
                    const Spellings& spellings = {});
 
 // Fills every value that has a checkpoint part, converting between float types (to nearest, ties to
-// even). Throws bad_input before anything is filled when tensors are missing or have other shapes.
+// even). Throws bad_input before anything is filled when tensors are missing or have other shapes,
+// and at the first tensor that holds an infinity or a NaN.
 // Tensors that the model has no use for are logged.
 void load_model(const Module& module, const WritableBytesOf& bytes_of,
                 const CheckpointReader& weights, const Spellings& spellings = {});

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -100,6 +102,41 @@ void convert(std::span<const std::byte> from, std::span<std::byte> to) {
   }
 }
 
+// The first element that is infinite or no number, or none.
+template <typename T>
+std::optional<size_t> first_not_finite(std::span<const std::byte> bytes) {
+  const std::span<const T> values(reinterpret_cast<const T*>(bytes.data()),
+                                  bytes.size() / sizeof(T));
+  const auto at = std::ranges::find_if(
+      values, [](T value) { return !std::isfinite(static_cast<double>(value)); });
+  if (at == values.end()) return std::nullopt;
+  return static_cast<size_t>(at - values.begin());
+}
+
+// A NaN in the file would be a NaN in the first loss, and look like a learning rate that is too
+// large.
+void require_finite(const CheckpointReader& weights, const Transfer& t,
+                    std::span<const std::byte> loaded) {
+  if (!is_float(t.to.type.dtype)) return;
+  visit_dtype(t.to.type.dtype, [&](auto zero) {
+    using To = decltype(zero);
+    const std::optional<size_t> at = first_not_finite<To>(loaded);
+    if (!at) return;
+    const double value = visit_dtype(*t.from->dtype, [&](auto from_zero) {
+      std::memcpy(&from_zero, t.from->data.data() + *at * sizeof(from_zero), sizeof(from_zero));
+      return static_cast<double>(from_zero);
+    });
+    if (std::isfinite(value)) {
+      throw bad_input("{}: tensor {} holds {} at element {}, which {} cannot hold",
+                      weights.path().string(), t.from->name, value, *at, name_of(t.to.type.dtype))
+          .hint("use --precision bf16 or fp32");
+    }
+    throw bad_input("{}: tensor {} holds {} at element {}", weights.path().string(), t.from->name,
+                    std::isnan(value) ? "nan" : fmt::format("{}", value), *at)
+        .hint("the file was saved from a run that had failed, or is damaged; take an earlier one");
+  });
+}
+
 void transfer(const Transfer& t, std::span<std::byte> to) {
   if (*t.from->dtype == t.to.type.dtype) {
     std::copy(t.from->data.begin(), t.from->data.end(), to.begin());
@@ -124,9 +161,11 @@ void load_model(const Module& module, const WritableBytesOf& bytes_of,
   const std::vector<Transfer> transfers = match(module, weights, spellings);
   log_unused(weights, transfers);
   for (const Transfer& t : transfers) {
-    transfer(
-        t, bytes_of(t.to.value)
-               .subspan(static_cast<size_t>(t.to.offset), static_cast<size_t>(t.to.type.bytes())));
+    const std::span<std::byte> to =
+        bytes_of(t.to.value)
+            .subspan(static_cast<size_t>(t.to.offset), static_cast<size_t>(t.to.type.bytes()));
+    transfer(t, to);
+    require_finite(weights, t, to);
   }
 }
 

@@ -1,10 +1,15 @@
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "base/error.h"
-#include "base/units.h"
 #include "base/staged_file.h"
+#include "base/units.h"
 #include "train/checkpoint.h"
+#include "train/output_directory.h"
 
 namespace snug {
 namespace {
@@ -12,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kConfig = "config.json";
+constexpr const char* kRunToml = "run.toml";
 constexpr const char* kGenerationConfig = "generation_config.json";
 constexpr std::string_view kDefaultGenerationConfig = "{\n  \"_from_model_config\": true\n}\n";
 
@@ -47,12 +53,15 @@ std::vector<std::string> files_in(const fs::path& directory) {
 // A hidden folder in the target directory, whose files move into place together.
 class Staging {
  public:
-  explicit Staging(fs::path target) : target_(std::move(target)), folder_(target_ / ".saving") {
+  explicit Staging(fs::path target) : target_(std::move(target)) {
     std::error_code failure;
     is_new_ = fs::create_directories(target_, failure);
     if (failure) cannot_write(target_, failure);
-    fs::remove_all(folder_, failure);  // what an interrupted save left
-    fs::create_directory(folder_, failure);
+    std::string name = (target_ / fmt::format("{}-{}-XXXXXX", kSavingPrefix, ::getpid())).string();
+    if (::mkdtemp(name.data()) == nullptr)
+      cannot_write(target_, std::error_code(errno, std::generic_category()));
+    folder_ = name;
+    fs::create_directory(replaced(), failure);
     if (failure) cannot_write(target_, failure);
   }
   ~Staging() {
@@ -71,33 +80,54 @@ class Staging {
     file.commit();
   }
 
-  // Weights, the rest, config.json: whoever finds a config.json finds all that belongs to it.
   void move_into_place() const {
     const std::vector<std::string> names = files_in(folder_);
-    for (const std::string& name : names) {
-      if (is_weights(name)) move(name);
+    std::vector<Move> made;
+    try {
+      set_aside(kConfig, made);
+      sync_directory(target_);
+      for (const std::string& old : files_in(target_))
+        if (is_weights(old)) set_aside(old, made);
+      for (const std::string& name : names)
+        if (name != kConfig) replace(name, made);
+      sync_directory(target_);  // before the name that says that all is there
+      replace(kConfig, made);
+    } catch (...) {
+      undo(made);
+      throw;
     }
-    remove_weights_except(names);
-    for (const std::string& name : names) {
-      if (!is_weights(name) && name != kConfig) move(name);
-    }
-    move(kConfig);
     sync_directory(target_);
   }
 
  private:
-  void move(const std::string& name) const {
+  struct Move {
+    fs::path from, to;
+  };
+
+  fs::path replaced() const { return folder_ / "replaced"; }
+
+  static void move(const fs::path& from, const fs::path& to, std::vector<Move>& made) {
     std::error_code failure;
-    fs::rename(folder_ / name, target_ / name, failure);
-    if (failure) cannot_write(target_ / name, failure);
+    fs::rename(from, to, failure);
+    if (failure) cannot_write(to, failure);
+    made.push_back({from, to});
   }
 
-  void remove_weights_except(const std::vector<std::string>& names) const {
-    for (const std::string& old : files_in(target_)) {
-      if (!is_weights(old) || std::binary_search(names.begin(), names.end(), old)) continue;
-      std::error_code failure;
-      if (!fs::remove(target_ / old, failure) && failure) cannot_write(target_ / old, failure);
-    }
+  void set_aside(const std::string& name, std::vector<Move>& made) const {
+    std::error_code ignored;
+    if (fs::exists(fs::symlink_status(target_ / name, ignored)))
+      move(target_ / name, replaced() / name, made);
+  }
+
+  void replace(const std::string& name, std::vector<Move>& made) const {
+    set_aside(name, made);
+    move(folder_ / name, target_ / name, made);
+  }
+
+  static void undo(const std::vector<Move>& made) {
+    std::error_code ignored;
+    for (auto last = made.rbegin(); last != made.rend(); ++last)
+      fs::rename(last->to, last->from, ignored);
   }
 
   fs::path target_;
@@ -166,6 +196,7 @@ void save_model(const Module& module, const BytesOf& bytes_of, const SaveOptions
   if (!options.generation_config_json.empty()) {
     staging.write(kGenerationConfig, options.generation_config_json);
   }
+  if (!options.run_toml.empty()) staging.write(kRunToml, options.run_toml);
   staging.write(kConfig, options.config_json);
   staging.move_into_place();
 }

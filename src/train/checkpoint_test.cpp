@@ -1,6 +1,6 @@
 #include "train/checkpoint.h"
 
-#include <cstring>
+#include <limits>
 #include <map>
 
 #include "base/half.h"
@@ -130,6 +130,59 @@ TEST_F(CheckpointTest, AFailedSaveLeavesTheDirectoryAsItWas) {
   clear();
   load(dir_ / "out");
   EXPECT_EQ(memory_[norm_], (std::vector<float>{7, 8}));
+}
+
+// A move that fails between weights and config.json: the old model is there, not half of each.
+TEST_F(CheckpointTest, AFailedMoveLeavesTheDirectoryAsItWas) {
+  save(options());
+  const auto before = names_in(dir_ / "out");
+  memory_[norm_] = {70, 80};
+  // While the weights are written, something comes where generation_config.json is to be set aside.
+  const auto spoil = [&](ValueId id) {
+    for (const auto& entry : std::filesystem::directory_iterator(dir_ / "out"))
+      if (entry.path().filename().string().starts_with(".saving"))
+        std::filesystem::create_directories(entry.path() / "replaced/generation_config.json/x");
+    return std::as_bytes(std::span(memory_.at(id)));
+  };
+  const SaveOptions other{.directory = dir_ / "out", .config_json = "{\"model_type\": \"gpt2\"}"};
+  expect_error(ExitCode::bad_input, "cannot write", [&] { save_model(module_, spoil, other); });
+  EXPECT_EQ(names_in(dir_ / "out"), before);
+  EXPECT_EQ(read_file(dir_ / "out/config.json"), options().config_json);
+  load(dir_ / "out");
+  EXPECT_EQ(memory_[norm_], (std::vector<float>{7, 8}));
+}
+
+TEST_F(CheckpointTest, SavesTheRunBesideTheModel) {
+  SaveOptions o = options();
+  o.run_toml = "batch = 1\n";
+  save(o);
+  EXPECT_EQ(read_file(dir_ / "out/run.toml"), "batch = 1\n");
+}
+
+TEST_F(CheckpointTest, RefusesWeightsThatAreNotFinite) {
+  const auto with = [&](float q, Dtype dtype = Dtype::f32) {
+    std::vector<TensorToWrite> tensors{
+        tensor_of<float>("model.q.weight", Dtype::f32, {2, 2}, {1, 1, q, 1}),
+        tensor_of<float>("model.k.weight", Dtype::f32, {1, 2}, {2, 2}),
+        tensor_of<float>("model.norm.weight", Dtype::f32, {2}, {3, 3}),
+    };
+    if (dtype == Dtype::bf16)
+      tensors[0] = tensor_of<Bf16>("model.q.weight", Dtype::bf16, {2, 2}, {1, 1, q, 1});
+    write_checkpoint(dir_.path(), tensors);
+  };
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  with(kNan);
+  expect_error(ExitCode::bad_input, "tensor model.q.weight holds nan at element 2",
+               [&] { load(dir_.path()); });
+  with(-kInfinity);
+  expect_error(ExitCode::bad_input, "tensor model.q.weight holds -inf at element 2",
+               [&] { load(dir_.path()); });
+  with(kNan, Dtype::bf16);
+  expect_error(ExitCode::bad_input, "tensor model.q.weight holds nan at element 2",
+               [&] { load(dir_.path()); });
+  with(std::numeric_limits<float>::max());
+  EXPECT_NO_THROW(load(dir_.path()));
 }
 
 TEST_F(CheckpointTest, SaysWhereItCannotWrite) {

@@ -71,7 +71,9 @@ class Training {
       HostValues host(executor_);
       load_model(
           module, [&](ValueId id) { return host.edit(id); }, *weights, spellings_of(run_));
-      say(observer, fmt::format("weights from {}", weights->path().string()));
+      say(observer, fmt::format("weights: loaded from {}", weights->path().string()));
+    } else {
+      say(observer, fmt::format("weights: random, seed {}", run_.options.seed));
     }
     derive(executor_);
     step_seconds_.reserve(kTimedSteps);
@@ -281,8 +283,8 @@ class Training {
     save_model(executor_.module(), [&](ValueId id) { return host.look(id); },
                {.directory = directory,
                 .config_json = run_.model.config_json(saved_dtype(run_.recipe)),
+                .run_toml = to_toml(run_),
                 .tokenizer_from = run_.model.source_dir()});
-    write_file_atomically(directory / "run.toml", to_toml(run_));
     report_.out = directory.string();
   }
 

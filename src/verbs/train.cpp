@@ -1,11 +1,8 @@
 // `snug train`: check everything, plan, refuse what does not fit, allocate once, then step,
 // evaluate and save.
 #include <omp.h>
-#include <stdlib.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
+#include <optional>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -13,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/loop.h"
 #include "train/open_device.h"
+#include "train/output_directory.h"
 #include "verbs/plan.h"
 
 namespace snug {
@@ -22,20 +20,34 @@ void say(const TrainObserver& observer, const std::string& line) {
   if (observer.said) observer.said(line);
 }
 
-// Refuses now what would fail after hours: a directory that cannot be made or written. Tries it in
-// the nearest directory that exists, and leaves no trace.
-void require_writable(const std::filesystem::path& directory) {
-  std::error_code ignored;
-  std::filesystem::path at = std::filesystem::absolute(directory, ignored);
-  while (!std::filesystem::exists(at, ignored) && at.has_relative_path()) at = at.parent_path();
-  if (!std::filesystem::is_directory(at, ignored))
-    throw usage_error("--out {}: {} is not a directory", directory.string(), at.string());
-  std::string probe = (at / ".snug-XXXXXX").string();
-  if (::mkdtemp(probe.data()) == nullptr) {
-    throw usage_error("--out {}: cannot write in {}: {}", directory.string(), at.string(),
-                      std::strerror(errno));
+// What would be passed over in silence, or mean something else than was asked.
+void check_data_options(const Options& o) {
+  if (o.holdout > 0 && !o.eval_data.empty()) {
+    throw usage_error("--holdout {} and --eval-data {}: held-out data comes from one of them",
+                      o.holdout, o.eval_data)
+        .hint("leave one of them out");
   }
-  std::filesystem::remove(probe, ignored);
+  if (o.eval_every > 0 && o.holdout == 0 && o.eval_data.empty()) {
+    throw usage_error("--eval-every {}, but there is no held-out data", o.eval_every)
+        .hint("give --holdout 0.05 or --eval-data");
+  }
+}
+
+// Random weights for want of readable ones, and random data for want of any, are never meant.
+void check_origin_of_weights(const Resolved& run) {
+  if (run.asked.init == "auto" && run.options.init == "scratch" && !run.model.source_dir().empty())
+    refuse_other_weights(run.model.source_dir());
+  if (run.options.init == "load" && run.asked.data == "auto") {
+    throw usage_error("{} has weights, and no --data says what to train them on", run.options.model)
+        .hint("give --data, or --data synthetic for random tokens");
+  }
+}
+
+int64_t saved_bytes(const Module& module) {
+  int64_t bytes = 0;
+  for (const SavedTensor& tensor : saved_tensors(module))
+    bytes = checked_add(bytes, tensor.type.bytes(), "the saved model");
+  return bytes;
 }
 
 }  // namespace
@@ -45,7 +57,10 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
   if (asked.options.threads > 0) omp_set_num_threads(static_cast<int>(asked.options.threads));
   if (const std::string note = asked.model.sequence_note(asked.build.seq); !note.empty())
     say(observer, note);
-  if (!asked.options.out.empty()) require_writable(asked.options.out);
+  check_data_options(asked.options);
+  check_origin_of_weights(asked);
+  std::optional<OutputDirectory> out;
+  if (!asked.options.out.empty()) out.emplace(asked.options.out);
 
   const PlannedRun planned = plan_run(asked);
   const Plan& plan = planned.plan;
@@ -58,6 +73,7 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
     weights = std::make_unique<CheckpointReader>(run.model.source_dir());
     check_weights(plan.module, *weights, spellings_of(run));
   }
+  if (out) out->require_space(saved_bytes(plan.module));
   if (observer.planned) observer.planned(report_of(planned, Advise::never, false));
   say(observer, fmt::format("data: {}", samples.text()));
 

@@ -48,7 +48,7 @@ TEST_F(CliWeights, TheUndamagedFileLoads) {
   write("saved/model.safetensors", file_of(header_.dump(), data_));
   const Ended run = snug("train saved --init load --data text.txt --seq 16 --steps 1");
   EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.err, ::testing::HasSubstr("weights from saved"));
+  EXPECT_THAT(run.err, ::testing::HasSubstr("weights: loaded from saved"));
 }
 
 TEST_F(CliWeights, Truncated) {

@@ -1,0 +1,50 @@
+// --out: one run at a time, and what cannot be saved is refused before the first step.
+#include "cli_fixture.h"
+
+namespace snug {
+namespace {
+
+class CliOut : public Cli {
+ protected:
+  const std::string train_ = "train tiny --seq 16 --batch 2 --data text.txt --out ";
+};
+
+TEST_F(CliOut, ASecondRunIsRefusedWhileTheFirstRuns) {
+  Ended second;
+  const auto start_another = [&](pid_t) { second = snug(train_ + "o --steps 1"); };
+  const Ended first = snug(train_ + "o --steps 100000 --json",
+                           {.interrupt_after = "\"step\":2,", .before_interrupt = start_another});
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(second.code, static_cast<int>(ExitCode::usage));
+  EXPECT_THAT(second.err, ::testing::ContainsRegex("--out o: another training .process [0-9]+. "));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "o/model.safetensors"));
+  EXPECT_EQ(snug(train_ + "o --steps 1").code, 0) << "the lock went with the process";
+  for (const std::string& path : tree()) EXPECT_EQ(path.find("o/."), std::string::npos) << path;
+}
+
+TEST_F(CliOut, PathsThatCannotBeDirectories) {
+  std::filesystem::create_symlink("nowhere", dir_ / "dangling");
+  std::filesystem::create_symlink("loop", dir_ / "loop");
+  expect_refused(train_ + "dangling", ExitCode::usage, "dangling is a link to nothing");
+  expect_refused(train_ + "loop", ExitCode::usage, "Too many levels of symbolic links");
+  expect_refused(train_ + std::string(300, 'n'), ExitCode::usage, "File name too long");
+}
+
+// 1.5 TB of weights: the null device follows the plan without holding them.
+TEST_F(CliOut, ADiskThatIsTooSmall) {
+  expect_refused("train llama-405b --device null --seq 16 --batch 1 --out o", ExitCode::bad_input,
+                 "--out o: the model takes 1.48 TiB, and its file system has");
+}
+
+TEST_F(CliOut, SettledChoicesAreWrittenAndPinNothing) {
+  EXPECT_EQ(snug(train_ + "o --steps 1 --budget 1GiB").code, 0);
+  const std::string saved = read_file(dir_ / "o/run.toml");
+  EXPECT_THAT(saved, ::testing::HasSubstr("attention = \"auto\"\n"));
+  const std::string settled = saved.substr(saved.find("[settled]"));
+  EXPECT_THAT(settled, ::testing::HasSubstr("attention = \"flash\"\n"));
+  EXPECT_THAT(settled, ::testing::HasSubstr("accum = 1\n"));
+  EXPECT_EQ(snug("train --config o/run.toml --attention standard").code, 0);
+}
+
+}  // namespace
+}  // namespace snug
