@@ -87,6 +87,15 @@ void refuse_gpu_on_cpu(const CLI::App& app, const std::vector<std::string>& argu
       .hint("leave one of them out");
 }
 
+// In a file an empty text takes a path back; on the line it is a variable that was not set.
+void refuse_empty(const CLI::App& app, const std::vector<std::string>& arguments) {
+  for (const char* name : {"out", "data"}) {
+    const CLI::Option* option = app.get_option_no_throw(fmt::format("--{}", name));
+    if (option != nullptr && is_given(arguments, name) && option->as<std::string>().empty())
+      throw usage_error("--{} is empty", name);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> option_names(const CLI::App& app) {
@@ -110,12 +119,14 @@ void add_options(CLI::App& app, Options& options, OptionUse use) {
         CLI::Option* option = add_option(app, fmt::format("--{}", key), member, std::string(help));
         if (belongs == OptionUse::train && use != OptionUse::train) option->group("");
       });
-  app.set_config("--config", "", "a file of `option = value` lines; the command line wins");
+  app.set_config("--config", "", "a TOML file of `option = value` lines; the command line wins")
+      ->check(ConfigFile::check);
   app.config_formatter(std::make_shared<ConfigFile>(app));
 }
 
 bool parse(CLI::App& app, const std::vector<std::string>& arguments) {
   if (!parse_words(app, arguments)) return false;
+  refuse_empty(app, arguments);
   refuse_gpu_on_cpu(app, arguments);
   return true;
 }

@@ -1,5 +1,5 @@
-// Reads --config: lines of `option = value`, as train saves them in run.toml. Values may be quoted,
-// # begins a comment, and what cannot be understood is refused with its line.
+// Reads --config: a TOML file of options, as train saves them in run.toml. Its table [settled],
+// what a run chose, pins nothing. What cannot be understood is refused with its line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,6 +15,9 @@ class ConfigFile : public CLI::Config {
 
   // Throws a usage error that names file and line.
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
+  // Throws bad_input for what must not be opened as a configuration: a FIFO, a device, a huge file.
+  // Else "", as CLI11 wants it.
+  static std::string check(const std::string& path);
   // Saving is train's work, from Options.
   std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
 

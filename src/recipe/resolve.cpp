@@ -4,6 +4,7 @@
 #include "base/number.h"
 #include "base/units.h"
 #include "cost/device_costs.h"
+#include "formats/toml_file.h"
 #include "recipe/allow.h"
 #include "recipe/option_checks.h"
 
@@ -102,17 +103,30 @@ LrSchedule schedule_of(const Options& o) {
   return schedule;
 }
 
-std::string toml_value(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
+std::string toml_value(const std::string& text) { return toml_string(text); }
 std::string toml_value(bool value) { return value ? "true" : "false"; }
 std::string toml_value(int64_t value) { return fmt::format("{}", value); }
 std::string toml_value(double value) { return fmt::format("{}", value); }
+
+// Options that the search chooses, or that follow from others.
+template <typename Visit>
+void each_settled(Visit&& visit) {
+  visit("batch", &Options::batch);
+  visit("accum", &Options::accum);
+  visit("global-batch", &Options::global_batch);
+  visit("attention", &Options::attention);
+  visit("loss", &Options::loss);
+  visit("recompute", &Options::recompute);
+  visit("compress", &Options::compress);
+  visit("precision", &Options::precision);
+  visit("master", &Options::master);
+  visit("tf32", &Options::tf32);
+  visit("grad-dtype", &Options::grad_dtype);
+  visit("loss-scale", &Options::loss_scale);
+  visit("optimizer", &Options::optimizer);
+  visit("state-dtype", &Options::state_dtype);
+  visit("beta2", &Options::beta2);
+}
 
 BuildOptions settle_build(Options& o, const Model& model) {
   require_at_least(1, o.batch, "batch");
@@ -182,6 +196,7 @@ Resolved resolve(Options o, Model model) {
   }
   require_one_choice(o, settings.recipe, budget);
   const LrSchedule schedule = schedule_of(o);
+  checked_mul(checked_mul(o.global_batch, o.seq, "tokens per step"), o.steps, "tokens of the run");
   CostModel cost_model = cost_model_for(o, settings.math);
   return {std::move(settings),   std::move(o), asked, std::move(model), budget, context,
           std::move(cost_model), schedule};
@@ -202,24 +217,17 @@ Resolved changed(const Resolved& run, const Change& change) {
 
 std::string to_toml(const Resolved& run) {
   Options options = run.options;
-  options.batch = run.asked.batch;
-  options.attention = run.asked.attention;
-  options.loss = run.asked.loss;
-  options.recompute = run.asked.recompute;
-  options.compress = run.asked.compress;
-  options.precision = run.asked.precision;
-  options.master = run.asked.master;
-  options.tf32 = run.asked.tf32;
-  options.optimizer = run.asked.optimizer;
-  options.state_dtype = run.asked.state_dtype;
-  options.accum = run.asked.accum;
-  options.global_batch = run.asked.global_batch;
-  options.grad_dtype = run.asked.grad_dtype;
-  options.loss_scale = run.asked.loss_scale;
-  options.beta2 = run.asked.beta2;
+  each_settled([&](std::string_view, auto member) { options.*member = run.asked.*member; });
   std::string out = fmt::format("model = {}\n", toml_value(options.model));
   each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {
     out += fmt::format("{} = {}\n", key, toml_value(value));
+  });
+  out +=
+      "\n# What this run chose for the options that it was free to choose. --config passes over "
+      "it.\n";
+  out += "[settled]\n";
+  each_settled([&](std::string_view key, auto member) {
+    out += fmt::format("{} = {}\n", key, toml_value(run.options.*member));
   });
   return out;
 }

@@ -1,4 +1,6 @@
 // Bad input at the command line: one clear sentence, the right exit code, nothing half-written.
+#include <sys/stat.h>
+
 #include "base/units.h"
 #include "cli_fixture.h"
 
@@ -36,6 +38,11 @@ TEST_F(CliRefusals, NoVerbShowsTheHelp) {
 TEST_F(CliRefusals, Models) {
   expect_refused("train", kUsage, "snug train needs a MODEL");
   expect_refused("plan gtp2", kUsage, "there is no model 'gtp2' - did you mean 'gpt2'?");
+  for (const std::string name : {"qwen3-8b", "mixtral-8x7b", "albert-base", "gpt3"}) {
+    EXPECT_THAT(snug("plan " + name).err, ::testing::Not(::testing::HasSubstr("did you mean")));
+  }
+  expect_refused("plan Qwen/Qwen2.5-7B", kBadInput, "cannot read Qwen/Qwen2.5-7B: No such file",
+                 "huggingface-cli download Qwen/Qwen2.5-7B --local-dir Qwen2.5-7B");
   expect_refused("plan no/where", kBadInput, "cannot read no/where");
   expect_refused("plan mlp:0x3", kUsage, "'mlp:0x3' is not an MLP");
   expect_refused("plan tiny other", kUsage, "there is no model 'other'");
@@ -85,6 +92,15 @@ TEST_F(CliRefusals, Values) {
   expect_refused("plan tiny --batch 4x", kUsage, "--batch '4x' is not a whole number");
   expect_refused("plan tiny --batch 9223372036854775808", kUsage, "--batch 9223372036854775808");
   expect_refused("plan tiny --batch 9223372036854775807", kUsage, "absurdly large");
+  for (const std::string verb : {"plan", "train", "fit", "ladder"}) {
+    const std::string budget = verb == "fit" ? " --budget 1GiB" : "";
+    expect_refused(verb + " tiny --global-batch 9223372036854775807" + budget, kUsage,
+                   "absurdly large");
+  }
+  expect_refused("plan mlp:8x2 --global-batch 9223372036854775807 --steps 1", kUsage,
+                 "absurdly large");
+  expect_refused("plan tiny --batch 4 --accum 4611686018427387904", kUsage, "absurdly large");
+  expect_refused("train tiny --steps 9223372036854775807", kUsage, "absurdly large");
   expect_refused("plan tiny --seq -1", kUsage, "--seq is -1; it must be at least 0");
   expect_refused("plan tiny --accum -1", kUsage, "--accum is -1; it must be at least");
   expect_refused("plan tiny --dropout nan", kUsage, "--dropout is nan");
@@ -113,15 +129,50 @@ TEST_F(CliRefusals, ConfigFiles) {
   expect_refused("plan tiny --config a.toml", kUsage, "--batch 'four' is not a whole number");
   write("a.toml", "batch = 0  # none\n");
   expect_refused("plan tiny --config a.toml", kUsage, "--batch is 0; it must be at least 1");
-  for (const std::string line : {"batch", "batch =", "[run]", "data = \"open", "Batch = 4", "= 4",
-                                 "data = \"a\" b", "\x7f\x45LF = 3"}) {
+  for (const std::string line : {"batch", "batch =", "data = \"open", "= 4", "data = \"a\" b",
+                                 "precision = bf16", "\x7f\x45LF = 3", "seq = 32"}) {
     write("a.toml", "seq = 16\n" + line + "\n");
-    expect_refused("plan tiny --config a.toml", kUsage, "a.toml: line 2 is not of the form");
+    expect_refused("plan tiny --config a.toml", kUsage, "a.toml: line 2: ", "the file is TOML");
   }
+  write("a.toml", "seq = 16\nBATCH = 4\n");
+  expect_refused("plan tiny --config a.toml", kUsage, "line 2: snug plan has no option 'BATCH'");
+  write("a.toml", "seq = 16\n[run]\nbatch = 4\n");
+  expect_refused("plan tiny --config a.toml", kUsage, "line 2: there is no table [run]");
+  write("a.toml", "batch = [4]\n");
+  expect_refused("plan tiny --config a.toml", kUsage, "line 1: batch is not a number");
+  write("a.toml", "batch = 4.0\n");
+  expect_refused("plan tiny --config a.toml", kUsage, "--batch '4.0' is not a whole number");
   std::string garbage;
   for (int i = 0; i < 4096; ++i) garbage += static_cast<char>(i * 7919 >> 3);
   write("a.toml", garbage);
-  expect_refused("plan tiny --config a.toml", kUsage, "is not of the form option = value");
+  expect_refused("plan tiny --config a.toml", kUsage, "a.toml: line ");
+}
+
+TEST_F(CliRefusals, ConfigFilesThatNeverEnd) {
+  expect_refused("plan tiny --config /dev/zero", kBadInput, "--config /dev/zero is not a regular");
+  ASSERT_EQ(::mkfifo((dir_ / "pipe").c_str(), 0600), 0);
+  expect_refused("plan tiny --config pipe", kBadInput, "--config pipe is not a regular file");
+  write("huge.toml", std::string((1 << 20) + 1, '#'));
+  expect_refused("plan tiny --config huge.toml", kBadInput, "far too large for options");
+}
+
+TEST_F(CliRefusals, ConfigFilesAreToml) {
+  write("a.toml", "batch = 1_6\nattention = 'flash'  # a comment\n[settled]\nbatch = 3\n");
+  const Ended run = snug("plan tiny --config a.toml --json");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(nlohmann::json::parse(run.out)["recipe"]["batch"], 16);
+}
+
+TEST_F(CliRefusals, ControlCharactersDoNotReachTheTerminal) {
+  write("a.toml", "\"b\\u001b\" = 4\n");
+  write("\x1b]0;title/config.json", tiny_config().dump());
+  for (const std::string line :
+       {"plan tiny\x1b[31m", "train tiny --data a\x1b[31m", "train tiny --steps 1 --out \x1b/\x1b",
+        "plan tiny --config a.toml", "plan \x1b]0;title",
+        "train \x1b]0;title --seq 16 --steps 1"}) {
+    const Ended run = snug(line);
+    EXPECT_EQ((run.out + run.err).find('\x1b'), std::string::npos) << run.out << run.err;
+  }
 }
 
 TEST_F(CliRefusals, Data) {
@@ -172,6 +223,8 @@ TEST_F(CliRefusals, Gpus) {
                  "--gpu 'rtx4900' is not in the catalogue - did you mean 'rtx4090'?",
                  "known: h200, h100,");
   expect_refused("plan tiny --gpu", kUsage, "--gpu needs a value");
+  expect_refused("plan tiny --gpu A100", kUsage,
+                 "did you mean 'a100-80' or 'a100-80-pcie' or 'a100-40'?");
   expect_refused("plan tiny --gpu h200 --device cpu", kUsage, "--gpu h200 and --device cpu",
                  "leave one of them out");
   write("gpu.toml", "gpu = \"h200\"\n");
@@ -224,6 +277,7 @@ TEST_F(CliRefusals, WhatNoMachineHolds) {
   const Ended run = snug("train tiny --batch 1000000000 --out o");
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit));
   EXPECT_THAT(run.err, ::testing::ContainsRegex("snug: an arena of [0-9.]+ TiB .* does not fit"));
+  EXPECT_THAT(run.err, ::testing::ContainsRegex("\n      --budget [0-9]+MiB has the search"));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "o"));
 }
 
