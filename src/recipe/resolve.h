@@ -41,6 +41,9 @@ Settings settle(Options& options, const Model& model, std::optional<int64_t> bud
 Recipe settle_recipe(Options& options, std::optional<int64_t> budget);
 // What programs are made for: --device null follows those of the CPU.
 Backend backend_of(const Options& options);
+// How many micro-batches of `batch` make a step of `sequences`. Throws a usage error where the
+// numbers are too large to be counted with.
+int64_t micro_batches_of(int64_t sequences, int64_t batch);
 // What --lr is multiplied by for the sequences of a step.
 double learning_rate_factor(const Options& options);
 

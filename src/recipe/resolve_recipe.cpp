@@ -18,7 +18,7 @@ constexpr double kFp16Start = 65536;
 void resolve_global_batch(Options& o) {
   require_at_least(0, o.accum, "accum");
   require_at_least(0, o.global_batch, "global-batch");
-  const int64_t implied = o.global_batch == 0 ? 1 : ceil_div(o.global_batch, o.batch);
+  const int64_t implied = o.global_batch == 0 ? 1 : micro_batches_of(o.global_batch, o.batch);
   if (o.global_batch > 0 && o.accum > 0 && o.accum != implied) {
     throw usage_error("--global-batch {} takes {} micro-batch{} of --batch {}, but --accum is {}",
                       o.global_batch, implied, implied == 1 ? "" : "es", o.batch, o.accum)
@@ -83,6 +83,11 @@ std::string auto_within(const Options& o, int64_t arena) {
 }
 
 }  // namespace
+
+int64_t micro_batches_of(int64_t sequences, int64_t batch) {
+  checked_add(sequences, batch, "a step");
+  return ceil_div(sequences, batch);
+}
 
 Backend backend_of(const Options& o) { return o.device == "cuda" ? Backend::cuda : Backend::cpu; }
 

@@ -42,7 +42,7 @@ int64_t need_of(const Resolved& run) {
 // Micro-batches are what is asked about, so none is split.
 Options unsplit(Options o) {
   if (o.global_batch > 0)
-    o.accum = ceil_div(o.global_batch, o.batch);
+    o.accum = micro_batches_of(o.global_batch, o.batch);
   else if (o.accum == 0)
     o.accum = 1;
   return o;

@@ -56,7 +56,7 @@ Options baseline_of(Options o) {
         .hint("`snug train` keeps one");
   }
   o.update_in_backward = false;
-  if (o.accum == 0) o.accum = o.global_batch > 0 ? ceil_div(o.global_batch, o.batch) : 1;
+  if (o.accum == 0) o.accum = o.global_batch > 0 ? micro_batches_of(o.global_batch, o.batch) : 1;
   return changed(std::move(o), baseline_change());
 }
 
