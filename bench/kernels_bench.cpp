@@ -113,7 +113,7 @@ class SampleOnDevice {
  public:
   explicit SampleOnDevice(const TrainingSample& s)
       : sample_(in_dtype(s.sample, Dtype::bf16)), c_(build_program(*s.def, sample_)) {
-    add_remake(c_);
+    add_fused_recompute(c_);
     int64_t bytes = 0;
     for (const Value& v : c_.module.values) bytes += v.type.bytes();
     sets_.resize(static_cast<size_t>(ceil_div(kBeyondCache, bytes)));

@@ -112,7 +112,7 @@ void each_option(O& o, Visit&& visit) {
         both);
   visit("recompute", o.recompute,
         "auto | none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7 | auto:BYTES: "
-        "what backward makes again (auto: as little as --budget allows)",
+        "what backward recomputes (auto: as little as --budget allows)",
         both);
   visit("compress", o.compress,
         "none | int8: how activations are stored between forward and backward", both);

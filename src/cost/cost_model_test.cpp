@@ -88,7 +88,7 @@ TEST(OpWork, TellsProductsWithOddRowsApartOnAGpu) {
 
 // What micro-batches took on one (docs/performance.md).
 TEST(CostModel, OfTheCatalogueIsNearAnH200) {
-  const Recipe recipe{.remake = true,
+  const Recipe recipe{.fused_recompute = true,
                       .precision = Dtype::bf16,
                       .master = false,
                       .grad_dtype = Dtype::bf16,

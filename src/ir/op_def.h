@@ -228,7 +228,7 @@ struct Split {
 // Makes an op's other outputs again from one of them: `def` takes that output first, then the op's
 // inputs `inputs`, the op's attributes, and makes the outputs `outputs`, with the same bits. A
 // residual norm keeps its sum this way instead of both addends.
-struct Rederive {
+struct RecomputeFromOutput {
   int from = 0;
   const OpDef* def = nullptr;
   std::vector<int> inputs;
@@ -237,12 +237,12 @@ struct Rederive {
 
 // Where backward reads this op's output `output` again, its backward op of kind `grad` can be
 // replaced by `with`, which takes the same inputs and after them this op's inputs `inputs`, makes
-// the same outputs, and at port `remade` this op's `output`, with the same bits.
-struct Remake {
+// the same outputs, and at port `recomputed` this op's `output`, with the same bits.
+struct FusedRecompute {
   const OpDef* grad = nullptr;
   const OpDef* with = nullptr;
   int output = 0;
-  int remade = 0;
+  int recomputed = 0;
   std::vector<int> inputs = {};
 };
 
@@ -265,8 +265,8 @@ struct OpDef {
   std::vector<Split> splits = {};
   bool random =
       false;  // draws from (seed, step, sample, element, attrs "key"): clones copy the key
-  std::optional<Rederive> rederive = {};
-  std::optional<Remake> remake = {};
+  std::optional<RecomputeFromOutput> recompute_from_output = {};
+  std::optional<FusedRecompute> fused_recompute = {};
   // Inputs that must come back from lossy storage unchanged: what a norm divides by, softmax's
   // statistics. `compress` leaves the values that such a port reads alone.
   std::vector<int> exact = {};

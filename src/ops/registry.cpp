@@ -40,15 +40,15 @@ Registry registry() {
       // linear
       &linear_def, &linear_grad_input_def, &linear_grad_weight_def, &linear_grad_bias_def,
       // norm
-      &rms_norm_def, &residual_rms_norm_def, &rms_norm_grad_def, &rms_norm_remake_grad_def,
-      &layer_norm_def, &residual_layer_norm_def, &layer_norm_grad_def, &layer_norm_remake_grad_def,
+      &rms_norm_def, &residual_rms_norm_def, &rms_norm_grad_def, &rms_norm_recompute_grad_def,
+      &layer_norm_def, &residual_layer_norm_def, &layer_norm_grad_def, &layer_norm_recompute_grad_def,
       // attention
       &rope_def, &attention_def, &attention_grad_def,
       &chunked_attention_def, &chunked_attention_grad_def,
       &flash_attention_def, &flash_attention_grad_def,
       // activation
-      &gelu_def, &gelu_grad_def, &gelu_remake_grad_def,
-      &swiglu_def, &swiglu_grad_def, &swiglu_remake_grad_def, &dropout_def,
+      &gelu_def, &gelu_grad_def, &gelu_recompute_grad_def,
+      &swiglu_def, &swiglu_grad_def, &swiglu_recompute_grad_def, &dropout_def,
       // loss
       &cross_entropy_def, &cross_entropy_grad_def,
       &linear_cross_entropy_def, &linear_cross_entropy_grad_def, &linear_bias_cross_entropy_grad_def,

@@ -78,15 +78,15 @@ TEST(Registry, CudaHasAKernelWhereverTheCpuHasOne) {
 
 TEST(Registry, WhatMakesAnOutputAgainHasThePortsForIt) {
   for (const OpDef* def : registry()) {
-    if (!def->remake) continue;
-    const Remake& r = *def->remake;
+    if (!def->fused_recompute) continue;
+    const FusedRecompute& r = *def->fused_recompute;
     const auto exists = [](int port, const std::vector<Port>& ports) {
       return port >= 0 && port < static_cast<int>(ports.size());
     };
     EXPECT_EQ(find_op(registry(), r.grad->kind), r.grad) << def->kind;
     EXPECT_EQ(find_op(registry(), r.with->kind), r.with) << def->kind;
     EXPECT_TRUE(exists(r.output, def->outputs)) << def->kind;
-    EXPECT_TRUE(exists(r.remade, r.with->outputs)) << r.with->kind;
+    EXPECT_TRUE(exists(r.recomputed, r.with->outputs)) << r.with->kind;
     for (const int port : r.inputs) EXPECT_TRUE(exists(port, def->inputs)) << def->kind;
     EXPECT_EQ(r.with->inputs.size(), r.grad->inputs.size() + r.inputs.size()) << r.with->kind;
     EXPECT_EQ(r.with->outputs.size(), r.grad->outputs.size() + 1) << r.with->kind;

@@ -24,7 +24,7 @@ Module differentiated(std::string name, const ForwardBuilder& forward, const Rec
 
   // What a backward op can make as it goes need not be kept at all, so it is no choice of
   // recompute's.
-  if (recipe.remake) remake(module, "micro_first");
+  if (recipe.fused_recompute) fuse_recompute(module, "micro_first");
   return module;
 }
 

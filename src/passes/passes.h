@@ -44,8 +44,8 @@ void autodiff(Module& module, std::string_view program, Forward forward, const R
 void bind_loss(Module& module, std::string_view program, ValueId loss);
 
 // Lets backward ops make cheap forward results again that backward would otherwise have kept: a
-// fact of their makers (OpDef::remake). Results stay the same bit for bit. graph -> graph.
-void remake(Module& module, std::string_view program);
+// fact of their makers (OpDef::fused_recompute). Results stay the same bit for bit. graph -> graph.
+void fuse_recompute(Module& module, std::string_view program);
 
 // Re-derives the forward values that are not kept (by value id) just before their first use in
 // backward. Results stay the same bit for bit. graph -> graph.

@@ -31,7 +31,7 @@ struct Recipe {
   RecomputePolicy recompute;
   CompressKind compress = CompressKind::none;
   // Backward ops that can make a cheap forward result again do so, and it is not kept.
-  bool remake = false;
+  bool fused_recompute = false;
 
   Dtype precision = Dtype::f32;  // of weights and activations
   bool master = true;            // 16-bit weights have an fp32 copy that the optimizer works on

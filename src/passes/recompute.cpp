@@ -47,22 +47,22 @@ class Recompute {
   }
 
   void repeat(const Op& op) {
-    const auto& rederive = op.def->rederive;
-    if (rederive && keep_[static_cast<size_t>(output(op, rederive->from).index)])
-      return repeat_from_output(op, *rederive);
+    const auto& from_output = op.def->recompute_from_output;
+    if (from_output && keep_[static_cast<size_t>(output(op, from_output->from).index)])
+      return repeat_from_output(op, *from_output);
     std::vector<ValueId> inputs;
     for (ValueId id : op.inputs) inputs.push_back(available(id));
     emit(op, *op.def, std::move(inputs), op.outputs);
   }
 
   // The rest of the op's outputs from the one that was kept.
-  void repeat_from_output(const Op& op, const Rederive& rederive) {
-    std::vector<ValueId> inputs{output(op, rederive.from)};
-    for (const int port : rederive.inputs)
+  void repeat_from_output(const Op& op, const RecomputeFromOutput& from_output) {
+    std::vector<ValueId> inputs{output(op, from_output.from)};
+    for (const int port : from_output.inputs)
       inputs.push_back(available(op.inputs[static_cast<size_t>(port)]));
     std::vector<ValueId> outputs;
-    for (const int port : rederive.outputs) outputs.push_back(output(op, port));
-    emit(op, *rederive.def, std::move(inputs), outputs);
+    for (const int port : from_output.outputs) outputs.push_back(output(op, port));
+    emit(op, *from_output.def, std::move(inputs), outputs);
   }
 
   static ValueId output(const Op& op, int port) { return op.outputs[static_cast<size_t>(port)]; }

@@ -112,7 +112,8 @@ class SegmentDropper {
     const auto named = [&](const std::string& name) {
       return std::find(drop.begin(), drop.end(), name_in_layer(name, op.layer)) != drop.end();
     };
-    const bool origin = op.def->rederive && op.def->rederive->from == static_cast<int>(port);
+    const bool origin = op.def->recompute_from_output &&
+                        op.def->recompute_from_output->from == static_cast<int>(port);
     const ValueId id = op.outputs[port];
     return drop.empty() || !read_[index(id)] || (!origin && named(op.name)) ||
            named(module_[id].name);
@@ -128,7 +129,8 @@ class SegmentDropper {
     std::copy_if(op.inputs.begin(), op.inputs.end(), std::back_inserter(entering),
                  [&](ValueId id) { return enters(op, id); });
     if (entering.empty()) return;
-    if (op.def->rederive) entering = {op.outputs[static_cast<size_t>(op.def->rederive->from)]};
+    if (op.def->recompute_from_output)
+      entering = {op.outputs[static_cast<size_t>(op.def->recompute_from_output->from)]};
     for (ValueId id : entering) keep_[index(id)] = entrance_[index(id)] = true;
   }
 

@@ -94,7 +94,7 @@ Backend backend_of(const Options& o) { return o.device == "cuda" ? Backend::cuda
 Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   Recipe r;
   r.backend = backend_of(o);
-  r.remake = r.backend == Backend::cuda;
+  r.fused_recompute = r.backend == Backend::cuda;
   resolve_global_batch(o);
   r.accum = o.accum;
   if (o.recompute == "auto") o.recompute = budget ? auto_within(o, *budget) : "none";

@@ -23,7 +23,8 @@ std::unordered_set<std::string_view> read_by_backward(const Module& module) {
 }
 
 std::string name_to_drop(const Module& module, const Op& op, size_t port) {
-  const bool origin = op.def->rederive && op.def->rederive->from == static_cast<int>(port);
+  const bool origin = op.def->recompute_from_output &&
+                      op.def->recompute_from_output->from == static_cast<int>(port);
   return std::string(name_in_layer(origin ? module[op.outputs[port]].name : op.name, op.layer));
 }
 

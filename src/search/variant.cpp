@@ -13,7 +13,7 @@ BuildOptions without_loss(BuildOptions build) {
 }
 
 Recipe types_of(const Recipe& r) {
-  return {.remake = r.remake,
+  return {.fused_recompute = r.fused_recompute,
           .precision = r.precision,
           .grad_dtype = r.grad_dtype,
           .backend = r.backend};

@@ -53,7 +53,7 @@ TEST_F(CliTechniques, ABudgetChoosesRecomputeAndKeepsTheBits) {
     EXPECT_THAT(run.err, ::testing::HasSubstr("\nfits  budget "));
   }
   const Ended roomy = snug(train + " --budget 1GiB --json");
-  EXPECT_EQ(lines_of(roomy)[0]["planned_bytes"], needed) << "nothing is made again without need";
+  EXPECT_EQ(lines_of(roomy)[0]["planned_bytes"], needed) << "nothing is recomputed without need";
   EXPECT_THAT(roomy.err, ::testing::Not(::testing::HasSubstr("chosen")));
 }
 

@@ -32,9 +32,9 @@ void check(const DrawnRecipe& d) {
   if (d.recipe.compress != CompressKind::none) return;
   Recipe plain = d.recipe;
   plain.recompute = {};
-  plain.remake = false;
+  plain.fused_recompute = false;
   SmallRun kept(d.model, d.build, plain);
-  EXPECT_EQ(kept.losses(kSteps), losses) << "what backward makes again is not what forward made";
+  EXPECT_EQ(kept.losses(kSteps), losses) << "what backward recomputes is not what forward computed";
 }
 
 // Small models are fastest on one thread, and results do not depend on how many there are.

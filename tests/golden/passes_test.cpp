@@ -37,12 +37,13 @@ TEST(GoldenPass, AutodiffInFp16) {
       "parameters are made in f32 (grad_dtype) and need no cast.");
 }
 
-TEST(GoldenPass, Remake) {
+TEST(GoldenPass, FuseRecompute) {
   Module module = with_backward(two_linears);
-  remake(module, "micro_first");
+  fuse_recompute(module, "micro_first");
   expect_golden(
-      module, "remake",
-      "remake: 1.norm.grad makes the norm's output again as it goes, and the reader of it,\n"
+      module, "fuse_recompute",
+      "fused recompute: 1.norm.grad makes the norm's output again as it goes, and the reader of "
+      "it,\n"
       "1.linear.grad_weight, stands behind it. 0.act is kept: 1.norm.grad itself reads it.");
 }
 

@@ -119,18 +119,18 @@ TrainingSample sum_squares_sample(int64_t tensors, int64_t elements) {
   return {&ops::sum_squares_def, std::move(sample)};
 }
 
-void add_remake(OpCase& c) {
+void add_fused_recompute(OpCase& c) {
   const std::vector<Op> ops = c.program().ops;  // emitting moves the list
-  const auto& remake = ops.at(0).def->remake;
-  if (!remake) return;
+  const auto& fused_recompute = ops.at(0).def->fused_recompute;
+  if (!fused_recompute) return;
   Builder b(c.module, c.program().name);
   for (const Op& op : ops) {
-    if (op.def != remake->grad) continue;
+    if (op.def != fused_recompute->grad) continue;
     std::vector<ValueId> inputs = op.inputs;
     inputs.resize(op.def->inputs.size());
-    for (const int port : remake->inputs)
+    for (const int port : fused_recompute->inputs)
       inputs.push_back(ops[0].inputs[static_cast<size_t>(port)]);
-    b.emit(*remake->with, "op.remake", std::move(inputs), op.attrs);
+    b.emit(*fused_recompute->with, "op.recompute", std::move(inputs), op.attrs);
   }
 }
 

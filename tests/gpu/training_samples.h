@@ -39,7 +39,7 @@ TrainingSample head_sample(const ModelShape& m, int64_t chunk = 1024);
 TrainingSample adamw_sample(int64_t elements);
 TrainingSample sum_squares_sample(int64_t tensors, int64_t elements);
 
-// Appends the backward op that also makes again what a policy may choose not to keep.
-void add_remake(OpCase& c);
+// Appends the backward op that also recomputes what a policy may choose not to keep.
+void add_fused_recompute(OpCase& c);
 
 }  // namespace snug

@@ -30,7 +30,7 @@ ModelShape with_table(ModelShape m, int64_t V, int64_t C) {
 void check(const TrainingSample& s, const Math& math = {}) {
   SCOPED_TRACE(fmt::format("{} at the shape of {} in bf16", s.def->kind, s.sample.name));
   OpCase c = build_case(*s.def, in_dtype(s.sample, Dtype::bf16));
-  add_remake(c);
+  add_fused_recompute(c);
   CudaRunner runner(math);
   check_kernels(std::move(c), runner, with_cuda_rounding(expect_cpu_kernel));
 }

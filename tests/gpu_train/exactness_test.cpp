@@ -1,5 +1,5 @@
 // Exact means exact on a GPU too: under --deterministic every recompute policy, with and without
-// what backward ops make again, has the bits of the plain recipe.
+// what backward ops recompute, has the bits of the plain recipe.
 #include "gpu_train/gpu_run.h"
 
 namespace snug {
@@ -56,11 +56,11 @@ TEST_P(GpuExactness, EveryPolicyHasTheSameBits) {
   const std::vector<float> want = gpu_run(s.model, s.build, s.recipe).losses(kSteps);
   EXPECT_EQ(gpu_run(s.model, s.build, s.recipe).losses(kSteps), want) << "run to run";
   for (const char* policy : kPolicies) {
-    for (const bool remake : {false, true}) {
-      SCOPED_TRACE(fmt::format("{}{}", policy, remake ? " with remake" : ""));
+    for (const bool fused_recompute : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}{}", policy, fused_recompute ? " with fused recompute" : ""));
       Recipe recipe = s.recipe;
       recipe.recompute = parse_recompute(policy);
-      recipe.remake = remake;
+      recipe.fused_recompute = fused_recompute;
       EXPECT_EQ(gpu_run(s.model, s.build, recipe).losses(kSteps), want);
     }
   }
@@ -71,7 +71,7 @@ TEST_F(OnGpu, LargerProductsHaveTheSameBitsToo) {
   const BuildOptions build = as_on_gpu({.batch = 8, .seq = 256});
   Recipe recipe{.accum = 2, .precision = Dtype::bf16, .master = false};
   const std::vector<float> want = gpu_run("snug-tiny", build, recipe).losses(kSteps);
-  recipe.remake = true;
+  recipe.fused_recompute = true;
   for (const char* policy : {"none", "full", "attention"}) {
     SCOPED_TRACE(policy);
     recipe.recompute = parse_recompute(policy);

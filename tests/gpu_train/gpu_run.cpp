@@ -20,7 +20,7 @@ BuildOptions as_on_gpu(BuildOptions build) {
 }
 
 Recipe as_on_gpu(Recipe recipe) {
-  recipe.remake = true;
+  recipe.fused_recompute = true;
   return recipe;
 }
 

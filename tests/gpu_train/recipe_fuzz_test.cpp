@@ -46,9 +46,9 @@ void check(const DrawnRecipe& d) {
   if (d.recipe.compress != CompressKind::none) return;
   Recipe kept = d.recipe;
   kept.recompute = {};
-  kept.remake = false;
+  kept.fused_recompute = false;
   EXPECT_EQ(gpu_run(d.model, d.build, kept).losses(kSteps), got)
-      << "what backward makes again is not what forward made";
+      << "what backward recomputes is not what forward computed";
 }
 
 class GpuRecipeFuzz : public OnGpu, public testing::WithParamInterface<int> {};

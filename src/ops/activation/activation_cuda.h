@@ -7,10 +7,10 @@ namespace snug::ops {
 
 void gelu_cuda(const KernelArgs& a);
 void gelu_grad_cuda(const KernelArgs& a);
-void gelu_remake_grad_cuda(const KernelArgs& a);
+void gelu_recompute_grad_cuda(const KernelArgs& a);
 void swiglu_cuda(const KernelArgs& a);
 void swiglu_grad_cuda(const KernelArgs& a);
-void swiglu_remake_grad_cuda(const KernelArgs& a);
+void swiglu_recompute_grad_cuda(const KernelArgs& a);
 void dropout_cuda(const KernelArgs& a);
 
 }  // namespace snug::ops

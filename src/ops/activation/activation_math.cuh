@@ -1,5 +1,5 @@
 // Functions of the activations on the device. Two-byte types take the fast ones: their error stays
-// far below a rounding. Where a backward makes y again, its bits must be the forward's: no compiler
+// far below a rounding. Where a backward recomputes y, its bits must be the forward's: no compiler
 // may contract what leads to y.
 #pragma once
 

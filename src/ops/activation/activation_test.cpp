@@ -40,27 +40,27 @@ struct Draw {
 TEST(Gelu, Checks) { check_op(gelu_def); }
 TEST(Swiglu, Checks) { check_op(swiglu_def); }
 TEST(Dropout, Checks) { check_op(dropout_def); }
-TEST(Gelu, RemakeChecks) { check_op(gelu_remake_grad_def); }
-TEST(Swiglu, RemakeChecks) { check_op(swiglu_remake_grad_def); }
-TEST(Gelu, RemakeChecksInHalves) { check_op_in_halves(gelu_remake_grad_def); }
-TEST(Swiglu, RemakeChecksInHalves) { check_op_in_halves(swiglu_remake_grad_def); }
+TEST(Gelu, RecomputeGradChecks) { check_op(gelu_recompute_grad_def); }
+TEST(Swiglu, RecomputeGradChecks) { check_op(swiglu_recompute_grad_def); }
+TEST(Gelu, RecomputeGradChecksInHalves) { check_op_in_halves(gelu_recompute_grad_def); }
+TEST(Swiglu, RecomputeGradChecksInHalves) { check_op_in_halves(swiglu_recompute_grad_def); }
 TEST(Gelu, ChecksInHalves) { check_op_in_halves(gelu_def); }
 TEST(Swiglu, ChecksInHalves) { check_op_in_halves(swiglu_def); }
 TEST(Dropout, ChecksInHalves) { check_op_in_halves(dropout_def); }
 
-// The remade y has the forward's bits, and the gradient those of the plain backward op.
-TEST(Activation, RemakesTheSameBits) {
+// The recomputed y has the forward's bits, and the gradient those of the plain backward op.
+TEST(Activation, RecomputesTheSameBits) {
   for (const OpDef* def : {&gelu_def, &swiglu_def}) {
-    for (const Sample& sample : def->remake->with->samples()) {
+    for (const Sample& sample : def->fused_recompute->with->samples()) {
       for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
         SCOPED_TRACE(fmt::format("{} '{}' in {}", def->kind, sample.name, name_of(dtype)));
         std::vector<RefTensor> in;
         for (const SampleInput& input : sample.inputs) {
           in.push_back(make_input({{dtype, input.type.shape}, input.fill}, "in", in));
         }
-        const auto remade = run_op(*def->remake->with, in, sample.attrs);
-        EXPECT_EQ(remade[0].v, run_op(*def->remake->grad, in, sample.attrs)[0].v);
-        EXPECT_EQ(remade[1].v, run_op(*def, {in[0]}, sample.attrs)[0].v);
+        const auto recomputed = run_op(*def->fused_recompute->with, in, sample.attrs);
+        EXPECT_EQ(recomputed[0].v, run_op(*def->fused_recompute->grad, in, sample.attrs)[0].v);
+        EXPECT_EQ(recomputed[1].v, run_op(*def, {in[0]}, sample.attrs)[0].v);
       }
     }
   }

@@ -62,19 +62,19 @@ std::vector<Type> infer_grad(const OpView& op) {
   return {op.in(0)};
 }
 
-// --- backward that makes y again -----------------------------------------------------------------
+// --- backward that recomputes y -----------------------------------------------------------------
 
-std::vector<Type> infer_remake(const OpView& op) {
+std::vector<Type> infer_recompute(const OpView& op) {
   const Type x = infer_grad(op)[0];
   return {x, x};
 }
 
-void reference_remake(const RefArgs& a) {
+void reference_recompute(const RefArgs& a) {
   reference_grad(a);
   reference(RefArgs{a.inputs.first(1), a.outputs.last(1), a.attrs});
 }
 
-std::vector<Sample> samples_remake() {
+std::vector<Sample> samples_recompute() {
   std::vector<Sample> with_dy = samples();
   for (Sample& s : with_dy) s.inputs.push_back({s.inputs[0].type});
   return with_dy;
@@ -91,8 +91,9 @@ const OpDef gelu_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0}, {0}}},
-    .remake =
-        Remake{.grad = &gelu_grad_def, .with = &gelu_remake_grad_def, .output = 0, .remade = 1},
+    .fused_recompute =
+        FusedRecompute{
+            .grad = &gelu_grad_def, .with = &gelu_recompute_grad_def, .output = 0, .recomputed = 1},
     .kernels = float_kernels(gelu_cpu, {.run = SNUG_CUDA_KERNEL(gelu_cuda)}),
     .reference = reference,
     .samples = samples,
@@ -110,11 +111,11 @@ const OpDef gelu_grad_def{
     .reference = reference_grad,
 };
 
-const OpDef gelu_remake_grad_def{
-    .kind = "gelu_remake_grad",
+const OpDef gelu_recompute_grad_def{
+    .kind = "gelu_recompute_grad",
     .inputs = {"x", "dy"},
     .outputs = {"dx", "y"},
-    .infer = infer_remake,
+    .infer = infer_recompute,
     .cost = cost,
     .alias = {{.output = 0, .input = 0},
               {.output = 0, .input = 1},
@@ -122,9 +123,9 @@ const OpDef gelu_remake_grad_def{
               {.output = 1, .input = 0}},
     .splits = {{"rows", {0, 0}, {0, 0}}},
     .kernels =
-        float_kernels(gelu_remake_grad_cpu, {.run = SNUG_CUDA_KERNEL(gelu_remake_grad_cuda)}),
-    .reference = reference_remake,
-    .samples = samples_remake,
+        float_kernels(gelu_recompute_grad_cpu, {.run = SNUG_CUDA_KERNEL(gelu_recompute_grad_cuda)}),
+    .reference = reference_recompute,
+    .samples = samples_recompute,
 };
 
 ValueId gelu(Builder& b, std::string_view name, ValueId x, bool tanh) {

@@ -11,7 +11,7 @@ namespace snug::ops {
 extern const OpDef gelu_def;       // (x) -> y; attrs tanh
 extern const OpDef gelu_grad_def;  // (x, dy) -> dx; dx may lie in x or dy
 // The same, and y once more, for backward ops that read it: (x, dy) -> (dx, y)
-extern const OpDef gelu_remake_grad_def;
+extern const OpDef gelu_recompute_grad_def;
 
 ValueId gelu(Builder& b, std::string_view name, ValueId x, bool tanh);
 

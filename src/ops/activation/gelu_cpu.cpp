@@ -36,13 +36,13 @@ void forward(const KernelArgs& a) {
   });
 }
 
-// kRemakes: y is made again on the way; it may lie in x or dy, where dx does not.
-template <typename T, typename Form, bool kRemakes>
+// kRecomputes: y is recomputed on the way; it may lie in x or dy, where dx does not.
+template <typename T, typename Form, bool kRecomputes>
 void backward(const KernelArgs& a) {
   const T* x = a.in<T>(0);
   const T* dy = a.in<T>(1);
   T* dx = a.out<T>(0);  // may be x or dy
-  T* y = kRemakes ? a.out<T>(1) : nullptr;
+  T* y = kRecomputes ? a.out<T>(1) : nullptr;
   for_blocks(a.out(0).elements(), [=](int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
@@ -50,7 +50,7 @@ void backward(const KernelArgs& a) {
       const float d = dy[i];
       const Gate p = Form::gate(xi);
       store(dx[i], d * (p.value + xi * p.slope));
-      if constexpr (kRemakes) store(y[i], xi * p.value);
+      if constexpr (kRecomputes) store(y[i], xi * p.value);
     }
   });
 }
@@ -69,7 +69,7 @@ void gelu_grad_cpu(const KernelArgs& a) {
     a.attrs.b("tanh") ? backward<T, TanhForm, false>(a) : backward<T, ExactForm, false>(a);
   });
 }
-void gelu_remake_grad_cpu(const KernelArgs& a) {
+void gelu_recompute_grad_cpu(const KernelArgs& a) {
   visit_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
     a.attrs.b("tanh") ? backward<T, TanhForm, true>(a) : backward<T, ExactForm, true>(a);

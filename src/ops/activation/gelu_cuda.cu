@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) forward(Gelu<T> p, int64_t packs) {
   });
 }
 
-template <typename T, typename V, typename Form, int kPerThread, bool kRemakes>
+template <typename T, typename V, typename Form, int kPerThread, bool kRecomputes>
 __global__ void __launch_bounds__(kThreads) backward(Gelu<T> p, int64_t packs) {
   const int64_t first = int64_t{blockIdx.x} * kThreads * kPerThread + threadIdx.x;
   V x[kPerThread], dy[kPerThread];
@@ -64,10 +64,10 @@ __global__ void __launch_bounds__(kThreads) backward(Gelu<T> p, int64_t packs) {
     for (int i = 0; i < V::kSize; ++i) {
       const Gate gate = Form::gate(x[k][i]);
       dx.set(i, dy[k][i] * (gate.value + x[k][i] * gate.slope));
-      if constexpr (kRemakes) y.set(i, __fmul_rn(x[k][i], gate.value));
+      if constexpr (kRecomputes) y.set(i, __fmul_rn(x[k][i], gate.value));
     }
     dx.store(p.dx + at);
-    if constexpr (kRemakes) y.store(p.y + at);
+    if constexpr (kRecomputes) y.store(p.y + at);
   });
 }
 
@@ -82,7 +82,7 @@ unsigned blocks(int64_t packs) {
   return static_cast<unsigned>(ceil_div(packs, kThreads * kPerThread));
 }
 
-template <bool kRemakes>
+template <bool kRecomputes>
 void grad(const KernelArgs& a) {
   visit_device_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -91,8 +91,8 @@ void grad(const KernelArgs& a) {
         const Gelu<T> p{.x = a.in<T>(0) + from,
                         .dy = a.in<T>(1) + from,
                         .dx = a.out<T>(0) + from,
-                        .y = kRemakes ? a.out<T>(1) + from : nullptr};
-        backward<T, decltype(access), decltype(form), 2, kRemakes>
+                        .y = kRecomputes ? a.out<T>(1) + from : nullptr};
+        backward<T, decltype(access), decltype(form), 2, kRecomputes>
             <<<blocks<2>(packs), kThreads, 0, stream_of(a)>>>(p, packs);
       });
     });
@@ -117,6 +117,6 @@ void gelu_cuda(const KernelArgs& a) {
   check_launch("gelu");
 }
 void gelu_grad_cuda(const KernelArgs& a) { grad<false>(a); }
-void gelu_remake_grad_cuda(const KernelArgs& a) { grad<true>(a); }
+void gelu_recompute_grad_cuda(const KernelArgs& a) { grad<true>(a); }
 
 }  // namespace snug::ops

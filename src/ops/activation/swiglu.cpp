@@ -64,20 +64,20 @@ void reference_grad(const RefArgs& a) {
   });
 }
 
-// --- backward that makes y again -----------------------------------------------------------------
+// --- backward that recomputes y -----------------------------------------------------------------
 
-std::vector<Type> infer_remake(const OpView& op) {
+std::vector<Type> infer_recompute(const OpView& op) {
   std::vector<Type> types = infer_grad(op);
   types.push_back(op.in(1));
   return types;
 }
 
-void reference_remake(const RefArgs& a) {
+void reference_recompute(const RefArgs& a) {
   reference_grad(a);
   reference(RefArgs{a.inputs.first(1), a.outputs.last(1), a.attrs});
 }
 
-std::vector<Sample> samples_remake() {
+std::vector<Sample> samples_recompute() {
   std::vector<Sample> with_dy = samples();
   for (Sample& s : with_dy) {
     const Shape& x = s.inputs[0].type.shape;
@@ -96,8 +96,10 @@ const OpDef swiglu_def{
     .grad = grad,
     .cost = cost,
     .splits = {{"rows", {0}, {0}}},
-    .remake =
-        Remake{.grad = &swiglu_grad_def, .with = &swiglu_remake_grad_def, .output = 0, .remade = 1},
+    .fused_recompute = FusedRecompute{.grad = &swiglu_grad_def,
+                                      .with = &swiglu_recompute_grad_def,
+                                      .output = 0,
+                                      .recomputed = 1},
     .kernels = float_kernels(swiglu_cpu, {.run = SNUG_CUDA_KERNEL(swiglu_cuda)}),
     .reference = reference,
     .samples = samples,
@@ -115,18 +117,18 @@ const OpDef swiglu_grad_def{
     .reference = reference_grad,
 };
 
-const OpDef swiglu_remake_grad_def{
-    .kind = "swiglu_remake_grad",
+const OpDef swiglu_recompute_grad_def{
+    .kind = "swiglu_recompute_grad",
     .inputs = {"gate_up", "dy"},
     .outputs = {"dgate_up", "y"},
-    .infer = infer_remake,
+    .infer = infer_recompute,
     .cost = cost,
     .alias = {{.output = 0, .input = 0}, {.output = 1, .input = 1}},
     .splits = {{"rows", {0, 0}, {0, 0}}},
-    .kernels =
-        float_kernels(swiglu_remake_grad_cpu, {.run = SNUG_CUDA_KERNEL(swiglu_remake_grad_cuda)}),
-    .reference = reference_remake,
-    .samples = samples_remake,
+    .kernels = float_kernels(swiglu_recompute_grad_cpu,
+                             {.run = SNUG_CUDA_KERNEL(swiglu_recompute_grad_cuda)}),
+    .reference = reference_recompute,
+    .samples = samples_recompute,
 };
 
 ValueId swiglu(Builder& b, std::string_view name, ValueId gate_up) {

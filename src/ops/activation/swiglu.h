@@ -10,7 +10,7 @@ namespace snug::ops {
 extern const OpDef swiglu_def;       // (gate_up) -> y
 extern const OpDef swiglu_grad_def;  // (gate_up, dy) -> dgate_up, which may lie in gate_up
 // The same, and y once more, for backward ops that read it: (gate_up, dy) -> (dgate_up, y)
-extern const OpDef swiglu_remake_grad_def;
+extern const OpDef swiglu_recompute_grad_def;
 
 ValueId swiglu(Builder& b, std::string_view name, ValueId gate_up);
 

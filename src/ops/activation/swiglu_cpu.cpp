@@ -21,15 +21,15 @@ void forward(const KernelArgs& a) {
   }
 }
 
-// kRemakes: y is made again on the way; it may lie in dy.
-template <typename T, bool kRemakes>
+// kRecomputes: y is recomputed on the way; it may lie in dy.
+template <typename T, bool kRecomputes>
 void backward(const KernelArgs& a) {
   const int64_t rows = a.in(1).shape().rows();
   const int64_t F = a.in(1).shape().back();
   const T* gate_up = a.in<T>(0);  // [rows, 2F]
   const T* dy = a.in<T>(1);       // [rows, F]
   T* dgate_up = a.out<T>(0);      // [rows, 2F], may be gate_up
-  T* y = kRemakes ? a.out<T>(1) : nullptr;
+  T* y = kRecomputes ? a.out<T>(1) : nullptr;
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < rows; ++r) {
     const T* gate = gate_up + r * 2 * F;
@@ -37,7 +37,7 @@ void backward(const KernelArgs& a) {
     const T* dyr = dy + r * F;
     T* dgate = dgate_up + r * 2 * F;
     T* dup = dgate + F;
-    T* yr = kRemakes ? y + r * F : nullptr;
+    T* yr = kRecomputes ? y + r * F : nullptr;
 #pragma omp simd
     for (int64_t c = 0; c < F; ++c) {
       const float g = gate[c];
@@ -46,7 +46,7 @@ void backward(const KernelArgs& a) {
       const float s = fast_sigmoid(g);
       store(dgate[c], d * u * s * (1 + g * (1 - s)));
       store(dup[c], d * g * s);
-      if constexpr (kRemakes) store(yr[c], g * s * u);
+      if constexpr (kRecomputes) store(yr[c], g * s * u);
     }
   }
 }
@@ -59,7 +59,7 @@ void swiglu_cpu(const KernelArgs& a) {
 void swiglu_grad_cpu(const KernelArgs& a) {
   visit_float(a.in(0).type->dtype, [&](auto zero) { backward<decltype(zero), false>(a); });
 }
-void swiglu_remake_grad_cpu(const KernelArgs& a) {
+void swiglu_recompute_grad_cpu(const KernelArgs& a) {
   visit_float(a.in(0).type->dtype, [&](auto zero) { backward<decltype(zero), true>(a); });
 }
 

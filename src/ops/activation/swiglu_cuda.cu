@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(RowTiles::kMostThreads, 4) forward(Swiglu<T> p
   });
 }
 
-template <typename T, typename V, bool kRemakes>
+template <typename T, typename V, bool kRecomputes>
 __global__ void __launch_bounds__(RowTiles::kMostThreads, 4) backward(Swiglu<T> p, unsigned tiles) {
   const auto [row, first] = row_place<kPerThread>(tiles);
   const int64_t packs = p.F / V::kSize;
@@ -63,15 +63,15 @@ __global__ void __launch_bounds__(RowTiles::kMostThreads, 4) backward(Swiglu<T> 
       const float s = sigmoid<T>(g);
       dgate.set(i, d * u * s * (1 + g * (1 - s)));
       dup.set(i, d * g * s);
-      if constexpr (kRemakes) y.set(i, swiglu(g, s, u));
+      if constexpr (kRecomputes) y.set(i, swiglu(g, s, u));
     }
     dgate.store(dgates + at);
     dup.store(dgates + p.F + at);
-    if constexpr (kRemakes) y.store(ys + at);
+    if constexpr (kRecomputes) y.store(ys + at);
   });
 }
 
-template <bool kRemakes>
+template <bool kRecomputes>
 void grad(const KernelArgs& a) {
   const int64_t rows = a.in(1).shape().rows();
   const int64_t F = a.in(1).shape().back();
@@ -81,12 +81,12 @@ void grad(const KernelArgs& a) {
     const Swiglu<T> p{.gate_up = a.in<T>(0),
                       .dy = a.in<T>(1),
                       .dgate_up = a.out<T>(0),
-                      .y = kRemakes ? a.out<T>(1) : nullptr,
+                      .y = kRecomputes ? a.out<T>(1) : nullptr,
                       .F = F};
     visit_width<T>(F, [&](auto access) {
       using V = decltype(access);
       const RowTiles tiles = row_tiles<kPerThread>(rows, F / V::kSize);
-      backward<T, V, kRemakes><<<tiles.blocks, tiles.threads, 0, stream_of(a)>>>(p, tiles.tiles);
+      backward<T, V, kRecomputes><<<tiles.blocks, tiles.threads, 0, stream_of(a)>>>(p, tiles.tiles);
     });
   });
   check_launch("swiglu_grad");
@@ -111,6 +111,6 @@ void swiglu_cuda(const KernelArgs& a) {
   check_launch("swiglu");
 }
 void swiglu_grad_cuda(const KernelArgs& a) { grad<false>(a); }
-void swiglu_remake_grad_cuda(const KernelArgs& a) { grad<true>(a); }
+void swiglu_recompute_grad_cuda(const KernelArgs& a) { grad<true>(a); }
 
 }  // namespace snug::ops

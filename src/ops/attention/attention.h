@@ -1,7 +1,7 @@
 // attention: softmax(q k^T / sqrt(D)) v on packed qkv [B,T,(H+2K)*D] (all q heads, then k, then v)
 // -> [B,T,H*D]. Grouped-query: q head h reads kv head h / (H/K). Three kinds of the same function
 // and the same dropout masks: `standard` keeps the probabilities [B,H,T,T] for backward; `chunked`
-// and `flash` keep a log-sum-exp per row, O(T), and make the probabilities again. Their scores
+// and `flash` keep a log-sum-exp per row, O(T), and recompute the probabilities. Their scores
 // exist for `chunk` queries of one sample at a time, or for one tile.
 //
 //   ValueId y = attention(b, "attn", {.qkv = turned, .heads = 12, .kv_heads = 4, .head_dim = 64});

@@ -1,5 +1,5 @@
 // Backward of the chunked kind: the probabilities of one chunk of queries, in every head of one
-// sample, are made again once and serve dq, dk and dv.
+// sample, are recomputed once and serve dq, dk and dv.
 #include <algorithm>
 
 #include "base/units.h"

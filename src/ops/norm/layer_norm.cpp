@@ -83,7 +83,7 @@ void reference_grad(const RefArgs& a) {
 }
 
 // y once more, from the statistics as they are given.
-void reference_remake(const RefArgs& a) {
+void reference_recompute(const RefArgs& a) {
   reference_grad(a);
   const std::vector<double>&x = a.in(kX).v, &weight = a.in(kWeight).v, &bias = a.in(kBias).v;
   for (size_t i = 0, C = weight.size(); i < x.size(); ++i) {
@@ -92,8 +92,8 @@ void reference_remake(const RefArgs& a) {
   }
 }
 
-std::vector<Sample> samples_remake() {
-  return remake_samples(layer_norm_remake_grad_def, /*centered=*/true);
+std::vector<Sample> samples_recompute() {
+  return recompute_samples(layer_norm_recompute_grad_def, /*centered=*/true);
 }
 
 }  // namespace
@@ -107,11 +107,11 @@ const OpDef layer_norm_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0, Split::kWhole, Split::kWhole}, {0, 0, 0}}},
-    .remake = Remake{.grad = &layer_norm_grad_def,
-                     .with = &layer_norm_remake_grad_def,
-                     .output = 0,
-                     .remade = 3,
-                     .inputs = {2}},
+    .fused_recompute = FusedRecompute{.grad = &layer_norm_grad_def,
+                                      .with = &layer_norm_recompute_grad_def,
+                                      .output = 0,
+                                      .recomputed = 3,
+                                      .inputs = {2}},
     .exact = {0},
     .kernels = float_kernels(layer_norm_cpu, {.run = SNUG_CUDA_KERNEL(layer_norm_cuda)}),
     .reference = reference<false>,
@@ -127,12 +127,14 @@ const OpDef residual_layer_norm_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 1}, {.output = 0, .input = 0}},
     .splits = {{"rows", {0, 0, Split::kWhole, Split::kWhole}, {0, 0, 0, 0}}},
-    .rederive = Rederive{.from = 0, .def = &layer_norm_def, .inputs = {2, 3}, .outputs = {1, 2, 3}},
-    .remake = Remake{.grad = &layer_norm_grad_def,
-                     .with = &layer_norm_remake_grad_def,
-                     .output = 1,
-                     .remade = 3,
-                     .inputs = {3}},
+    .recompute_from_output =
+        RecomputeFromOutput{
+            .from = 0, .def = &layer_norm_def, .inputs = {2, 3}, .outputs = {1, 2, 3}},
+    .fused_recompute = FusedRecompute{.grad = &layer_norm_grad_def,
+                                      .with = &layer_norm_recompute_grad_def,
+                                      .output = 1,
+                                      .recomputed = 3,
+                                      .inputs = {3}},
     .exact = {0, 1},
     .kernels =
         float_kernels(residual_layer_norm_cpu, {.run = SNUG_CUDA_KERNEL(residual_layer_norm_cuda)}),
@@ -160,9 +162,9 @@ const OpDef layer_norm_grad_def{
 };
 
 // The plain backward op, with y as one more output.
-const OpDef layer_norm_remake_grad_def = [] {
+const OpDef layer_norm_recompute_grad_def = [] {
   OpDef def = layer_norm_grad_def;
-  def.kind = "layer_norm_remake_grad";
+  def.kind = "layer_norm_recompute_grad";
   def.outputs.emplace_back("y");
   def.inputs.emplace_back("bias");
   def.splits[0].inputs.push_back(Split::kWhole);
@@ -170,10 +172,10 @@ const OpDef layer_norm_remake_grad_def = [] {
     def.alias.push_back({.output = 3, .input = static_cast<int>(input)});
   }
   def.splits[0].outputs.push_back(0);
-  def.kernels = float_kernels(layer_norm_remake_grad_cpu,
-                              {.run = SNUG_CUDA_KERNEL(layer_norm_remake_grad_cuda)});
-  def.reference = reference_remake;
-  def.samples = samples_remake;
+  def.kernels = float_kernels(layer_norm_recompute_grad_cpu,
+                              {.run = SNUG_CUDA_KERNEL(layer_norm_recompute_grad_cuda)});
+  def.reference = reference_recompute;
+  def.samples = samples_recompute;
   return def;
 }();
 

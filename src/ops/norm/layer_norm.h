@@ -16,7 +16,7 @@ extern const OpDef residual_layer_norm_def;  // (x, delta, weight, bias) -> (h, 
 // (x, weight, mean, rstd, dy, [dx_sum], [dweight_sum], [dbias_sum]) -> (dx, dweight, dbias)
 extern const OpDef layer_norm_grad_def;
 // The same, and y once more, for backward ops that read it: (..., bias) -> (dx, dweight, dbias, y)
-extern const OpDef layer_norm_remake_grad_def;
+extern const OpDef layer_norm_recompute_grad_def;
 
 struct LayerNorm {
   ValueId x, weight, bias;  // [..., C], [C], [C]

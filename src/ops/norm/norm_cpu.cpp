@@ -39,7 +39,7 @@ const T* normed_row(const KernelArgs& a, int64_t r, int64_t C) {
   return x;
 }
 
-// An element's norm. The one expression that forward and a backward that makes y again share: their
+// An element's norm. The one expression that forward and a backward that recomputes y share: their
 // bits must agree.
 template <bool kCentered>
 float normed(float x, float mean, float rstd, float weight, float bias) {
@@ -80,8 +80,8 @@ void norm(const KernelArgs& a) {
 
 // One row, with n = (x - mean) * rstd: adds dy * n to dweight and dy to dbias, and makes
 // dx = rstd * (dy * weight - mean(dy * weight) - n * mean(dy * weight * n)) + dx_sum.
-// kRemakes: and y once more, which may lie in x, dy or dx_sum, where dx does not.
-template <typename T, bool kCentered, bool kRemakes>
+// kRecomputes: and y once more, which may lie in x, dy or dx_sum, where dx does not.
+template <typename T, bool kCentered, bool kRecomputes>
 void norm_grad_row(const KernelArgs& a, int64_t r, int64_t C, float* dweight, float* dbias) {
   using P = NormGradPorts<kCentered>;
   const T* x = a.in<T>(P::x) + r * C;
@@ -104,13 +104,13 @@ void norm_grad_row(const KernelArgs& a, int64_t r, int64_t C, float* dweight, fl
   }
   const float mean_dot = dot / static_cast<float>(C);
   const float mean_sum = sum / static_cast<float>(C);
-  const T* bias = kCentered && kRemakes ? a.in<T>(P::bias) : nullptr;
-  T* y = kRemakes ? a.out<T>(P::y) + r * C : nullptr;
+  const T* bias = kCentered && kRecomputes ? a.in<T>(P::bias) : nullptr;
+  T* y = kRecomputes ? a.out<T>(P::y) + r * C : nullptr;
   const auto finish = [=](int64_t c, float start) {
     const float xc = x[c];
     const float n = (xc - m) * s;
     store(dx[c], start + s * (dy[c] * weight[c] - mean_sum - n * mean_dot));
-    if constexpr (kRemakes) {
+    if constexpr (kRecomputes) {
       store(y[c], normed<kCentered>(xc, m, s, weight[c], kCentered ? float(bias[c]) : 0));
     }
   };
@@ -142,7 +142,7 @@ void sum_blocks(const KernelArgs& a, size_t port, size_t start_port, const float
   });
 }
 
-template <typename T, bool kCentered, bool kRemakes>
+template <typename T, bool kCentered, bool kRecomputes>
 void norm_grad(const KernelArgs& a) {
   using P = NormGradPorts<kCentered>;
   const int64_t C = a.in(P::x).shape().back();
@@ -155,7 +155,7 @@ void norm_grad(const KernelArgs& a) {
     float* sums = partial + b * stride;
     std::fill_n(sums, stride, 0.0F);
     for (int64_t r = b * rows / blocks; r < (b + 1) * rows / blocks; ++r) {
-      norm_grad_row<T, kCentered, kRemakes>(a, r, C, sums, sums + C);
+      norm_grad_row<T, kCentered, kRecomputes>(a, r, C, sums, sums + C);
     }
   }
   sum_blocks(a, 1, P::dweight_sum, partial, blocks, stride);
@@ -170,10 +170,10 @@ void norm(const KernelArgs& a) {
               [&](auto zero) { norm<decltype(zero), kCentered, kResidual>(a); });
 }
 
-template <bool kCentered, bool kRemakes = false>
+template <bool kCentered, bool kRecomputes = false>
 void norm_grad(const KernelArgs& a) {
   visit_float(a.in(0).type->dtype,
-              [&](auto zero) { norm_grad<decltype(zero), kCentered, kRemakes>(a); });
+              [&](auto zero) { norm_grad<decltype(zero), kCentered, kRecomputes>(a); });
 }
 
 }  // namespace
@@ -181,11 +181,11 @@ void norm_grad(const KernelArgs& a) {
 void rms_norm_cpu(const KernelArgs& a) { norm<false, false>(a); }
 void residual_rms_norm_cpu(const KernelArgs& a) { norm<false, true>(a); }
 void rms_norm_grad_cpu(const KernelArgs& a) { norm_grad<false>(a); }
-void rms_norm_remake_grad_cpu(const KernelArgs& a) { norm_grad<false, true>(a); }
+void rms_norm_recompute_grad_cpu(const KernelArgs& a) { norm_grad<false, true>(a); }
 void layer_norm_cpu(const KernelArgs& a) { norm<true, false>(a); }
 void residual_layer_norm_cpu(const KernelArgs& a) { norm<true, true>(a); }
 void layer_norm_grad_cpu(const KernelArgs& a) { norm_grad<true>(a); }
-void layer_norm_remake_grad_cpu(const KernelArgs& a) { norm_grad<true, true>(a); }
+void layer_norm_recompute_grad_cpu(const KernelArgs& a) { norm_grad<true, true>(a); }
 
 int64_t norm_grad_workspace(const Shape& x, int64_t params) {
   return checked_mul(row_blocks(x.rows()) * params, x.back() * size_of(Dtype::f32),

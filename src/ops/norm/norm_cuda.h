@@ -8,11 +8,11 @@ namespace snug::ops {
 void rms_norm_cuda(const KernelArgs& a);
 void residual_rms_norm_cuda(const KernelArgs& a);
 void rms_norm_grad_cuda(const KernelArgs& a);
-void rms_norm_remake_grad_cuda(const KernelArgs& a);
+void rms_norm_recompute_grad_cuda(const KernelArgs& a);
 void layer_norm_cuda(const KernelArgs& a);
 void residual_layer_norm_cuda(const KernelArgs& a);
 void layer_norm_grad_cuda(const KernelArgs& a);
-void layer_norm_remake_grad_cuda(const KernelArgs& a);
+void layer_norm_recompute_grad_cuda(const KernelArgs& a);
 
 // How many warps share a row of backward in 16-byte packs, four to a lane; 0: the row does not
 // pack, or is too wide.

@@ -55,7 +55,7 @@ struct RowStages {
   }
 };
 
-template <typename T, bool kCentered, bool kRemakes, int kWarps>
+template <typename T, bool kCentered, bool kRecomputes, int kWarps>
 __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(NormGrad<T> p) {
   using Group = RowGroup<kWarps>;
   using V = Pack<T>;
@@ -101,18 +101,18 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(No
       const V dy = stages.at(kDy, stage, k);
       V dx_sum = {}, bias, dx, y;
       if (p.dx_sum != nullptr) dx_sum = stages.at(kDxSum, stage, k);
-      if constexpr (kRemakes && kCentered) bias = V::load(p.bias + column);
+      if constexpr (kRecomputes && kCentered) bias = V::load(p.bias + column);
       const V weight = weight_at(k, column);
 #pragma unroll
       for (int i = 0; i < V::kSize; ++i) {
         const float n = (x[i] - mean) * rstd;
         dx.set(i, dx_of(dy[i], weight[i], n, rstd, means, dx_sum[i]));
-        if constexpr (kRemakes) {
+        if constexpr (kRecomputes) {
           y.set(i, normed<kCentered>(x[i], mean, rstd, weight[i], kCentered ? bias[i] : 0));
         }
       }
       dx.store(p.dx + start + column);
-      if constexpr (kRemakes) y.store(p.y + start + column);
+      if constexpr (kRecomputes) y.store(p.y + start + column);
     });
   };
   for_staged_rows(p.rows - 1 - Group::first_row(), Group::row_step(), fetch, work);
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(No
 
 // Rows of any width: a block walks each of them in memory, a thread its own columns, whose sums it
 // keeps in the block's partial rows.
-template <typename T, bool kCentered, bool kRemakes>
+template <typename T, bool kCentered, bool kRecomputes>
 __global__ void __launch_bounds__(kAnyRow) norm_grad_any(NormGrad<T> p) {
   after_previous();
   float* dweight = p.partial + int64_t{blockIdx.x} * (kCentered ? 2 : 1) * p.columns;
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kAnyRow) norm_grad_any(NormGrad<T> p) {
       const float n = (x - mean) * rstd;
       const float before = p.dx_sum != nullptr ? to_float(p.dx_sum[at]) : 0;
       p.dx[at] = from_float<T>(dx_of(to_float(p.dy[at]), weight, n, rstd, means, before));
-      if constexpr (kRemakes) {
+      if constexpr (kRecomputes) {
         const float bias = kCentered ? to_float(p.bias[c]) : 0;
         p.y[at] = from_float<T>(normed<kCentered>(x, mean, rstd, weight, bias));
       }
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kAnyRow) norm_grad_any(NormGrad<T> p) {
 // --- launches ------------------------------------------------------------------------------------
 
 // Was it launched? Where its warps hold a row, and the device has the shared memory.
-template <typename T, bool kCentered, bool kRemakes>
+template <typename T, bool kCentered, bool kRecomputes>
 bool launch_staged(const NormGrad<T>& p, int warps, unsigned blocks, cudaStream_t stream) {
   if (warps == 0) return false;
   const size_t bytes = row_stage_bytes(p.dx_sum != nullptr ? 3 : 2);
@@ -180,7 +180,7 @@ bool launch_staged(const NormGrad<T>& p, int warps, unsigned blocks, cudaStream_
   visit_row_warps(warps, [&](auto w) {
     constexpr int kWarps = decltype(w)::value, kBlock = RowGroup<kWarps>::kBlock;
     static_assert(row_stage_bytes(2) >= kBlock * sizeof(ParamSums<T, 2, kRowPacks>));
-    const auto kernel = norm_grad_rows<T, kCentered, kRemakes, kWarps>;
+    const auto kernel = norm_grad_rows<T, kCentered, kRecomputes, kWarps>;
     launched =
         static_cast<int64_t>(bytes) <= most_dynamic_shared(reinterpret_cast<const void*>(kernel));
     if (launched) launch_after_previous(kernel, blocks, kBlock, bytes, stream, p);
@@ -189,37 +189,37 @@ bool launch_staged(const NormGrad<T>& p, int warps, unsigned blocks, cudaStream_
 }
 
 // The ring was faster for layer norms, but for rows of which little is moved (H200).
-template <typename T, bool kCentered, bool kRemakes>
+template <typename T, bool kCentered, bool kRecomputes>
 void launch_fastest(const NormGrad<T>& p, int warps, unsigned blocks, cudaStream_t stream) {
   constexpr int64_t kLittle = 6 * 1024;  // bytes
-  const int64_t tensors = 3 + (p.dx_sum != nullptr ? 1 : 0) + (kRemakes ? 1 : 0);
+  const int64_t tensors = 3 + (p.dx_sum != nullptr ? 1 : 0) + (kRecomputes ? 1 : 0);
   const bool ring_first = kCentered && tensors * p.columns * int64_t{sizeof(T)} > kLittle;
-  if (ring_first && launch_ring<T, kCentered, kRemakes>(p, blocks, stream)) return;
-  if (launch_staged<T, kCentered, kRemakes>(p, warps, blocks, stream)) return;
-  if (launch_ring<T, kCentered, kRemakes>(p, blocks, stream)) return;
-  launch_after_previous(norm_grad_any<T, kCentered, kRemakes>, blocks, kAnyRow, 0, stream, p);
+  if (ring_first && launch_ring<T, kCentered, kRecomputes>(p, blocks, stream)) return;
+  if (launch_staged<T, kCentered, kRecomputes>(p, warps, blocks, stream)) return;
+  if (launch_ring<T, kCentered, kRecomputes>(p, blocks, stream)) return;
+  launch_after_previous(norm_grad_any<T, kCentered, kRecomputes>, blocks, kAnyRow, 0, stream, p);
 }
 
-template <typename T, bool kCentered, bool kRemakes>
+template <typename T, bool kCentered, bool kRecomputes>
 void launch(const KernelArgs& a) {
   using P = NormGradPorts<kCentered>;
   const int64_t columns = a.in(P::x).shape().back();
   const NormGrad<T> p{.x = a.in<T>(P::x),
                       .weight = a.in<T>(P::weight),
-                      .bias = kCentered && kRemakes ? a.in<T>(P::bias) : nullptr,
+                      .bias = kCentered && kRecomputes ? a.in<T>(P::bias) : nullptr,
                       .dy = a.in<T>(P::dy),
                       .dx_sum = a.in<T>(P::dx_sum),
                       .mean = kCentered ? a.in<float>(P::mean) : nullptr,
                       .rstd = a.in<float>(P::rstd),
                       .dx = a.out<T>(P::dx),
-                      .y = kRemakes ? a.out<T>(P::y) : nullptr,
+                      .y = kRecomputes ? a.out<T>(P::y) : nullptr,
                       .partial = reinterpret_cast<float*>(a.workspace.data()),
                       .rows = a.in(P::x).shape().rows(),
                       .columns = static_cast<int>(columns),
                       .per_column = 1 / static_cast<float>(columns)};
   const int warps = norm_row_warps(columns, sizeof(T));
   const auto blocks = static_cast<unsigned>(norm_grad_blocks(p.rows, warps));
-  launch_fastest<T, kCentered, kRemakes>(p, warps, blocks, stream_of(a));
+  launch_fastest<T, kCentered, kRecomputes>(p, warps, blocks, stream_of(a));
   CudaPartialSums sums{.partials = p.partial,
                        .add = a.in<void>(P::dweight_sum),
                        .sum = a.out<void>(P::dweight),
@@ -234,17 +234,17 @@ void launch(const KernelArgs& a) {
   cuda_add_partials(sums, a.stream);
 }
 
-template <bool kCentered, bool kRemakes>
+template <bool kCentered, bool kRecomputes>
 void norm_grad(const KernelArgs& a) {
   visit_device_float(a.in(0).type->dtype,
-                     [&](auto zero) { launch<decltype(zero), kCentered, kRemakes>(a); });
+                     [&](auto zero) { launch<decltype(zero), kCentered, kRecomputes>(a); });
 }
 
 }  // namespace
 
 void rms_norm_grad_cuda(const KernelArgs& a) { norm_grad<false, false>(a); }
-void rms_norm_remake_grad_cuda(const KernelArgs& a) { norm_grad<false, true>(a); }
+void rms_norm_recompute_grad_cuda(const KernelArgs& a) { norm_grad<false, true>(a); }
 void layer_norm_grad_cuda(const KernelArgs& a) { norm_grad<true, false>(a); }
-void layer_norm_remake_grad_cuda(const KernelArgs& a) { norm_grad<true, true>(a); }
+void layer_norm_recompute_grad_cuda(const KernelArgs& a) { norm_grad<true, true>(a); }
 
 }  // namespace snug::ops

@@ -66,7 +66,7 @@ class HeldParams {
   int row_packs_;
 };
 
-template <typename T, bool kCentered, bool kRemakes>
+template <typename T, bool kCentered, bool kRecomputes>
 __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p) {
   constexpr int kParams = kCentered ? 2 : 1;
   using V = Pack<T>;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p)
   };
   Sum row_sum{slots};
   const HeldParams<T> params{ring.behind(p.dx_sum != nullptr ? 3 : 2), p.weight,
-                             kRemakes && kCentered ? p.bias : nullptr, ring.row_packs};
+                             kRecomputes && kCentered ? p.bias : nullptr, ring.row_packs};
   __syncthreads();  // the parameters are there
   const auto last =
       static_cast<int>(p.rows) - 1 - static_cast<int>(threadIdx.y * gridDim.x + blockIdx.x);
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p)
         dx.set(i, dx_of(dy[i], weight[i], n, rstd, means, dx_sum[i]));
       }
       dx.store(p.dx + start + column);
-      if constexpr (kRemakes) {
+      if constexpr (kRecomputes) {
         V y, bias = {};
         if constexpr (kCentered) bias = params.bias(column);
 #pragma unroll
@@ -138,12 +138,12 @@ __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p)
 }
 
 // Was it launched? Where rows pack, and a block holds one.
-template <typename T, bool kCentered, bool kRemakes>
+template <typename T, bool kCentered, bool kRecomputes>
 bool launch_ring(const NormGrad<T>& p, unsigned blocks, cudaStream_t stream) {
   constexpr int kParams = kCentered ? 2 : 1;
   const int64_t row = p.columns * int64_t{sizeof(T)};
   if (row == 0 || row % 16 != 0 || p.rows > INT32_MAX / 2) return false;
-  const auto kernel = norm_grad_ring<T, kCentered, kRemakes>;
+  const auto kernel = norm_grad_ring<T, kCentered, kRecomputes>;
   const int64_t warps = group_warps(row, kRingPacks);
   const int64_t of_group = row * kStages * (p.dx_sum != nullptr ? 3 : 2);
   const int64_t room = most_dynamic_shared(reinterpret_cast<const void*>(kernel)) - kParams * row;

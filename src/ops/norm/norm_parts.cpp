@@ -79,7 +79,7 @@ Fill row_statistic(bool centered, bool mean_itself) {
 
 }  // namespace
 
-std::vector<Sample> remake_samples(const OpDef& def, bool centered) {
+std::vector<Sample> recompute_samples(const OpDef& def, bool centered) {
   const auto sample = [&](const char* name, Dtype dtype, const Shape& x) {
     Sample s{name, {}};
     for (const Port& port : def.inputs) {

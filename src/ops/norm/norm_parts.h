@@ -1,7 +1,7 @@
 // What the facts of all norms share. A norm is (x, weight, ...) -> (y, statistics...); its residual
 // form is (x, delta, weight, ...) -> (h, y, statistics...); both have one backward op,
 // (x, weight, statistics..., dy, [dx_sum], [dweight_sum], ...) -> (dx, dweight, ...), which in
-// another form takes the bias, where there is one, and makes y again.
+// another form takes the bias, where there is one, and recomputes y.
 #pragma once
 
 #include "ir/builder.h"
@@ -41,9 +41,9 @@ Sample norm_sample(const char* name, const Shape& x, size_t params, double eps) 
   return {name, std::move(inputs), {{"eps", eps}}};
 }
 
-// Samples of a backward op that makes y again, in every float type: its statistics are f32 and
+// Samples of a backward op that recomputes y, in every float type: its statistics are f32 and
 // agree with x.
-std::vector<Sample> remake_samples(const OpDef& def, bool centered);
+std::vector<Sample> recompute_samples(const OpDef& def, bool centered);
 
 // Scratch of a norm's backward op on either backend.
 int64_t norm_grad_scratch(const OpView& op, Backend backend, int64_t params);

@@ -13,7 +13,7 @@ struct NormPorts {
   static constexpr size_t h = 0, y = kResidual ? 1 : 0;
 };
 
-// kCentered: layer_norm, which has a mean and a bias. `bias` and `y` exist where y is made again.
+// kCentered: layer_norm, which has a mean and a bias. `bias` and `y` exist where y is recomputed.
 template <bool kCentered>
 struct NormGradPorts {
   static constexpr size_t x = 0, weight = 1, mean = 2, rstd = kCentered ? 3 : 2;

@@ -9,7 +9,7 @@ namespace snug::ops {
 
 constexpr int kAnyRow = 256;  // threads of a block that walks rows of any width in memory
 
-// An element's norm. The one expression that forward and a backward that makes y again share: no
+// An element's norm. The one expression that forward and a backward that recomputes y share: no
 // compiler may contract it otherwise, for their bits must agree.
 template <bool kCentered>
 __device__ float normed(float x, float mean, float rstd, float weight, float bias) {

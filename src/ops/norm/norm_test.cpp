@@ -19,8 +19,8 @@ TEST(RmsNorm, ResidualChecks) { check_op(residual_rms_norm_def); }
 TEST(LayerNorm, Checks) { check_op(layer_norm_def); }
 TEST(LayerNorm, ResidualChecks) { check_op(residual_layer_norm_def); }
 
-TEST(RmsNorm, RemakeChecks) { check_op(rms_norm_remake_grad_def); }
-TEST(LayerNorm, RemakeChecks) { check_op(layer_norm_remake_grad_def); }
+TEST(RmsNorm, RecomputeGradChecks) { check_op(rms_norm_recompute_grad_def); }
+TEST(LayerNorm, RecomputeGradChecks) { check_op(layer_norm_recompute_grad_def); }
 
 TEST(Norm, ChecksInHalves) {
   for (const OpDef* def :
@@ -48,8 +48,8 @@ TEST(Norm, OfTheSumAsStoredHasTheBitsOfTheResidualForm) {
   }
 }
 
-// The remade y has the forward's bits, and the gradients those of the plain backward op.
-TEST(Norm, RemakesTheSameBits) {
+// The recomputed y has the forward's bits, and the gradients those of the plain backward op.
+TEST(Norm, RecomputesTheSameBits) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
     const Type stream{dtype, {9, 77}};
     const RefTensor x = normal(stream, 3), dy = normal(stream, 4), dx = normal(stream, 5);
@@ -59,12 +59,12 @@ TEST(Norm, RemakesTheSameBits) {
       const auto forward = run_op(def, inputs, {{"eps", 1e-5}});
       backward.insert(backward.end(), forward.begin() + 1, forward.end());
       backward.insert(backward.end(), {dy, dx});
-      const auto plain = run_op(*def.remake->grad, backward);
-      backward.resize(def.remake->grad->inputs.size());
+      const auto plain = run_op(*def.fused_recompute->grad, backward);
+      backward.resize(def.fused_recompute->grad->inputs.size());
       backward.insert(backward.end(), more.begin(), more.end());
-      const auto remade = run_op(*def.remake->with, backward);
-      for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(remade[i].v, plain[i].v) << i;
-      EXPECT_EQ(remade.back().v, forward[0].v) << def.kind;
+      const auto recomputed = run_op(*def.fused_recompute->with, backward);
+      for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(recomputed[i].v, plain[i].v) << i;
+      EXPECT_EQ(recomputed.back().v, forward[0].v) << def.kind;
     };
     expect_same(rms_norm_def, {x, w}, {x, w}, {});
     expect_same(layer_norm_def, {x, w, bias}, {x, w}, {bias});

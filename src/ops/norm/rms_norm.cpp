@@ -72,7 +72,7 @@ void reference_grad(const RefArgs& a) {
 }
 
 // y once more, from the statistics as they are given.
-void reference_remake(const RefArgs& a) {
+void reference_recompute(const RefArgs& a) {
   reference_grad(a);
   const std::vector<double>&x = a.in(kX).v, &weight = a.in(kWeight).v, &rstd = a.in(kRstd).v;
   for (size_t i = 0, C = weight.size(); i < x.size(); ++i) {
@@ -80,8 +80,8 @@ void reference_remake(const RefArgs& a) {
   }
 }
 
-std::vector<Sample> samples_remake() {
-  return remake_samples(rms_norm_remake_grad_def, /*centered=*/false);
+std::vector<Sample> samples_recompute() {
+  return recompute_samples(rms_norm_recompute_grad_def, /*centered=*/false);
 }
 
 }  // namespace
@@ -95,10 +95,10 @@ const OpDef rms_norm_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0, Split::kWhole}, {0, 0}}},
-    .remake = Remake{.grad = &rms_norm_grad_def,
-                     .with = &rms_norm_remake_grad_def,
-                     .output = 0,
-                     .remade = 2},
+    .fused_recompute = FusedRecompute{.grad = &rms_norm_grad_def,
+                                      .with = &rms_norm_recompute_grad_def,
+                                      .output = 0,
+                                      .recomputed = 2},
     .exact = {0},
     .kernels = float_kernels(rms_norm_cpu, {.run = SNUG_CUDA_KERNEL(rms_norm_cuda)}),
     .reference = reference<false>,
@@ -114,11 +114,12 @@ const OpDef residual_rms_norm_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 1}, {.output = 0, .input = 0}},
     .splits = {{"rows", {0, 0, Split::kWhole}, {0, 0, 0}}},
-    .rederive = Rederive{.from = 0, .def = &rms_norm_def, .inputs = {2}, .outputs = {1, 2}},
-    .remake = Remake{.grad = &rms_norm_grad_def,
-                     .with = &rms_norm_remake_grad_def,
-                     .output = 1,
-                     .remade = 2},
+    .recompute_from_output =
+        RecomputeFromOutput{.from = 0, .def = &rms_norm_def, .inputs = {2}, .outputs = {1, 2}},
+    .fused_recompute = FusedRecompute{.grad = &rms_norm_grad_def,
+                                      .with = &rms_norm_recompute_grad_def,
+                                      .output = 1,
+                                      .recomputed = 2},
     .exact = {0, 1},
     .kernels =
         float_kernels(residual_rms_norm_cpu, {.run = SNUG_CUDA_KERNEL(residual_rms_norm_cuda)}),
@@ -141,18 +142,18 @@ const OpDef rms_norm_grad_def{
 };
 
 // The plain backward op, with y as one more output.
-const OpDef rms_norm_remake_grad_def = [] {
+const OpDef rms_norm_recompute_grad_def = [] {
   OpDef def = rms_norm_grad_def;
-  def.kind = "rms_norm_remake_grad";
+  def.kind = "rms_norm_recompute_grad";
   def.outputs.emplace_back("y");
   for (const size_t input : {kDy, kDxSum, kX}) {
     def.alias.push_back({.output = 2, .input = static_cast<int>(input)});
   }
   def.splits[0].outputs.push_back(0);
-  def.kernels =
-      float_kernels(rms_norm_remake_grad_cpu, {.run = SNUG_CUDA_KERNEL(rms_norm_remake_grad_cuda)});
-  def.reference = reference_remake;
-  def.samples = samples_remake;
+  def.kernels = float_kernels(rms_norm_recompute_grad_cpu,
+                              {.run = SNUG_CUDA_KERNEL(rms_norm_recompute_grad_cuda)});
+  def.reference = reference_recompute;
+  def.samples = samples_recompute;
   return def;
 }();
 

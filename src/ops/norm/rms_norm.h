@@ -15,7 +15,7 @@ extern const OpDef residual_rms_norm_def;  // (x, delta, weight) -> (h, y, rstd)
 extern const OpDef
     rms_norm_grad_def;  // (x, weight, rstd, dy, [dx_sum], [dweight_sum]) -> (dx, dweight)
 // The same, and y once more, for backward ops that read it: ... -> (dx, dweight, y)
-extern const OpDef rms_norm_remake_grad_def;
+extern const OpDef rms_norm_recompute_grad_def;
 
 struct RmsNorm {
   ValueId x, weight;  // [..., C], [C]

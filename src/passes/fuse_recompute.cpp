@@ -13,22 +13,22 @@ bool contains(const std::vector<ValueId>& ids, ValueId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-class RemakePass {
+class FuseRecompute {
  public:
-  RemakePass(Module& module, std::string_view program)
+  FuseRecompute(Module& module, std::string_view program)
       : module_(module),
         index_(module.program_index(program)),
         ops_(module.programs[static_cast<size_t>(index_)].ops) {}
 
   void run() {
     for (size_t at = 0; at < ops_.size(); ++at) {
-      if (ops_[at].phase == Phase::forward && ops_[at].def->remake) remake(at);
+      if (ops_[at].phase == Phase::forward && ops_[at].def->fused_recompute) fuse_recompute(at);
     }
   }
 
  private:
-  void remake(size_t maker) {
-    const Remake& how = *ops_[maker].def->remake;
+  void fuse_recompute(size_t maker) {
+    const FusedRecompute& how = *ops_[maker].def->fused_recompute;
     const ValueId kept = ops_[maker].outputs[static_cast<size_t>(how.output)];
     const size_t grad = backward_of(ops_[maker], *how.grad);
     if (grad == ops_.size()) return;
@@ -69,10 +69,10 @@ class RemakePass {
     return true;
   }
 
-  ValueId extend(Op& grad, const Op& maker, const Remake& how) {
+  ValueId extend(Op& grad, const Op& maker, const FusedRecompute& how) {
     const ValueId kept = maker.outputs[static_cast<size_t>(how.output)];
     Value value;
-    value.name = module_[kept].name + ".remade";
+    value.name = module_[kept].name + ".recomputed";
     value.type = module_[kept].type;
     value.category = Category::recompute;
     value.program = index_;
@@ -81,7 +81,7 @@ class RemakePass {
     for (const int port : how.inputs)
       grad.inputs.push_back(maker.inputs[static_cast<size_t>(port)]);
     grad.inputs.resize(how.with->inputs.size());
-    grad.outputs.insert(grad.outputs.begin() + how.remade, again);
+    grad.outputs.insert(grad.outputs.begin() + how.recomputed, again);
     grad.def = how.with;
     return again;
   }
@@ -107,6 +107,8 @@ class RemakePass {
 
 }  // namespace
 
-void remake(Module& module, std::string_view program) { RemakePass(module, program).run(); }
+void fuse_recompute(Module& module, std::string_view program) {
+  FuseRecompute(module, program).run();
+}
 
 }  // namespace snug

@@ -17,10 +17,10 @@ using ::testing::IsEmpty;
 
 constexpr BuildOptions kBuild{.batch = 2, .seq = 64};
 
-Module compiled(const char* model, bool remake, const char* policy = "none",
+Module compiled(const char* model, bool fused_recompute, const char* policy = "none",
                 BuildOptions build = kBuild) {
   return compile("small", Model::load(model).forward(build),
-                 {.recompute = parse_recompute(policy), .remake = remake});
+                 {.recompute = parse_recompute(policy), .fused_recompute = fused_recompute});
 }
 
 size_t position(const Program& program, std::string_view name) {
@@ -43,9 +43,9 @@ std::vector<std::string> kept(const Module& module, int32_t layer = 1) {
   return names;
 }
 
-std::vector<std::string> spared(const Module& plain, const Module& remaking) {
+std::vector<std::string> spared(const Module& plain, const Module& fused) {
   std::vector<std::string> names = kept(plain);
-  for (const std::string& name : kept(remaking)) std::erase(names, name);
+  for (const std::string& name : kept(fused)) std::erase(names, name);
   return names;
 }
 
@@ -73,18 +73,18 @@ int64_t kept_bytes(const Module& module) {
   return bytes;
 }
 
-TEST(Remake, ALlamaLayerKeepsNeitherNormsNorTheGatedProduct) {
+TEST(FuseRecompute, ALlamaLayerKeepsNeitherNormsNorTheGatedProduct) {
   const Module plain = compiled("snug-tiny", false);
-  const Module remaking = compiled("snug-tiny", true);
-  EXPECT_THAT(spared(plain, remaking), ElementsAre("attn.norm.y", "mlp.norm.y", "mlp.act"));
-  EXPECT_EQ(kept_bytes(plain) - kept_bytes(remaking),
+  const Module fused = compiled("snug-tiny", true);
+  EXPECT_THAT(spared(plain, fused), ElementsAre("attn.norm.y", "mlp.norm.y", "mlp.act"));
+  EXPECT_EQ(kept_bytes(plain) - kept_bytes(fused),
             bytes_of(plain, {"attn.norm.y", "mlp.norm.y", "mlp.act"}, 1));
   const ModelConfig c = Model::load("snug-tiny").config();
-  EXPECT_EQ(kept_bytes(plain) - kept_bytes(remaking),
+  EXPECT_EQ(kept_bytes(plain) - kept_bytes(fused),
             kBuild.batch * kBuild.seq * (2 * c.C + c.F) * size_of(Dtype::f32));
 }
 
-TEST(Remake, OtherFamiliesToo) {
+TEST(FuseRecompute, OtherFamiliesToo) {
   EXPECT_THAT(spared(compiled("gpt2", false), compiled("gpt2", true)),
               ElementsAre("attn.norm.y", "mlp.norm.y", "mlp.act"));
   EXPECT_THAT(spared(compiled("qwen2.5-0.5b", false), compiled("qwen2.5-0.5b", true)),
@@ -92,11 +92,11 @@ TEST(Remake, OtherFamiliesToo) {
   EXPECT_THAT(spared(compiled("mlp:64x4", false), compiled("mlp:64x4", true)), ElementsAre("act"));
 }
 
-TEST(Remake, ReadersStandBehindTheOpThatMakesItAgain) {
+TEST(FuseRecompute, ReadersStandBehindTheOpThatMakesItAgain) {
   const Module plain = compiled("snug-tiny", false);
-  const Module remaking = compiled("snug-tiny", true);
+  const Module fused = compiled("snug-tiny", true);
   const Program& before = plain.program("micro_first");
-  const Program& after = remaking.program("micro_first");
+  const Program& after = fused.program("micro_first");
   const std::pair<const char*, const char*> moved[] = {
       {"layers.1.attn.norm.grad", "layers.1.attn.qkv.grad_weight"},
       {"layers.1.mlp.norm.grad", "layers.1.mlp.gate_up.grad_weight"},
@@ -106,15 +106,15 @@ TEST(Remake, ReadersStandBehindTheOpThatMakesItAgain) {
     EXPECT_LT(position(before, reader), position(before, maker));
     EXPECT_EQ(position(after, reader), position(after, maker) + 1);
     const Op& made_by = find(after, maker);
-    EXPECT_TRUE(made_by.def->kind.ends_with("_remake_grad")) << made_by.def->kind;
+    EXPECT_TRUE(made_by.def->kind.ends_with("_recompute_grad")) << made_by.def->kind;
     const ValueId again = find(after, reader).inputs[0];
     EXPECT_EQ(std::ranges::count(made_by.outputs, again), 1);
-    EXPECT_TRUE(remaking[again].name.ends_with(".remade")) << remaking[again].name;
-    EXPECT_EQ(remaking[again].category, Category::recompute);
+    EXPECT_TRUE(fused[again].name.ends_with(".recomputed")) << fused[again].name;
+    EXPECT_EQ(fused[again].category, Category::recompute);
   }
 }
 
-TEST(Remake, OpsAreTheSameButForTheirOrderAndKinds) {
+TEST(FuseRecompute, OpsAreTheSameButForTheirOrderAndKinds) {
   auto names = [](const Module& module) {
     std::vector<std::string> out;
     for (const Op& op : module.program("micro_first").ops) out.push_back(op.name);
@@ -124,18 +124,18 @@ TEST(Remake, OpsAreTheSameButForTheirOrderAndKinds) {
   EXPECT_EQ(names(compiled("snug-tiny", true)), names(compiled("snug-tiny", false)));
 }
 
-TEST(Remake, WhatTheOpBeforeItNeedsIsKept) {
+TEST(FuseRecompute, WhatTheOpBeforeItNeedsIsKept) {
   // The loss reads the last norm's output, and its backward must come before that of the norm.
   const Module module = compiled("snug-tiny", true);
   EXPECT_EQ(find(module.program("micro_first"), "norm.grad").def->kind, "rms_norm_grad");
 }
 
-TEST(Remake, OnlyTheProgramThatLearnsChanges) {
+TEST(FuseRecompute, OnlyTheProgramThatLearnsChanges) {
   EXPECT_EQ(kinds(compiled("snug-tiny", true).program("eval")),
             kinds(compiled("snug-tiny", false).program("eval")));
 }
 
-TEST(Remake, RecomputeOfWholeLayersRepeatsNoMoreThanWithout) {
+TEST(FuseRecompute, RecomputeOfWholeLayersRepeatsNoMoreThanWithout) {
   auto repeated = [](const Module& module) {
     std::vector<std::string> names;
     for (const Op& op : module.program("micro_first").ops)
@@ -147,7 +147,7 @@ TEST(Remake, RecomputeOfWholeLayersRepeatsNoMoreThanWithout) {
   EXPECT_THAT(repeated(compiled("snug-tiny", true, "none")), IsEmpty());
 }
 
-TEST(Remake, LeavesASoundModuleWithEveryPolicyAndFamily) {
+TEST(FuseRecompute, LeavesASoundModuleWithEveryPolicyAndFamily) {
   for (const char* model : {"snug-tiny", "qwen2.5-0.5b", "gpt2", "bert-base", "mlp:64x4"}) {
     for (const char* policy :
          {"none", "full", "sqrt", "every:2", "ratio:0.5", "attention", "list:1"}) {
@@ -160,7 +160,7 @@ TEST(Remake, LeavesASoundModuleWithEveryPolicyAndFamily) {
     }
   }
   Module module = with_backward(two_attentions);
-  remake(module, "micro_first");
+  fuse_recompute(module, "micro_first");
   expect_sound(module);
 }
 
