@@ -2,9 +2,9 @@
 // in which work is done. A backend implements these few slots; the runtime does the rest.
 //
 //   auto device = cpu_device();
-//   std::unique_ptr<Memory> arena = device->allocate(plan_bytes);     // one allocation; throws
-//   before anything runs
-//   device->upload(arena->data(), bytes);                             // in the order of the stream
+//   // One allocation, which throws before anything runs; copies in the order of the stream.
+//   std::unique_ptr<Memory> arena = device->allocate(plan_bytes);
+//   device->upload(arena->data(), bytes);
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,7 @@
 
 namespace snug {
 
-// One allocation. `data` may be used by kernels of the device that made it; on the null device it
-// is nullptr.
+// One allocation. `data` may be used by kernels of the device that made it.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -51,7 +50,7 @@ class Reading {
   virtual double seconds_since(const Reading& earlier) const = 0;
 };
 
-enum class DeviceKind : uint8_t { cpu, cuda, null };
+enum class DeviceKind : uint8_t { cpu, cuda };
 
 class Device {
  public:
