@@ -2,8 +2,8 @@
 // where and with which numbers, its hint says what to do, and its code becomes the process's exit
 // code.
 //
-//   throw bad_input("{}: tensor {} ends at byte {} of {}", path, name, end, size).hint("download it
-//   again");
+//   throw bad_input("{}: tensor {} ends at byte {} of {}", path, name, end, size)
+//       .hint("download it again");
 #pragma once
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // Typed, bounded reading of a JSON object's fields; every refusal names file, field and content.
 //
 //   HfFields f(json, "config.json");
-//   int64_t layers = f.size("num_hidden_layers", 12, 4096);  // 12 when absent; "12" or 0:
-//   bad_input
+//   int64_t layers = f.size("num_hidden_layers", 12, 4096);  // 12 when absent;
+//                                                            // "12" or 0: bad_input
 #pragma once
 
 #include <nlohmann/json.hpp>

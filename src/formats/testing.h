@@ -3,8 +3,8 @@
 //
 //   TempDir dir;
 //   write_bytes(dir / "a.bin", "\1\2");
-//   expect_error(ExitCode::bad_input, "a.bin holds 2 bytes", [&] { TokenFile::open(dir / "a.bin");
-//   });
+//   expect_error(ExitCode::bad_input, "a.bin holds 2 bytes",
+//                [&] { TokenFile::open(dir / "a.bin"); });
 #pragma once
 
 #include <gmock/gmock.h>

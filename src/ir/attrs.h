@@ -1,7 +1,7 @@
 // An op's attributes: few, named, typed; compared and printed in key order.
 //
-//   Attrs a{{"eps", 1e-5}, {"causal", true}, {"heads", 12}};   a.f("eps");   a.b("causal");
-//   a.i("heads");
+//   Attrs a{{"eps", 1e-5}, {"causal", true}, {"heads", 12}};
+//   a.f("eps");   a.b("causal");   a.i("heads");
 #pragma once
 
 #include <concepts>

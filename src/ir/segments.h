@@ -1,9 +1,9 @@
 // A fact for every byte of a storage, kept per segment: segments split where ranges begin and end.
 //
 //   Segments<int> writer(-1);
-//   writer.over(0, 256, [](int& w) { w = 7; });        // bytes [0, 256) were written by op 7
-//   writer.over(128, 512, [](int& w) { ... });         // sees 7 for [128, 256), then -1 for [256,
-//   512)
+//   writer.over(0, 256, [](int& w) { w = 7; });   // bytes [0, 256) were written by op 7
+//   writer.over(128, 512, [](int& w) { ... });    // sees 7 for [128, 256),
+//                                                 // then -1 for [256, 512)
 #pragma once
 
 #include <algorithm>

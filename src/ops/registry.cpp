@@ -41,7 +41,8 @@ Registry registry() {
       &linear_def, &linear_grad_input_def, &linear_grad_weight_def, &linear_grad_bias_def,
       // norm
       &rms_norm_def, &residual_rms_norm_def, &rms_norm_grad_def, &rms_norm_recompute_grad_def,
-      &layer_norm_def, &residual_layer_norm_def, &layer_norm_grad_def, &layer_norm_recompute_grad_def,
+      &layer_norm_def, &residual_layer_norm_def, &layer_norm_grad_def,
+      &layer_norm_recompute_grad_def,
       // attention
       &rope_def, &attention_def, &attention_grad_def,
       &chunked_attention_def, &chunked_attention_grad_def,

@@ -2,7 +2,7 @@
 // one after another. The bits depend on shapes only.
 //
 //   cuda_column_sum({.x = dy, .add = sum, .sum = dbias, .scratch = a.workspace.data(), ...},
-//   stream);
+//                   stream);
 #pragma once
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // through. Hugging Face's rotate_half convention: elements (i, i + D/2) of a head turn by t *
 // inv_freq[i].
 //
-//   ValueId turned = rope(b, "attn.rope", {.qkv = qkv, .heads = 12, .kv_heads = 4, .head_dim =
-//   64});
+//   ValueId turned = rope(b, "attn.rope",
+//                         {.qkv = qkv, .heads = 12, .kv_heads = 4, .head_dim = 64});
 #pragma once
 
 #include "ir/builder.h"

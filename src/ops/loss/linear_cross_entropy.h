@@ -4,8 +4,8 @@
 // CPU, and in the type of x on CUDA. dweight adds up over chunks in its own type, so one of two
 // bytes is rounded once per chunk.
 //
-//   ValueId loss = linear_cross_entropy(b, "loss", {.x = h, .weight = head, .targets = targets,
-//   .chunk = 512});
+//   ValueId loss = linear_cross_entropy(
+//       b, "loss", {.x = h, .weight = head, .targets = targets, .chunk = 512});
 #pragma once
 
 #include "ir/builder.h"

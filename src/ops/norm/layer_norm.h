@@ -2,8 +2,8 @@
 // residual_layer_norm: h = x + delta; y = layer_norm(h).
 //
 //   ValueId y = layer_norm(b, "ln_1", {.x = h, .weight = w, .bias = c});
-//   auto [h2, y2] = residual_layer_norm(b, "ln_2", {.x = h, .delta = attn, .weight = w2, .bias =
-//   c2});
+//   auto [h2, y2] = residual_layer_norm(
+//       b, "ln_2", {.x = h, .delta = attn, .weight = w2, .bias = c2});
 #pragma once
 
 #include "ir/builder.h"

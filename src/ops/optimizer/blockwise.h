@@ -1,8 +1,8 @@
 // An array as 8-bit codes and one scale per block, its largest magnitude. A block of zeros has
 // scale 0, and whatever its codes are they then mean zero.
 //
-//   float scale = quantize(kSignedCodes, n, x, codes);   dequantize(kSignedCodes, n, codes, scale,
-//   y);
+//   float scale = quantize(kSignedCodes, n, x, codes);
+//   dequantize(kSignedCodes, n, codes, scale, y);
 #pragma once
 
 #include <cmath>

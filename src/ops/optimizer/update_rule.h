@@ -3,8 +3,8 @@
 //
 //   UpdateRule rule = adamw8bit_rule(type, param, {.weight_decay = 0.1});
 //   for (const UpdateState& s : rule.states) states.push_back(add_shared(... s.name, s.type ...));
-//   emit_update(b, "update.wte", rule, {.param = p, .grad = g, .states = states, .lr = lr, .step =
-//   step, .scale = clip.scale, .seed = seed}, clip.finite);
+//   emit_update(b, "update.wte", rule, {.param = p, .grad = g, .states = states, .lr = lr,
+//               .step = step, .scale = clip.scale, .seed = seed}, clip.finite);
 #pragma once
 
 #include "ir/builder.h"
