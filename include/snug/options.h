@@ -4,8 +4,8 @@
 //   Options o;
 //   o.model = "qwen2.5-0.5b";
 //   o.batch = 32;
-//   each_option(o, [](std::string_view key, auto& value, std::string_view help, OptionUse) { ...
-//   });
+//   each_option(o, [](std::string_view key, auto& value, std::string_view help,
+//                     OptionUse use) { ... });
 #pragma once
 
 #include <cstdint>
@@ -115,7 +115,9 @@ void each_option(O& o, Visit&& visit) {
         "what backward recomputes (auto: as little as --budget allows)",
         both);
   visit("compress", o.compress,
-        "none | int8: how activations are stored between forward and backward", both);
+        "none | int8: how activations are stored between forward and backward (recompute then "
+        "changes which of them are rounded)",
+        both);
   visit("dropout", o.dropout,
         "probability for every dropout of the model (negative: as its configuration says)", both);
   visit(

@@ -76,6 +76,19 @@ TEST_F(CliAdvice, NumbersThatStayComeBeforeLearningThatChanges) {
   EXPECT_TRUE(std::ranges::is_sorted(effects, {}, [](auto& e) { return e == "learning"; }));
 }
 
+// Beside int8, recompute changes which values are rounded.
+TEST_F(CliAdvice, RecomputeIsExactOnlyWithoutInt8) {
+  const auto effect_of = [&](const std::string& change, const std::string& options) {
+    for (const auto& advice : plan_of("tiny --seq 16 " + options)["advice"])
+      if (advice["change"] == change) return std::string(advice["effect"]);
+    return "no advice to " + change;
+  };
+  EXPECT_EQ(effect_of("--recompute full", "--attention standard"), "exact");
+  EXPECT_EQ(effect_of("--recompute full", "--attention standard --compress int8"), "learning");
+  EXPECT_EQ(effect_of("--recompute none", "--recompute full"), "exact");
+  EXPECT_EQ(effect_of("--recompute none", "--recompute full --compress int8"), "learning");
+}
+
 TEST_F(CliAdvice, IsWhatIsNotThereYet) {
   const std::set<std::string> plain = changes("tiny --seq 16 --attention standard --loss whole");
   for (const char* change : {"--recompute full", "--attention flash", "--precision bf16"})

@@ -1,5 +1,7 @@
 #include "support/random_recipe.h"
 
+#include <gtest/gtest.h>
+
 #include "base/rng.h"
 #include "support/small_run.h"
 
@@ -78,6 +80,18 @@ DrawnRecipe draw_recipe(int seed) {
       static_cast<int>(r.optimizer), name_of(r.state_dtype), r.update_in_backward,
       r.fused_recompute, d.build.residual_in_product);
   return d;
+}
+
+void expect_as_kept(const DrawnRecipe& drawn, const std::vector<float>& losses,
+                    const std::vector<float>& kept) {
+  constexpr float kInt8 = 1e-3F;  // relative
+  if (drawn.recipe.compress == CompressKind::none) {
+    EXPECT_EQ(losses, kept) << "what backward recomputes is not what forward computed";
+    return;
+  }
+  ASSERT_EQ(losses.size(), kept.size());
+  EXPECT_EQ(losses[0], kept[0]) << "int8 changed forward";
+  for (size_t i = 1; i < kept.size(); ++i) EXPECT_NEAR(losses[i], kept[i], kInt8 * kept[i]) << i;
 }
 
 }  // namespace snug

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "models/build_options.h"
 #include "passes/recipe.h"
@@ -15,5 +16,10 @@ struct DrawnRecipe {
   std::string text;  // all of it, for the reader of a failure
 };
 DrawnRecipe draw_recipe(int seed);
+
+// Losses under a recipe and under the same one that keeps everything for backward. Recompute is
+// exact; beside int8 it changes which values are rounded, so that only the first loss is the same.
+void expect_as_kept(const DrawnRecipe& drawn, const std::vector<float>& losses,
+                    const std::vector<float>& kept);
 
 }  // namespace snug
