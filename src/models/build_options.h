@@ -16,7 +16,7 @@ struct BuildOptions {
   int64_t attention_chunk = 128;     // queries whose scores exist at the same time, where chunked
   bool chunked_loss = true;          // the logits never exist whole
   int64_t loss_chunk = 1024;         // tokens whose logits exist at the same time
-  bool residual_in_product = false;  // a product adds the residual itself, where nothing is between
+  bool residual_in_product = false;  // a matmul adds the residual itself, where nothing is between
   std::optional<double> dropout;     // in place of every rate that the model names
 
   friend bool operator==(const BuildOptions&, const BuildOptions&) = default;

@@ -38,6 +38,7 @@ std::optional<ModelConfig> parse_mlp(std::string_view name) {
   ModelConfig c;
   c.name = name;
   c.family = "mlp";
+  c.transformer = false;
   c.L = L;
   c.C = c.F = c.V = W;
   c.activation = Activation::gelu;

@@ -3,7 +3,7 @@
 //   Model m = Model::load("qwen2.5-0.5b");  // or a directory, a config.json, "mlp:4096x48",
 //                                           // a family at another size: "llama-7b:2048x16"
 //   ForwardBuilder forward = m.forward({.batch = 8, .seq = 2048});
-//   Forward f = forward(module, "micro_first", /*training=*/true);
+//   Forward f = add_forward(module, forward, ProgramRole::training_first);
 #pragma once
 
 #include <filesystem>
@@ -36,10 +36,10 @@ class Model {
   // What a user should know before using sequences of T tokens, or "".
   std::string sequence_note(int64_t T) const;
 
-  // What stands beside the weights so that `transformers` opens the directory.
+  // The config.json to save with the weights, so that `transformers` opens the directory.
   std::string config_json(Dtype weights = Dtype::f32) const;
 
-  // Where weights and tokenizer lie; empty for built-in models.
+  // Where weights and tokenizer are; empty for built-in models.
   const std::filesystem::path& source_dir() const { return source_dir_; }
   bool has_weights() const;
   bool has_tokenizer() const;  // one that transformers would read; Snug does not

@@ -16,7 +16,7 @@ enum class NormKind : uint8_t { layer_norm, rms_norm };
 enum class Activation : uint8_t { gelu, gelu_tanh, swiglu };
 enum class Positions : uint8_t { learned, rope };
 
-// Checkpoint tensors without their ".weight" and ".bias". Those of a layer stand behind
+// Checkpoint tensors without their ".weight" and ".bias". Those of a layer begin with
 // "<layer>.<i>."; a packed parameter names its parts in the order in which they are packed.
 struct TensorNames {
   std::string embedding, positions, types, embedding_norm;
@@ -32,6 +32,7 @@ struct TensorNames {
 struct ModelConfig {
   std::string name;
   std::string family;
+  bool transformer = true;  // else an MLP on rows of features: no tokens, sequences or attention
 
   int64_t L = 0;         // layers
   int64_t C = 0;         // width
@@ -67,6 +68,12 @@ struct ModelConfig {
 
   std::string layer_name;  // what layers are called in programs: "h", "layers"
   TensorNames names;
+
+  // Decoder layers of rms norm, rotary attention and swiglu.
+  bool like_llama() const {
+    return transformer && causal && norm == NormKind::rms_norm && positions == Positions::rope &&
+           activation == Activation::swiglu;
+  }
 };
 
 // What all families read in the same way; each then adds its own.

@@ -79,11 +79,11 @@ class Transformer {
     return x;
   }
 
-  // The residual that the last product of a part is to add; none where something stands between.
+  // The residual that the last matmul of a part is to add; none where something is between.
   ValueId into_product(ValueId h) const {
     return o_.residual_in_product && rate(c_.residual_dropout) == 0 ? h : ValueId{};
   }
-  // The residual stream behind a part: the sum that its product made, or both addends.
+  // The residual stream after a part: the sum that its matmul made, or both addends.
   struct Stream {
     ValueId x, delta;
   };

@@ -1,5 +1,5 @@
 // The forward pass of every transformer, from its ModelConfig: embedding, layers, norm, head and
-// loss. Every residual addition is fused with the norm after it, or with the product before it.
+// loss. Every residual addition is fused with the norm after it, or with the matmul before it.
 #pragma once
 
 #include "ir/forward.h"

@@ -132,7 +132,7 @@ BuildOptions settle_build(Options& o, const Model& model) {
   require_at_least(1, o.batch, "batch");
   require_at_least(0, o.seq, "seq");
   BuildOptions build;
-  if (model.config().family == "mlp") {
+  if (!model.config().transformer) {
     o.seq = 1;
   } else if (o.seq == 0) {
     o.seq = std::min<int64_t>(1024, model.config().max_positions);

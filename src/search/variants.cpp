@@ -88,7 +88,7 @@ bool repeats_another(const BuildOptions& build) {
 std::vector<Dimension> open_dimensions(const Resolved& run) {
   std::vector<Dimension> open;
   if (!run.budget) return open;
-  const bool has_sequences = run.model.config().family != "mlp";
+  const bool has_sequences = run.model.config().transformer;
   if (run.asked.accum == 0) open.push_back(split_dimension(run));
   for (const DimensionRow& row : dimensions()) {
     if (!is_open(row, run.asked) || (row.of_sequences && !has_sequences)) continue;

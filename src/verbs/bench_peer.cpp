@@ -33,10 +33,9 @@ int64_t warm_up_steps(const Resolved& run) {
 
 // What the peer's script trains; another run would be compared with something else.
 void require_comparable(const Resolved& run) {
-  const std::string& family = run.model.config().family;
-  if (family != "llama" && family != "qwen2" && family != "mistral") {
+  if (!run.model.config().like_llama()) {
     throw usage_error("--peer torch trains llama, qwen2 and mistral models; '{}' is {}",
-                      run.options.model, family);
+                      run.options.model, run.model.config().family);
   }
   const Options& o = run.options;
   const auto require = [](bool same, std::string_view option, const std::string& value,

@@ -101,7 +101,7 @@ std::string config_of(const CalibrationSetting& s) {
 }
 
 Model model_of(const CalibrationSetting& s) {
-  if (s.family == "mlp") return Model::load(fmt::format("mlp:{}x{}", s.C, s.L));
+  if (s.V == 0) return Model::load(fmt::format("mlp:{}x{}", s.C, s.L));
   return Model::from_config(parse_hf_config(config_of(s), s.family), std::string(s.family));
 }
 

@@ -13,7 +13,7 @@ namespace snug {
 
 struct CalibrationSetting {
   std::string_view family;  // gpt2, llama, qwen2, mistral, bert or mlp
-  int64_t L, C, V;          // layers, width, vocabulary
+  int64_t L, C, V;          // layers, width, vocabulary (0: an MLP on rows of features)
   int64_t batch, seq;
   std::vector<std::string_view> techniques = {};  // by their names in the technique table
   Change more = {};

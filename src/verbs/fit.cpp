@@ -147,7 +147,7 @@ int64_t longest_sequence(const Model& model) {
 }
 
 Family sequences(const Options& asked, const Resolved& run) {
-  if (run.model.config().family == "mlp")
+  if (!run.model.config().transformer)
     throw usage_error("--of seq: {} has no sequences", asked.model).hint("--of batch");
   const int64_t longest = longest_sequence(run.model);
   return {.at =
