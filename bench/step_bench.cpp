@@ -93,7 +93,7 @@ class Stepper {
 
   double step() {
     const auto start = Clock::now();
-    executor_.run_step([&](std::string_view program) { feeder_.before(program, steps_); });
+    executor_.run_step([&](const Program& program) { feeder_.before(program, steps_); });
     ++steps_;
     return milliseconds_since(start);
   }
@@ -107,7 +107,7 @@ class Stepper {
           milliseconds_since(last);
       last = Clock::now();
     };
-    executor_.run_step([&](std::string_view program) {
+    executor_.run_step([&](const Program& program) {
       feeder_.before(program, steps_);
       last = Clock::now();
     });

@@ -14,13 +14,27 @@ ValueId add_shared(Module& module, std::string name, Type type, Category categor
   return module.add(std::move(value));
 }
 
+ValueId add_gradient(Module& module, ValueId parameter, Dtype dtype) {
+  const Value& p = module[parameter];
+  const ValueId grad = add_shared(module, "grad." + p.name, {dtype, p.type.shape}, Category::grads,
+                                  Scope::step, {}, p.layer);
+  module[grad].parameter = parameter;
+  return grad;
+}
+
 Builder::Builder(Module& module, std::string_view program)
-    : module_(module), program_(module.program_index(program)) {
+    : Builder(module, module.program_index(program), {std::string(program), {}}) {}
+
+Builder::Builder(Module& module, ProgramRole role)
+    : Builder(module, module.program_index(role), {std::string(program_name(role)), {}, role}) {}
+
+Builder::Builder(Module& module, int32_t index, Program otherwise)
+    : module_(module), program_(index) {
   if (program_ < 0) {
     program_ = static_cast<int32_t>(module_.programs.size());
-    module_.programs.push_back({std::string(program), {}});
+    module_.programs.push_back(std::move(otherwise));
   }
-  for (const Op& op : this->program().ops) op_names_.insert(op.name);
+  for (const Op& op : program().ops) op_names_.insert(op.name);
   for (const Value& value : module_.values) {
     if (value.shared() || value.program == program_) value_names_.insert(value.name);
   }
@@ -113,6 +127,13 @@ Builder::LayerScope::LayerScope(Builder& b, int32_t layer, std::string prefix)
     : builder_(b), layer_(b.layer_), prefix_(b.prefix_) {
   b.layer_ = layer;
   b.prefix_ = b.full_name(prefix);
+  if (layer < 0) return;
+  auto& layers = b.module_.layers;
+  const auto index = static_cast<size_t>(layer);
+  if (layers.size() <= index) layers.resize(index + 1);
+  if (!layers[index].empty() && layers[index] != b.prefix_)
+    throw internal_error("layer {} is named '{}' and '{}'", layer, layers[index], b.prefix_);
+  layers[index] = b.prefix_;
 }
 
 Builder::LayerScope::~LayerScope() {

@@ -1,10 +1,10 @@
 // Builds programs: checks every op by its `infer` as it is added, and names every value.
 //
 //   Module module{.name = "tiny"};
-//   ValueId tokens = add_shared(module, "tokens", {Dtype::i32, {8, 256}}, Category::inputs,
-//   Scope::step); Builder b(module, "eval"); auto layer = b.layer(3, "h.3"); // prefix and layer
-//   until `layer` goes out of scope ValueId y = b.emit(ops::gelu, "mlp.act", {x})[0];      // op
-//   and value are named "h.3.mlp.act"
+//   ValueId x = add_shared(module, "x", {Dtype::f32, {8, 256}}, Category::inputs, Scope::step);
+//   Builder b(module, ProgramRole::evaluation);
+//   auto layer = b.layer(3, "h.3");                     // until `layer` goes out of scope:
+//   ValueId y = b.emit(ops::gelu, "mlp.act", {x})[0];   // op and value are named "h.3.mlp.act"
 #pragma once
 
 #include <string>
@@ -20,10 +20,15 @@ namespace snug {
 ValueId add_shared(Module& module, std::string name, Type type, Category category, Scope scope,
                    Param param = {}, int32_t layer = kNoLayer);
 
+// The shared value that carries a parameter's gradient through the step: "grad.NAME".
+ValueId add_gradient(Module& module, ValueId parameter, Dtype dtype);
+
 class Builder {
  public:
   // Opens the program of that name, or adds it.
   Builder(Module& module, std::string_view program);
+  // Opens the program of that role, or adds it under the role's name.
+  Builder(Module& module, ProgramRole role);
 
   Module& module() { return module_; }
   Program& program() { return module_.programs[static_cast<size_t>(program_)]; }
@@ -64,6 +69,7 @@ class Builder {
   }
 
  private:
+  Builder(Module& module, int32_t index, Program otherwise);
   std::string unique(std::string name, std::unordered_set<std::string>& taken);
 
   Module& module_;
@@ -84,9 +90,8 @@ class GradContext {
 
   ValueId in(size_t port) const { return port < op_.inputs.size() ? op_.inputs[port] : ValueId{}; }
   ValueId out(size_t port) const { return op_.outputs[port]; }
-  ValueId dout(size_t port) const {
-    return output_grads_[port];
-  }  // none: nothing flows back into this output
+  // None: nothing flows back into this output.
+  ValueId dout(size_t port) const { return output_grads_[port]; }
   bool has(size_t port) const { return in(port).valid(); }
   bool wants(size_t port) const { return port < wanted_.size() && wanted_[port]; }
   const Attrs& attrs() const { return op_.attrs; }

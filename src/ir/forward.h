@@ -19,4 +19,7 @@ struct Forward {
 using ForwardBuilder =
     std::function<Forward(Module& module, std::string_view program, bool training)>;
 
+// Opens the program of that role, or adds it, and emits the forward pass into it.
+Forward add_forward(Module& module, const ForwardBuilder& forward, ProgramRole role);
+
 }  // namespace snug

@@ -1,8 +1,7 @@
 // Everything known of an op kind, in one place. Passes, planner and runtime ask these facts and
 // never an op's name.
 //
-// An OpDef is a table of plain functions; `ops/norm/rms_norm.cpp` is a complete example to read
-// beside this.
+// An OpDef is a table of plain functions; `ops/norm/rms_norm.cpp` is a complete example.
 #pragma once
 
 #include <algorithm>
@@ -73,13 +72,13 @@ struct OpView {
 
 struct Cost {
   int64_t flops = 0;
-  int64_t bytes_read =
-      0;  // 0 in all three: the default, which reads every input and writes every output once
+  // 0 in all three: the default, which reads every input and writes every output once.
+  int64_t bytes_read = 0;
   int64_t bytes_written = 0;
-  int64_t exps = 0;      // exponentials, where they hold products up: attention
+  int64_t exps = 0;      // exponentials, where they hold matmuls up: attention
   bool variant = false;  // another kernel serves it than others of its kind: grouped attention
-  int64_t workspace =
-      0;  // scratch bytes. May depend on shapes, attributes and backend, never on the machine
+  // Scratch bytes: they may depend on shapes, attributes and backend, never on the machine.
+  int64_t workspace = 0;
 };
 
 // --- kernels ------------------------------------------------------------------------------------
@@ -96,10 +95,10 @@ struct Tensor {
   int64_t elements() const { return type->shape.elements(); }
 };
 
-// How products and sums may be made, where a backend has a choice.
+// How matmuls and sums may be computed, where a backend has a choice.
 struct Math {
   bool deterministic = false;  // the same bits from every run; algorithms are chosen by rule
-  bool tf32 = false;           // fp32 products may round their factors to tf32
+  bool tf32 = false;           // fp32 matmuls may round their factors to tf32
   bool hasty = false;          // algorithms after a short look, and not remembered
   friend bool operator==(const Math&, const Math&) = default;
 };
@@ -197,7 +196,7 @@ struct Sample {
 
 // --- facts that passes ask ----------------------------------------------------------------------
 
-// An output that lies in an input's bytes. must: it is the next version of a persistent value (the
+// An output that takes an input's bytes. must: it is the next version of a persistent value (the
 // optimizer's). May: the kernel works in place, and the in-place pass grants it where the input has
 // no later reader.
 struct Alias {
@@ -218,16 +217,16 @@ struct Accumulate {
 // one of these.
 struct Split {
   static constexpr int kWhole = -1;  // the port is not cut
-  static constexpr int kPartial =
-      -2;  // an output that holds a partial sum: tiles add up, shards need an all-reduce
+  // An output that holds a partial sum: tiles add up, shards need an all-reduce.
+  static constexpr int kPartial = -2;
   std::string_view axis;
   std::vector<int> inputs;
   std::vector<int> outputs;
 };
 
-// Makes an op's other outputs again from one of them: `def` takes that output first, then the op's
-// inputs `inputs`, the op's attributes, and makes the outputs `outputs`, with the same bits. A
-// residual norm keeps its sum this way instead of both addends.
+// Recompute from output: `def` takes the op's output `from`, then the op's inputs `inputs` and its
+// attributes, and computes the outputs `outputs`, with the same bits. A residual norm keeps its sum
+// this way instead of both addends.
 struct RecomputeFromOutput {
   int from = 0;
   const OpDef* def = nullptr;
@@ -235,9 +234,9 @@ struct RecomputeFromOutput {
   std::vector<int> outputs;
 };
 
-// Where backward reads this op's output `output` again, its backward op of kind `grad` can be
-// replaced by `with`, which takes the same inputs and after them this op's inputs `inputs`, makes
-// the same outputs, and at port `recomputed` this op's `output`, with the same bits.
+// Fused recompute: where backward reads this op's output `output`, the backward op `grad` can be
+// replaced by `with`, which takes the same inputs and after them this op's inputs `inputs`,
+// computes the same outputs, and at port `recomputed` this op's `output`, with the same bits.
 struct FusedRecompute {
   const OpDef* grad = nullptr;
   const OpDef* with = nullptr;
@@ -263,8 +262,7 @@ struct OpDef {
   std::vector<Alias> alias = {};
   std::vector<Accumulate> accumulate = {};
   std::vector<Split> splits = {};
-  bool random =
-      false;  // draws from (seed, step, sample, element, attrs "key"): clones copy the key
+  bool random = false;  // draws from (seed, step, sample, element, attrs "key"): clones copy it
   std::optional<RecomputeFromOutput> recompute_from_output = {};
   std::optional<FusedRecompute> fused_recompute = {};
   // Inputs that must come back from lossy storage unchanged: what a norm divides by, softmax's

@@ -33,6 +33,9 @@ class Parser {
       module_.arena_bytes[static_cast<size_t>(space)] = scan_.grouped("a number of bytes");
       if (!scan_.accept_word("bytes")) throw scan_.expected("'bytes'");
       scan_.end_line();
+    } else if (scan_.accept_word("layers")) {
+      scan_.end_line();
+      while (layer()) continue;
     } else if (scan_.accept_word("shared")) {
       scan_.end_line();
       while (scan_.next_is('%')) values_.read(Scope::step, kNoLayer);
@@ -42,16 +45,32 @@ class Parser {
       scan_.end_line();
       while (step_region()) continue;
     } else {
-      throw scan_.expected("'arena', 'shared', 'program' or 'step'");
+      throw scan_.expected("'arena', 'layers', 'shared', 'program' or 'step'");
     }
+  }
+
+  // "L3  h.3"; false at the start of the next section.
+  bool layer() {
+    int32_t number = kNoLayer;
+    const std::string_view word = scan_.peek_word();
+    if (!parse_layer(word, number)) return false;
+    if (number != static_cast<int32_t>(module_.layers.size()))
+      throw scan_.wrong(fmt::format("expected layer {}", module_.layers.size()));
+    scan_.accept_word(word);
+    module_.layers.push_back(scan_.name("the prefix of a layer's names"));
+    scan_.end_line();
+    return true;
   }
 
   void program() {
     const std::string name = scan_.name("a program's name");
     if (module_.program_index(name) >= 0)
       throw scan_.wrong(fmt::format("there is a program '{}' already", name));
+    ProgramRole role = ProgramRole::other;
+    if (scan_.accept_word("role"))
+      role = enumerator<ProgramRole>(scan_, "a program's role", kProgramRoles);
     scan_.end_line();
-    module_.programs.push_back({name, {}});
+    module_.programs.push_back({name, {}, role});
     values_.forget_locals();
     phase_ = Phase::forward;
     while (!scan_.at_end() && statement()) continue;
@@ -66,7 +85,7 @@ class Parser {
     if (scan_.accept_word("view") || scan_.accept_word("local"))
       return values_.read(Scope::local, kNoLayer), true;
     if (scan_.accept_word("workspace")) {
-      if (ops().empty()) throw scan_.wrong("a workspace stands before the first op");
+      if (ops().empty()) throw scan_.wrong("a workspace comes before the first op");
       ops().back().workspace = values_.read(Scope::local, ops().back().layer);
       return true;
     }
@@ -85,7 +104,7 @@ class Parser {
     const std::string_view port = scan_.peek_word();
     if (port.empty() || !scan_.accept_word(port) || !scan_.accept("->"))
       return scan_.rewind(mark), false;
-    if (ops().empty()) throw scan_.wrong("an output stands before the first op");
+    if (ops().empty()) throw scan_.wrong("an output comes before the first op");
     const OpDef& def = *ops().back().def;
     const size_t at = ops().back().outputs.size();
     if (at >= def.outputs.size() || def.outputs[at].name != port) {
@@ -184,6 +203,8 @@ class Parser {
       scan_.expect(")");
     } else if (word == "clone" && scan_.accept_word("of")) {
       op.clone_of = scan_.name("an op's name");
+    } else if (word == "backward" && scan_.accept_word("of")) {
+      op.backward_of = scan_.name("an op's name");
     } else {
       scan_.rewind(mark);
       throw scan_.expected("a fact about the op");

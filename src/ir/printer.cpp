@@ -165,6 +165,7 @@ class Printer {
 
   std::string run() {
     header();
+    layers();
     shared();
     for (const Program& p : module_.programs) program(p);
     step();
@@ -189,6 +190,13 @@ class Printer {
     }
   }
 
+  void layers() {
+    if (module_.layers.empty()) return;
+    out_ += "\nlayers\n";
+    for (size_t i = 0; i < module_.layers.size(); ++i)
+      out_ += fmt::format("  L{}  {}\n", i, word(module_.layers[i]));
+  }
+
   void shared() {
     Lines lines;
     lines.plain("\nshared");
@@ -201,17 +209,21 @@ class Printer {
     if (any) lines.write(out_);
   }
 
-  // A view stands behind its base.
+  // A value's base and its parameter are declared before it.
   void declare_shared(Lines& lines, ValueId id) {
     if (declared_[static_cast<size_t>(id.index)]) return;
     declared_[static_cast<size_t>(id.index)] = true;
     const Value& value = module_[id];
-    if (known(value.base) && module_[value.base].shared()) declare_shared(lines, value.base);
+    for (const ValueId other : {value.base, value.parameter}) {
+      if (known(other) && module_[other].shared()) declare_shared(lines, other);
+    }
     lines.value("  ", cells("", id, kNoLayer, "of"));
   }
 
   void program(const Program& p) {
-    out_ += fmt::format("\nprogram {}\n", word(p.name));
+    out_ += fmt::format("\nprogram {}", word(p.name));
+    if (p.role != ProgramRole::other) out_ += fmt::format("  role {}", name_of(p.role));
+    out_ += "\n";
     Lines lines;
     const size_t digits = fmt::format("{}", p.ops.size()).size();
     for (size_t i = 0; i < p.ops.size(); ++i) {
@@ -273,6 +285,7 @@ class Printer {
       append(line, fmt::format("after ({})", fmt::join(names, ", ")));
     }
     if (!op.clone_of.empty()) append(line, "clone of " + word(op.clone_of));
+    if (!op.backward_of.empty()) append(line, "backward of " + word(op.backward_of));
     return line;
   }
 
@@ -316,6 +329,7 @@ class Printer {
     if (v.layer != usual_layer)
       append(tail, v.layer == kNoLayer ? "L-" : fmt::format("L{}", v.layer));
     if (v.param) append(tail, param_facts(v));
+    if (v.parameter.valid()) append(tail, "for " + ref(v.parameter));
     return c;
   }
 

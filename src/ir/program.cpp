@@ -40,6 +40,26 @@ int64_t runs_per_step(const Module& module, std::string_view program) {
   return runs;
 }
 
+std::string_view name_of(ProgramRole role) {
+  switch (role) {
+    case ProgramRole::other:
+      return "other";
+    case ProgramRole::training_first:
+      return "training_first";
+    case ProgramRole::training_next:
+      return "training_next";
+    case ProgramRole::training_last:
+      return "training_last";
+    case ProgramRole::evaluation:
+      return "evaluation";
+    case ProgramRole::update:
+      return "update";
+    case ProgramRole::load:
+      return "load";
+  }
+  return "?";
+}
+
 ValueId Module::add(Value value) {
   values.push_back(std::move(value));
   return {static_cast<int32_t>(values.size()) - 1};
@@ -61,9 +81,44 @@ Program& Module::program(std::string_view wanted) {
   return const_cast<Program&>(std::as_const(*this).program(wanted));
 }
 
+int32_t Module::program_index(ProgramRole role) const {
+  for (size_t i = programs.size(); i-- > 0;) {
+    if (programs[i].role == role) return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+const Program& Module::program(ProgramRole role) const {
+  const int32_t i = program_index(role);
+  if (i < 0) throw internal_error("module '{}' has no program of role {}", name, name_of(role));
+  return programs[static_cast<size_t>(i)];
+}
+Program& Module::program(ProgramRole role) {
+  return const_cast<Program&>(std::as_const(*this).program(role));
+}
+
+std::string_view Module::name_in_layer(std::string_view full, int32_t layer) const {
+  if (layer < 0 || static_cast<size_t>(layer) >= layers.size()) return full;
+  const std::string& prefix = layers[static_cast<size_t>(layer)];
+  const bool inside =
+      full.size() > prefix.size() && full.starts_with(prefix) && full[prefix.size()] == '.';
+  return inside ? full.substr(prefix.size() + 1) : full;
+}
+
 ValueId Module::find_shared(std::string_view wanted) const {
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i].shared() && values[i].name == wanted) return {static_cast<int32_t>(i)};
+  }
+  return {};
+}
+
+ValueId Module::gradient_of(ValueId parameter) const {
+  const Value& value = (*this)[parameter];
+  const ValueId read = value.parameter.valid() ? value.parameter : parameter;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value& v = values[i];
+    if (v.category == Category::grads && v.shared() && v.parameter == read)
+      return {static_cast<int32_t>(i)};
   }
   return {};
 }
@@ -94,6 +149,9 @@ Program clone(Module& module, const Program& body, std::string name, const std::
     copy.predicate = instance(instance, copy.predicate);
     copy.workspace = instance(instance, copy.workspace);
     for (std::string& other : copy.after) other += suffix;
+    for (std::string* link : {&copy.clone_of, &copy.backward_of}) {
+      if (!link->empty()) *link += suffix;
+    }
     out.ops.push_back(std::move(copy));
   }
   return out;
@@ -136,7 +194,10 @@ void sweep_values(Module& module) {
     if (id.valid()) id = moved[static_cast<size_t>(id.index)];
   };
   each_id(follow);
-  for (Value& value : kept) follow(value.base);
+  for (Value& value : kept) {
+    follow(value.base);
+    follow(value.parameter);
+  }
   module.values = std::move(kept);
 }
 

@@ -23,9 +23,34 @@ std::string_view name_of(Level level);
 enum class Phase : uint8_t { forward, backward, update };
 std::string_view name_of(Phase phase);
 
+// What a program is for. A step runs the training programs, then the update; `load` rounds masters
+// to the parameters that training reads; `other` is a program outside of training, a test's for
+// example.
+enum class ProgramRole : uint8_t {
+  other,
+  training_first,  // the first micro-batch: overwrites gradients and loss
+  training_next,   // adds to them
+  training_last,   // adds to them, and updates in backward
+  evaluation,
+  update,
+  load
+};
+constexpr int kProgramRoles = 7;
+std::string_view name_of(ProgramRole role);
+// The name of the program that compile makes for a role.
+constexpr std::string_view program_name(ProgramRole role) {
+  constexpr std::string_view names[kProgramRoles] = {
+      "main", "micro_first", "micro_next", "micro_last", "eval", "update", "load"};
+  return names[static_cast<size_t>(role)];
+}
+constexpr bool is_training(ProgramRole role) {
+  return role >= ProgramRole::training_first && role <= ProgramRole::training_last;
+}
+
+// Ops refer to each other by name: names are unique in a program, and stable.
 struct Op {
   const OpDef* def = nullptr;
-  std::string name;             // stable: survives every pass; clones keep it in `clone_of`
+  std::string name;
   std::vector<ValueId> inputs;  // by the OpDef's ports; an absent optional one is ValueId{}
   std::vector<ValueId> outputs;
   Attrs attrs;
@@ -34,13 +59,15 @@ struct Op {
   std::string lane = "compute";
   ValueId predicate;  // i32 scalar: the op is skipped when it is 0
   ValueId workspace;  // step level: scratch of the size that the OpDef's cost asked for
-  std::vector<std::string> after;  // names of earlier ops it waits for beyond its data
-  std::string clone_of;            // recompute: the op that this one repeats
+  std::vector<std::string> after;  // earlier ops that it waits for beyond its data
+  std::string clone_of;            // recompute: the forward op that this one repeats
+  std::string backward_of;         // autodiff: the forward op that this one differentiates
 };
 
 struct Program {
   std::string name;
   std::vector<Op> ops;
+  ProgramRole role = ProgramRole::other;
 };
 
 // `times` runs of the programs in order: repeat 3 { micro_next }.
@@ -53,6 +80,7 @@ struct Repeat {
 struct Module {
   std::string name;
   Level level = Level::graph;
+  std::vector<std::string> layers;  // by layer: the prefix of its names, "h.3"
   std::vector<Value> values;
   std::vector<Program> programs;
   std::vector<Repeat> step;
@@ -66,7 +94,16 @@ struct Module {
   Program& program(std::string_view name);  // throws an internal error when there is none
   const Program& program(std::string_view name) const;
 
+  // The last program of that role; -1 or an internal error when there is none.
+  int32_t program_index(ProgramRole role) const;
+  Program& program(ProgramRole role);
+  const Program& program(ProgramRole role) const;
+
+  // "attn.mix" of "h.3.attn.mix" in layer 3: the name that the same thing has in every such layer.
+  std::string_view name_in_layer(std::string_view name, int32_t layer) const;
+
   ValueId find_shared(std::string_view name) const;  // none when there is none
+  ValueId gradient_of(ValueId parameter) const;      // of it or its master; none when not trained
   ValueId root(ValueId id) const;                    // the value that owns the bytes
 };
 

@@ -4,11 +4,14 @@
 //   module "tiny" placed
 //   arena device 98,560 bytes
 //
+//   layers
+//     L0  h.0
+//
 //   shared
 //     %wte     f32[256,64]  params  persistent       @0  init normal(0.02)  saved "wte.weight"
 //     %tokens  i32[2,16]    inputs  step        @65,536
 //
-//   program eval
+//   program eval  role evaluation
 //     forward
 //     0  embed: embedding(tokens=%tokens, weight=%wte)
 //          out -> %embed   f32[2,16,64]  activations  live 0..1  @65,792
@@ -20,10 +23,11 @@
 //     run eval
 //
 // An op's line may end with its layer (L0), its lane (on copy_in), its predicate (if %finite), what
-// else it waits for (after (a, b)) and what it repeats (clone of a). A value's line says where its
-// bytes are: its own (live, @offset), or another's (in %x: in place; writes %grad: the next version
-// of a shared value; of %x: a view), +elements into it. Names with unusual characters stand in
-// quotes; # starts a comment.
+// else it waits for (after (a, b)), what it repeats (clone of a) and what it differentiates
+// (backward of a). A value's line says where its bytes are: its own (live, @offset), or another's
+// (in %x: in place; writes %grad: the next version of a shared value; of %x: a view), +elements
+// into it; and whose gradient, master or optimizer state it is (for %w). Names with unusual
+// characters are quoted; # starts a comment.
 //
 // Values that no op touches are not part of a program and are not printed.
 #pragma once

@@ -34,7 +34,8 @@ Module everything() {
   const ValueId host = add_shared(m, "host", toy::kVector, Category::optimizer, Scope::persistent);
   m[host].space = Space::host;
   m[w].padded = {128};
-  const ValueId grad = add_shared(m, "grad.w", toy::kVector, Category::grads, Scope::step);
+  const ValueId grad = add_gradient(m, w, Dtype::f32);
+  m[grad].layer = kNoLayer;
   const ValueId tied = m.add({.name = "tied",
                               .type = {Dtype::f32, {32}},
                               .category = Category::params,
@@ -42,7 +43,7 @@ Module everything() {
                               .base = w,
                               .view_offset = 32});
 
-  Builder b(m, "micro_first");
+  Builder b(m, ProgramRole::training_first);
   {
     auto layer = b.layer(0, "h.0");
     const auto y =
@@ -61,17 +62,19 @@ Module everything() {
                                 .program = 0,
                                 .layer = 0});
     b.last().clone_of = "h.0.act";
+    b.last().backward_of = "h.0.norm";
     const ValueId staged = b.emit(toy::copy, "fetch", {host})[0];
     b.last().lane = "copy_in";
     b.last().after = {"h.0.norm", "h.0.act"};
     m[staged].category = Category::staging;
     b.emit(toy::add, "odd name", {staged, dw});
   }
-  Builder update(m, "update");
+  Builder update(m, ProgramRole::update);
   update.set_phase(Phase::update);
   const ValueId ok = update.emit(toy::finite, "finite", {grad, x, w})[0];
   update.emit(toy::update, "update.w", {w, grad});
   update.last().predicate = ok;
+  Builder(m, "own").emit(toy::unary, "y", {x});
   m.step = {{1, {"micro_first"}}, {3, {"micro_first", "update"}}};
   compute_lifetimes(m);
   m.level = Level::placed;
@@ -101,6 +104,7 @@ void expect_same(const Module& a, const Module& b) {
                    found->layer, found->padded, found->view_offset, found->live, found->offset))
         << v.name;
     EXPECT_EQ(name(a, v.base), name(b, found->base));
+    EXPECT_EQ(name(a, v.parameter), name(b, found->parameter));
     ASSERT_EQ(v.param == nullptr, found->param == nullptr) << v.name;
     if (v.param != nullptr) {
       EXPECT_EQ(*v.param, *found->param);
@@ -109,12 +113,15 @@ void expect_same(const Module& a, const Module& b) {
   ASSERT_EQ(a.programs.size(), b.programs.size());
   for (size_t p = 0; p < a.programs.size(); ++p) {
     EXPECT_EQ(a.programs[p].name, b.programs[p].name);
+    EXPECT_EQ(a.programs[p].role, b.programs[p].role);
     ASSERT_EQ(a.programs[p].ops.size(), b.programs[p].ops.size());
     for (size_t i = 0; i < a.programs[p].ops.size(); ++i) {
       const Op& x = a.programs[p].ops[i];
       const Op& y = b.programs[p].ops[i];
-      EXPECT_EQ(std::tuple(x.def, x.name, x.attrs, x.layer, x.phase, x.lane, x.after, x.clone_of),
-                std::tuple(y.def, y.name, y.attrs, y.layer, y.phase, y.lane, y.after, y.clone_of));
+      EXPECT_EQ(std::tuple(x.def, x.name, x.attrs, x.layer, x.phase, x.lane, x.after, x.clone_of,
+                           x.backward_of),
+                std::tuple(y.def, y.name, y.attrs, y.layer, y.phase, y.lane, y.after, y.clone_of,
+                           y.backward_of));
       EXPECT_EQ(names(a, x.inputs), names(b, y.inputs));
       EXPECT_EQ(names(a, x.outputs), names(b, y.outputs));
       EXPECT_EQ(name(a, x.predicate), name(b, y.predicate));
@@ -123,6 +130,7 @@ void expect_same(const Module& a, const Module& b) {
   }
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.level, b.level);
+  EXPECT_EQ(a.layers, b.layers);
   EXPECT_EQ(a.step, b.step);
   EXPECT_TRUE(std::ranges::equal(a.arena_bytes, b.arena_bytes));
 }
@@ -131,15 +139,18 @@ TEST(Text, ReadsLikeThis) {
   EXPECT_EQ(print(everything()), R"(module "every \"thing\"" placed
 arena device 1,234,432 bytes
 
+layers
+  L0  h.0
+
 shared
   %w       f32[64]  params     persistent  @65,536  padded [128]  L2  init normal(0.02)  role matrix  in_out  heads 4  value_heads 1  saved "q" [32] +0, "k" [32] +32
   %scale   f32[]    buffers    persistent  @65,536  init constant(1.0)  frozen
   %x       f32[64]  inputs     step        @65,536
   %host    f32[64]  optimizer  persistent  @65,536  host  init zeros
-  %grad.w  f32[64]  grads      step        @65,536
+  %grad.w  f32[64]  grads      step        @65,536  for %w
   %tied    f32[32]  params     persistent  of %w +32
 
-program micro_first
+program micro_first  role training_first
   forward
   0  h.0.norm: norm(x=%x) {eps=1e-05, how="a \"b\"\x0a", n=12, on=true, one=1.0}  L0
         y         -> %h.0.norm.y      f32[64]  activations  live 0..3        @65,536
@@ -150,7 +161,7 @@ program micro_first
   2  h.0.sum: add(a=%h.0.half, b=%tied)  L0
         sum       -> %h.0.sum         f32[32]  activations  live 2..2        @65,536  L-
   backward
-  3  h.0.dw: wgrad(dy=%h.0.act, dw_sum=%grad.w)  L0  clone of h.0.act
+  3  h.0.dw: wgrad(dy=%h.0.act, dw_sum=%grad.w)  L0  clone of h.0.act  backward of h.0.norm
         dw        -> %h.0.dw          f32[64]  grads        writes %grad.w
         workspace    %h.0.dw.scratch  u8[512]  workspace    live 3..3        @65,536
   4  h.0.fetch: copy(x=%host)  L0  on copy_in  after (h.0.norm, h.0.act)
@@ -158,12 +169,17 @@ program micro_first
   5  "h.0.odd name": add(a=%h.0.fetch, b=%h.0.dw)  L0
         sum       -> %"h.0.odd name"  f32[64]  activations  live 5..5        @65,536
 
-program update
+program update  role update
   update
   0  finite: finite(grads=[%grad.w, %x, %w])
         ok   -> %finite    i32[]    activations  live 0..1  @65,536
   1  update.w: update(param=%w, grad=%grad.w)  if %finite
         next -> %update.w  f32[64]  params       writes %w
+
+program own
+  forward
+  0  y: unary(x=%x)
+        y -> %y  f32[64]  activations  live 0..0  @65,536
 
 step
   run micro_first
@@ -221,7 +237,7 @@ TEST(Text, ErrorsNameTheLineAndWhatWasExpected) {
   const std::string head = "module \"m\" graph\nshared\n  %x  f32[4]  inputs  step\nprogram p\n";
   EXPECT_EQ(error_of(head + "0 a: unry(x=%x)"),
             "line 5: there is no op 'unry' - did you mean 'unary'?");
-  EXPECT_EQ(error_of(head + "0 a: unary(x=%z)"), "line 5: no value 'z' stands above");
+  EXPECT_EQ(error_of(head + "0 a: unary(x=%z)"), "line 5: no value 'z' is declared above");
   EXPECT_EQ(error_of(head + "0 a: unary(z=%x)"), "line 5: unary has no input 'z'");
   EXPECT_EQ(error_of(head + "1 a: unary(x=%x)"), "line 5: expected op number 0");
   EXPECT_EQ(error_of(head + "0 a: unary(x=%x)\n\n  z -> %a f32[4]"),
@@ -235,6 +251,24 @@ TEST(Text, ErrorsNameTheLineAndWhatWasExpected) {
   EXPECT_THAT(error_of("module \"m"), HasSubstr("expected a closing quote"));
   EXPECT_THAT(error_of("module \"m\" graph\narena device 99999999999999999999 bytes"),
               HasSubstr("expected a number of bytes"));
+  EXPECT_EQ(error_of("module \"m\" graph\nlayers\n  L1  h.1"), "line 3: expected layer 0");
+  EXPECT_EQ(error_of("module \"m\" graph\nprogram p  role best"),
+            "line 2: expected a program's role, found 'best'");
+}
+
+// Programs may be written by hand without them.
+TEST(Text, LinksMayBeLeftOut) {
+  std::string text = print(everything());
+  for (const char* link :
+       {"\nlayers\n  L0  h.0\n", "  for %w", "  backward of h.0.norm", "  role training_first"}) {
+    const size_t at = text.find(link);
+    ASSERT_NE(at, std::string::npos) << link;
+    text.erase(at, std::string_view(link).size());
+  }
+  const Module m = parsed(text);
+  EXPECT_EQ(print(m), text);
+  EXPECT_EQ(m.programs[0].role, ProgramRole::other);
+  EXPECT_TRUE(m.layers.empty());
 }
 
 // Whatever the text, it parses or is refused.

@@ -1,5 +1,5 @@
-// A value: a typed array in a program, whose memory it is, how long it lives and where its bytes
-// lie.
+// A value: a typed array in a program, its memory category, its lifetime and the place of its
+// bytes.
 #pragma once
 
 #include <compare>
@@ -21,7 +21,7 @@ struct ValueId {
   friend auto operator<=>(ValueId, ValueId) = default;
 };
 
-// Whose memory it is: the rows of every account of bytes.
+// Whose memory it is: the rows of every memory breakdown.
 enum class Category : uint8_t {
   params,
   master,
@@ -102,8 +102,7 @@ struct Value {
   Scope scope = Scope::local;
   int32_t program = -1;  // whose local it is; -1 when shared
   int32_t layer = kNoLayer;
-  Shape padded;  // the storage's shape where it is larger than the logical one; rank 0 means "the
-                 // same"
+  Shape padded;  // the storage's shape where it is larger than the logical one; rank 0: the same
 
   // A value with a base has no bytes of its own. If no op makes it, it is a view that reads base's
   // bytes; if an op makes it, that op writes into base's bytes: in place, or as the next version of
@@ -112,10 +111,13 @@ struct Value {
   int64_t view_offset = 0;  // elements from base's first
 
   std::shared_ptr<const Param> param;  // parameters and other initialised state
+  // Whose gradient, master or optimizer state it is (its category says which), as training reads
+  // that parameter; none for everything else.
+  ValueId parameter;
 
   std::optional<Lifetime> live;  // step level and below; locals that own bytes
-  std::optional<int64_t>
-      offset;  // placed level: bytes from the start of the space's arena; values that own bytes
+  // Placed level, values that own bytes: bytes from the start of the space's arena.
+  std::optional<int64_t> offset;
 
   bool owns_bytes() const { return !base.valid(); }
   bool shared() const { return scope != Scope::local; }

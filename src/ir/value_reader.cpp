@@ -32,7 +32,7 @@ ValueId ValueReader::lookup() {
   for (const Names* names : {&locals_, &shared_}) {
     if (const auto found = names->find(name); found != names->end()) return found->second;
   }
-  throw scan_.wrong(fmt::format("no value '{}' stands above", name));
+  throw scan_.wrong(fmt::format("no value '{}' is declared above", name));
 }
 
 ValueId ValueReader::read(Scope scope, int32_t layer) {
@@ -82,6 +82,8 @@ bool ValueReader::place_fact(Value& value, std::string_view word) {
   } else if (word == "in" || word == "of" || word == "writes") {
     value.base = lookup();
     if (scan_.accept("+")) value.view_offset = scan_.grouped("a number of elements");
+  } else if (word == "for") {
+    value.parameter = lookup();
   } else if (word == "padded") {
     value.padded = shape();
   } else if (const auto space = find_enum<Space>(word, kSpaces)) {

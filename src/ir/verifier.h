@@ -5,7 +5,7 @@
 //   verify_ranks(modules);   // that the ranks of a job speak to each other in step
 //
 // At every level: ports and types agree with the OpDef; each local is made once, before it is read;
-// views lie inside their bases; names are unique; an op stays in one space unless it is there to
+// views stay inside their bases; names are unique; an op stays in one space unless it is there to
 // cross; a persistent value is written only by an op that must alias it or brings it back from
 // another space; an in-place write is granted by the OpDef; nobody reads a version whose bytes have
 // been overwritten since.

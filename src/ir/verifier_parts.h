@@ -18,8 +18,8 @@ struct Facts {
   std::vector<Extent> extents = {};   // by value
   std::vector<int32_t> made_by = {};  // by value: the op of its program that makes it, or kNotMade
   std::vector<bool> scratch = {};     // by value: some op's workspace
-  std::vector<bool> used =
-      {};  // by value: shared, or touched by an op. The rest is not part of any program
+  // By value: shared, or touched by an op. The rest is not part of any program.
+  std::vector<bool> used = {};
 
   const Extent& bytes(ValueId id) const { return extents[static_cast<size_t>(id.index)]; }
   int32_t maker(ValueId id) const { return made_by[static_cast<size_t>(id.index)]; }

@@ -112,6 +112,26 @@ TEST_F(Verifier, MadeOnceAndBeforeUse) {
   EXPECT_THAT(result(), HasSubstr("makes the shared value 'grad' itself"));
 }
 
+TEST_F(Verifier, Links) {
+  module[grad].parameter = w;
+  EXPECT_EQ(result(), "sound");
+  module[grad].parameter = x;
+  EXPECT_EQ(result(), "value 'grad': belongs to a value that is no parameter");
+  module[grad].parameter = w;
+  module[w].type.shape = {32};
+  EXPECT_EQ(result(), "value 'grad': f32[64] belongs to 'w' f32[32]");
+  module[w].type.shape = {64};
+  b.set_phase(Phase::backward);
+  b.emit(toy::unary, "da", {a});
+  b.last().backward_of = "a";
+  EXPECT_EQ(result(), "sound");
+  b.emit(toy::unary, "db", {a});
+  b.last().backward_of = "da";
+  EXPECT_EQ(result(), "program 'p', unary 'db': refers to 'da' as its forward op");
+  b.last().backward_of = "dropped since";
+  EXPECT_EQ(result(), "sound");
+}
+
 TEST_F(Verifier, LocalsStayInTheirProgram) {
   Builder other(module, "q");
   other.emit(toy::unary, "z", {a});

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "ir/verifier_parts.h"
@@ -20,6 +21,7 @@ class Structure {
     for (size_t p = 0; p < module_.programs.size(); ++p) check_ids(p);
     check_names();
     check_views();
+    check_parameter_links();
     for (const Program& program : module_.programs) check_program(program);
     check_step_list();
     return std::move(facts_);
@@ -141,6 +143,21 @@ class Structure {
     }
   }
 
+  void check_parameter_links() const {
+    for (size_t i = 0; i < module_.values.size(); ++i) {
+      const ValueId id{static_cast<int32_t>(i)};
+      const Value& v = module_[id];
+      if (!facts_.used[i] || !v.parameter.valid()) continue;
+      if (!known(v.parameter) || module_[v.parameter].category != Category::params)
+        throw wrong_value(module_, id, "belongs to a value that is no parameter");
+      const Value& parameter = module_[v.parameter];
+      const bool alike = v.category == Category::grads || v.category == Category::master;
+      if (alike && v.type.shape != parameter.type.shape)
+        throw wrong_value(module_, id, "{} belongs to '{}' {}", v.type.text(), parameter.name,
+                          parameter.type.text());
+    }
+  }
+
   void check_padding(ValueId id) const {
     const Value& v = module_[id];
     if (v.padded.rank() == 0) return;
@@ -156,7 +173,7 @@ class Structure {
   // --- ops --------------------------------------------------------------------------------------
 
   void check_program(const Program& program) {
-    std::unordered_set<std::string_view> names;
+    std::unordered_map<std::string_view, Phase> names;  // of the ops so far
     std::vector<const Type*> types;
     sequences_.clear();
     for (size_t at = 0; at < program.ops.size(); ++at) {
@@ -165,7 +182,12 @@ class Structure {
         if (!names.contains(other))
           throw wrong_op(program, op, "waits for '{}', which is no earlier op", other);
       }
-      if (!names.insert(op.name).second)
+      for (const std::string* forward : {&op.clone_of, &op.backward_of}) {
+        const auto found = names.find(*forward);
+        if (!forward->empty() && found != names.end() && found->second != Phase::forward)
+          throw wrong_op(program, op, "refers to '{}' as its forward op", *forward);
+      }
+      if (!names.emplace(op.name, op.phase).second)
         throw wrong_op(program, op, "an earlier op has the same name");
       check_types(program, op, types);
       check_reads(program, op, static_cast<int32_t>(at));

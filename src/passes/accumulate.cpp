@@ -27,18 +27,20 @@ void add_to_carried_values(const Module& module, Program& program) {
 }  // namespace
 
 void accumulate(Module& module, const Recipe& recipe) {
-  module.step.push_back({1, {"micro_first"}});
-  const auto add_region = [&](int64_t times, const char* name) {
+  module.step.push_back({1, {module.program(ProgramRole::training_first).name}});
+  const auto add_region = [&](int64_t times, ProgramRole role) {
     if (times < 1) return;
-    Program program = clone(module, module.program("micro_first"), name);
+    const std::string name(program_name(role));
+    Program program = clone(module, module.program(ProgramRole::training_first), name);
+    program.role = role;
     add_to_carried_values(module, program);
     module.programs.push_back(std::move(program));
     module.step.push_back({times, {name}});
   };
   const int64_t rest = recipe.accum - 1;
   const bool last_differs = recipe.update_in_backward && rest > 0;
-  add_region(last_differs ? rest - 1 : rest, "micro_next");
-  add_region(last_differs ? 1 : 0, "micro_last");
+  add_region(last_differs ? rest - 1 : rest, ProgramRole::training_next);
+  add_region(last_differs ? 1 : 0, ProgramRole::training_last);
 }
 
 }  // namespace snug

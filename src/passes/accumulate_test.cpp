@@ -61,11 +61,11 @@ Added compare(const Module& module, const Program& first, const Program& next) {
 
 TEST(Accumulate, TheRepeatedBodyHasNothingThatTheFirstLacksButTheAccumulatingWrites) {
   for (const char* policy : {"none", "full", "attention"}) {
-    for (const CompressKind squeeze : {CompressKind::none, CompressKind::int8}) {
+    for (const CompressKind kind : {CompressKind::none, CompressKind::int8}) {
       SCOPED_TRACE(policy);
       const Module module = accumulated(two_attentions, {.accum = 3,
                                                          .recompute = parse_recompute(policy),
-                                                         .compress = squeeze,
+                                                         .compress = kind,
                                                          .precision = Dtype::bf16,
                                                          .loss_scale = {.start = 256}});
       const Added added =

@@ -93,6 +93,9 @@ class Autodiff {
       const bool fresh = std::count(all.begin(), all.end(), gradient) == 1;
       contribute(op.inputs[port], gradient, fresh, first_emitted);
     }
+    auto& ops = builder_.program().ops;
+    for (size_t emitted = first_emitted; emitted < ops.size(); ++emitted)
+      ops[emitted].backward_of = op.name;
     for (size_t port = 0; port < op.outputs.size(); ++port) {
       if (context.replacements()[port].valid())
         replaced_.emplace_back(op.outputs[port], context.replacements()[port]);
@@ -154,11 +157,7 @@ class Autodiff {
   // A parameter's gradient outlives the program: it is written where the step carries it.
   ValueId keep_as_parameter_gradient(ValueId param, ValueId gradient, bool own) {
     auto [at, added] = parameter_grads_.try_emplace(param.index);
-    if (added) {
-      const Value& p = module_[param];
-      at->second = add_shared(module_, "grad." + p.name, {recipe_.grad_dtype, p.type.shape},
-                              Category::grads, Scope::step, {}, p.layer);
-    }
+    if (added) at->second = add_gradient(module_, param, recipe_.grad_dtype);
     if (!own) gradient = ops::copy(builder_, module_[gradient].name + ".kept", gradient);
     Value& value = module_[gradient];
     value.base = at->second;

@@ -2,21 +2,25 @@
 #include "passes/passes.h"
 
 namespace snug {
+namespace {
+
+constexpr std::string_view kTraining = program_name(ProgramRole::training_first);
+
+}  // namespace
 
 Module differentiated(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
   Module module{.name = std::move(name)};
 
-  // The pass that learns and the one that only looks share parameters and inputs; only the first
-  // drops out.
-  const Forward learning = forward(module, "micro_first", /*training=*/true);
-  const Forward looking = forward(module, "eval", /*training=*/false);
+  // Training and evaluation share parameters and inputs; only training drops out.
+  const Forward training = add_forward(module, forward, ProgramRole::training_first);
+  const Forward evaluation = add_forward(module, forward, ProgramRole::evaluation);
 
   // Before backward exists: what flows back then has the right type from the start.
   precision(module, recipe.precision);
-  bind_loss(module, "eval", looking.loss);
+  bind_loss(module, program_name(ProgramRole::evaluation), evaluation.loss);
 
   // Backward first: every later pass wants to see what is kept for it.
-  autodiff(module, "micro_first", learning, recipe);
+  autodiff(module, kTraining, training, recipe);
 
   // A loss whose backward op computes it anyway leaves its forward op without readers; drop it
   // before it is copied.
@@ -24,18 +28,18 @@ Module differentiated(std::string name, const ForwardBuilder& forward, const Rec
 
   // What a backward op can make as it goes need not be kept at all, so it is no choice of
   // recompute's.
-  if (recipe.fused_recompute) fuse_recompute(module, "micro_first");
+  if (recipe.fused_recompute) fuse_recompute(module, kTraining);
   return module;
 }
 
 void keep(Module& module, const Recipe& recipe) {
   // What is kept for backward is decided once, before the pass is copied. Forward ops whose results
   // only backward wanted are repeated there now, and dead here.
-  recompute(module, "micro_first", values_to_keep(module, "micro_first", recipe.recompute));
+  recompute(module, kTraining, values_to_keep(module, kTraining, recipe.recompute));
   eliminate_dead(module);
 
   // Only what recompute left to be kept is worth squeezing; repeats read what is restored.
-  if (recipe.compress != CompressKind::none) compress(module, "micro_first");
+  if (recipe.compress != CompressKind::none) compress(module, kTraining);
 }
 
 void complete(Module& module, const Recipe& recipe) {

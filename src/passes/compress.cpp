@@ -1,4 +1,4 @@
-// Stores what forward keeps for backward as int8: squeezed after its last forward reader, restored
+// Stores what forward keeps for backward as int8: quantized after its last forward reader, restored
 // before the backward ops that read it. Forward is untouched, so the step's loss is; gradients
 // change by what int8 rounds off. Values that an op must have exactly (OpDef::exact) stay.
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr int64_t kFewestElements = 1024;
 struct Uses {
   bool made_in_forward = false;
   bool exact = false;   // a backward op must read it unchanged
-  bool viewed = false;  // other values lie in its bytes
+  bool viewed = false;  // other values share its bytes
   int32_t last_forward = -1;
   int32_t first_backward = -1;
 };
@@ -79,8 +79,8 @@ class Compress {
     int32_t layer = kNoLayer;  // of the ops that read it there
   };
 
-  // Is it kept from forward to backward, and do its bytes gain by being squeezed in between?
-  bool squeezes(ValueId id) const {
+  // Is it kept from forward to backward, and does it gain by int8 in between?
+  bool compresses(ValueId id) const {
     const Value& value = module_[id];
     const Uses& uses = uses_[static_cast<size_t>(id.index)];
     const bool own = value.owns_bytes() && !value.shared() && !uses.viewed;
@@ -91,7 +91,7 @@ class Compress {
   }
 
   void store_after(ValueId id, size_t at) {
-    if (!id.valid() || stored_.contains(id.index) || !squeezes(id)) return;
+    if (!id.valid() || stored_.contains(id.index) || !compresses(id)) return;
     if (uses_[static_cast<size_t>(id.index)].last_forward != static_cast<int32_t>(at)) return;
     builder_.set_phase(Phase::forward);
     builder_.set_layer(module_[id].layer);

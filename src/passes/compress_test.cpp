@@ -113,11 +113,11 @@ Compressed figures(const Module& module, std::string_view program) {
 }
 
 // The step of a llama as far as compress and what follows it directly.
-Module squeezed(ops::AttentionKind attention, const char* policy = "none") {
+Module compressed(ops::AttentionKind attention, const char* policy = "none") {
   const Model model = Model::load("snug-tiny");
   Module module{.name = "llama"};
   const ForwardBuilder forward = model.forward({.batch = 4, .seq = 64, .attention = attention});
-  autodiff(module, "micro_first", forward(module, "micro_first", true));
+  autodiff(module, "micro_first", add_forward(module, forward, ProgramRole::training_first));
   eliminate_dead(module);
   recompute(module, "micro_first", values_to_keep(module, "micro_first", parse_recompute(policy)));
   eliminate_dead(module);
@@ -130,7 +130,7 @@ Module squeezed(ops::AttentionKind attention, const char* policy = "none") {
 class CompressModel : public testing::TestWithParam<ops::AttentionKind> {};
 
 TEST_P(CompressModel, TakesAtMost52PercentOfBf16) {
-  const Module module = squeezed(GetParam());
+  const Module module = compressed(GetParam());
   const Compressed sum = figures(module, "micro_first");
   EXPECT_GE(sum.values, 6 * 4) << "several per layer";
   EXPECT_LE(static_cast<double>(sum.bytes), 0.52 * 2 * static_cast<double>(sum.elements));
@@ -140,7 +140,7 @@ TEST_P(CompressModel, TakesAtMost52PercentOfBf16) {
 TEST_P(CompressModel, PrintsParsesAndIsSoundWithEveryRecompute) {
   for (const char* policy : {"none", "attention", "every:2", "full"}) {
     SCOPED_TRACE(policy);
-    const Module module = squeezed(GetParam(), policy);
+    const Module module = compressed(GetParam(), policy);
     const std::string text = print(module);
     EXPECT_EQ(print(parse(text, ops::registry())), text);
     EXPECT_EQ(figures(module, "micro_next").bytes, figures(module, "micro_first").bytes);
@@ -149,7 +149,7 @@ TEST_P(CompressModel, PrintsParsesAndIsSoundWithEveryRecompute) {
 
 // No backward op reads, through an exact port, anything that went through int8.
 TEST_P(CompressModel, ExactPortsReadWhatForwardMade) {
-  const Module module = squeezed(GetParam());
+  const Module module = compressed(GetParam());
   std::vector<bool> restored(module.values.size());
   for (const Op& op : module.program("micro_first").ops) {
     for (const int port : op.def->exact) {

@@ -1,6 +1,6 @@
-// Cheap forward results that backward reads again are made there by the backward op of their own
-// maker, which reads what it takes anyway: one more output of a sweep instead of bytes kept through
-// the whole pass. Whoever reads them moves behind that op.
+// Cheap forward results that backward reads are recomputed there by the backward op of the op that
+// made them, which reads what it takes anyway: one more output of a sweep instead of bytes kept
+// through the whole program. Their readers move to just after that op.
 #include <algorithm>
 
 #include "ir/op_def.h"
@@ -42,12 +42,12 @@ class FuseRecompute {
     const ValueId again = extend(ops_[grad], ops_[maker], how);
     for (const size_t at : readers)
       std::replace(ops_[at].inputs.begin(), ops_[at].inputs.end(), kept, again);
-    move_behind(readers, grad);
+    move_after(readers, grad);
   }
 
   size_t backward_of(const Op& maker, const OpDef& def) const {
     const auto found = std::find_if(ops_.begin(), ops_.end(), [&](const Op& op) {
-      return op.def == &def && op.phase != Phase::forward && op.name.starts_with(maker.name + ".");
+      return op.def == &def && op.backward_of == maker.name;
     });
     return static_cast<size_t>(found - ops_.begin());
   }
@@ -86,8 +86,8 @@ class FuseRecompute {
     return again;
   }
 
-  // Those that stood before it, in their order, right behind it.
-  void move_behind(const std::vector<size_t>& readers, size_t grad) {
+  // Readers that came before it, in their order, to just after it.
+  void move_after(const std::vector<size_t>& readers, size_t grad) {
     std::vector<Op> moved;
     const auto before = std::ranges::count_if(readers, [&](size_t at) { return at < grad; });
     for (auto at = before; at-- > 0;) {
@@ -95,8 +95,8 @@ class FuseRecompute {
       moved.insert(moved.begin(), std::move(*op));
       ops_.erase(op);
     }
-    const auto behind = static_cast<std::ptrdiff_t>(grad) - before + 1;
-    ops_.insert(ops_.begin() + behind, std::make_move_iterator(moved.begin()),
+    const auto after = static_cast<std::ptrdiff_t>(grad) - before + 1;
+    ops_.insert(ops_.begin() + after, std::make_move_iterator(moved.begin()),
                 std::make_move_iterator(moved.end()));
   }
 

@@ -1,4 +1,4 @@
-// Which forward results the pass lets backward make again, and what of the order it changes for
+// Which forward results the pass lets backward ops recompute, and what of the order it changes for
 // that. That results stay the same bit for bit is shown on whole runs in tests/e2e.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ std::vector<std::string> kept(const Module& module, int32_t layer = 1) {
       const bool read = std::ranges::any_of(program.ops, [&](const Op& op) {
         return op.phase == Phase::backward && std::ranges::count(op.inputs, made) > 0;
       });
-      if (read) names.emplace_back(name_in_layer(module[made].name, layer));
+      if (read) names.emplace_back(module.name_in_layer(module[made].name, layer));
     }
   }
   return names;
@@ -53,7 +53,7 @@ int64_t bytes_of(const Module& module, const std::vector<std::string>& names, in
   int64_t bytes = 0;
   for (const Value& value : module.values) {
     if (value.layer == layer && value.program == module.program_index("micro_first") &&
-        std::ranges::count(names, name_in_layer(value.name, layer)) > 0)
+        std::ranges::count(names, module.name_in_layer(value.name, layer)) > 0)
       bytes += value.storage_bytes();
   }
   return bytes;

@@ -30,7 +30,7 @@ void optimizer(Module& module, const Recipe& recipe) {
   std::vector<ValueId> grads;
   for (const Updates::Trained& t : updates.trained()) grads.push_back(t.grad);
 
-  Builder b(module, "update");
+  Builder b(module, ProgramRole::update);
   b.set_phase(Phase::update);
   const ValueId squares = ops::sum_squares(b, "norm.squares", grads);
   const ValueId loss = module.find_shared(shared_names::kLoss);
@@ -39,7 +39,7 @@ void optimizer(Module& module, const Recipe& recipe) {
   const ValueId step = updates.advance(b, clip.finite);
   for (const Updates::Trained& t : updates.trained()) updates.emit(b, t, t.grad, step, clip);
   if (recipe.loss_scale.dynamic) adjust_scale(b, recipe.loss_scale, clip.finite);
-  module.step.push_back({1, {"update"}});
+  module.step.push_back({1, {b.program().name}});
 }
 
 }  // namespace snug

@@ -1,8 +1,8 @@
 // Passes: functions from program to program, one file each. `compile` is the whole story, top to
 // bottom.
 //
-//   Module module = compile("gpt2", model.forward(options), recipe);   // at level step; plan/place
-//   gives it offsets
+//   Module module = compile("gpt2", model.forward(options), recipe);   // at level step
+//   place(module);                                                     // at level placed
 #pragma once
 
 #include <string>
@@ -43,11 +43,11 @@ void autodiff(Module& module, std::string_view program, Forward forward, const R
 // Binds a forward-only program's loss to the shared value "loss_sum". graph -> graph.
 void bind_loss(Module& module, std::string_view program, ValueId loss);
 
-// Lets backward ops make cheap forward results again that backward would otherwise have kept: a
-// fact of their makers (OpDef::fused_recompute). Results stay the same bit for bit. graph -> graph.
+// Lets backward ops recompute cheap forward results on the way that forward would otherwise have
+// kept (OpDef::fused_recompute). Results stay the same bit for bit. graph -> graph.
 void fuse_recompute(Module& module, std::string_view program);
 
-// Re-derives the forward values that are not kept (by value id) just before their first use in
+// Recomputes the forward values that are not kept (by value id) just before their first use in
 // backward. Results stay the same bit for bit. graph -> graph.
 void recompute(Module& module, std::string_view program, const std::vector<bool>& keep);
 

@@ -19,7 +19,7 @@ TEST(InPlace, TakesOverBytesThatNobodyReadsAgain) {
 
 TEST(EliminateDead, KeepsWritesToSharedValuesAndDropsTheRest) {
   Module module{.name = "dead"};
-  const Forward forward = two_linears(module, "eval", false);
+  const Forward forward = add_forward(module, two_linears, ProgramRole::evaluation);
   bind_loss(module, "eval", forward.loss);
   Builder b(module, "eval");
   ops::gelu(b, "unused", forward.logits, true);

@@ -37,8 +37,8 @@ TEST_P(Precision, ParametersAndActivationsChangeStatisticsAndLossDoNot) {
 
 TEST_P(Precision, FedFloatsStayAndEachProgramReadsOneCopy) {
   Module module{.name = "fed twice"};
-  const Forward first = two_linears(module, "micro_first", true);
-  two_linears(module, "eval", false);
+  const Forward first = add_forward(module, two_linears, ProgramRole::training_first);
+  add_forward(module, two_linears, ProgramRole::evaluation);
   Builder b(module, "eval");
   ops::gelu(b, "another reader", module.find_shared("x"), true);
   precision(module, GetParam());

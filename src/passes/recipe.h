@@ -30,7 +30,7 @@ struct Recipe {
   int64_t accum = 1;  // micro-batches per step
   RecomputePolicy recompute;
   CompressKind compress = CompressKind::none;
-  // Backward ops that can make a cheap forward result again do so, and it is not kept.
+  // Backward ops that can recompute a cheap forward result on the way do so, and it is not kept.
   bool fused_recompute = false;
 
   Dtype precision = Dtype::f32;  // of weights and activations

@@ -1,6 +1,7 @@
-// Re-derives forward values that are not kept just before the backward op that reads them. Every
-// forward op is repeated at most once; random ops carry their key, so a repeat draws the same
-// numbers, and results stay the same bit for bit.
+// Recompute (activation checkpointing, rematerialization): forward values that are not kept are
+// computed again just before the backward op that reads them. Every forward op is repeated at most
+// once; random ops carry their key, so a repeat draws the same numbers, and results stay the same
+// bit for bit.
 #include <algorithm>
 #include <unordered_map>
 

@@ -87,8 +87,9 @@ void require_names(const Program& program, const Module& module,
     for (const Op& op : program.ops) {
       if (op.phase != Phase::forward || op.layer < segment.first || op.layer > segment.last)
         continue;
-      names.insert(name_in_layer(op.name, op.layer));
-      for (const ValueId id : op.outputs) names.insert(name_in_layer(module[id].name, op.layer));
+      names.insert(module.name_in_layer(op.name, op.layer));
+      for (const ValueId id : op.outputs)
+        names.insert(module.name_in_layer(module[id].name, op.layer));
     }
     for (const std::string& name : segment.drop) {
       if (names.contains(name)) continue;

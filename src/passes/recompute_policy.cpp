@@ -59,7 +59,7 @@ void drop_large_outputs(const Program& program, std::vector<bool>& keep) {
 // Drops what segments make and only they themselves read. Layers in no segment, and the ops outside
 // of all layers, count as segments that drop nothing. What enters a segment from another is kept,
 // so no segment changes what another one has to repeat. An op at the entrance that can be
-// re-derived from one of its own outputs keeps that output instead of the inputs that enter.
+// recomputed from one of its own outputs keeps that output instead of the inputs that enter.
 class SegmentDropper {
  public:
   SegmentDropper(const Module& module, const Program& program, std::span<const Segment> segments,
@@ -104,13 +104,14 @@ class SegmentDropper {
     return op.layer < 0 ? outside_ : segment_of_layer_[static_cast<size_t>(op.layer)];
   }
 
-  // What backward does not read itself is never worth keeping, only to make something else again.
+  // What backward does not read itself is never worth keeping, only to recompute something else.
   bool drops(const Op& op, size_t port) const {
     const size_t segment = segment_of(op);
     if (segment >= segments_.size()) return false;
     const auto& drop = segments_[segment].drop;
     const auto named = [&](const std::string& name) {
-      return std::find(drop.begin(), drop.end(), name_in_layer(name, op.layer)) != drop.end();
+      return std::find(drop.begin(), drop.end(), module_.name_in_layer(name, op.layer)) !=
+             drop.end();
     };
     const bool origin = op.def->recompute_from_output &&
                         op.def->recompute_from_output->from == static_cast<int>(port);
@@ -209,7 +210,7 @@ RecomputePolicy parse_recompute(std::string_view text) {
     p.kind = Kind::ratio;
     if (!read_number(rest, p.ratio)) throw wrong();
     if (!(p.ratio >= 0 && p.ratio <= 1))
-      throw usage_error("--recompute ratio:{}: a ratio lies between 0 and 1", rest);
+      throw usage_error("--recompute ratio:{}: a ratio is between 0 and 1", rest);
     return p;
   }
   if (word == "list") return {.kind = Kind::list, .list = parse_list(rest, text)};
@@ -250,12 +251,6 @@ std::string text(const RecomputePolicy& policy) {
 std::string option_text(const RecomputePolicy& policy) {
   if (policy.kind != RecomputePolicy::Kind::chosen) return text(policy);
   return policy.chosen.empty() ? "none" : "layers:" + layers_text(policy.chosen);
-}
-
-std::string_view name_in_layer(std::string_view name, int32_t layer) {
-  const std::string number = fmt::format(".{}.", layer);
-  const size_t at = name.find(number);
-  return at == std::string_view::npos ? name : name.substr(at + number.size());
 }
 
 std::vector<Segment> segments_of(const RecomputePolicy& policy, int32_t layers) {

@@ -15,10 +15,10 @@
 
 namespace snug {
 
-// Layers that are re-derived together: [first, last]. What enters them is always kept; of what they
+// Layers that are recomputed together: [first, last]. What enters them is always kept; of what they
 // make, all is dropped, or what backward does not read and what `drop` names, each name without the
 // layer's prefix. An op's name drops all that it makes but the output from which it can be
-// re-derived: that one has to be named itself ("mlp.norm" drops y and the statistics, "mlp.norm.h"
+// recomputed: that one has to be named itself ("mlp.norm" drops y and the statistics, "mlp.norm.h"
 // the sum).
 struct Segment {
   int32_t first = 0, last = 0;
@@ -64,9 +64,6 @@ std::string layers_text(std::span<const Segment> segments);
 std::vector<Segment> parse_layers(std::string_view text, std::string_view whole);
 // Throws a usage error where a segment drops what none of its layers makes.
 void require_names(const Program& program, const Module& module, std::span<const Segment> segments);
-
-// "attn.mix" of "h.3.attn.mix" in layer 3: the name that the same thing has in every such layer.
-std::string_view name_in_layer(std::string_view name, int32_t layer);
 
 // The segments that a policy makes of L layers. Throws a usage error when it names a layer that is
 // not there.

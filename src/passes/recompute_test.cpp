@@ -71,11 +71,6 @@ TEST(RecomputePolicy, TextOfAChosenOneJoinsNeighboursThatAreTreatedAlike) {
   EXPECT_EQ(text(policy), "layer 0 drop mlp.act; 1-2 full");
 }
 
-TEST(RecomputePolicy, NamesInALayerAreTheSameInEveryLayer) {
-  EXPECT_EQ(name_in_layer("layers.12.attn.mix", 12), "attn.mix");
-  EXPECT_EQ(name_in_layer("layers.12.attn.mix", 2), "layers.12.attn.mix");
-}
-
 Module compiled(const RecomputePolicy& policy, const char* model = "snug-tiny",
                 ops::AttentionKind attention = ops::AttentionKind::flash) {
   return compile("tiny",
@@ -160,7 +155,7 @@ TEST(Recompute, ChosenDropsWhatItNamesAndNothingElse) {
   using Kind = RecomputePolicy::Kind;
   EXPECT_THAT(repeated_ops(compiled({.kind = Kind::chosen, .chosen = {{2, 2, {"mlp.act"}}}})),
               ElementsAre("layers.2.mlp.act"));
-  // A norm is re-derived from its sum; the sum itself goes only by its own name.
+  // A norm is recomputed from its sum; the sum itself goes only by its own name.
   EXPECT_THAT(repeated_ops(compiled({.kind = Kind::chosen, .chosen = {{2, 2, {"mlp.norm"}}}})),
               ElementsAre("layers.2.mlp.norm"));
   EXPECT_THAT(repeated_ops(compiled({.kind = Kind::chosen, .chosen = {{2, 2, {"mlp.norm.h"}}}})),

@@ -1,5 +1,4 @@
-// Gives every op its scratch and every value its lifetime. Ops run in the order in which they
-// stand.
+// Gives every op its scratch and every value its lifetime. Ops run in list order.
 #include "ir/lifetime.h"
 #include "ir/op_def.h"
 #include "passes/passes.h"

@@ -18,7 +18,7 @@ class UpdateInBackward {
       : module_(module),
         updates_(module, recipe),
         single_(recipe.accum == 1),
-        builder_(module, single_ ? "micro_first" : "micro_last") {}
+        builder_(module, single_ ? ProgramRole::training_first : ProgramRole::training_last) {}
 
   void run() {
     std::vector<Op> ops = std::move(builder_.program().ops);

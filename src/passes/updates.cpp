@@ -1,7 +1,6 @@
 #include "passes/updates.h"
 
 #include <optional>
-#include <unordered_map>
 
 #include "ops/basic/assign.h"
 
@@ -53,6 +52,7 @@ Updates::Updates(Module& module, const Recipe& recipe) : module_(module) {
     for (const ops::UpdateState& state : t.rule.states) {
       t.states.push_back(add_shared(module, fmt::format("{}.{}", t.name, state.name), state.type,
                                     Category::optimizer, Scope::persistent, {}, value.layer));
+      module[t.states.back()].parameter = t.param;
     }
     if (t.rule.needs_seed(value.type)) seed_ = seed();
   }
@@ -61,19 +61,16 @@ Updates::Updates(Module& module, const Recipe& recipe) : module_(module) {
 // In the order of the parameters; frozen ones, and those that the loss does not reach, have no
 // gradient.
 void Updates::collect() {
-  std::unordered_map<std::string, ValueId> grad_of;
+  std::vector<ValueId> grad_of(module_.values.size());
   for (size_t i = 0; i < module_.values.size(); ++i) {
     const Value& value = module_.values[i];
-    if (value.category == Category::grads && value.shared())
-      grad_of[value.name] = {static_cast<int32_t>(i)};
+    if (value.category == Category::grads && value.shared() && value.parameter.valid())
+      grad_of[static_cast<size_t>(value.parameter.index)] = {static_cast<int32_t>(i)};
   }
   for (size_t i = 0; i < module_.values.size(); ++i) {
-    const Value& value = module_.values[i];
-    if (value.category != Category::params || !value.shared()) continue;
-    const auto grad = grad_of.find("grad." + value.name);
-    if (grad == grad_of.end()) continue;
-    trained_.push_back(
-        {.name = value.name, .param = {static_cast<int32_t>(i)}, .grad = grad->second});
+    if (!grad_of[i].valid()) continue;
+    const ValueId param{static_cast<int32_t>(i)};
+    trained_.push_back({.name = module_[param].name, .param = param, .grad = grad_of[i]});
   }
 }
 
@@ -91,7 +88,8 @@ void Updates::add_masters() {
     module_[t.param].param = std::make_shared<const Param>(std::move(copy));
     t.master = add_shared(module_, param.name, {Dtype::f32, param.type.shape}, Category::master,
                           Scope::persistent, *param.param, param.layer);
-    if (!load) load.emplace(module_, "load").set_phase(Phase::update);
+    module_[t.master].parameter = t.param;
+    if (!load) load.emplace(module_, ProgramRole::load).set_phase(Phase::update);
     load->set_layer(param.layer);
     ops::assign(*load, "load." + param.name, t.param, t.master);
   }

@@ -1,4 +1,4 @@
-// What every update of a module needs, wherever it stands: which parameters are trained, their
+// What every update of a module needs, in whichever program it is: the trained parameters, their
 // masters and optimizer states, and the scalars that all updates share.
 #pragma once
 

@@ -25,11 +25,9 @@ Module updated(const Recipe& recipe) {
   shared.param("bias", {64}, Role::bias, 1);
   shared.param("norm", {64}, Role::norm, 1);
   for (const char* name : {"embed", "qkv", "small", "bias", "norm"}) {
-    Value& param = module[module.find_shared(name)];
-    param.type.dtype = recipe.precision;
-    const Type grad{recipe.grad_dtype, param.type.shape};
-    const int32_t layer = param.layer;
-    add_shared(module, std::string("grad.") + name, grad, Category::grads, Scope::step, {}, layer);
+    const ValueId param = module.find_shared(name);
+    module[param].type.dtype = recipe.precision;
+    add_gradient(module, param, recipe.grad_dtype);
   }
   optimizer(module, recipe);
   expect_sound(module);
@@ -98,7 +96,7 @@ TEST(Updates, WithoutMastersTheParametersThemselvesAreUpdated) {
 
 TEST(Updates, AFrozenParameterHasNeitherGradientNorStateNorMaster) {
   Module module{.name = "frozen"};
-  const Forward forward = two_linears(module, "micro_first", true);
+  const Forward forward = add_forward(module, two_linears, ProgramRole::training_first);
   freeze(module, "0.weight");
   const Param param = *module[module.find_shared("0.weight")].param;
   const Recipe recipe{.precision = Dtype::bf16};

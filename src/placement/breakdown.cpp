@@ -113,33 +113,21 @@ void add_shared_value(const Value& value, LayerBreakdown& layer) {
     layer.optimizer += bytes;
 }
 
-// The program whose kept values count: the first that has a backward.
-int32_t learning_program(const Module& module) {
-  for (size_t p = 0; p < module.programs.size(); ++p) {
-    const auto& ops = module.programs[p].ops;
-    if (std::any_of(ops.begin(), ops.end(),
-                    [](const Op& op) { return op.phase == Phase::backward; })) {
-      return static_cast<int32_t>(p);
-    }
-  }
-  return -1;
-}
-
 std::vector<LayerBreakdown> breakdown_of_layers(const Module& module, const Peak& peak,
                                                 Backend backend) {
-  const int32_t learning = learning_program(module);
+  const int32_t training = module.program_index(ProgramRole::training_first);
   const int32_t peak_program = module.program_index(peak.program);
   std::map<int32_t, LayerBreakdown> layers;
   for (const Value& value : module.values) {
     if (!resides(value, value.space)) continue;
     LayerBreakdown& layer = layers[value.layer];
     if (value.shared()) add_shared_value(value, layer);
-    if (value.program == learning && is_kept(module, value)) layer.kept += value.storage_bytes();
+    if (value.program == training && is_kept(module, value)) layer.kept += value.storage_bytes();
     if (lives_at(value, Space::device, peak_program, peak.op_index))
       layer.at_peak += value.storage_bytes();
   }
-  if (learning >= 0) {
-    for (const Op& op : module.programs[static_cast<size_t>(learning)].ops) {
+  if (training >= 0) {
+    for (const Op& op : module.programs[static_cast<size_t>(training)].ops) {
       if (op.phase != Phase::forward) continue;
       layers[op.layer].forward_flops += static_cast<double>(cost_of(module, op, backend).flops);
     }

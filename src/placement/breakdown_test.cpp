@@ -23,7 +23,7 @@ struct Step {
                                       Scope::persistent, {.trainable = false});
     const ValueId dw = add_shared(module, "grad.w", kHundred, Category::grads, Scope::step, {}, 0);
     (void)frozen;
-    Builder b(module, "micro_first");
+    Builder b(module, ProgramRole::training_first);
     b.set_layer(0);
     const ValueId a = b.emit(toy::unary, "a", {w})[0];
     b.set_layer(1);
@@ -33,7 +33,7 @@ struct Step {
     b.set_layer(0);
     b.emit_into(toy::wgrad, "dw", {dc}, dw);
     with_scratch(b);
-    Builder u(module, "update");
+    Builder u(module, ProgramRole::update);
     u.set_phase(Phase::update);
     u.emit(toy::update, "update.w", {w, dw});
     module.step = {{3, {"micro_first"}}, {1, {"update"}}};

@@ -224,12 +224,12 @@ std::string Executor::last_place() const {
                                 static_cast<size_t>(mark) & ((size_t{1} << kMarkBits) - 1));
 }
 
-void Executor::run_step(const std::function<void(std::string_view)>& before) {
+void Executor::run_step(const std::function<void(const Program&)>& before) {
   for (const Repeat& region : module_.step) {
     for (int64_t i = 0; i < region.times; ++i) {
-      for (const std::string& program : region.programs) {
-        before(program);
-        run(program);
+      for (const std::string& name : region.programs) {
+        before(module_.program(name));
+        run(name);
       }
     }
   }

@@ -36,12 +36,13 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   void run(std::string_view name);
+  void run(ProgramRole role) { run(module_.program(role).name); }
   // One step: every program in the order of Module::step. `before` is called before each, to feed
   // it.
-  void run_step(const std::function<void(std::string_view program)>& before);
+  void run_step(const std::function<void(const Program& program)>& before);
   // One op alone, for those who measure. What it reads is whatever is there.
   void enqueue(size_t program, size_t op);
-  // As a run does it: the op and those behind it that its kernel takes together.
+  // As a run does it: the op and those after it that its kernel takes together.
   void enqueue_batch(size_t program, size_t op);
   size_t batch_size(size_t program, size_t op) const {
     return programs_.at(program).batches.at(op);
@@ -68,7 +69,7 @@ class Executor {
   void zero(ValueId id);  // its storage, padding too
   std::unique_ptr<Reading> read_later(std::span<const ValueId> ids) const;
 
-  // The bytes themselves, where kernels and host share memory; an internal error elsewhere.
+  // The bytes themselves, where kernels and host share memory; an internal error otherwise.
   std::span<std::byte> bytes(ValueId id) const;
   template <typename T>
   std::span<T> values(ValueId id) const {
@@ -125,7 +126,7 @@ class Executor {
   ExecutorOptions options_;
   std::unique_ptr<Memory> arena_;
   std::vector<Compiled> programs_;
-  std::span<std::byte> transient_;  // everything above the shared values
+  std::span<std::byte> transient_;  // transient values: everything above the shared ones
 };
 
 }  // namespace snug

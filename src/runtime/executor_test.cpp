@@ -234,8 +234,8 @@ TEST(Executor, AStepRunsItsProgramsInOrderAndFeedsEach) {
   const auto device = cpu_device();
   Executor executor(f.module, *device);
   std::vector<std::string> fed;
-  executor.run_step([&](std::string_view program) {
-    fed.emplace_back(program);
+  executor.run_step([&](const Program& program) {
+    fed.emplace_back(program.name);
     std::ranges::fill(executor.values<float>(f.x), static_cast<float>(fed.size()));
   });
   EXPECT_THAT(fed, ElementsAre("p", "p"));

@@ -54,7 +54,7 @@ void initialise(Executor& executor, uint64_t seed) {
 }
 
 void derive(Executor& executor) {
-  if (executor.module().program_index("load") >= 0) executor.run("load");
+  if (executor.module().program_index(ProgramRole::load) >= 0) executor.run(ProgramRole::load);
 }
 
 }  // namespace snug

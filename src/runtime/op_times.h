@@ -1,4 +1,4 @@
-// How long each op of a program takes where it stands, and those bound by arithmetic alone.
+// How long each op of a program takes at its place, and those bound by arithmetic alone.
 //
 //   executor.run_step(feed);                       // real data, warm caches, sustained clocks
 //   for (const OpTime& t : time_ops(executor, "micro_next")) ...

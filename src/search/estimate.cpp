@@ -81,7 +81,7 @@ const Estimate& Estimates::body_of(const Variant& variant) {
   const Module module = shallow_body(variant, depth);
   const auto times = [&](int32_t layer) { return times_like(layer, depth, variant.stack.layers); };
   for (const Value& value : module.values) s.persistent += shared_bytes(value) * times(value.layer);
-  const Program& learning = learning_program(module);
+  const Program& learning = training_program(module);
   for (const Program& program : module.programs) {
     const auto runs = static_cast<double>(runs_per_step(module, program.name));
     if (runs == 0) continue;

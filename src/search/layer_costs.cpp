@@ -10,10 +10,6 @@
 namespace snug {
 namespace {
 
-bool has_backward(const Program& program) {
-  return std::ranges::any_of(program.ops, [](const Op& op) { return op.phase == Phase::backward; });
-}
-
 std::vector<Block> device_blocks(const Module& module, int32_t program) {
   std::vector<Block> blocks;
   for (const Value& value : module.values) {
@@ -31,23 +27,22 @@ int64_t most_live(const Module& module, int32_t program) {
   return live.empty() ? 0 : *std::ranges::max_element(live);
 }
 
-const Program& learning_program(const Module& module) {
+const Program& training_program(const Module& module) {
   for (auto p = module.programs.rbegin(); p != module.programs.rend(); ++p) {
-    if (has_backward(*p)) return *p;
+    if (is_training(p->role)) return *p;
   }
-  throw internal_error("module '{}' has no program with a backward", module.name);
+  throw internal_error("module '{}' has no training program", module.name);
 }
 
 LayerCosts::LayerCosts(const Module& module, const CostModel& model) {
-  const Program& program = learning_program(module);
+  const Program& program = training_program(module);
   locate(program);
   const auto places = static_cast<size_t>(layers_) + 2;
   kept_.resize(places);
   live_.resize(places);
   seconds_.resize(places);
 
-  const int32_t learning = module.program_index(program.name);
-  const std::vector<Block> blocks = device_blocks(module, learning);
+  const std::vector<Block> blocks = device_blocks(module, module.program_index(program.name));
   const std::vector<int64_t> live = live_profile(blocks);
   for (size_t at = 0; at < program.ops.size(); ++at) {
     const size_t place = place_[at];
@@ -61,7 +56,7 @@ LayerCosts::LayerCosts(const Module& module, const CostModel& model) {
     if (kept) kept_[place_[last]] += block.bytes;
   }
   for (size_t p = 0; p < module.programs.size(); ++p) {
-    if (has_backward(module.programs[p])) continue;
+    if (is_training(module.programs[p].role)) continue;
     other_programs_ = std::max(other_programs_, most_live(module, static_cast<int32_t>(p)));
   }
 }

@@ -45,7 +45,7 @@ class LayerCosts {
 // The most bytes of local values that live at one instant of a program.
 int64_t most_live(const Module& module, int32_t program);
 
-// The program that trains: the last that has a backward.
-const Program& learning_program(const Module& module);
+// The last training program.
+const Program& training_program(const Module& module);
 
 }  // namespace snug

@@ -13,7 +13,7 @@ namespace {
 
 std::unordered_set<std::string_view> read_by_backward(const Module& module) {
   std::unordered_set<std::string_view> names;
-  for (const Op& op : learning_program(module).ops) {
+  for (const Op& op : training_program(module).ops) {
     if (op.phase == Phase::forward) continue;
     for (ValueId id : op.inputs) {
       if (id.valid()) names.insert(module[id].name);
@@ -25,7 +25,8 @@ std::unordered_set<std::string_view> read_by_backward(const Module& module) {
 std::string name_to_drop(const Module& module, const Op& op, size_t port) {
   const bool origin = op.def->recompute_from_output &&
                       op.def->recompute_from_output->from == static_cast<int>(port);
-  return std::string(name_in_layer(origin ? module[op.outputs[port]].name : op.name, op.layer));
+  return std::string(
+      module.name_in_layer(origin ? module[op.outputs[port]].name : op.name, op.layer));
 }
 
 void add(std::vector<Droppable>& list, Droppable part) {
@@ -43,7 +44,7 @@ LayerKinds layer_kinds(const Module& none, const Module& full) {
   const auto before = read_by_backward(none);
   const auto after = read_by_backward(full);
   std::vector<std::vector<Droppable>> by_layer;
-  for (const Op& op : learning_program(none).ops) {
+  for (const Op& op : training_program(none).ops) {
     if (op.phase != Phase::forward || op.layer < 0) continue;
     const auto layer = static_cast<size_t>(op.layer);
     by_layer.resize(std::max(by_layer.size(), layer + 1));

@@ -10,7 +10,7 @@
 
 namespace snug {
 
-// What one op makes and backward reads: dropped together, for one repeat makes it all again.
+// What one op makes and backward reads: dropped together, for one repeat computes it all.
 struct Droppable {
   std::string name;  // as Segment::drop spells it
   int64_t bytes = 0;

@@ -30,7 +30,7 @@ bool same_policy(const LayerPolicy& a, const LayerPolicy& b) {
 // The training program alone: evaluation and update have no part in what is kept.
 Module learning_pass(const ForwardBuilder& forward, const Recipe& recipe) {
   Module module = differentiated("measured", forward, recipe);
-  module.program("eval").ops.clear();
+  module.program(ProgramRole::evaluation).ops.clear();
   sweep_values(module);
   return module;
 }

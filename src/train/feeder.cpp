@@ -35,7 +35,7 @@ int32_t mask_token(const Resolved& run) {
 Samples Samples::for_training(const Resolved& run) {
   Samples out;
   const Options& o = run.options;
-  if (run.model.config().family == "mlp") {
+  if (!run.model.config().transformer) {
     if (o.data != "synthetic" || !o.eval_data.empty() || o.holdout > 0) {
       throw usage_error(
           "model '{}' takes features, not tokens: it trains on --data synthetic only, and nothing "
@@ -130,9 +130,9 @@ Feeder::Feeder(Executor& executor, const Resolved& run, Samples& samples)
       lr_id_(executor.shared(shared_names::kLearningRate)),
       loss_grad_id_(executor.shared(shared_names::kLossGrad)) {}
 
-void Feeder::before(std::string_view program, int64_t step) {
+void Feeder::before(const Program& program, int64_t step) {
   set(lr_id_, static_cast<float>(learning_rate(schedule_, step)));
-  if (program == "update") return;
+  if (!is_training(program.role)) return;
   if (left_ == 0) left_ = sequences_;
   const int64_t rows = std::min(batch_, left_);
   samples_.feed(executor_, next_sample_, rows);

@@ -2,7 +2,7 @@
 // happens while the device still works on the last one.
 //
 //   Feeder feeder(executor, run);
-//   executor.run_step([&](std::string_view program) { feeder.before(program, step); });
+//   executor.run_step([&](const Program& program) { feeder.before(program, step); });
 #pragma once
 
 #include <memory>
@@ -48,7 +48,7 @@ class Feeder {
 
   // To be called before each program of step `step` (from 0). The last micro-batch of a step may be
   // short.
-  void before(std::string_view program, int64_t step);
+  void before(const Program& program, int64_t step);
   // The sample that comes next; going back to where a step began runs it again.
   int64_t position() const { return next_sample_; }
   void rewind(int64_t position) {

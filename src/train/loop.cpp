@@ -159,11 +159,12 @@ class Training {
 
   void run_step() {
     const int64_t position = feeder_.position();
-    const std::string& last_program = executor_.module().step.back().programs.back();
-    executor_.run_step([&](std::string_view program) {
+    const Module& module = executor_.module();
+    const Program& last_program = module.program(module.step.back().programs.back());
+    executor_.run_step([&](const Program& program) {
       // The device has work while the host looks at the last step, and no update is made before
       // the last one is known to be good.
-      if (program == last_program) settle();
+      if (&program == &last_program) settle();
       feeder_.before(program, step_);
     });
     pending_ = Pending{step_, position, executor_.read_later(reported_)};
@@ -219,7 +220,7 @@ class Training {
                                r.loss, r.step));
     feeder_.rewind(position);
     const auto site = find_non_finite(executor_, [&] {
-      executor_.run_step([&](std::string_view program) { feeder_.before(program, r.step - 1); });
+      executor_.run_step([&](const Program& program) { feeder_.before(program, r.step - 1); });
     });
     save();
     throw device_error(
@@ -265,7 +266,7 @@ class Training {
     const int64_t batches = run_.options.eval_batches;
     for (int64_t b = 0; b < batches; ++b) {
       samples_.feed_held_out(executor_, b * run_.build.batch);
-      executor_.run("eval");
+      executor_.run(ProgramRole::evaluation);
       sum += executor_.read_scalar<float>(executor_.shared(shared_names::kLoss));
     }
     const double loss = sum / static_cast<double>(batches * feeder_.targets_per_micro_batch());

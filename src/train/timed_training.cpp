@@ -24,7 +24,7 @@ TimedTraining::TimedTraining(const Resolved& run, Device& device)
 
 void TimedTraining::run_steps(int64_t count) {
   for (const int64_t end = steps_ + count; steps_ < end; ++steps_)
-    executor_.run_step([&](std::string_view program) { feeder_.before(program, steps_); });
+    executor_.run_step([&](const Program& program) { feeder_.before(program, steps_); });
   executor_.device().synchronise();
 }
 

@@ -40,7 +40,9 @@ RooflineProgram roofline_of(TimedTraining& training, const std::string& name, in
 // The first micro-batch is costed like those after it, which also add to its gradients.
 std::vector<std::pair<std::string, int64_t>> programs_to_show(const Module& module) {
   auto out = programs_of_step(module);
-  if (out.size() > 2 && out[0].first == "micro_first" && out[1].first == "micro_next") {
+  const auto role = [&](size_t i) { return module.program(out[i].first).role; };
+  if (out.size() > 2 && role(0) == ProgramRole::training_first &&
+      role(1) == ProgramRole::training_next) {
     out[1].second += out[0].second;
     out.erase(out.begin());
   }

@@ -83,12 +83,13 @@ struct StateBytes {
 StateBytes state_bytes(OptimizerKind optimizer, const std::string& model) {
   const Plan plan = planned(model, {.batch = 1, .seq = 128}, {.optimizer = optimizer});
   int64_t state[2] = {}, elements[2] = {};
-  for (const Value& param : plan.module.values) {
+  for (size_t i = 0; i < plan.module.values.size(); ++i) {
+    const Value& param = plan.module.values[i];
     if (param.category != Category::params || !param.shared()) continue;
     int64_t bytes = 0;
     for (const Value& value : plan.module.values) {
-      const bool own = value.category == Category::optimizer &&
-                       value.name.starts_with(param.name + ".") && value.shared();
+      const bool own = value.category == Category::optimizer && value.shared() &&
+                       value.parameter == ValueId{static_cast<int32_t>(i)};
       if (own) bytes += value.type.bytes();
     }
     const size_t kept = bytes == 8 * param.type.shape.elements() ? 1 : 0;
@@ -186,7 +187,7 @@ TEST(EvaluationBytes, StayInsideTheTrainingArena) {
               planned(llama24(), {.batch = 2, .seq = 256, .attention = attention}, recipe);
           int64_t peak[2] = {};
           for (size_t p = 0; p < plan.module.programs.size(); ++p) {
-            const bool eval = plan.module.programs[p].name == "eval";
+            const bool eval = plan.module.programs[p].role == ProgramRole::evaluation;
             for (const CategoryBytes& live :
                  timeline(plan.module, static_cast<int32_t>(p), Space::device))
               peak[eval ? 1 : 0] = std::max(peak[eval ? 1 : 0], total(live));

@@ -42,9 +42,8 @@ TEST(GoldenPass, FuseRecompute) {
   fuse_recompute(module, "micro_first");
   expect_golden(
       module, "fuse_recompute",
-      "fused recompute: 1.norm.grad makes the norm's output again as it goes, and the reader of "
-      "it,\n"
-      "1.linear.grad_weight, stands behind it. 0.act is kept: 1.norm.grad itself reads it.");
+      "fused recompute: 1.norm.grad recomputes the norm's output on the way, and its reader,\n"
+      "1.linear.grad_weight, comes after it. 0.act is kept: 1.norm.grad itself reads it.");
 }
 
 TEST(GoldenPass, RecomputeFull) {
@@ -94,11 +93,7 @@ Module with_gradients() {
   heads.heads = 6;
   heads.value_heads = 2;
   module[params[1]].param = std::make_shared<const Param>(heads);
-  for (const ValueId id : params) {
-    const Value param = module[id];
-    add_shared(module, "grad." + param.name, param.type, Category::grads, Scope::step, {},
-               param.layer);
-  }
+  for (const ValueId id : params) add_gradient(module, id, module[id].type.dtype);
   return module;
 }
 
@@ -170,8 +165,8 @@ TEST(GoldenPass, UpdateInBackwardOfSeveral) {
 
 Module in_place_granted() {
   Programs p = with_forward(two_linears);
-  bind_loss(p.module, "eval", p.looking.loss);
-  autodiff(p.module, "micro_first", p.learning);
+  bind_loss(p.module, "eval", p.evaluation.loss);
+  autodiff(p.module, "micro_first", p.training);
   in_place(p.module);
   return std::move(p.module);
 }

@@ -97,8 +97,7 @@ std::vector<ReferenceRun::Difference> ReferenceRun::gradient_differences() {
       continue;
     }
     const std::vector<float> want = stored(name);
-    const std::string& param = executor().module()[tensor.value].name;
-    const auto got = host.look<float>(executor().shared(std::string(kGrad) + param))
+    const auto got = host.look<float>(executor().module().gradient_of(tensor.value))
                          .subspan(static_cast<size_t>(tensor.offset) / sizeof(float), want.size());
     out.push_back(distance(tensor.name, got, want));
   }

@@ -75,8 +75,8 @@ float SmallRun::mean_loss(int64_t micro_batches) const {
 }
 
 float SmallRun::step() {
-  executor_->run_step([&](std::string_view program) {
-    if (program != "update") feed(fed_++);
+  executor_->run_step([&](const Program& program) {
+    if (is_training(program.role)) feed(fed_++);
   });
   return mean_loss(recipe_.accum);
 }
@@ -88,7 +88,7 @@ std::vector<float> SmallRun::losses(int steps) {
 }
 
 float SmallRun::evaluate() {
-  executor_->run("eval");
+  executor_->run(ProgramRole::evaluation);
   return mean_loss(1);
 }
 

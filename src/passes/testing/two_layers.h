@@ -132,25 +132,25 @@ inline void freeze(Module& module, std::string_view name) {
 
 // --- as far as a pass ----------------------------------------------------------------------------
 
-// The programs that learn and look, in the recipe's precision.
+// The training and evaluation programs, in the recipe's precision.
 struct Programs {
   Module module;
-  Forward learning, looking;
+  Forward training, evaluation;
 };
 inline Programs with_forward(const ForwardBuilder& forward, const Recipe& recipe = {}) {
   Programs p{.module = {.name = "two layers"}};
-  p.learning = forward(p.module, "micro_first", true);
-  p.looking = forward(p.module, "eval", false);
+  p.training = add_forward(p.module, forward, ProgramRole::training_first);
+  p.evaluation = add_forward(p.module, forward, ProgramRole::evaluation);
   precision(p.module, recipe.precision);
   return p;
 }
 
-// The program that learns, alone, with its backward.
+// The training program alone, with its backward.
 inline Module with_backward(const ForwardBuilder& forward, const Recipe& recipe = {}) {
   Module module{.name = "two layers"};
-  const Forward learning = forward(module, "micro_first", true);
+  const Forward training = add_forward(module, forward, ProgramRole::training_first);
   precision(module, recipe.precision);
-  autodiff(module, "micro_first", learning, recipe);
+  autodiff(module, "micro_first", training, recipe);
   eliminate_dead(module);
   return module;
 }

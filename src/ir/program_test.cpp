@@ -1,0 +1,66 @@
+#include "ir/program.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "ir/toy_ops.h"
+
+namespace snug {
+namespace {
+
+TEST(Module, FindsProgramsByRole) {
+  Module m;
+  Builder(m, ProgramRole::training_first);
+  Builder(m, "something else");
+  EXPECT_EQ(m.program(ProgramRole::training_first).name, "micro_first");
+  EXPECT_EQ(m.program_index(ProgramRole::evaluation), -1);
+  EXPECT_THROW(m.program(ProgramRole::evaluation), Error);
+  m.programs[0].name = "stage 2";
+  EXPECT_EQ(Builder(m, ProgramRole::training_first).program().name, "stage 2");
+  EXPECT_EQ(m.programs.size(), 2U);
+}
+
+TEST(Module, NamesInALayerAreTheSameInEveryLayer) {
+  toy::Fixture f;
+  for (const int32_t i : {1, 12}) {
+    const auto layer = f.b.layer(i, fmt::format("layers.{}", i));
+    f.b.emit(toy::unary, "attn.mix", {f.x});
+    EXPECT_EQ(f.module.name_in_layer(f.b.last().name, i), "attn.mix");
+  }
+  EXPECT_EQ(f.module.name_in_layer("layers.12.attn.mix", 1), "layers.12.attn.mix");
+  EXPECT_EQ(f.module.name_in_layer("layers.12", 12), "layers.12");
+  EXPECT_EQ(f.module.name_in_layer("embed", kNoLayer), "embed");
+  EXPECT_THROW(f.b.layer(1, "h.1"), Error);
+}
+
+TEST(Module, LinksOfUnrolledOpsStayInTheirInstance) {
+  toy::Fixture f;
+  const ValueId a = f.b.emit(toy::unary, "a", {f.x})[0];
+  f.b.set_phase(Phase::backward);
+  f.b.emit(toy::unary, "a.again", {a});
+  f.b.last().clone_of = "a";
+  f.b.emit(toy::unary, "a.grad", {a});
+  f.b.last().backward_of = "a";
+  const Program body = f.b.program();
+  const Program both = unroll(f.module, body, 2, "both");
+  ASSERT_EQ(both.ops.size(), 6U);
+  EXPECT_EQ(both.ops[3].clone_of, "");
+  EXPECT_EQ(both.ops[4].clone_of, "a@1");
+  EXPECT_EQ(both.ops[5].backward_of, "a@1");
+}
+
+TEST(Module, SweepingFollowsLinks) {
+  toy::Fixture f;
+  f.b.emit(toy::unary, "dead", {f.x});
+  f.b.program().ops.clear();
+  const ValueId w = add_shared(f.module, "w", toy::kVector, Category::params, Scope::persistent);
+  const ValueId grad = add_gradient(f.module, w, Dtype::bf16);
+  EXPECT_EQ(f.module[grad].type.text(), "bf16[64]");
+  sweep_values(f.module);
+  const ValueId after = f.module.find_shared("w");
+  EXPECT_EQ(f.module[f.module.find_shared("grad.w")].parameter, after);
+  EXPECT_EQ(f.module.gradient_of(after), f.module.find_shared("grad.w"));
+}
+
+}  // namespace
+}  // namespace snug
