@@ -1,4 +1,4 @@
-// The whole compile, in order. Each line says why it stands where it stands.
+// The whole compile, in order. Each line says why it comes where it comes.
 #include "passes/passes.h"
 
 namespace snug {
@@ -6,9 +6,7 @@ namespace {
 
 constexpr std::string_view kTraining = program_name(ProgramRole::training_first);
 
-}  // namespace
-
-Module differentiated(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
+Module differentiate(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
   Module module{.name = std::move(name)};
 
   // Training and evaluation share parameters and inputs; only training drops out.
@@ -26,27 +24,23 @@ Module differentiated(std::string name, const ForwardBuilder& forward, const Rec
   // before it is copied.
   eliminate_dead(module);
 
-  // What a backward op can make as it goes need not be kept at all, so it is no choice of
+  // What a backward op recomputes on its way need not be kept at all, so it is no choice of
   // recompute's.
   if (recipe.fused_recompute) fuse_recompute(module, kTraining);
   return module;
 }
 
 void keep(Module& module, const Recipe& recipe) {
-  // What is kept for backward is decided once, before the pass is copied. Forward ops whose results
-  // only backward wanted are repeated there now, and dead here.
+  // What is kept for backward is decided once, before the program is copied. Forward ops whose
+  // results only backward wanted are repeated there now, and dead here.
   recompute(module, kTraining, values_to_keep(module, kTraining, recipe.recompute));
   eliminate_dead(module);
 
-  // Only what recompute left to be kept is worth squeezing; repeats read what is restored.
+  // Only what recompute left to be kept is worth compressing; repeats read what is restored.
   if (recipe.compress != CompressKind::none) compress(module, kTraining);
 }
 
-void complete(Module& module, const Recipe& recipe) {
-  // Micro-batches copy the finished pass, so that the copy differs in nothing but the accumulating
-  // writes.
-  accumulate(module, recipe);
-
+void update(Module& module, const Recipe& recipe) {
   // The update reads gradients that all micro-batches have written.
   if (recipe.update_in_backward) {
     update_in_backward(module, recipe);
@@ -55,21 +49,40 @@ void complete(Module& module, const Recipe& recipe) {
   }
 }
 
-void lay_out(Module& module, Backend backend) {
+void lay_out(Module& module, const Recipe& recipe) {
   // In-place only after the last pass that adds readers: granting it is a statement about all of
   // them.
   in_place(module);
 
   // Lifetimes last: they are facts about the final order.
-  schedule(module, backend);
+  schedule(module, recipe.backend);
 }
 
-Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
-  Module module = differentiated(std::move(name), forward, recipe);
-  keep(module, recipe);
-  complete(module, recipe);
-  lay_out(module, recipe.backend);
+struct StageOfCompile {
+  Stage stage;
+  void (*run)(Module& module, const Recipe& recipe);
+};
+constexpr StageOfCompile kStages[] = {
+    {Stage::keep, keep},
+    // Micro-batches copy the finished program, so that the copy differs in nothing but the
+    // accumulating writes.
+    {Stage::accumulate, accumulate},
+    {Stage::update, update},
+    {Stage::lay_out, lay_out},
+};
+
+}  // namespace
+
+Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe, Stage last) {
+  Module module = differentiate(std::move(name), forward, recipe);
+  continue_compile(module, recipe, Stage::keep, last);
   return module;
+}
+
+void continue_compile(Module& module, const Recipe& recipe, Stage first, Stage last) {
+  for (const StageOfCompile& s : kStages) {
+    if (first <= s.stage && s.stage <= last) s.run(module, recipe);
+  }
 }
 
 }  // namespace snug

@@ -23,14 +23,23 @@ constexpr const char* kGradNorm = "grad_norm";    // f32, read
 constexpr const char* kUpdates = "updates";       // i64, persistent: optimizer steps taken
 }  // namespace shared_names
 
-Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
+// The stages of compile, in their order.
+enum class Stage : uint8_t {
+  differentiate,  // training with its backward, and evaluation
+  keep,           // what forward keeps for backward: recompute, compression
+  accumulate,     // micro-batches
+  update,
+  lay_out  // bytes shared in place, scratch, lifetimes
+};
 
-// The stages of compile, in order, for a search that tries many ends of one beginning: forward and
-// backward; what is kept between them; micro-batches and the update; bytes shared and lifetimes.
-Module differentiated(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
-void keep(Module& module, const Recipe& recipe);
-void complete(Module& module, const Recipe& recipe);
-void lay_out(Module& module, Backend backend);
+// From the model's forward pass up to and with the stage `last`.
+Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe,
+               Stage last = Stage::lay_out);
+
+// The stages `first` to `last` on a module that compile has begun: a search tries many ends of one
+// beginning. What it does not ask about, the update for example, it may leave out.
+void continue_compile(Module& module, const Recipe& recipe, Stage first,
+                      Stage last = Stage::lay_out);
 
 // Sets the type that the model computes in: parameters, activations and what flows back. Statistics
 // and losses stay fp32. graph -> graph.

@@ -39,15 +39,12 @@ int64_t operand_bytes(const Module& module, const Op& op) {
 Module shallow_body(const Variant& variant, int32_t depth) {
   Recipe recipe = variant.settings.recipe;
   recipe.recompute = {};
-  Module module = differentiated("estimate", variant.stack.forward(depth), recipe);
-  keep(module, recipe);
-  accumulate(module, recipe);
-  if (recipe.update_in_backward) update_in_backward(module, recipe);
-  lay_out(module, recipe.backend);
+  Module module = compile("estimate", variant.stack.forward(depth), recipe, Stage::accumulate);
+  continue_compile(module, recipe, recipe.update_in_backward ? Stage::update : Stage::lay_out);
   return module;
 }
 
-// The most bytes at an instant of the learning program, at full depth: while a layer runs, what the
+// The most bytes at an instant of the training program, at full depth: while a layer runs, what the
 // layers below it keep is there, too (layer_costs.h).
 int64_t transient_at(const LayerCosts& costs, int32_t layers) {
   int64_t below = costs.before().kept;
@@ -81,7 +78,7 @@ const Estimate& Estimates::body_of(const Variant& variant) {
   const Module module = shallow_body(variant, depth);
   const auto times = [&](int32_t layer) { return times_like(layer, depth, variant.stack.layers); };
   for (const Value& value : module.values) s.persistent += shared_bytes(value) * times(value.layer);
-  const Program& learning = training_program(module);
+  const Program& training = training_program(module);
   for (const Program& program : module.programs) {
     const auto runs = static_cast<double>(runs_per_step(module, program.name));
     if (runs == 0) continue;
@@ -89,7 +86,7 @@ const Estimate& Estimates::body_of(const Variant& variant) {
       const double seconds = runs * variant.cost_model.seconds(module, op);
       s.seconds += static_cast<double>(times(op.layer)) * seconds;
       if (op.layer == depth / 2 && op.phase == Phase::forward) s.forward_seconds += seconds;
-      if (&program == &learning)
+      if (&program == &training)
         s.least_transient = std::max(s.least_transient, operand_bytes(module, op));
     }
   }
@@ -108,7 +105,7 @@ const Module& Estimates::parameters_of(const Variant& variant) {
   const auto [place, is_new] = parameters_.try_emplace(parameter_key(variant.settings));
   Module& module = place->second;
   if (!is_new) return module;
-  module = differentiated("update", variant.stack.whole(), recipe);
+  module = compile("update", variant.stack.whole(), recipe, Stage::differentiate);
   module.programs.clear();
   sweep_values(module);
   return module;
@@ -120,8 +117,7 @@ const Estimates::Update& Estimates::update_of(const Variant& variant) {
   if (!is_new) return update;
   Module module = parameters_of(variant);
   const size_t known = module.values.size();
-  optimizer(module, variant.settings.recipe);
-  lay_out(module, variant.settings.recipe.backend);
+  continue_compile(module, variant.settings.recipe, Stage::update);
   for (size_t i = known; i < module.values.size(); ++i)
     update.shared += shared_bytes(module.values[i]);
   for (size_t p = 0; p < module.programs.size(); ++p)

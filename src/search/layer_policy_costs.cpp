@@ -27,29 +27,32 @@ bool same_policy(const LayerPolicy& a, const LayerPolicy& b) {
   return a.layers == b.layers && a.keeps_all == b.keeps_all && a.drop == b.drop;
 }
 
-// The training program alone: evaluation and update have no part in what is kept.
-Module learning_pass(const ForwardBuilder& forward, const Recipe& recipe) {
-  Module module = differentiated("measured", forward, recipe);
+// Training alone: evaluation and update have no part in what is kept.
+Module training_alone(const ForwardBuilder& forward, const Recipe& recipe) {
+  Module module = compile("measured", forward, recipe, Stage::differentiate);
   module.program(ProgramRole::evaluation).ops.clear();
   sweep_values(module);
   return module;
 }
 
 Module ended(Module module, const Recipe& recipe) {
-  keep(module, recipe);
-  if (recipe.update_in_backward) complete(module, recipe);
-  lay_out(module, recipe.backend);
+  if (recipe.update_in_backward) {
+    continue_compile(module, recipe, Stage::keep);
+  } else {
+    continue_compile(module, recipe, Stage::keep, Stage::keep);
+    continue_compile(module, recipe, Stage::lay_out);
+  }
   return module;
 }
 
 // What a layer may drop is a question about the values themselves, not about how they are stored.
-LayerKinds kinds_of(const Module& learning, Recipe recipe) {
+LayerKinds kinds_of(const Module& training, Recipe recipe) {
   recipe.update_in_backward = false;
   recipe.compress = CompressKind::none;
   recipe.recompute = {};
-  const Module none = ended(learning, recipe);
+  const Module none = ended(training, recipe);
   recipe.recompute.kind = RecomputePolicy::Kind::full;
-  return layer_kinds(none, ended(learning, recipe));
+  return layer_kinds(none, ended(training, recipe));
 }
 
 }  // namespace
@@ -59,18 +62,18 @@ LayerPolicyCosts::LayerPolicyCosts(const Variant& variant) {
   const int32_t depth = variant.stack.depth(std::max(kLayersAtOnce, longest_segment(L)));
   Recipe recipe = variant.settings.recipe;
   recipe.recompute = {};
-  const Module learning = learning_pass(variant.stack.forward(depth), recipe);
-  kinds_ = kinds_of(learning, recipe);
+  const Module training = training_alone(variant.stack.forward(depth), recipe);
+  kinds_ = kinds_of(training, recipe);
   for (int32_t l = 0; l < L; ++l)
     of_layer_.push_back(kinds_.of_layer[static_cast<size_t>(layer_like(l, depth, L))]);
-  const LayerCosts plain(ended(learning, recipe), variant.cost_model);
+  const LayerCosts plain(ended(training, recipe), variant.cost_model);
   for (int32_t l = 0; l < depth; ++l) plain_seconds_.push_back(plain.of(l, l).seconds);
 
   const auto kinds = static_cast<int>(kinds_.kinds.size());
   for (int k = 0; k < kinds; ++k) measured_.push_back({{k}, {.keeps_all = true}});
   want_segments();
   for (int k = 0; k < kinds; ++k) want_subsets(k);
-  measure(learning, recipe, variant.cost_model);
+  measure(training, recipe, variant.cost_model);
   offer_the_best();
 }
 
@@ -137,13 +140,13 @@ std::vector<int> LayerPolicyCosts::unmeasured_assignment() const {
   return assignment;
 }
 
-void LayerPolicyCosts::measure(const Module& learning, Recipe recipe, const CostModel& model) {
+void LayerPolicyCosts::measure(const Module& training, Recipe recipe, const CostModel& model) {
   const auto depth = static_cast<int>(plain_seconds_.size());
   for (int layers = 0; layers < kLayersInAll; layers += depth) {
     const std::vector<int> assignment = unmeasured_assignment();
     if (std::ranges::all_of(assignment, [](int w) { return w < 0; })) return;
     recipe.recompute = policy_of(assignment);
-    const LayerCosts costs(ended(learning, recipe), model);
+    const LayerCosts costs(ended(training, recipe), model);
     int32_t layer = 0;
     for (const int w : assignment) {
       if (w < 0) {

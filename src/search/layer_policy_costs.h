@@ -40,7 +40,7 @@ class LayerPolicyCosts {
 
   void want_segments();
   void want_subsets(int kind);
-  void measure(const Module& learning, Recipe recipe, const CostModel& model);
+  void measure(const Module& training, Recipe recipe, const CostModel& model);
   std::vector<int> unmeasured_assignment() const;
   void offer_the_best();
   bool suits(const MeasuredPolicy& policy, size_t layer, const std::vector<int>& of_layer) const;
