@@ -54,7 +54,7 @@ Updates::Updates(Module& module, const Recipe& recipe) : module_(module) {
                                     Category::optimizer, Scope::persistent, {}, value.layer));
       module[t.states.back()].parameter = t.param;
     }
-    if (t.rule.needs_seed(value.type)) seed_ = seed();
+    if (!seed_.valid() && t.rule.needs_seed(value.type)) seed_ = seed();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <map>
 
 #include "passes/testing/two_layers.h"
@@ -218,6 +219,22 @@ TEST(Updates, OnlyADynamicLossScaleIsAdjusted) {
   };
   EXPECT_TRUE(adjusted({.start = 65536, .dynamic = true}));
   EXPECT_FALSE(adjusted({.start = 1024}));
+}
+
+// Work that grows with the square of the parameters would take much longer.
+TEST(Updates, OfManyParametersAreQuick) {
+  constexpr int kMany = 40'000;
+  Module module{.name = "many"};
+  for (int i = 0; i < kMany; ++i) {
+    const ValueId param = add_shared(module, fmt::format("p.{}", i), {Dtype::bf16, {16}},
+                                     Category::params, Scope::persistent, {.role = Role::matrix});
+    add_gradient(module, param, Dtype::bf16);
+  }
+  const std::clock_t start = std::clock();  // of this process: others may keep the machine busy
+  optimizer(module, {.precision = Dtype::bf16, .master = false, .state_dtype = Dtype::bf16});
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  EXPECT_EQ(module.program(ProgramRole::update).ops.size(), static_cast<size_t>(kMany) + 3);
+  EXPECT_LT(seconds, 8);
 }
 
 }  // namespace
