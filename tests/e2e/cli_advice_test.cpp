@@ -84,7 +84,6 @@ TEST_F(CliAdvice, RecomputeIsExactOnlyWithoutInt8) {
     return "no advice to " + change;
   };
   EXPECT_EQ(effect_of("--recompute full", "--attention standard"), "exact");
-  EXPECT_EQ(effect_of("--recompute full", "--attention standard --compress int8"), "learning");
   EXPECT_EQ(effect_of("--recompute none", "--recompute full"), "exact");
   EXPECT_EQ(effect_of("--recompute none", "--recompute full --compress int8"), "learning");
 }
