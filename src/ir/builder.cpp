@@ -123,7 +123,7 @@ ValueId Builder::view(ValueId base, std::string_view name, Shape shape, int64_t 
   return module_.add(std::move(value));
 }
 
-Builder::LayerScope::LayerScope(Builder& b, int32_t layer, std::string prefix)
+Builder::LayerScope::LayerScope(Builder& b, int32_t layer, const std::string& prefix)
     : builder_(b), layer_(b.layer_), prefix_(b.prefix_) {
   b.layer_ = layer;
   b.prefix_ = b.full_name(prefix);

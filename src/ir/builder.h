@@ -54,7 +54,7 @@ class Builder {
 
   class LayerScope {
    public:
-    LayerScope(Builder& b, int32_t layer, std::string prefix);
+    LayerScope(Builder& b, int32_t layer, const std::string& prefix);
     ~LayerScope();
     LayerScope(const LayerScope&) = delete;
     LayerScope& operator=(const LayerScope&) = delete;
@@ -64,8 +64,8 @@ class Builder {
     int32_t layer_;
     std::string prefix_;
   };
-  [[nodiscard]] LayerScope layer(int32_t layer, std::string prefix) {
-    return {*this, layer, std::move(prefix)};
+  [[nodiscard]] LayerScope layer(int32_t layer, const std::string& prefix) {
+    return {*this, layer, prefix};
   }
 
  private:
