@@ -64,7 +64,7 @@ bool fits(const MemoryBreakdown& memory, const PlanFacts& facts);
 // At most 100 columns. colour: use terminal colours.
 std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, bool colour);
 
-// The fields of DESIGN.md ("Fields that others rely on") and where every number comes from.
+// The fields that docs/command-line.md says to rely on, and where every number comes from.
 nlohmann::ordered_json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts);
 
 }  // namespace snug

@@ -1,5 +1,5 @@
 // The documents say what the program does: their commands run, the output they quote is what comes,
-// their options are the program's, and their links lead somewhere.
+// their options and techniques are the program's, and the files they name exist.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "docs/markdown.h"
 #include "formats/testing.h"
+#include "recipe/techniques.h"
 #include "snug/options.h"
 
 namespace snug {
@@ -93,6 +94,20 @@ TEST_P(Document, ItsLinksLeadSomewhere) {
     EXPECT_TRUE(fs::exists(path.parent_path() / target)) << target;
 }
 
+// Code names a file of src/ by its room: `passes/recompute` is src/passes/recompute.cpp.
+bool names_a_file(const std::string& path) {
+  for (const char* folder : {"", "src", "include"}) {
+    for (const char* extension : {"", ".h", ".cpp"})
+      if (fs::exists(kRoot / folder / (path + extension))) return true;
+  }
+  return path.starts_with("build/");
+}
+
+TEST_P(Document, TheFilesItNamesExist) {
+  for (const std::string& path : code_paths_of(read_file(kRoot / GetParam())))
+    EXPECT_TRUE(names_a_file(path)) << path;
+}
+
 std::vector<std::string> document_names() {
   std::vector<std::string> names;
   for (const fs::path& path : documents(kRoot)) names.push_back(path.string());
@@ -125,11 +140,32 @@ TEST(CommandLine, TheDocumentListsTheProgramsOptionsAndNoOthers) {
   EXPECT_EQ(rows_of(read_file(kRoot / "docs/command-line.md"), "`--"), expected);
 }
 
-TEST(Markdown, FindsFencesRowsAndLinks) {
+std::string proposed_by(const Technique& t) {
+  std::vector<std::string> readers;
+  if (t.searched != nullptr) readers.emplace_back("search");
+  if (t.helps != nullptr) readers.emplace_back("advice");
+  if (t.on_ladder != OnLadder::no) readers.emplace_back("ladder");
+  return join(readers, ", ");
+}
+
+TEST(Techniques, TheDocumentListsTheRowsOfTheTableAndNoOthers) {
+  std::vector<Row> expected;
+  for (const Technique& t : techniques()) {
+    expected.push_back({std::string(t.name), fmt::format("`{}`", flags_of(t.change)),
+                        std::string(t.numbers), proposed_by(t)});
+  }
+  std::vector<Row> listed = rows_of(read_file(kRoot / "docs/techniques.md"), "");
+  std::erase_if(listed, [](const Row& row) { return !row.at(1).starts_with("`--"); });
+  EXPECT_EQ(listed, expected);
+}
+
+TEST(Markdown, FindsFencesRowsLinksAndPaths) {
   const std::string text =
       "see [a](b.md#part), [c](https://x.y) and `[d](e)`\n| `--x` | one \\| two |\n"
+      "`passes/compile.cpp` and `ir/order`, not `a / b`, `~/.cache` or `and/or NOT`\n"
       "```sh\n[f](g)\n| `--y` |\n```\n";
   EXPECT_EQ(relative_links_of(text), std::vector<std::string>{"b.md"});
+  EXPECT_EQ(code_paths_of(text), (std::vector<std::string>{"passes/compile.cpp", "ir/order"}));
   EXPECT_EQ(rows_of(text, "`--"), (std::vector<Row>{{"`--x`", "one | two"}}));
   ASSERT_EQ(fences_of(text).size(), 1U);
   EXPECT_EQ(fences_of(text)[0].language, "sh");

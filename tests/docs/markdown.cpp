@@ -75,6 +75,16 @@ std::vector<std::string> relative_links_of(std::string_view markdown) {
   return targets;
 }
 
+std::vector<std::string> code_paths_of(std::string_view markdown) {
+  static const std::regex path("`([a-z_]+(?:/[a-z0-9_.]+)+)`");
+  std::vector<std::string> paths;
+  walk(markdown, [&](const std::string& line) {
+    for (std::sregex_iterator at(line.begin(), line.end(), path), end; at != end; ++at)
+      paths.push_back((*at)[1]);
+  });
+  return paths;
+}
+
 std::vector<fs::path> documents(const fs::path& root) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(root)) {

@@ -1,4 +1,5 @@
-// Just enough Markdown to hold the documents to the program: fenced blocks, table rows and links.
+// Just enough Markdown to hold the documents to the program: fenced blocks, table rows, links and
+// paths.
 //
 //   for (const Fence& fence : fences_of(read_file("README.md"))) fence.language == "sh";
 #pragma once
@@ -22,6 +23,9 @@ std::vector<Row> rows_of(std::string_view markdown, std::string_view start);
 
 // Targets of [text](target) outside fences and `code`, without "#part" and without addresses.
 std::vector<std::string> relative_links_of(std::string_view markdown);
+
+// Whole `code` spans outside fences that are a path of the project: "ir/order", "bench/results".
+std::vector<std::string> code_paths_of(std::string_view markdown);
 
 // Every document of the project, by path from its root, sorted.
 std::vector<std::filesystem::path> documents(const std::filesystem::path& root);
