@@ -140,7 +140,7 @@ struct Refused {
   const char* says;
 };
 
-class HfConfigRefuses : public testing::TestWithParam<Refused> {};
+class HfConfigRefuses : public ::testing::TestWithParam<Refused> {};
 
 TEST_P(HfConfigRefuses, ByName) {
   EXPECT_THAT(refusal([&] { parse(GetParam().json); }), HasSubstr(GetParam().says));
@@ -148,7 +148,7 @@ TEST_P(HfConfigRefuses, ByName) {
 
 INSTANTIATE_TEST_SUITE_P(
     WrongValues, HfConfigRefuses,
-    testing::Values(
+    ::testing::Values(
         Refused{R"({})", "model_type is missing"},
         Refused{R"({"model_type": 3})", "model_type is a number (3), not a string"},
         Refused{R"({"model_type": "lama"})", "did you mean 'llama'?"},
@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     WhatIsNotSupported, HfConfigRefuses,
-    testing::Values(
+    ::testing::Values(
         Refused{R"({"model_type": "llama", "rope_scaling": {"type": "dynamic", "factor": 2}})",
                 "rope_scaling.type is 'dynamic'"},
         Refused{R"({"model_type": "qwen2", "rope_scaling": {"rope_type": "yarn", "factor": 4}})",
@@ -338,7 +338,7 @@ TEST(HfConfig, WritesForTransformersAndKeepsUnknownKeys) {
 
 TEST(HfConfig, LoadsAFileOrItsDirectory) {
   const auto dir =
-      std::filesystem::path(testing::TempDir()) / fmt::format("hf_config_test.{}", getpid());
+      std::filesystem::path(::testing::TempDir()) / fmt::format("hf_config_test.{}", getpid());
   std::filesystem::create_directories(dir);
   std::filesystem::remove(dir / "config.json");
   EXPECT_THAT(refusal([&] { load_hf_config(dir); }), HasSubstr("has no config.json"));

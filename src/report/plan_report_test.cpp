@@ -169,9 +169,9 @@ TEST(RenderPlan, VerdictOnTheBudget) {
   const std::string text = render_plan(sample_account(), facts, false);
   EXPECT_THAT(text, HasSubstr("does not fit  budget 3.00 GiB: 928.07 MiB too much"));
   EXPECT_THAT(text,
-              testing::ContainsRegex("what would fit [^\n]+\n  --batch 4 +2.83 GiB +-1.07 GiB "
-                                     "+1.05 s +.5.0 %  rounding\n"));
-  EXPECT_THAT(text, testing::ContainsRegex("would not be enough [^\n]+\n  --batch 6 +3.32 GiB "));
+              ::testing::ContainsRegex("what would fit [^\n]+\n  --batch 4 +2.83 GiB +-1.07 GiB "
+                                       "+1.05 s +.5.0 %  rounding\n"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("would not be enough [^\n]+\n  --batch 6 +3.32 GiB "));
   EXPECT_THAT(text, Not(HasSubstr("one device")));
 }
 
@@ -191,8 +191,9 @@ TEST(RenderPlan, WhatFitsCanBeFasterOrSmaller) {
   facts.advice = {advice("--attention flash", 3900 * kMiB, -0.2),
                   advice("--recompute full", 2900 * kMiB, 0.3)};
   const std::string text = render_plan(sample_account(), facts, false);
-  EXPECT_THAT(text, testing::ContainsRegex("would be faster [^\n]+\n  --attention flash [^\n]+\n\n"
-                                           "what would be smaller [^\n]+\n  --recompute full "));
+  EXPECT_THAT(text,
+              ::testing::ContainsRegex("would be faster [^\n]+\n  --attention flash [^\n]+\n\n"
+                                       "what would be smaller [^\n]+\n  --recompute full "));
 }
 
 TEST(RenderPlan, TimeSaysWhatItRestsOn) {
@@ -213,7 +214,7 @@ TEST(RenderPlan, ExplainsWhatElseWasConsidered) {
   EXPECT_THAT(text, Not(HasSubstr("considered")));
   facts.explain = true;
   text = render_plan(sample_account(), facts, false);
-  EXPECT_THAT(text, testing::ContainsRegex("as asked +2.83 GiB +2.50 s  exact +4.2 % slower\n"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("as asked +2.83 GiB +2.50 s  exact +4.2 % slower\n"));
   facts.runners_up.clear();
   EXPECT_THAT(render_plan(sample_account(), facts, false), HasSubstr("considered  nothing"));
 }

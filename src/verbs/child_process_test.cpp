@@ -35,7 +35,7 @@ TEST(ChildProcess, AProgramThatIsNotThereIsRefused) {
     FAIL() << "nothing was refused";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
-    EXPECT_THAT(e.what(), testing::HasSubstr("no-such-python cannot be started"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("no-such-python cannot be started"));
   }
 }
 

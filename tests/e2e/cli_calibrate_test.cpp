@@ -70,7 +70,7 @@ TEST_F(CliCalibrate, ExplainComparesStepBytesAndOps) {
   const Ended numbers = snug(train + " --json");
   const std::vector<nlohmann::json> lines = lines_of(numbers);
   ASSERT_EQ(lines.size(), 4U) << "three steps and the comparison";
-  const nlohmann::json truth = lines.back()["truth"];
+  const nlohmann::json prediction = lines.back()["truth"];
   EXPECT_EQ(prediction["planned_bytes"], lines[0]["planned_bytes"]);
   EXPECT_EQ(prediction["planned_bytes"], prediction["peak_bytes"]);
   double sum = 0;

@@ -49,7 +49,7 @@ std::vector<Setting> settings() {
   };
 }
 
-class Compress : public testing::TestWithParam<Setting> {
+class Compress : public ::testing::TestWithParam<Setting> {
  protected:
   static SmallRun run(CompressKind kind) {
     Recipe recipe = GetParam().recipe;
@@ -101,7 +101,7 @@ TEST_P(Compress, GradientsStayWithinTwoPercent) {
   EXPECT_EQ(largest == 0, GetParam().nothing_to_store);
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, Compress, testing::ValuesIn(settings()),
+INSTANTIATE_TEST_SUITE_P(Settings, Compress, ::testing::ValuesIn(settings()),
                          [](const auto& p) { return std::string(p.param.name); });
 
 TEST(CompressBytes, FewerArePlanned) {

@@ -85,7 +85,7 @@ double planned_flops(const SmallRun& run) {
 }
 
 // Small models are fastest on one thread, and results do not depend on how many there are.
-class Exactness : public testing::TestWithParam<Setting> {
+class Exactness : public ::testing::TestWithParam<Setting> {
  protected:
   void SetUp() override { omp_set_num_threads(1); }
 };
@@ -109,7 +109,7 @@ TEST_P(Exactness, EveryPolicyHasTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Matrix, Exactness, testing::ValuesIn(settings()),
+INSTANTIATE_TEST_SUITE_P(Matrix, Exactness, ::testing::ValuesIn(settings()),
                          [](const auto& p) { return p.param.name; });
 
 // The wheels above turn through every choice, and no policy meets only one of them.

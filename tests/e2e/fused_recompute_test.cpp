@@ -18,12 +18,12 @@ Recipe fused(Recipe recipe) {
   return recipe;
 }
 
-class FusedRecomputeRun : public testing::Test {
+class FusedRecomputeRun : public ::testing::Test {
  protected:
   void SetUp() override { omp_set_num_threads(1); }
 };
 class FusedRecomputeFamilies : public FusedRecomputeRun,
-                               public testing::WithParamInterface<const char*> {};
+                               public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(FusedRecomputeFamilies, EveryPolicyHasTheSameBits) {
   const std::string model = tests_dir() + "/parity/" + GetParam();
@@ -48,11 +48,11 @@ TEST_P(FusedRecomputeFamilies, UpdatesInBackwardHaveTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FusedRecomputeFamilies,
-                         testing::Values("gpt2", "llama", "qwen2", "mistral", "bert"),
+                         ::testing::Values("gpt2", "llama", "qwen2", "mistral", "bert"),
                          [](const auto& p) { return std::string(p.param); });
 
 class FusedRecomputePlan : public FusedRecomputeRun,
-                           public testing::WithParamInterface<Configuration> {};
+                           public ::testing::WithParamInterface<Configuration> {};
 
 TEST_P(FusedRecomputePlan, IsWhatRuns) {
   const Configuration& c = GetParam();
@@ -64,7 +64,7 @@ TEST_P(FusedRecomputePlan, IsWhatRuns) {
             SmallRun(c.model, c.build, c.recipe).executor().planned_bytes());
 }
 
-INSTANTIATE_TEST_SUITE_P(Configurations, FusedRecomputePlan, testing::ValuesIn(configurations()),
+INSTANTIATE_TEST_SUITE_P(Configurations, FusedRecomputePlan, ::testing::ValuesIn(configurations()),
                          [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace

@@ -37,8 +37,8 @@ TEST(NotFinite, ALossThatIsNotANumberChangesNothing) {
   for (const bool in_backward : {false, true}) {
     for (const int64_t accum : {1, 3}) {
       for (const Dtype precision : {Dtype::f32, Dtype::bf16}) {
-        SCOPED_TRACE(testing::Message() << "in backward " << in_backward << ", accum " << accum
-                                        << ", " << name_of(precision));
+        SCOPED_TRACE(::testing::Message() << "in backward " << in_backward << ", accum " << accum
+                                          << ", " << name_of(precision));
         SmallRun run(tests_dir() + "/parity/llama", {.batch = 2, .seq = 16},
                      {.accum = accum,
                       .precision = precision,

@@ -23,7 +23,7 @@ std::string top_value(const Module& module) {
   return "none";
 }
 
-class PlanIsRun : public testing::TestWithParam<Configuration> {};
+class PlanIsRun : public ::testing::TestWithParam<Configuration> {};
 
 TEST_P(PlanIsRun, PlannedAllocatedAndMeasuredBytesAreOneNumber) {
   const Configuration& c = GetParam();
@@ -58,7 +58,7 @@ TEST_P(PlanIsRun, EvaluationLeavesTrainingAlone) {
   EXPECT_EQ(evaluating.executor().measured_bytes(), evaluating.executor().planned_bytes());
 }
 
-INSTANTIATE_TEST_SUITE_P(Configurations, PlanIsRun, testing::ValuesIn(configurations()),
+INSTANTIATE_TEST_SUITE_P(Configurations, PlanIsRun, ::testing::ValuesIn(configurations()),
                          [](const auto& p) { return std::string(p.param.name); });
 
 TEST(Memory, TheProcessGrowsByTheArena) {

@@ -34,7 +34,7 @@ void check(const DrawnRecipe& d) {
 }
 
 // Small models are fastest on one thread, and results do not depend on how many there are.
-class RecipeFuzz : public testing::TestWithParam<int> {
+class RecipeFuzz : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override { omp_set_num_threads(1); }
 };
@@ -48,7 +48,7 @@ TEST_P(RecipeFuzz, PlanIsRunAndRecomputeIsExact) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RecipeFuzz, testing::Range(0, kShards));
+INSTANTIATE_TEST_SUITE_P(Seeds, RecipeFuzz, ::testing::Range(0, kShards));
 
 }  // namespace
 }  // namespace snug

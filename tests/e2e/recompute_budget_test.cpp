@@ -38,7 +38,7 @@ std::vector<float> curve(const Setting& s, const Recipe& recipe, int64_t bytes) 
   return losses;
 }
 
-class RecomputeBudget : public testing::TestWithParam<Setting> {};
+class RecomputeBudget : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(RecomputeBudget, KeepsTheBitsAndTheBytes) {
   const Setting& s = GetParam();
@@ -58,7 +58,7 @@ TEST_P(RecomputeBudget, KeepsTheBitsAndTheBytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, RecomputeBudget, testing::ValuesIn(settings()),
+INSTANTIATE_TEST_SUITE_P(Settings, RecomputeBudget, ::testing::ValuesIn(settings()),
                          [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace

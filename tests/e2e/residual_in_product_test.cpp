@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kSteps = 4;
 
-class ResidualInProduct : public testing::TestWithParam<const char*> {
+class ResidualInProduct : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { omp_set_num_threads(1); }
   SmallRun run(bool in_product, double dropout = 0) const {
@@ -45,7 +45,7 @@ TEST_P(ResidualInProduct, DropoutStandsBetween) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ResidualInProduct,
-                         testing::Values("gpt2", "llama", "qwen2", "mistral", "bert"),
+                         ::testing::Values("gpt2", "llama", "qwen2", "mistral", "bert"),
                          [](const auto& p) { return std::string(p.param); });
 
 }  // namespace

@@ -20,7 +20,7 @@ Module compiled(const std::string& model, const BuildOptions& options, const Rec
   return make_plan(loaded.config().name, loaded.forward(options), recipe).module;
 }
 
-struct CompiledModel : testing::TestWithParam<const char*> {};
+struct CompiledModel : ::testing::TestWithParam<const char*> {};
 
 TEST_P(CompiledModel, ReadsBackVerifiesAndRunsInNull) {
   const Module module = compiled(GetParam(), {.batch = 2, .seq = 16}, {.accum = 3});
@@ -32,7 +32,7 @@ TEST_P(CompiledModel, ReadsBackVerifiesAndRunsInNull) {
   EXPECT_EQ(run.high_water[0], module.arena_bytes[0]);
 }
 
-std::string test_name(const testing::TestParamInfo<const char*>& model) {
+std::string test_name(const ::testing::TestParamInfo<const char*>& model) {
   std::string name = model.param;
   std::ranges::replace_if(
       name, [](char c) { return std::isalnum(c) == 0; }, '_');
@@ -40,8 +40,8 @@ std::string test_name(const testing::TestParamInfo<const char*>& model) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, CompiledModel,
-                         testing::Values("gpt2", "llama-7b", "qwen2.5-0.5b", "mistral-7b",
-                                         "mlp:64x8"),
+                         ::testing::Values("gpt2", "llama-7b", "qwen2.5-0.5b", "mistral-7b",
+                                           "mlp:64x8"),
                          test_name);
 
 TEST(CompiledModels, TheLargestIsSound) {
