@@ -10,9 +10,12 @@ endif()
 function(snug_compile_options target)
   set(cxx "$<COMPILE_LANGUAGE:CXX>")
   target_compile_options(${target} PRIVATE
-    "$<${cxx}:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wno-missing-field-initializers;-Werror>" ${SNUG_CUDA_COMPILE_OPTIONS})
+    "$<${cxx}:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wno-missing-field-initializers;-Wno-psabi;-Werror>" ${SNUG_CUDA_COMPILE_OPTIONS})
   # g++ 12 reports std::string::insert and operator+ as overlapping copies (GCC bug 105651).
   target_compile_options(${target} PRIVATE "$<$<AND:${cxx},$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>")
+  if(CMAKE_UNITY_BUILD) # where a class of one file may hold what is local to it
+    target_compile_options(${target} PRIVATE $<${cxx}:-Wno-subobject-linkage>)
+  endif()
   # Vectorised loops need these two; neither changes a result.
   target_compile_options(${target} PRIVATE "$<${cxx}:-fno-math-errno;-fno-trapping-math>")
   if(SNUG_NATIVE)
@@ -24,6 +27,23 @@ function(snug_compile_options target)
     target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
     target_link_options(${target} PRIVATE -fsanitize=address,undefined)
   endif()
+endfunction()
+
+# Code of tests is compiled oftener than it is waited for.
+function(snug_test_options target)
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:${SNUG_SANITIZE}>>>:-O1>)
+endfunction()
+
+# snug_compile_apart(folder file...): CMAKE_UNITY_BUILD compiles the files of a folder as one, but not these: they have a
+# local name that another file has too.
+function(snug_compile_apart folder)
+  foreach(pattern ${ARGN})
+    file(GLOB files ${folder}/${pattern})
+    if(NOT files)
+      message(WARNING "compiled apart, but not there: ${folder}/${pattern}")
+    endif()
+    set_source_files_properties(${files} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endforeach()
 endfunction()
 
 # A name of ours ("ops/norm") or a foreign target ("fmt::fmt") -> target name.
@@ -43,9 +63,9 @@ function(snug_link target visibility)
   endforeach()
 endfunction()
 
-# snug_library(folder USES ... [TEST_USES ...] [TESTONLY])
+# snug_library(folder USES ... [TEST_USES ...] [TEST_RUNS release | release_only] [TESTONLY] [APART file...])
 function(snug_library folder)
-  cmake_parse_arguments(ARG "TESTONLY" "" "USES;TEST_USES" ${ARGN})
+  cmake_parse_arguments(ARG "TESTONLY" "TEST_RUNS" "USES;TEST_USES;APART" ${ARGN})
   if(ARG_TESTONLY AND NOT SNUG_TESTS)
     return()
   endif()
@@ -68,6 +88,7 @@ function(snug_library folder)
   if(SNUG_CUDA_ON AND folder MATCHES "^ops")
     set(definitions SNUG_CUDA=1)
   endif()
+  snug_compile_apart(${PROJECT_SOURCE_DIR}/src/${folder} ${ARG_APART})
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
@@ -77,47 +98,17 @@ function(snug_library folder)
     target_compile_definitions(${target} PRIVATE ${definitions})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
     snug_link(${target} PUBLIC ${ARG_USES})
+    snug_precompile(${target})
+    if(sources MATCHES "\\.cu(;|$)")
+      set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+    endif()
   else()
     add_library(${target} INTERFACE)
     target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
     snug_link(${target} INTERFACE ${ARG_USES})
   endif()
   if(SNUG_TESTS AND tests)
-    add_executable(${target}_test ${tests})
-    snug_compile_options(${target}_test)
+    snug_test(${target}_test SOURCES ${tests} USES ${folder} ${ARG_TEST_USES} RUNS ${ARG_TEST_RUNS})
     target_compile_definitions(${target}_test PRIVATE ${definitions})
-    snug_link(${target}_test PRIVATE ${folder} ${ARG_TEST_USES} GTest::gmock GTest::gtest_main)
-    snug_discover_tests(${target}_test)
   endif()
-endfunction()
-
-set(SNUG_TEST_CACHE ${CMAKE_BINARY_DIR}/test-cache)
-
-function(snug_discover_tests target)
-  include(GoogleTest)
-  # ctest runs as many tests at once as there are cores. Threads that spin while they wait would then take the cores
-  # from those that work: measured 464 s instead of 7 for the same tests on two busy cores.
-  # Suites that need a GPU are called Cuda*. A calibration of the developer's machine changes no test.
-  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_FILTER "-Cuda*"
-                       PROPERTIES TIMEOUT 300 ENVIRONMENT "OMP_WAIT_POLICY=passive"
-                                  ENVIRONMENT_MODIFICATION "XDG_CACHE_HOME=set:${SNUG_TEST_CACHE}")
-  if(NOT SNUG_CUDA_ON)
-    return()
-  endif()
-  get_target_property(sources ${target} SOURCES)
-  foreach(source ${sources})
-    file(STRINGS ${source} suites REGEX "^(TEST|TEST_F|TEST_P)\\(Cuda")
-    if(suites)
-      snug_gpu_test(gpu.${target} ${target} --gtest_filter=Cuda*)
-      return()
-    endif()
-  endforeach()
-endfunction()
-
-# snug_gpu_test(name target [arguments]): all of it as one test, for a process pays for its CUDA context once. Without a
-# GPU it is reported as skipped. `./dev gpu-test` runs these.
-function(snug_gpu_test name target)
-  add_test(NAME ${name} COMMAND ${target} ${ARGN})
-  set_tests_properties(${name} PROPERTIES
-    LABELS gpu TIMEOUT 600 ENVIRONMENT "OMP_WAIT_POLICY=passive;XDG_CACHE_HOME=${SNUG_TEST_CACHE}" SKIP_REGULAR_EXPRESSION "no CUDA device here")
 endfunction()

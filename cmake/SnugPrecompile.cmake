@@ -1,0 +1,37 @@
+# snug_precompile(target [TEST]): standard and third-party headers, parsed once per build and not once per file; TEST
+# adds GoogleTest's. The compiler takes precompiled headers only under the flags they were made with, and OpenMP's are
+# among them: every target gets those.
+function(snug_precompile target)
+  if(NOT SNUG_PRECOMPILE)
+    return()
+  endif()
+  target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)
+  if("TEST" IN_LIST ARGN)
+    target_precompile_headers(${target} REUSE_FROM snug_precompiled_test)
+  else()
+    target_precompile_headers(${target} REUSE_FROM snug_precompiled)
+  endif()
+endfunction()
+
+# snug_precompiled_headers(name USES target... HEADERS header...)
+function(snug_precompiled_headers name)
+  cmake_parse_arguments(ARG "" "" "USES;HEADERS" ${ARGN})
+  set(source ${CMAKE_BINARY_DIR}/${name}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "")
+  add_library(${name} OBJECT ${source})
+  snug_compile_options(${name})
+  target_link_libraries(${name} PRIVATE OpenMP::OpenMP_CXX fmt::fmt nlohmann_json::nlohmann_json ${ARG_USES})
+  target_precompile_headers(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.h ${ARG_HEADERS})
+endfunction()
+
+if(SNUG_PRECOMPILE)
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache$") # which must be told that these headers' macros need no watching
+    set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CMAKE_CXX_COMPILER_LAUNCHER})
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+  endif()
+  snug_precompiled_headers(snug_precompiled)
+  if(SNUG_TESTS)
+    snug_precompiled_headers(snug_precompiled_test USES GTest::gmock HEADERS <gmock/gmock.h> <gtest/gtest.h>)
+    snug_test_options(snug_precompiled_test)
+  endif()
+endif()
