@@ -96,7 +96,7 @@ TEST(CostModel, OfTheCatalogueIsNearAnH200) {
                       .backend = Backend::cuda};
   const CostModel h200(find_device("h200"), {});
   const auto seconds = [&](const char* model, int64_t batch) {
-    const BuildOptions build{.batch = batch, .loss_chunk = 8192, .residual_in_product = true};
+    const BuildOptions build{.batch = batch, .loss_chunk = 8192, .residual_in_matmul = true};
     const Module module = compile(model, Model::load(model).forward(build), recipe);
     double sum = 0;
     for (const Op& op : module.program("micro_first").ops) sum += h200.seconds(module, op);

@@ -33,7 +33,7 @@ class Memory {
   virtual void reset() {}
 };
 
-// Work that was enqueued once and can be enqueued again at the price of one launch: a CUDA graph.
+// Work that was enqueued once and can be enqueued again for the cost of one launch: a CUDA graph.
 class Recording {
  public:
   virtual ~Recording() = default;

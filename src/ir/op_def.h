@@ -97,9 +97,9 @@ struct Tensor {
 
 // How matmuls and sums may be computed, where a backend has a choice.
 struct Math {
-  bool deterministic = false;  // the same bits from every run; algorithms are chosen by rule
-  bool tf32 = false;           // fp32 matmuls may round their factors to tf32
-  bool hasty = false;          // algorithms after a short look, and not remembered
+  bool deterministic = false;   // the same bits from every run; algorithms are chosen by rule
+  bool tf32 = false;            // fp32 matmuls may round their factors to tf32
+  bool quick_autotune = false;  // algorithms are timed briefly, and not cached
   friend bool operator==(const Math&, const Math&) = default;
 };
 
@@ -214,7 +214,8 @@ struct Accumulate {
 };
 
 // An axis along which the op may run in tiles or be sharded: per port the dimension that is cut, or
-// one of these.
+// one of these. Ports may count the axis in finer units, and are cut in proportion: x [B,T,C] at b,
+// its row statistics [B*T] at b*T.
 struct Split {
   static constexpr int kWhole = -1;  // the port is not cut
   // An output that holds a partial sum: tiles add up, shards need an all-reduce.
@@ -222,6 +223,7 @@ struct Split {
   std::string_view axis;
   std::vector<int> inputs;
   std::vector<int> outputs;
+  int min_rank = 1;  // of the first input: with fewer dimensions the op has no such axis
 };
 
 // Recompute from output: `def` takes the op's output `from`, then the op's inputs `inputs` and its

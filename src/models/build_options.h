@@ -13,11 +13,11 @@ struct BuildOptions {
   int64_t batch = 1;  // sequences per micro-batch
   int64_t seq = 1024;
   ops::AttentionKind attention = ops::AttentionKind::flash;
-  int64_t attention_chunk = 128;     // queries whose scores exist at the same time, where chunked
-  bool chunked_loss = true;          // the logits never exist whole
-  int64_t loss_chunk = 1024;         // tokens whose logits exist at the same time
-  bool residual_in_product = false;  // a matmul adds the residual itself, where nothing is between
-  std::optional<double> dropout;     // in place of every rate that the model names
+  int64_t attention_chunk = 128;    // queries whose scores exist at the same time, where chunked
+  bool chunked_loss = true;         // the logits never exist whole
+  int64_t loss_chunk = 1024;        // tokens whose logits exist at the same time
+  bool residual_in_matmul = false;  // a matmul adds the residual itself, where nothing is between
+  std::optional<double> dropout;    // in place of every rate that the model names
 
   friend bool operator==(const BuildOptions&, const BuildOptions&) = default;
 };

@@ -81,7 +81,7 @@ class Transformer {
 
   // The residual that the last matmul of a part is to add; none where something is between.
   ValueId into_product(ValueId h) const {
-    return o_.residual_in_product && rate(c_.residual_dropout) == 0 ? h : ValueId{};
+    return o_.residual_in_matmul && rate(c_.residual_dropout) == 0 ? h : ValueId{};
   }
   // The residual stream after a part: the sum that its matmul made, or both addends.
   struct Stream {

@@ -151,10 +151,10 @@ TEST(FuseRecompute, LeavesASoundModuleWithEveryPolicyAndFamily) {
   for (const char* model : {"snug-tiny", "qwen2.5-0.5b", "gpt2", "bert-base", "mlp:64x4"}) {
     for (const char* policy :
          {"none", "full", "sqrt", "every:2", "ratio:0.5", "attention", "list:1"}) {
-      for (const bool in_product : {false, true}) {
-        SCOPED_TRACE(fmt::format("{} {} {}", model, policy, in_product));
+      for (const bool in_matmul : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", model, policy, in_matmul));
         BuildOptions build = kBuild;
-        build.residual_in_product = in_product;
+        build.residual_in_matmul = in_matmul;
         EXPECT_NO_THROW(verify(compiled(model, true, policy, build)));
       }
     }

@@ -55,7 +55,7 @@ void resolve_dropout(Options& o, const ModelConfig& c, BuildOptions& build) {
 // On a GPU the sum costs nothing in the matmul's epilogue, and a chunk's logits must be many for
 // its matmuls to be efficient.
 void for_gpu(BuildOptions& build) {
-  build.residual_in_product = true;
+  build.residual_in_matmul = true;
   build.loss_chunk = 8192;
 }
 
@@ -154,7 +154,8 @@ Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {
   Settings settings;
   settings.build = settle_build(o, model);
   settings.recipe = settle_recipe(o, budget);
-  settings.math = {.deterministic = o.deterministic, .tf32 = o.tf32, .hasty = o.tune == "short"};
+  settings.math = {
+      .deterministic = o.deterministic, .tf32 = o.tf32, .quick_autotune = o.tune == "short"};
   return settings;
 }
 

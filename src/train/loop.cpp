@@ -37,14 +37,14 @@ void say(const TrainObserver& observer, const std::string& line) {
 // What weights are saved in: the master where there is one.
 Dtype saved_dtype(const Recipe& recipe) { return recipe.master ? Dtype::f32 : recipe.precision; }
 
-// Timing products at length gains about a hundredth: worth its minute where that is noticed. Others
-// take what is remembered, or a short look.
+// Timing GEMMs at length gains about a hundredth: worth its minute where that is noticed. Others
+// take what is cached, or a quick autotune.
 Math math_of(const PlannedRun& planned) {
   constexpr double kWorthTuning = 1800;
   const Options& o = planned.run.options;
   Math math = planned.run.math;
   if (o.tune == "auto")
-    math.hasty = planned.step_seconds * static_cast<double>(o.steps) < kWorthTuning;
+    math.quick_autotune = planned.step_seconds * static_cast<double>(o.steps) < kWorthTuning;
   return math;
 }
 

@@ -173,7 +173,7 @@ class Calibrator {
     double step_ms = 0;
     try {
       Resolved run = resolve(setting, options_.device);
-      run.math.hasty = true;  // many matmuls, each met in few trainings
+      run.math.quick_autotune = true;  // many matmuls, each met in few trainings
       const std::unique_ptr<Device> device = open_device(run);
       if (report_.copy_bytes_per_s == 0)
         report_.copy_bytes_per_s =

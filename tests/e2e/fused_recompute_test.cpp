@@ -41,7 +41,7 @@ TEST_P(FusedRecomputeFamilies, EveryPolicyHasTheSameBits) {
 
 TEST_P(FusedRecomputeFamilies, UpdatesInBackwardHaveTheSameBits) {
   const std::string model = tests_dir() + "/parity/" + GetParam();
-  const BuildOptions build{.batch = 2, .seq = 19, .residual_in_product = true};
+  const BuildOptions build{.batch = 2, .seq = 19, .residual_in_matmul = true};
   const Recipe recipe{.update_in_backward = true, .clip = 0};
   EXPECT_EQ(SmallRun(model, build, fused(recipe)).losses(kSteps),
             SmallRun(model, build, recipe).losses(kSteps));

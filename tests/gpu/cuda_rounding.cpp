@@ -13,9 +13,9 @@ struct Rounding {
 // 1.5 to 2 times what was seen on an H200 and in a simulation of the same roundings. In attention
 // the rows of few keys are much larger than the rms over all rows, and so is what they are off by.
 constexpr Rounding kRoundings[] = {
-    // cuBLASLt may round product + residual before it adds the bias: 1.2 seen, and on the CPU too.
+    // cuBLASLt may round GEMM + residual before it adds the bias: 1.2 seen, and on the CPU too.
     {"linear", "y", 1.8},
-    // cuDNN rounds softmax(QK) to 16 bits before its product with V, ...
+    // cuDNN rounds softmax(QK) to 16 bits before its GEMM with V, ...
     {"flash_attention", "y", 2.5},
     {"chunked_attention", "y", 2.5},
     // ... and dS and P before theirs.

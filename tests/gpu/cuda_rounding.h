@@ -5,7 +5,7 @@
 
 namespace snug {
 
-// `oracle`, with room for those roundings and for nothing else.
+// `oracle`, with tolerance for those roundings and for nothing else.
 Oracle with_cuda_rounding(Oracle oracle);
 
 }  // namespace snug

@@ -30,7 +30,7 @@ std::vector<Setting> settings() {
           s.model = model == "snug-tiny" ? model : tests_dir() + "/parity/" + model;
           s.build = {.batch = 2, .seq = 19, .dropout = dropout};
           s.build.chunked_loss = n % 3 != 2;
-          s.build.residual_in_product = n % 2 == 0;
+          s.build.residual_in_matmul = n % 2 == 0;
           s.recipe.precision = precision;
           s.recipe.grad_dtype = accum == 1 ? precision : Dtype::f32;
           s.recipe.master = n % 4 != 1;
@@ -66,8 +66,8 @@ TEST_P(GpuExactness, EveryPolicyHasTheSameBits) {
   }
 }
 
-// Products and rows as training has them: other algorithms, larger scratch.
-TEST_F(OnGpu, LargerProductsHaveTheSameBitsToo) {
+// Matmuls and rows as training has them: other algorithms, larger scratch.
+TEST_F(OnGpu, LargerMatmulsHaveTheSameBitsToo) {
   const BuildOptions build = as_on_gpu({.batch = 8, .seq = 256});
   Recipe recipe{.accum = 2, .precision = Dtype::bf16, .master = false};
   const std::vector<float> want = gpu_run("snug-tiny", build, recipe).losses(kSteps);

@@ -1,13 +1,6 @@
 #include "gpu_train/gpu_run.h"
 
-#include "hal/cuda/probe.h"
-
 namespace snug {
-
-bool has_gpu() {
-  static const bool has = why_no_cuda().empty();
-  return has;
-}
 
 CudaDevice& gpu() {
   static const std::unique_ptr<CudaDevice> device = cuda_device();
@@ -15,7 +8,7 @@ CudaDevice& gpu() {
 }
 
 BuildOptions as_on_gpu(BuildOptions build) {
-  build.residual_in_product = true;
+  build.residual_in_matmul = true;
   return build;
 }
 

@@ -14,7 +14,7 @@ std::vector<double> stream_times_ms(Device& device, size_t count,
                                     const std::function<void(size_t)>& enqueue);
 
 // Bytes read plus bytes written per second by a large copy inside the device's memory. Allocates
-// for it and frees again; throws does_not_fit where there is no room.
+// for it and frees again; throws does_not_fit where they do not fit.
 double copy_bytes_per_s(Device& device);
 
 }  // namespace snug

@@ -19,12 +19,12 @@ std::vector<float> noise(int64_t n, uint64_t stream) {
   return out;
 }
 
-struct Product {
+struct GemmShape {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
 };
 
-std::vector<float> multiply(const Product& p, const std::vector<float>& a,
+std::vector<float> multiply(const GemmShape& p, const std::vector<float>& a,
                             const std::vector<float>& b, int threads) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(threads);
@@ -42,11 +42,11 @@ std::vector<float> multiply(const Product& p, const std::vector<float>& a,
   return c;
 }
 
-class Blas : public testing::TestWithParam<Product> {};
+class Blas : public testing::TestWithParam<GemmShape> {};
 
-// Below, around and above the size at which a product is cut, in shapes that cut unevenly.
+// Below, around and above the size at which a GEMM is cut, in shapes that cut unevenly.
 TEST_P(Blas, BitsDoNotDependOnTheNumberOfThreads) {
-  const Product& p = GetParam();
+  const GemmShape& p = GetParam();
   const std::vector<float> a = noise(p.m * p.k, 1);
   const std::vector<float> b = noise(p.k * p.n, 2);
   const std::vector<float> one = multiply(p, a, b, 1);
@@ -56,7 +56,7 @@ TEST_P(Blas, BitsDoNotDependOnTheNumberOfThreads) {
 }
 
 TEST_P(Blas, AgreesWithPlainSums) {
-  const Product& p = GetParam();
+  const GemmShape& p = GetParam();
   const std::vector<float> a = noise(p.m * p.k, 1);
   const std::vector<float> b = noise(p.k * p.n, 2);
   const std::vector<float> c = multiply(p, a, b, 3);
@@ -79,11 +79,11 @@ TEST_P(Blas, AgreesWithPlainSums) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Blas,
-    testing::Values(Product{70, 31, 692, false, true}, Product{40, 768, 256, false, true},
-                    Product{40, 256, 704, false, false}, Product{1408, 256, 40, true, false},
-                    Product{100, 512, 256, false, true}, Product{257, 131, 300, false, false},
-                    Product{131, 257, 301, true, false}, Product{64, 4096, 33, false, true},
-                    Product{1000, 90, 97, true, true}, Product{600, 600, 100, false, true}));
+    testing::Values(GemmShape{70, 31, 692, false, true}, GemmShape{40, 768, 256, false, true},
+                    GemmShape{40, 256, 704, false, false}, GemmShape{1408, 256, 40, true, false},
+                    GemmShape{100, 512, 256, false, true}, GemmShape{257, 131, 300, false, false},
+                    GemmShape{131, 257, 301, true, false}, GemmShape{64, 4096, 33, false, true},
+                    GemmShape{1000, 90, 97, true, true}, GemmShape{600, 600, 100, false, true}));
 
 }  // namespace
 }  // namespace snug::ops

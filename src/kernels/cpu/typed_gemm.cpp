@@ -15,7 +15,7 @@ constexpr int64_t kBlock = 1024;
 constexpr int64_t kScratchAlign = 64;
 
 // Where the widened blocks lie in the scratch, in bytes. All of it is used by the first block of C,
-// and a smaller product never needs more.
+// and a smaller GEMM never needs more.
 struct Scratch {
   int64_t b = 0, c = 0, end = 0;  // that of A is at 0
 };
@@ -103,7 +103,7 @@ class Operand {
   Block widened_;
 };
 
-// What the product is added to: sum, bias in every row, or both, as floats.
+// What the GEMM is added to: sum, bias in every row, or both, as floats.
 template <typename T>
 void start_block(const TypedGemm& g, const Block& block, const Floats& to) {
   const T* bias = g.bias != nullptr ? static_cast<const T*>(g.bias) + block.column : nullptr;
@@ -190,8 +190,8 @@ int64_t gemm_scratch(int64_t m, int64_t n, int64_t k, const GemmTypes& types) {
   return scratch_of(m, n, k, types).end;
 }
 
-void typed_gemm(const TypedGemm& product) {
-  TypedGemm g = product;
+void typed_gemm(const TypedGemm& asked) {
+  TypedGemm g = asked;
   if (g.lda == 0) g.lda = g.transpose_a ? g.m : g.k;
   if (g.ldb == 0) g.ldb = g.transpose_b ? g.k : g.n;
   if (g.ldc == 0) g.ldc = g.n;

@@ -1,4 +1,4 @@
-// Matrix products of any types that models compute in: C[m,n] = op(A) op(B) (+ bias) (+ sum). Sums
+// GEMM of any types that models compute in: C[m,n] = op(A) op(B) (+ bias) (+ sum). Sums
 // are fp32 whatever the types and rounded once, when C is stored. Operands of two bytes are widened
 // a block at a time into scratch, whose size follows from the shape alone; all in f32 is one plain
 // gemm without scratch. Row-major; ld is the row length of the matrix as stored.
@@ -17,7 +17,7 @@ struct GemmTypes {
   Dtype a = Dtype::f32, b = Dtype::f32, c = Dtype::f32;
 };
 
-// Bytes; never less for a larger product of the same types.
+// Bytes; never less for a larger GEMM of the same types.
 int64_t gemm_scratch(int64_t m, int64_t n, int64_t k, const GemmTypes& types);
 
 struct TypedGemm {
@@ -34,6 +34,6 @@ struct TypedGemm {
 };
 
 // The same bits on any number of threads.
-void typed_gemm(const TypedGemm& product);
+void typed_gemm(const TypedGemm& g);
 
 }  // namespace snug::ops

@@ -14,7 +14,7 @@
 namespace snug::ops {
 namespace {
 
-// A matrix of any float type as stored, with room at the end of each row that nobody may write.
+// A matrix of any float type as stored, with a gap at the end of each row that nobody may write.
 struct Matrix {
   int64_t rows, columns, ld;
   Dtype dtype;
@@ -45,25 +45,25 @@ Matrix noise(int64_t rows, int64_t columns, int64_t gap, Dtype dtype, uint64_t s
   return m;
 }
 
-struct Product {
+struct GemmShape {
   int64_t m, n, k;
   bool transpose_a = false, transpose_b = false;
   int64_t gap = 0;  // at the end of the rows of every matrix
   bool bias = false, sum = false;
 };
 
-// The operands of a product; C holds what it is added to.
+// The operands of a GEMM; C holds what it is added to.
 struct Operands {
   Matrix a, b, c, bias;
 };
 
-Operands operands(const Product& p, const GemmTypes& types) {
+Operands operands(const GemmShape& p, const GemmTypes& types) {
   return {noise(p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.gap, types.a, 1),
           noise(p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.gap, types.b, 2),
           noise(p.m, p.n, p.gap, types.c, 3), noise(1, p.n, 0, types.c, 4)};
 }
 
-Matrix multiply(const Product& p, const GemmTypes& types, const Operands& in, int threads) {
+Matrix multiply(const GemmShape& p, const GemmTypes& types, const Operands& in, int threads) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(threads);
   Matrix c = in.c;
@@ -87,7 +87,7 @@ Matrix multiply(const Product& p, const GemmTypes& types, const Operands& in, in
   return c;
 }
 
-double expected(const Product& p, const Operands& in, int64_t i, int64_t j) {
+double expected(const GemmShape& p, const Operands& in, int64_t i, int64_t j) {
   double sum = (p.bias ? in.bias.at(0, j) : 0) + (p.sum ? in.c.at(i, j) : 0);
   for (int64_t k = 0; k < p.k; ++k) {
     sum += (p.transpose_a ? in.a.at(k, i) : in.a.at(i, k)) *
@@ -105,11 +105,11 @@ double half_unit(Dtype dtype) {  // of the last place, relative
   return dtype == bf16 ? 0x1p-8 : dtype == f16 ? 0x1p-11 : 0;
 }
 
-class TypedGemmTest : public testing::TestWithParam<Product> {};
+class TypedGemmTest : public testing::TestWithParam<GemmShape> {};
 
 // Within half a unit of the exact sum, whatever the number of blocks: rounded once.
 TEST_P(TypedGemmTest, RoundsTheExactSumOnce) {
-  const Product& p = GetParam();
+  const GemmShape& p = GetParam();
   for (const GemmTypes& types : kTypes) {
     const Operands in = operands(p, types);
     const Matrix c = multiply(p, types, in, 3);
@@ -126,7 +126,7 @@ TEST_P(TypedGemmTest, RoundsTheExactSumOnce) {
 }
 
 TEST_P(TypedGemmTest, BitsDoNotDependOnTheNumberOfThreads) {
-  const Product& p = GetParam();
+  const GemmShape& p = GetParam();
   for (const GemmTypes& types : kTypes) {
     const Operands in = operands(p, types);
     const Matrix one = multiply(p, types, in, 1);
@@ -138,7 +138,7 @@ TEST_P(TypedGemmTest, BitsDoNotDependOnTheNumberOfThreads) {
 }
 
 TEST_P(TypedGemmTest, LeavesTheGapsAlone) {
-  const Product& p = GetParam();
+  const GemmShape& p = GetParam();
   for (const GemmTypes& types : kTypes) {
     const Operands in = operands(p, types);
     const Matrix c = multiply(p, types, in, 2);
@@ -150,16 +150,17 @@ TEST_P(TypedGemmTest, LeavesTheGapsAlone) {
 
 // Odd shapes, every transpose, and more than one block in each direction.
 INSTANTIATE_TEST_SUITE_P(Shapes, TypedGemmTest,
-                         testing::Values(Product{1, 1, 1}, Product{3, 5, 7, false, true, 0, true},
-                                         Product{33, 17, 65, true, false, 3, false, true},
-                                         Product{70, 31, 2100, false, true, 1, true, true},
-                                         Product{1100, 19, 40, true, true, 5, true},
-                                         Product{23, 2070, 35, false, false, 2, true, true},
-                                         Product{1031, 1027, 24, true, false, 0, false, true},
-                                         Product{130, 120, 1300, false, true, 0, true}));
+                         testing::Values(GemmShape{1, 1, 1},
+                                         GemmShape{3, 5, 7, false, true, 0, true},
+                                         GemmShape{33, 17, 65, true, false, 3, false, true},
+                                         GemmShape{70, 31, 2100, false, true, 1, true, true},
+                                         GemmShape{1100, 19, 40, true, true, 5, true},
+                                         GemmShape{23, 2070, 35, false, false, 2, true, true},
+                                         GemmShape{1031, 1027, 24, true, false, 0, false, true},
+                                         GemmShape{130, 120, 1300, false, true, 0, true}));
 
-TEST(TypedGemm, AllInF32IsThePlainProduct) {
-  const Product p{97, 1100, 203};
+TEST(TypedGemm, AllInF32IsThePlainGemm) {
+  const GemmShape p{97, 1100, 203};
   const Operands in = operands(p, {});
   std::vector<float> c(static_cast<size_t>(p.m * p.n));
   gemm({.m = p.m,

@@ -1,4 +1,4 @@
-// cuBLASLt, opened when the first product needs it: nothing links against it, so that the binary
+// cuBLASLt, opened when the first GEMM needs it: nothing links against it, so that the binary
 // starts on machines that have no GPU.
 #pragma once
 

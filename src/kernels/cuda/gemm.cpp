@@ -34,32 +34,32 @@ std::string device_name() {
   return properties.name;
 }
 
-// A product with the algorithm that serves it; with none, our own plain kernel does.
+// A GEMM with the algorithm that serves it; with none, our own plain kernel does.
 struct Served {
   GemmPlan plan;
   std::optional<cublasLtMatmulAlgo_t> algorithm = {};
   std::optional<double> ms = {};
-  int64_t rows = 0;  // the first so many and the others are two products; 0: it is one
+  int64_t rows = 0;  // the first so many and the others are two GEMMs; 0: it is one
   bool prepared = false;
-  bool hasty = false;  // after a short look: a longer one may come
+  bool quick = false;  // after a quick autotune: a longer one may come
 };
 
-enum class Chosen : uint8_t { by_rule, remembered, timed };
+enum class Chosen : uint8_t { by_rule, cached, timed };
 
 std::array<CudaGemm, 2> parts_of(const CudaGemm& p, int64_t rows) {
   return {rows_of(p, 0, rows), rows_of(p, rows, p.m - rows)};
 }
 
-// The products that this process has met. One lock: a step is a graph, so nobody waits for it.
-class Products {
+// The GEMMs that this process has met. One lock: a step is a graph, so nobody waits for it.
+class Gemms {
  public:
   void prepare(const CudaGemm& p, const Math& math, void* stream) {
     const std::lock_guard lock(mutex_);
     const GemmKey key = GemmKey::of(p, math);
     Served& served = at(key, p);
-    if (served.prepared && (math.hasty || !served.hasty)) return;
+    if (served.prepared && (math.quick_autotune || !served.quick)) return;
     const Chosen chosen = choose(key, served, p, math, stream);
-    if (chosen == Chosen::timed && !math.hasty) {
+    if (chosen == Chosen::timed && !math.quick_autotune) {
       try_parts(key, served, p, math, stream);
       keep(key, served);
     } else if (served.rows > 0) {
@@ -97,15 +97,15 @@ class Products {
                 void* stream) {
     if (!is_large_gemm(p.m, p.n, p.k)) return Chosen::by_rule;
     if (!served.algorithm)
-      log("cuBLASLt takes no product {}: a plain kernel makes it, slowly", key.text());
+      log("cuBLASLt takes no GEMM {}: a plain kernel makes it, slowly", key.text());
     if (!served.algorithm || math.deterministic || tuning_is_off()) return Chosen::by_rule;
-    served.hasty = false;
-    if (remember(key, served)) return Chosen::remembered;
-    choose_fastest(served, p, math.hasty, stream);
+    served.quick = false;
+    if (take_cached(key, served)) return Chosen::cached;
+    choose_fastest(served, p, math.quick_autotune, stream);
     return Chosen::timed;
   }
 
-  // In two products where that is faster, for good.
+  // In two GEMMs where that is faster, for good.
   void try_parts(const GemmKey& key, Served& served, const CudaGemm& p, const Math& math,
                  void* stream) {
     constexpr double kWorthwhile = 0.99;  // the clock wanders by more in one block
@@ -124,20 +124,20 @@ class Products {
     for (const CudaGemm& part : parts_of(p, rows)) {
       const GemmKey key = GemmKey::of(part, math);
       Served& served = at(key, part);
-      if (choose(key, served, part, math, stream) == Chosen::timed && !math.hasty)
+      if (choose(key, served, part, math, stream) == Chosen::timed && !math.quick_autotune)
         keep(key, served);
     }
   }
 
-  void choose_fastest(Served& served, const CudaGemm& p, bool hasty, void* stream) {
-    served.hasty = hasty;
-    if (!hasty && !told_) {
+  void choose_fastest(Served& served, const CudaGemm& p, bool quick, void* stream) {
+    served.quick = quick;
+    if (!quick && !told_) {
       const std::string path = cache().path().string();
-      log("timing matrix products on this GPU, three to ten seconds each, once{}",
+      log("timing GEMMs on this GPU, three to ten seconds each, once{}",
           path.empty() ? "" : "; kept in " + path);
       told_ = true;
     }
-    const std::optional<TimedAlgorithm> best = fastest_algorithm(served.plan, p, hasty, stream);
+    const std::optional<TimedAlgorithm> best = fastest_algorithm(served.plan, p, quick, stream);
     if (!best) return;
     served.algorithm = best->algorithm;
     served.ms = best->ms;
@@ -148,7 +148,7 @@ class Products {
     cache().put(key.text(), {std::to_array(served.algorithm->data), *served.ms, served.rows});
   }
 
-  bool remember(const GemmKey& key, Served& served) {
+  bool take_cached(const GemmKey& key, Served& served) {
     const TunedGemm* tuned = cache().find(key.text());
     if (tuned == nullptr) return false;
     cublasLtMatmulAlgo_t algorithm = {};
@@ -192,9 +192,9 @@ class Products {
   bool told_ = false;
 };
 
-Products& products() {
-  static auto* const products = new Products;  // outlives the library, so nothing is freed at exit
-  return *products;
+Gemms& gemms() {
+  static auto* const gemms = new Gemms;  // outlives the library, so nothing is freed at exit
+  return *gemms;
 }
 
 bool is_empty(const CudaGemm& p) { return p.m == 0 || p.n == 0; }
@@ -204,11 +204,11 @@ bool is_empty(const CudaGemm& p) { return p.m == 0 || p.n == 0; }
 CudaGemm in_place_where_bits_count(CudaGemm p, const Math& math, void* stream) {
   if (!math.deterministic || p.sum == nullptr || p.sum == p.c) return p;
   if (p.stride_of_c() != p.n)
-    throw internal_error("a product adds into rows with gaps what lies elsewhere");
+    throw internal_error("a GEMM adds into rows with gaps what lies elsewhere");
   const auto bytes = static_cast<size_t>(p.m * p.n * size_of(p.c_dtype));
   cuda::check(cudaMemcpyAsync(p.c, p.sum, bytes, cudaMemcpyDeviceToDevice,
                               static_cast<cudaStream_t>(stream)),
-              "copying the {} bytes that a product adds to", bytes);
+              "copying the {} bytes that a GEMM adds to", bytes);
   p.sum = p.c;
   return p;
 }
@@ -217,16 +217,14 @@ CudaGemm in_place_where_bits_count(CudaGemm p, const Math& math, void* stream) {
 
 void prepare_gemm(const CudaGemm& p, const Math& math, void* stream) {
   if (is_empty(p)) return;
-  products().prepare(in_place_where_bits_count(p, math, stream), math, stream);
+  gemms().prepare(in_place_where_bits_count(p, math, stream), math, stream);
 }
 
 void cuda_gemm(const CudaGemm& p, const Math& math, void* stream) {
   if (is_empty(p)) return;
-  products().run(in_place_where_bits_count(p, math, stream), math, stream);
+  gemms().run(in_place_where_bits_count(p, math, stream), math, stream);
 }
 
-std::optional<double> tuned_ms(const CudaGemm& p, const Math& math) {
-  return products().ms(p, math);
-}
+std::optional<double> tuned_ms(const CudaGemm& p, const Math& math) { return gemms().ms(p, math); }
 
 }  // namespace snug::ops

@@ -1,10 +1,10 @@
-// Matrix products on CUDA through cuBLASLt: c [m,n] = a' [m,k] b' [k,n] (+ bias) (+ sum), all
-// row-major, fp32 inside. Which algorithm serves a product is chosen once, and whether in two parts
-// by rows: by timing it as it will be used, remembered on disk per device; under --deterministic by
+// GEMM on CUDA through cuBLASLt: c [m,n] = a' [m,k] b' [k,n] (+ bias) (+ sum), all
+// row-major, fp32 inside. Which algorithm serves a GEMM is chosen once, and whether in two parts
+// by rows: by timing it as it will be used, cached on disk per device; under --deterministic by
 // rule, and whole.
 //
-//   prepare_gemm(product, a.math, stream);   // once, before values have their content
-//   cuda_gemm(product, a.math, stream);      // only enqueues
+//   prepare_gemm(gemm, a.math, stream);  // once, before values have their content
+//   cuda_gemm(gemm, a.math, stream);     // only enqueues
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct CudaGemm {
   // Elements from a row to the next, of a as it lies and of c (and of sum); 0: rows without gaps.
   int64_t a_stride = 0, c_stride = 0;
   bool transpose_a = false, transpose_b = false;
-  bool part = false;           // some rows of a product: algorithms are chosen for it as such
+  bool part = false;           // some rows of a GEMM: algorithms are chosen for it as such
   const void* bias = nullptr;  // [n] of c's type, added to every row
   const void* sum = nullptr;   // [m,n] of c's type, added; may be c
   std::span<std::byte> workspace = {};
@@ -35,7 +35,7 @@ struct CudaGemm {
   constexpr int64_t stride_of_c() const { return c_stride > 0 ? c_stride : n; }
 };
 
-// The scratch that a product may ask for: by rule, so that a plan made anywhere is the one that
+// The scratch that a GEMM may ask for: by rule, so that a plan made anywhere is the one that
 // runs. Algorithms that want more are passed over.
 constexpr int64_t kCudaGemmWorkspace = int64_t{32} << 20;
 
@@ -51,7 +51,7 @@ constexpr int64_t cuda_gemm_workspace(int64_t m, int64_t n, int64_t k) {
 void prepare_gemm(const CudaGemm& p, const Math& math, void* stream);
 void cuda_gemm(const CudaGemm& p, const Math& math, void* stream);
 
-// What the product took when it was timed, as it was chosen to be made; nothing for products chosen
+// What the GEMM took when it was timed, as it was chosen to be made; nothing for GEMMs chosen
 // by rule.
 std::optional<double> tuned_ms(const CudaGemm& p, const Math& math);
 

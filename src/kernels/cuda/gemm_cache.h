@@ -1,8 +1,8 @@
-// The algorithms that timing has chosen, kept on disk: one line per product. A file belongs to one
+// The algorithms that timing has chosen, kept on disk: one line per GEMM. A file belongs to one
 // kind of device and one version of the library; what is damaged in it is told and timed again.
 //
 //   4096x896x3584 bf16 bf16 bf16 nt<TAB>3f00...<TAB>0.0312<TAB>0<TAB>9ae16a3b2f90404f
-//   the product, the algorithm's 64 bytes, milliseconds, the rows of its first part (0: it has
+//   the GEMM, the algorithm's 64 bytes, milliseconds, the rows of its first part (0: it has
 //   none), and a hash of what stands before it
 #pragma once
 
@@ -20,7 +20,7 @@ namespace snug::ops {
 struct TunedGemm {
   std::array<uint64_t, 8> algorithm = {};  // cublasLtMatmulAlgo_t, which may be kept as it is
   double ms = 0;
-  int64_t rows = 0;  // the first so many are a product of their own, and the others; 0: one product
+  int64_t rows = 0;  // the first so many are a GEMM of their own, and the others; 0: one GEMM
   bool operator==(const TunedGemm&) const = default;
 };
 

@@ -88,7 +88,7 @@ TEST_F(GemmCacheTest, ADamagedLineIsToldAndPassedOver) {
   CaptureStderr();
   GemmCache cache(path_);
   EXPECT_THAT(GetCapturedStderr(),
-              HasSubstr("products.txt:2: a damaged line; its product is timed again"));
+              HasSubstr("products.txt:2: a damaged line; its GEMM is timed again"));
   EXPECT_NE(cache.find("a"), nullptr);
   EXPECT_NE(cache.find("b"), nullptr);
 }

@@ -1,4 +1,4 @@
-// A matrix product in a kernel of our own, for what cuBLASLt does not take: shapes and types of any
+// A GEMM in a kernel of our own, for what cuBLASLt does not take: shapes and types of any
 // kind, no matter how slowly.
 #pragma once
 

@@ -70,14 +70,14 @@ void GemmPlan::Destroy::operator()(cublasLtMatmulPreference_t p) const {
 template <typename T>
 void GemmPlan::set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
   cublaslt().check(cublaslt().MatmulDescSetAttribute(desc_.get(), attribute, &value, sizeof(value)),
-                   "describing the product {}", key_.text());
+                   "describing the GEMM {}", key_.text());
 }
 
 GemmPlan::GemmPlan(const GemmKey& key, const CudaGemm& p) : key_(key) {
   cublasLtMatmulDesc_t desc = nullptr;
   const cublasComputeType_t compute = key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   cublaslt().check(cublaslt().MatmulDescCreate(&desc, compute, CUDA_R_32F),
-                   "describing the product {}", key.text());
+                   "describing the GEMM {}", key.text());
   desc_.reset(desc);
   set(CUBLASLT_MATMUL_DESC_TRANSA, operation(key.transpose_b));
   set(CUBLASLT_MATMUL_DESC_TRANSB, operation(key.transpose_a));
@@ -98,19 +98,18 @@ GemmPlan::Owned<cublasLtMatrixLayout_t> GemmPlan::layout(Dtype dtype, int64_t ro
   cublaslt().check(
       cublaslt().MatrixLayoutCreate(&made, data_type(dtype), static_cast<uint64_t>(rows),
                                     static_cast<uint64_t>(columns), stride > 0 ? stride : rows),
-      "describing the product {}", key_.text());
+      "describing the GEMM {}", key_.text());
   return Owned<cublasLtMatrixLayout_t>(made);
 }
 
 GemmPlan::Owned<cublasLtMatmulPreference_t> GemmPlan::preference() const {
   cublasLtMatmulPreference_t made = nullptr;
-  cublaslt().check(cublaslt().MatmulPreferenceCreate(&made), "describing the product {}",
-                   key_.text());
+  cublaslt().check(cublaslt().MatmulPreferenceCreate(&made), "describing the GEMM {}", key_.text());
   Owned<cublasLtMatmulPreference_t> preference(made);
   auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
     cublaslt().check(
         cublaslt().MatmulPreferenceSetAttribute(made, attribute, &value, sizeof(value)),
-        "describing the product {}", key_.text());
+        "describing the GEMM {}", key_.text());
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(key_.workspace));
   for (const auto attribute :
@@ -131,7 +130,7 @@ std::vector<cublasLtMatmulAlgo_t> GemmPlan::candidates(int most) const {
       cublaslt_handle(), desc_.get(), left_.get(), right_.get(), result_.get(), result_.get(),
       preference().get(), most, found.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
-  cublaslt().check(status, "choosing an algorithm for the product {}", key_.text());
+  cublaslt().check(status, "choosing an algorithm for the GEMM {}", key_.text());
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   for (int i = 0; i < count; ++i) {
     const cublasLtMatmulHeuristicResult_t& result = found[static_cast<size_t>(i)];

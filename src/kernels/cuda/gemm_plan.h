@@ -1,4 +1,4 @@
-// One kind of product as cuBLASLt knows it: what it depends on, its descriptors, and the algorithms
+// One kind of GEMM as cuBLASLt knows it: what it depends on, its descriptors, and the algorithms
 // that may serve it. Row-major c = a b is column-major c^T = b^T a^T, so the factors change places.
 #pragma once
 
@@ -32,12 +32,12 @@ struct GemmKey {
 
 class GemmPlan {
  public:
-  // `p` is any product of this kind: the library reads off the bias how it is aligned.
+  // `p` is any GEMM of this kind: the library reads off the bias how it is aligned.
   GemmPlan(const GemmKey& key, const CudaGemm& p);
 
   // The heuristic's, best first, within the workspace. Empty: the library does not take this kind.
   std::vector<cublasLtMatmulAlgo_t> candidates(int most) const;
-  // Can this algorithm, perhaps from another run of Snug, serve the product?
+  // Can this algorithm, perhaps from another run of Snug, serve the GEMM?
   bool accepts(const cublasLtMatmulAlgo_t& algorithm) const;
 
   // Enqueues. Not for two threads at once: the bias is part of the descriptor.

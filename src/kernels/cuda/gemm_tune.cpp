@@ -11,7 +11,7 @@ namespace {
 constexpr int kCandidates = 24;  // cuBLASLt 13 names 8, whatever is asked for
 constexpr size_t kFinalists = 4;
 constexpr int kRounds = 4;
-constexpr double kQuickMs = 250;  // what a first look that decides may take
+constexpr double kQuickMs = 250;  // what a quick autotune may take
 constexpr double kBlockMs = 120;  // of one algorithm without a pause
 
 // Of one launch among many, when the first third of them is over.
@@ -30,15 +30,15 @@ class Tuning {
   Tuning(GemmPlan& plan, const CudaGemm& p, void* stream)
       : plan_(plan), p_(p), stream_(static_cast<cudaStream_t>(stream)) {}
 
-  // A short look at the candidates, the likeliest first: two launches to warm up, three timed. At
-  // all of them unless hasty.
-  std::vector<TimedAlgorithm> quick_pass(bool hasty) {
+  // Times the candidates, the likeliest first: two launches to warm up, three timed. All of them
+  // unless quick.
+  std::vector<TimedAlgorithm> quick_pass(bool quick) {
     std::vector<TimedAlgorithm> timed;
     const auto begin = std::chrono::steady_clock::now();
     for (const cublasLtMatmulAlgo_t& algorithm : plan_.candidates(kCandidates)) {
       const std::chrono::duration<double, std::milli> spent =
           std::chrono::steady_clock::now() - begin;
-      if (hasty && timed.size() >= kFinalists && spent.count() > kQuickMs) break;
+      if (quick && timed.size() >= kFinalists && spent.count() > kQuickMs) break;
       if (!launch(algorithm)) continue;
       const std::vector<double> ms = cuda::times_ms(stream_, 4, [&](size_t) { launch(algorithm); });
       timed.push_back({algorithm, *std::min_element(ms.begin() + 1, ms.end())});
@@ -47,7 +47,7 @@ class Tuning {
     return timed;
   }
 
-  // Large products are bound by the device's power: the clock settles where an algorithm's own
+  // Large GEMMs are bound by the device's power: the clock settles where an algorithm's own
   // appetite lets it, so what is fastest for a millisecond need not be what is fastest all day.
   // Each runs alone for long enough to settle, and the best of them again in both orders, for the
   // clock wanders by two per cent. (Launched in turn they share a clock, which hides who lowers it:
@@ -85,12 +85,12 @@ class Tuning {
 
 }  // namespace
 
-std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& p, bool hasty,
+std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& p, bool quick,
                                                 void* stream) {
   Tuning tuning(plan, p, stream);
-  std::vector<TimedAlgorithm> timed = tuning.quick_pass(hasty);
+  std::vector<TimedAlgorithm> timed = tuning.quick_pass(quick);
   if (timed.empty()) return std::nullopt;
-  if (hasty) return timed.front();
+  if (quick) return timed.front();
   return tuning.final_pass(std::move(timed));
 }
 

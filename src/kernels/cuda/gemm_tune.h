@@ -1,6 +1,6 @@
-// Times the algorithms that may serve a product, as it will be used: its real epilogue and sum.
+// Times the algorithms that may serve a GEMM, as it will be used: its real epilogue and sum.
 // Operands at training shapes exceed the caches, so launches back to back find them cold; small
-// products are not worth timing.
+// GEMMs are not worth timing.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@ struct TimedAlgorithm {
   double ms = 0;
 };
 
-// The fastest; nothing where the library runs none. Takes about 3 s, a quarter when hasty,
+// The fastest; nothing where the library runs none. Takes about 3 s, a quarter of one when quick,
 // and writes c.
-std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& p, bool hasty,
+std::optional<TimedAlgorithm> fastest_algorithm(GemmPlan& plan, const CudaGemm& p, bool quick,
                                                 void* stream);
 
 // What one and the other take that do the same work, each alone for long and several times; they

@@ -22,7 +22,7 @@ Byte* shifted(Byte* array, int64_t elements, Dtype dtype) {
 }  // namespace
 
 // A small tile is half the work of a large one, and takes a little longer than half of its time:
-// it reads more for each product. The whole may be made in either.
+// it reads more for each GEMM. The whole may be made in either.
 int64_t rows_of_whole_waves(int64_t m, int64_t n, int64_t multiprocessors) {
   constexpr double kSmall = 0.52, kWorthwhile = 0.98;
   const auto large = [&](int64_t rows) {
@@ -43,7 +43,7 @@ int64_t rows_of_whole_waves(int64_t m, int64_t n, int64_t multiprocessors) {
 }
 
 CudaGemm rows_of(const CudaGemm& p, int64_t first, int64_t count) {
-  if (p.transpose_a) throw internal_error("rows of a product whose first factor is transposed");
+  if (p.transpose_a) throw internal_error("rows of a GEMM whose first factor is transposed");
   CudaGemm part = p;
   part.part = true;
   part.m = count;

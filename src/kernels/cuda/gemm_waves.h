@@ -12,11 +12,11 @@
 
 namespace snug::ops {
 
-// How many of the first rows fill whole waves so well that two products promise to be faster than
+// How many of the first rows fill whole waves so well that two GEMMs promise to be faster than
 // one; 0 where none do.
 int64_t rows_of_whole_waves(int64_t m, int64_t n, int64_t multiprocessors);
 
-// `count` rows of a product from row `first` on; a is not transposed.
+// `count` rows of a GEMM from row `first` on; a is not transposed.
 CudaGemm rows_of(const CudaGemm& p, int64_t first, int64_t count);
 
 }  // namespace snug::ops

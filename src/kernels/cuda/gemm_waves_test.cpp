@@ -6,7 +6,7 @@
 
 namespace snug::ops {
 
-// On an H200: the 7B's narrow products, and those of three models that fill their waves.
+// On an H200: the 7B's narrow GEMMs, and those of three models that fill their waves.
 TEST(RowsOfWholeWaves, SplitsWhatLeavesTheLastWaveNearlyEmpty) {
   constexpr int64_t kMultiprocessors = 132;
   EXPECT_EQ(rows_of_whole_waves(4096, 3584, kMultiprocessors), 3584);
@@ -22,7 +22,7 @@ TEST(RowsOfWholeWaves, LeavesWhatFitsIntoOneWave) {
   EXPECT_EQ(rows_of_whole_waves(128 * 132, 256, 132), 0);
 }
 
-TEST(RowsOf, AreAProductOfTheirOwn) {
+TEST(RowsOf, AreAGemmOfTheirOwn) {
   std::array<std::byte, 4096> memory;
   CudaGemm p{.m = 8, .n = 6, .k = 4, .c_dtype = Dtype::f32};
   p.a = memory.data();

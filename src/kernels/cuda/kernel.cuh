@@ -127,7 +127,7 @@ __device__ T block_sum(T x) {
 // --- the shape of a launch ----------------------------------------------------------------------
 
 // This block's place in a row of `blocks`, counted from the end: rows are then taken from the last
-// to the first. What the product before wrote last is still in the cache, and what the product
+// to the first. What the GEMM before wrote last is still in the cache, and what the GEMM
 // behind reads first will be.
 __device__ inline unsigned from_end(unsigned block, unsigned blocks) { return blocks - 1 - block; }
 

@@ -88,19 +88,19 @@ void grad_from_rows(GradContext& g) {
 
 PackedHeads heads_of(const OpView& op) { return packed_heads(op.shape(0), op.attrs); }
 
-// `products` of [T,T] by [T,D] per head; a causal mask halves them.
-int64_t flops(const OpView& op, int64_t products) {
+// `matmuls` of [T,T] by [T,D] per head; a causal mask halves them.
+int64_t flops(const OpView& op, int64_t matmuls) {
   const PackedHeads p = heads_of(op);
-  int64_t flops = op.attrs.b("causal") ? products : 2 * products;
+  int64_t flops = op.attrs.b("causal") ? matmuls : 2 * matmuls;
   for (int64_t n : {p.B, p.H, p.T, p.T, p.D}) flops = checked_mul(flops, n, "attention flops");
   return flops;
 }
 
 // Exponentials are one for each score: heads of half the width have twice as many for the same
-// products. Heads that share keys and values are served by other kernels.
-Cost cost_of_products(const OpView& op, int64_t products, int64_t workspace) {
+// matmuls. Heads that share keys and values are served by other kernels.
+Cost cost_of_matmuls(const OpView& op, int64_t matmuls, int64_t workspace) {
   const PackedHeads p = heads_of(op);
-  return {.flops = flops(op, products),
+  return {.flops = flops(op, matmuls),
           .exps = flops(op, 1) / p.D,
           .variant = p.group() > 1,
           .workspace = workspace};
@@ -113,7 +113,7 @@ bool through_cudnn(const OpView& op) {
 // On CUDA the standard kind keeps its rows' statistics, [B,H,T], between its two kernels.
 Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
   const PackedHeads p = heads_of(op);
-  return cost_of_products(
+  return cost_of_matmuls(
       op, 2,
       backend == Backend::cuda ? row_type(p).bytes() : attention_workspace(p, op.in(0).dtype));
 }
@@ -121,22 +121,22 @@ Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
 // Our own kernels need no scratch; cuDNN's may, and is planned for where there is none too.
 Cost cost_flash(const OpView& op, std::span<const Type>, Backend backend) {
   const bool scratch = backend == Backend::cuda && through_cudnn(op);
-  return cost_of_products(op, 2, scratch ? cudnn_attention_workspace() : 0);
+  return cost_of_matmuls(op, 2, scratch ? cudnn_attention_workspace() : 0);
 }
 
 // On CUDA flash's kernels serve the chunked kind.
 Cost cost_chunked(const OpView& op, std::span<const Type> outputs, Backend backend) {
   if (backend == Backend::cuda) return cost_flash(op, outputs, backend);
-  return cost_of_products(op, 2, chunked_attention_workspace(heads_of(op), op.attrs.i("chunk")));
+  return cost_of_matmuls(op, 2, chunked_attention_workspace(heads_of(op), op.attrs.i("chunk")));
 }
 
-// Five products; delta, [B,H,T], is scratch. On the CPU halves walk keys and queries apart and make
+// Five matmuls; delta, [B,H,T], is scratch. On the CPU halves walk keys and queries apart and make
 // `kShared` of them in both walks: dy v^T, and the scores where P is not kept. (f32 does so only
 // where it has threads to spare: what is counted depends on no machine.)
 template <int64_t kShared>
 Cost cost_grad(const OpView& op, std::span<const Type>, Backend backend) {
   const bool apart = backend == Backend::cpu && is_half(op.in(0).dtype);
-  return cost_of_products(op, 5 + (apart ? kShared : 0), row_type(heads_of(op)).bytes());
+  return cost_of_matmuls(op, 5 + (apart ? kShared : 0), row_type(heads_of(op)).bytes());
 }
 
 // cuDNN's scratch is the larger.
@@ -150,7 +150,7 @@ Cost cost_flash_grad(const OpView& op, std::span<const Type> outputs, Backend ba
 
 Cost cost_chunked_grad(const OpView& op, std::span<const Type> outputs, Backend backend) {
   if (backend == Backend::cuda) return cost_flash_grad(op, outputs, backend);
-  return cost_of_products(
+  return cost_of_matmuls(
       op, 5, chunked_attention_grad_workspace(heads_of(op), op.attrs.i("chunk"), op.in(0).dtype));
 }
 

@@ -27,7 +27,7 @@ using TensorPtr = std::shared_ptr<Attributes>;
 
 // --- plans ---------------------------------------------------------------------------------------
 
-// Products of queries and keys, times D, from which on ways to run are timed: some 20 us.
+// Pairs of queries and keys, times D, from which on ways to run are timed: some 20 us.
 constexpr int64_t kWorthTiming = int64_t{1} << 31;
 
 struct Problem {

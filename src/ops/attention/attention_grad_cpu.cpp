@@ -57,8 +57,8 @@ void query_tile_grad(const AttentionGrad<T>& g, int64_t b, int64_t h, int64_t i0
   dq.store(queries.size, p.D);
 }
 
-// One task per kv head makes five products per tile and shares nothing. Where that leaves threads
-// idle, keys and queries are walked apart: up to seven products, but a task per tile. Both sum in
+// One task per kv head makes five matmuls per tile and shares nothing. Where that leaves threads
+// idle, keys and queries are walked apart: up to seven matmuls, but a task per tile. Both sum in
 // the same order, to the same bits. Halves are always walked apart, since dq adds up in f32 on the
 // stack.
 template <typename T>

@@ -78,7 +78,7 @@ struct Meeting {
   int64_t b, h, i0, j0;
 };
 
-// In: the products q k^T and dy v^T. Out: P M and dS. All [own][other], own being keys or queries.
+// In: the matmuls q k^T and dy v^T. Out: P M and dS. All [own][other], own being keys or queries.
 template <bool kOwnsKeys, typename T, int kM>
 __device__ void differentiate(const Backward<T>& g, const DropoutFactors& dropout, const Meeting& m,
                               float (&scores)[kM][kM], float (&dscores)[kM][kM]) {

@@ -10,7 +10,7 @@
 
 namespace snug::ops {
 
-// Up to kTile keys with their values, transposed for the products that need them so.
+// Up to kTile keys with their values, transposed for the matmuls that need them so.
 template <typename T>
 struct KeyTile {
   int64_t b, kv, j0, size;

@@ -192,14 +192,14 @@ TEST(Attention, HalvesKeepProbabilitiesInHalves) {
 
 // Halves make dy v^T twice, and the scores too where they have no probabilities to read.
 TEST(Attention, FlopsCountWhatHalvesMakeTwice) {
-  const auto products = [](AttentionKind kind, Dtype dtype) {
-    constexpr int64_t kProduct = 2LL * 8 * 512 * 512 * 64;  // causal, of all samples and heads
-    return costs(kind, dtype, 512).backward_flops / kProduct;
+  const auto matmuls = [](AttentionKind kind, Dtype dtype) {
+    constexpr int64_t kMatmul = 2LL * 8 * 512 * 512 * 64;  // causal, of all samples and heads
+    return costs(kind, dtype, 512).backward_flops / kMatmul;
   };
-  for (const AttentionKind kind : kKinds) EXPECT_EQ(products(kind, Dtype::f32), 5);
-  EXPECT_EQ(products(AttentionKind::standard, Dtype::bf16), 6);
-  EXPECT_EQ(products(AttentionKind::chunked, Dtype::bf16), 5);
-  EXPECT_EQ(products(AttentionKind::flash, Dtype::f16), 7);
+  for (const AttentionKind kind : kKinds) EXPECT_EQ(matmuls(kind, Dtype::f32), 5);
+  EXPECT_EQ(matmuls(AttentionKind::standard, Dtype::bf16), 6);
+  EXPECT_EQ(matmuls(AttentionKind::chunked, Dtype::bf16), 5);
+  EXPECT_EQ(matmuls(AttentionKind::flash, Dtype::f16), 7);
 }
 
 // Qwen2.5-0.5B's micro-batch. dq in f32, dk and dv of every q head in halves, little more.

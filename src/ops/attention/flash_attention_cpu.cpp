@@ -24,7 +24,7 @@ struct Flash {
 };
 
 // kTile queries against the keys tile by tile. Scores lie as [key][query]: every step of the
-// softmax is then a plain loop over queries, and the product needs no transposed keys. Queries
+// softmax is then a plain loop over queries, and the matmul needs no transposed keys. Queries
 // beyond the last are zeros that nobody reads.
 struct QueryTile {
   alignas(64) float queries[kMaxHeadDim * kTile];  // [D, kTile], divided by sqrt(D)

@@ -1,4 +1,4 @@
-// Tiles of f32, bf16 and f16 arrays as the floats that products work on: f32 is read and written
+// Tiles of f32, bf16 and f16 arrays as the floats that matmuls work on: f32 is read and written
 // where it lies, halves pass through a buffer on the stack.
 #pragma once
 

@@ -35,7 +35,7 @@ std::vector<Type> infer_dequantize(const OpView& op) {
   return {{*to, op.shape(kPayload)}};
 }
 
-// Magnitude, comparison, product, rounding.
+// Magnitude, comparison, multiplication, rounding.
 Cost cost_quantize(const OpView& op, std::span<const Type>, Backend) {
   return {.flops = 4 * op.shape(0).elements()};
 }

@@ -4,7 +4,7 @@
 #include "ops/infer.h"
 #include "ops/linear/linear_cpu.h"
 #include "ops/linear/linear_cuda.h"
-#include "ops/linear/product_scratch.h"
+#include "ops/linear/matmul_scratch.h"
 #include "ops/linear/weight_layout.h"
 
 namespace snug::ops {
@@ -44,9 +44,9 @@ void grad(GradContext& g) {
 
 Cost cost(const OpView& op, std::span<const Type> outputs, Backend backend) {
   const Dtype x = op.in(kX).dtype, weight = op.in(kWeight).dtype, y = outputs[0].dtype;
-  return {.flops = product_flops(op.shape(kX), op.shape(kWeight)),
-          .workspace = product_scratch(backend, op.shape(kX).rows(), outputs[0].shape.back(),
-                                       op.shape(kX).back(), {x, weight, y})};
+  return {.flops = matmul_flops(op.shape(kX), op.shape(kWeight)),
+          .workspace = matmul_scratch(backend, op.shape(kX).rows(), outputs[0].shape.back(),
+                                      op.shape(kX).back(), {x, weight, y})};
 }
 
 void reference(const RefArgs& a) {
@@ -98,7 +98,7 @@ const OpDef linear_def{
     .grad = grad,
     .cost = cost,
     .alias = {{.output = 0, .input = kResidual}},
-    .splits = {{"rows", {0, Split::kWhole, Split::kWhole, 0}, {0}}},
+    .splits = {{"rows", {0, Split::kWhole, Split::kWhole, 0}, {0}, /*min_rank=*/2}},
     .kernels = float_kernels(linear_cpu, {.run = SNUG_CUDA_KERNEL(linear_cuda),
                                           .prepare = SNUG_CUDA_KERNEL(linear_cuda_prepare)}),
     .reference = reference,

@@ -1,4 +1,4 @@
-// CPU kernels of the linear family, in any float type: thin frames around one matrix product each.
+// CPU kernels of the linear family, in any float type: thin frames around one GEMM each.
 #pragma once
 
 #include "ir/op_def.h"

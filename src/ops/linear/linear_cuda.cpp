@@ -14,7 +14,7 @@ const void* data_of(const KernelArgs& a, size_t port) {
 }
 
 // left times right; the caller says how: dimensions, what is transposed, what is added.
-CudaGemm product_of(const KernelArgs& a, const Tensor& left, const Tensor& right) {
+CudaGemm gemm_of(const KernelArgs& a, const Tensor& left, const Tensor& right) {
   return {.a_dtype = left.type->dtype,
           .b_dtype = right.type->dtype,
           .c_dtype = a.out(0).type->dtype,
@@ -26,7 +26,7 @@ CudaGemm product_of(const KernelArgs& a, const Tensor& left, const Tensor& right
 
 CudaGemm forward(const KernelArgs& a) {
   const Tensor& x = a.in(0);
-  CudaGemm p = product_of(a, x, a.in(1));
+  CudaGemm p = gemm_of(a, x, a.in(1));
   p.m = x.shape().rows();
   p.n = a.out(0).shape().back();
   p.k = x.shape().back();
@@ -38,7 +38,7 @@ CudaGemm forward(const KernelArgs& a) {
 
 CudaGemm grad_input(const KernelArgs& a) {
   const Tensor& dy = a.in(0);
-  CudaGemm p = product_of(a, dy, a.in(1));
+  CudaGemm p = gemm_of(a, dy, a.in(1));
   p.m = dy.shape().rows();
   p.n = a.out(0).shape().back();
   p.k = dy.shape().back();
@@ -51,7 +51,7 @@ CudaGemm grad_input(const KernelArgs& a) {
 CudaGemm grad_weight(const KernelArgs& a) {
   const Tensor& left = a.in(is_in_out(a) ? 0 : 1);
   const Tensor& right = a.in(is_in_out(a) ? 1 : 0);
-  CudaGemm p = product_of(a, left, right);
+  CudaGemm p = gemm_of(a, left, right);
   p.m = left.shape().back();
   p.n = right.shape().back();
   p.k = left.shape().rows();

@@ -1,5 +1,5 @@
-// CUDA kernels of the linear family: thin frames around one matrix product each, and a sum over
-// rows. `prepare` chooses the product's algorithm.
+// CUDA kernels of the linear family: thin frames around one GEMM each, and a sum over
+// rows. `prepare` chooses the GEMM's algorithm.
 #pragma once
 
 #include "ir/op_def.h"

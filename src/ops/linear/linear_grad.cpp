@@ -6,7 +6,7 @@
 #include "ops/infer.h"
 #include "ops/linear/linear_cpu.h"
 #include "ops/linear/linear_cuda.h"
-#include "ops/linear/product_scratch.h"
+#include "ops/linear/matmul_scratch.h"
 #include "ops/linear/weight_layout.h"
 #include "ops/reference.h"
 
@@ -29,9 +29,9 @@ std::vector<Type> infer(const OpView& op) {
 
 Cost cost(const OpView& op, std::span<const Type> outputs, Backend backend) {
   const Dtype dy = op.in(kDy).dtype, weight = op.in(kWeight).dtype, dx = outputs[0].dtype;
-  return {.flops = product_flops(op.shape(kDy), op.shape(kWeight)),
-          .workspace = product_scratch(backend, op.shape(kDy).rows(), outputs[0].shape.back(),
-                                       op.shape(kDy).back(), {dy, weight, dx})};
+  return {.flops = matmul_flops(op.shape(kDy), op.shape(kWeight)),
+          .workspace = matmul_scratch(backend, op.shape(kDy).rows(), outputs[0].shape.back(),
+                                      op.shape(kDy).back(), {dy, weight, dx})};
 }
 
 void reference(const RefArgs& a) {
@@ -69,9 +69,9 @@ std::vector<Type> infer(const OpView& op) {
 Cost cost(const OpView& op, std::span<const Type> outputs, Backend backend) {
   const Type& dweight = outputs[0];
   const Dtype x = op.in(kX).dtype;  // and dy's
-  return {.flops = product_flops(op.shape(kX), dweight.shape),
-          .workspace = product_scratch(backend, dweight.shape[0], dweight.shape[1],
-                                       op.shape(kX).rows(), {x, x, dweight.dtype})};
+  return {.flops = matmul_flops(op.shape(kX), dweight.shape),
+          .workspace = matmul_scratch(backend, dweight.shape[0], dweight.shape[1],
+                                      op.shape(kX).rows(), {x, x, dweight.dtype})};
 }
 
 void reference(const RefArgs& a) {
@@ -127,7 +127,7 @@ const OpDef linear_grad_input_def{
     .infer = grad_input::infer,
     .cost = grad_input::cost,
     .accumulate = {{.output = 0, .input = grad_input::kSum}},
-    .splits = {{"rows", {0, Split::kWhole, 0}, {0}}},
+    .splits = {{"rows", {0, Split::kWhole, 0}, {0}, /*min_rank=*/2}},
     .kernels = float_kernels(linear_grad_input_cpu,
                              {.run = SNUG_CUDA_KERNEL(linear_grad_input_cuda),
                               .prepare = SNUG_CUDA_KERNEL(linear_grad_input_cuda_prepare)}),
@@ -141,7 +141,7 @@ const OpDef linear_grad_weight_def{
     .infer = grad_weight::infer,
     .cost = grad_weight::cost,
     .accumulate = {{.output = 0, .input = grad_weight::kSum}},
-    .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial}}},
+    .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial}, /*min_rank=*/2}},
     .kernels = float_kernels(linear_grad_weight_cpu,
                              {.run = SNUG_CUDA_KERNEL(linear_grad_weight_cuda),
                               .prepare = SNUG_CUDA_KERNEL(linear_grad_weight_cuda_prepare)}),
@@ -155,7 +155,7 @@ const OpDef linear_grad_bias_def{
     .infer = grad_bias::infer,
     .cost = grad_bias::cost,
     .accumulate = {{.output = 0, .input = grad_bias::kSum}},
-    .splits = {{"rows", {0, Split::kWhole}, {Split::kPartial}}},
+    .splits = {{"rows", {0, Split::kWhole}, {Split::kPartial}, /*min_rank=*/2}},
     .kernels =
         float_kernels(linear_grad_bias_cpu, {.run = SNUG_CUDA_KERNEL(linear_grad_bias_cuda)}),
     .reference = grad_bias::reference,

@@ -41,10 +41,10 @@ TEST(Linear, BitsDoNotDependOnThreads) {
     return t;
   };
   const std::vector<RefTensor> inputs = {numbers("x", {77, 1001}), numbers("w", {130, 1001})};
-  auto product = [&] { return run_op(linear_def, inputs)[0].v; };
-  const std::vector<double> alone = with_threads(1, product);
-  EXPECT_EQ(with_threads(2, product), alone);
-  EXPECT_EQ(with_threads(3, product), alone);
+  auto matmul = [&] { return run_op(linear_def, inputs)[0].v; };
+  const std::vector<double> alone = with_threads(1, matmul);
+  EXPECT_EQ(with_threads(2, matmul), alone);
+  EXPECT_EQ(with_threads(3, matmul), alone);
 }
 
 TEST_F(LinearTest, ShapesInBothLayouts) {
@@ -120,14 +120,14 @@ TEST_F(LinearTest, GradientsOfParametersFollowTheirOwnType) {
   }
 }
 
-TEST_F(LinearTest, OnlyTwoByteProductsNeedScratch) {
+TEST_F(LinearTest, OnlyTwoByteMatmulsNeedScratch) {
   auto scratch = [&](Dtype dtype, Shape x, Shape weight) {
     linear(b_, "y", {.x = input("x", x, dtype), .weight = input("w", weight, dtype)});
     return cost_of(module_, b_.last(), Backend::cpu).workspace;
   };
   EXPECT_EQ(scratch(Dtype::f32, {64, 32}, {16, 32}), 0);
   EXPECT_EQ(scratch(Dtype::bf16, {64, 32}, {16, 32}), 4 * (64 * 32 + 32 * 16 + 64 * 16));
-  EXPECT_EQ(scratch(Dtype::f16, {9000, 5000}, {7000, 5000}), 12 << 20);  // of any large product
+  EXPECT_EQ(scratch(Dtype::f16, {9000, 5000}, {7000, 5000}), 12 << 20);  // of any large GEMM
 }
 
 // By rule from the shape, so that a plan for a GPU can be made anywhere.

@@ -22,9 +22,9 @@ struct WeightLayout {
   }
 };
 
-// Of x [rows, in] times a weight; the two products of backward take as many.
-inline int64_t product_flops(const Shape& x, const Shape& weight) {
-  constexpr const char* what = "the flops of a product";
+// Of x [rows, in] times a weight; the two GEMMs of backward take as many.
+inline int64_t matmul_flops(const Shape& x, const Shape& weight) {
+  constexpr const char* what = "the flops of a GEMM";
   return checked_mul(2, checked_mul(x.rows(), weight.elements(), what), what);
 }
 

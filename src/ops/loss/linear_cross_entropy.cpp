@@ -52,7 +52,7 @@ void grad(GradContext& g) {
 struct Sizes {
   LossHead head;
   int64_t sweeps;             // how often the weight is read from end to end
-  int64_t product;            // flops of one product of all chunks
+  int64_t gemm_flops;         // of one GEMM over all chunks
   int64_t x, weight, logits;  // bytes
   int64_t cuda_logits;        // which are in the type of x there
 };
@@ -67,7 +67,7 @@ Sizes sizes_of(const OpView& op) {
             .dtype = x.dtype};
   s.sweeps = ceil_div(s.head.rows, s.head.chunk);
   const int64_t logits = checked_mul(s.head.rows, s.head.V, op.name);
-  s.product = checked_mul(2 * s.head.C, logits, op.name);
+  s.gemm_flops = checked_mul(2 * s.head.C, logits, op.name);
   s.x = x.bytes();
   s.weight = checked_mul(s.sweeps, weight.bytes(), op.name);
   s.logits = checked_mul(size_of(Dtype::f32), logits, op.name);
@@ -80,12 +80,12 @@ Sizes sizes_of(const OpView& op) {
 Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
   const Sizes s = sizes_of(op);
   if (backend == Backend::cuda) {
-    return {.flops = s.product,
+    return {.flops = s.gemm_flops,
             .bytes_read = s.x + s.weight + s.cuda_logits,
             .bytes_written = s.cuda_logits,
             .workspace = CudaLossScratch::of(s.head).end};
   }
-  return {.flops = s.product,
+  return {.flops = s.gemm_flops,
           .bytes_read = s.x + s.weight + 2 * s.logits,
           .bytes_written = 2 * s.logits,
           .workspace = linear_cross_entropy_workspace(s.head)};
@@ -157,9 +157,9 @@ std::vector<Type> infer_grad(const OpView& op) {
   return types;
 }
 
-// Three products a chunk; the weight is read twice and its gradient read and written once per
-// chunk. On CUDA the logits are written twice, by their product and by softmax, which reads them as
-// the two other products and the bias gradient do.
+// Three GEMMs a chunk; the weight is read twice and its gradient read and written once per
+// chunk. On CUDA the logits are written twice, by their GEMM and by softmax, which reads them as
+// the two other GEMMs and the bias gradient do.
 template <bool kBias>
 Cost cost_grad(const OpView& op, std::span<const Type> outputs, Backend backend) {
   Sizes s = sizes_of(op);
@@ -169,12 +169,12 @@ Cost cost_grad(const OpView& op, std::span<const Type> outputs, Backend backend)
   s.head.grads = dweight.dtype;
   const int64_t dweight_bytes = checked_mul(s.sweeps, dweight.bytes(), op.name);
   if (backend == Backend::cuda) {
-    return {.flops = 3 * s.product,
+    return {.flops = 3 * s.gemm_flops,
             .bytes_read = 2 * s.x + 2 * s.weight + dweight_bytes + (kBias ? 4 : 3) * s.cuda_logits,
             .bytes_written = s.x + dweight_bytes + 2 * s.cuda_logits,
             .workspace = CudaLossScratch::of(s.head).end};
   }
-  return {.flops = 3 * s.product,
+  return {.flops = 3 * s.gemm_flops,
           .bytes_read = 2 * s.x + 2 * s.weight + dweight_bytes + 5 * s.logits,
           .bytes_written = s.x + dweight_bytes + 3 * s.logits,
           .workspace = linear_cross_entropy_workspace(s.head)};
@@ -217,7 +217,8 @@ OpDef grad_def(std::string_view kind) {
                      {.output = 2, .input = GradIn::kDweightSum}},
       .splits = {{"rows",
                   {0, Split::kWhole, 0, Split::kWhole, Split::kWhole, 0, Split::kWhole},
-                  {Split::kPartial, 0, Split::kPartial}}},
+                  {Split::kPartial, 0, Split::kPartial},
+                  /*min_rank=*/2}},
       .exact = {GradIn::kX},
       .kernels =
           float_kernels(linear_cross_entropy_grad_cpu,
@@ -244,7 +245,10 @@ const OpDef linear_cross_entropy_def{
     .grad = grad,
     .cost = cost,
     .accumulate = {{.output = 0, .input = In::kLossSum}},
-    .splits = {{"rows", {0, Split::kWhole, 0, Split::kWhole, Split::kWhole}, {Split::kPartial}}},
+    .splits = {{"rows",
+                {0, Split::kWhole, 0, Split::kWhole, Split::kWhole},
+                {Split::kPartial},
+                /*min_rank=*/2}},
     .exact = {In::kX},
     .kernels = float_kernels(linear_cross_entropy_cpu,
                              {.run = SNUG_CUDA_KERNEL(linear_cross_entropy_cuda),

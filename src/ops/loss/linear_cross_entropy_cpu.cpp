@@ -11,12 +11,12 @@
 namespace snug::ops {
 namespace {
 
-// The types of the products: logits = x weight^T, dweight = dlogits^T x, dx = dlogits weight.
+// The types of the GEMMs: logits = x weight^T, dweight = dlogits^T x, dx = dlogits weight.
 GemmTypes logits_types(Dtype dtype) { return {.a = dtype, .b = dtype}; }
 GemmTypes dweight_types(Dtype dtype, Dtype grads) { return {.b = dtype, .c = grads}; }
 GemmTypes dx_types(Dtype dtype) { return {.b = dtype, .c = dtype}; }
 
-int64_t product_scratch(const LossHead& h, int64_t n) {
+int64_t gemms_scratch(const LossHead& h, int64_t n) {
   const int64_t forward = gemm_scratch(n, h.V, h.C, logits_types(h.dtype));
   if (!h.backward) return forward;
   return std::max({forward, gemm_scratch(h.V, h.C, n, dweight_types(h.dtype, h.grads)),
@@ -26,7 +26,7 @@ int64_t product_scratch(const LossHead& h, int64_t n) {
 // Byte offsets in the scratch: losses [n] f64 at its start, logits [n, V] f32; where a bias wants
 // its gradient, the scratch of its column sums, and the gradient [V] as f32 unless it is so itself.
 struct Layout {
-  int64_t logits, column_sums, dbias, product, end;
+  int64_t logits, column_sums, dbias, gemm, end;
 };
 
 Layout layout(const LossHead& h) {
@@ -46,7 +46,7 @@ Layout layout(const LossHead& h) {
   at.logits = place(checked_mul(n, h.V, what), kFloat);
   at.column_sums = place(h.dbias ? column_sum_scratch(h.V) : 0, kFloat);
   at.dbias = place(h.dbias && h.grads != Dtype::f32 ? h.V : 0, kFloat);
-  at.product = place(product_scratch(h, n), 1);
+  at.gemm = place(gemms_scratch(h, n), 1);
   at.end = end;
   return at;
 }
@@ -63,7 +63,7 @@ struct Sweep {
   float* logits = nullptr;       // [chunk, V]
   float* column_sums = nullptr;  // scratch of column_sum, for a bias gradient
   float* dbias = nullptr;        // [V], for a bias gradient in two bytes
-  std::byte* product = nullptr;  // scratch of the products
+  std::byte* gemm = nullptr;     // scratch of the GEMMs
 
   int64_t row_bytes() const { return head.C * size_of(head.dtype); }  // of x and dx
 };
@@ -83,7 +83,7 @@ Sweep sweep_of(const KernelArgs& a, size_t bias, bool backward) {
   s.logits = reinterpret_cast<float*>(scratch + at.logits);
   s.column_sums = reinterpret_cast<float*>(scratch + at.column_sums);
   s.dbias = reinterpret_cast<float*>(scratch + at.dbias);
-  s.product = scratch + at.product;
+  s.gemm = scratch + at.gemm;
   return s;
 }
 
@@ -123,7 +123,7 @@ double consume_chunk(const Sweep& s, int64_t first, int64_t n, float dloss) {
               .b = s.weight,
               .c = s.logits,
               .transpose_b = true,
-              .scratch = s.product});
+              .scratch = s.gemm});
   visit_float(s.head.dtype, [&](auto zero) {
     const auto* bias = static_cast<const decltype(zero)*>(s.bias);
 #pragma omp parallel for schedule(static)
@@ -196,7 +196,7 @@ void add_to_dweight(const Sweep& s, int64_t first, int64_t n, const void* add, v
               .c = dweight,
               .transpose_a = true,
               .sum = add,
-              .scratch = s.product});
+              .scratch = s.gemm});
 }
 
 void make_dx(const Sweep& s, int64_t first, int64_t n, const std::byte* add, std::byte* dx) {
@@ -208,7 +208,7 @@ void make_dx(const Sweep& s, int64_t first, int64_t n, const std::byte* add, std
               .b = s.weight,
               .c = dx + first * s.row_bytes(),
               .sum = add != nullptr ? add + first * s.row_bytes() : nullptr,
-              .scratch = s.product});
+              .scratch = s.gemm});
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ struct LossHead {
 LossHead loss_head(const KernelArgs& a, size_t bias, bool backward);
 
 // Scratch bytes: the chunk's logits, the losses of its rows, for a bias gradient its column sums,
-// and what products of two-byte operands need.
+// and what GEMMs of two-byte operands need.
 int64_t linear_cross_entropy_workspace(const LossHead& head);
 
 void linear_cross_entropy_cpu(const KernelArgs& a);

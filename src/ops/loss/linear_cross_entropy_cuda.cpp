@@ -20,15 +20,15 @@ struct Sweep {
     return a.has(port) ? a.in<std::byte>(port) + first * head.C * size_of(head.dtype) : nullptr;
   }
   int64_t rows_at(int64_t first) const { return std::min(chunk, head.rows - first); }
-  CudaGemm product(int64_t m, int64_t n, int64_t k) const {
+  CudaGemm gemm(int64_t m, int64_t n, int64_t k) const {
     return {.m = m,
             .n = n,
             .k = k,
             .a_dtype = head.dtype,
             .b_dtype = head.dtype,
             .c_dtype = head.dtype,
-            .workspace = a.workspace.subspan(static_cast<size_t>(at.product),
-                                             static_cast<size_t>(at.end - at.product))};
+            .workspace = a.workspace.subspan(static_cast<size_t>(at.gemm),
+                                             static_cast<size_t>(at.end - at.gemm))};
   }
 };
 
@@ -41,15 +41,15 @@ Sweep sweep_of(const KernelArgs& a, size_t bias, bool backward) {
           .chunk = std::min(head.rows, head.chunk)};
 }
 
-// --- the products of the chunk that begins with row `first` -------------------------------------
+// --- the GEMMs of the chunk that begins with row `first` -------------------------------------
 
 // Neighbours in the vocabulary.
 struct Words {
   int64_t first, count;
 };
 
-// The vocabulary in two parts where it is no multiple of 16 bytes: cuBLASLt's products are several
-// times slower along an odd side, and the few words beyond are products of next to no work.
+// The vocabulary in two parts where it is no multiple of 16 bytes: cuBLASLt's GEMMs are several
+// times slower along an odd side, and the few words beyond are GEMMs of next to no work.
 template <typename Fn>
 void for_words(const LossHead& head, const Fn& fn) {
   const int64_t rest = head.V % (16 / size_of(head.dtype));
@@ -67,9 +67,9 @@ const std::byte* weights_of(const Sweep& s, const Words& words) {
   return s.a.in<std::byte>(kWeight) + words.first * s.head.C * size_of(s.head.dtype);
 }
 
-CudaGemm logits_product(const Sweep& s, int64_t first, const Words& words) {
+CudaGemm logits_gemm(const Sweep& s, int64_t first, const Words& words) {
   using P = LinearCrossEntropyIn;
-  CudaGemm p = s.product(s.rows_at(first), words.count, s.head.C);
+  CudaGemm p = s.gemm(s.rows_at(first), words.count, s.head.C);
   p.a = s.rows(P::kX, first);
   p.b = weights_of(s, words);
   p.transpose_b = true;
@@ -79,13 +79,13 @@ CudaGemm logits_product(const Sweep& s, int64_t first, const Words& words) {
   return p;
 }
 
-// dweight adds up in fp32 inside a product and in its own type over the chunks: one of two bytes is
+// dweight adds up in fp32 inside a GEMM and in its own type over the chunks: one of two bytes is
 // rounded once per chunk. fp32 over all chunks would take another [V, C] floats, which --grad-dtype
 // f32 gives to those who want it.
-CudaGemm dweight_product(const Sweep& s, int64_t first, const Words& words) {
+CudaGemm dweight_gemm(const Sweep& s, int64_t first, const Words& words) {
   using P = LinearCrossEntropyGradIn;
   const int64_t offset = words.first * s.head.C * size_of(s.head.grads);
-  CudaGemm p = s.product(words.count, s.head.C, s.rows_at(first));
+  CudaGemm p = s.gemm(words.count, s.head.C, s.rows_at(first));
   p.a = logits_of(s, words);
   p.a_stride = s.stride();
   p.transpose_a = true;
@@ -100,9 +100,9 @@ CudaGemm dweight_product(const Sweep& s, int64_t first, const Words& words) {
 }
 
 // The second part adds to the first, which is rounded once more for it.
-CudaGemm dx_product(const Sweep& s, int64_t first, const Words& words) {
+CudaGemm dx_gemm(const Sweep& s, int64_t first, const Words& words) {
   using P = LinearCrossEntropyGradIn;
-  CudaGemm p = s.product(s.rows_at(first), s.head.C, words.count);
+  CudaGemm p = s.gemm(s.rows_at(first), s.head.C, words.count);
   p.a = logits_of(s, words);
   p.a_stride = s.stride();
   p.b = weights_of(s, words);
@@ -111,17 +111,16 @@ CudaGemm dx_product(const Sweep& s, int64_t first, const Words& words) {
   return p;
 }
 
-using ProductOf = CudaGemm (*)(const Sweep&, int64_t, const Words&);
+using GemmOf = CudaGemm (*)(const Sweep&, int64_t, const Words&);
 
-void multiply(const Sweep& s, int64_t first, ProductOf product) {
+void multiply(const Sweep& s, int64_t first, GemmOf gemm) {
   for_words(s.head,
-            [&](const Words& words) { cuda_gemm(product(s, first, words), s.a.math, s.a.stream); });
+            [&](const Words& words) { cuda_gemm(gemm(s, first, words), s.a.math, s.a.stream); });
 }
 
-void prepare(const Sweep& s, int64_t first, ProductOf product) {
-  for_words(s.head, [&](const Words& words) {
-    prepare_gemm(product(s, first, words), s.a.math, s.a.stream);
-  });
+void prepare(const Sweep& s, int64_t first, GemmOf gemm) {
+  for_words(s.head,
+            [&](const Words& words) { prepare_gemm(gemm(s, first, words), s.a.math, s.a.stream); });
 }
 
 // ------------------------------------------------------------------------------------------------
@@ -167,18 +166,18 @@ void linear_cross_entropy_cuda(const KernelArgs& a) {
   using P = LinearCrossEntropyIn;
   const Sweep s = sweep_of(a, P::kBias, /*backward=*/false);
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
-    multiply(s, first, logits_product);
+    multiply(s, first, logits_gemm);
     loss_of_rows(loss_rows(s, first), a.stream);
   }
   sum_losses(s.losses(), s.head.rows, a.in<float>(P::kLossSum), a.out<float>(0), a.stream);
 }
 
-// Every chunk: the first differs in what dweight is added to, the last in its rows, and products
+// Every chunk: the first differs in what dweight is added to, the last in its rows, and GEMMs
 // that were met before cost nothing.
 void linear_cross_entropy_cuda_prepare(const KernelArgs& a) {
   const Sweep s = sweep_of(a, LinearCrossEntropyIn::kBias, /*backward=*/false);
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
-    prepare(s, first, logits_product);
+    prepare(s, first, logits_gemm);
   }
 }
 
@@ -188,12 +187,12 @@ void linear_cross_entropy_grad_cuda(const KernelArgs& a) {
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
     LossRows rows = loss_rows(s, first);
     rows.dloss = a.in<float>(P::kDloss);
-    multiply(s, first, logits_product);
+    multiply(s, first, logits_gemm);
     loss_and_gradient_of_rows(rows, a.stream);  // the logits are dlogits now
-    multiply(s, first, dweight_product);
+    multiply(s, first, dweight_gemm);
     if (s.head.dbias) add_to_dbias(s, first);
     // Last: dx may lie in x, whose rows nothing reads from here on.
-    multiply(s, first, dx_product);
+    multiply(s, first, dx_gemm);
   }
   if (s.head.dbias) finish_dbias(s);
   sum_losses(s.losses(), s.head.rows, a.in<float>(P::kLossSum), a.out<float>(0), a.stream);
@@ -202,9 +201,9 @@ void linear_cross_entropy_grad_cuda(const KernelArgs& a) {
 void linear_cross_entropy_grad_cuda_prepare(const KernelArgs& a) {
   const Sweep s = sweep_of(a, LinearCrossEntropyGradIn::kBias, /*backward=*/true);
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
-    prepare(s, first, logits_product);
-    prepare(s, first, dweight_product);
-    prepare(s, first, dx_product);
+    prepare(s, first, logits_gemm);
+    prepare(s, first, dweight_gemm);
+    prepare(s, first, dx_gemm);
   }
 }
 

@@ -1,5 +1,5 @@
 // linear_cross_entropy on CUDA: as on the CPU a sweep over chunks of tokens, but the logits of a
-// chunk lie in scratch in the type of x, so that all three products run on tensor cores. Softmax
+// chunk lie in scratch in the type of x, so that all three GEMMs run on tensor cores. Softmax
 // and losses are fp32 and wider inside.
 #pragma once
 
@@ -26,9 +26,9 @@ inline int64_t cuda_logits_stride(const LossHead& h) {
 
 // Byte offsets in the scratch: losses [rows] f64 at its start, logits [chunk, V] in the type of x
 // and with that stride, for a bias gradient its column sums and its sum over the chunks [V] f32,
-// and what products ask for.
+// and what GEMMs ask for.
 struct CudaLossScratch {
-  int64_t logits, column_sums, dbias, product, end;
+  int64_t logits, column_sums, dbias, gemm, end;
 
   static CudaLossScratch of(const LossHead& h) {
     const char* what = "the logits of a chunk";
@@ -46,7 +46,7 @@ struct CudaLossScratch {
         place(checked_mul(checked_mul(n, cuda_logits_stride(h), what), size_of(h.dtype), what));
     at.column_sums = place(h.dbias ? cuda_column_sum_scratch(n, h.V) : 0);
     at.dbias = place(h.dbias ? checked_mul(h.V, size_of(Dtype::f32), what) : 0);
-    at.product = place(cuda_gemm_workspace(n, h.V, h.C));  // of all three: the same dimensions
+    at.gemm = place(cuda_gemm_workspace(n, h.V, h.C));  // of all three: the same dimensions
     at.end = end;
     return at;
   }

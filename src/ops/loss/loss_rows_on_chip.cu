@@ -163,7 +163,7 @@ int64_t staged_bytes(const LossRows& p) {
   return std::max<int64_t>(0, ceil_div(vectors, kThreads) - kHeld) * kThreads * 16;
 }
 
-// Of all stages, or of as many as the device has room for.
+// Of all stages, or of as many as fit on the device.
 int64_t most_staged_bytes() {
   static const int64_t bytes = [] {
     constexpr int kAll = kStaged * kThreads * 16, kForSums = 1 << 10;

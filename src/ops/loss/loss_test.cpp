@@ -227,8 +227,8 @@ TEST_F(LossFacts, OnCudaLogitsAreInTheTypeOfX) {
   const ValueId next = input("next", Dtype::i32, {4096});
   linear_cross_entropy(b, "loss", {.x = tokens, .weight = head, .targets = next, .chunk = 128});
   constexpr int64_t kRow = 100'096;  // 50000 of them, rounded up to 128 bytes
-  constexpr int64_t kLosses = 4096 * 8, kLogits = 128 * kRow, kProduct = 32 << 20;
-  EXPECT_EQ(cost_of(module, b.last(), Backend::cuda).workspace, kLosses + kLogits + kProduct);
+  constexpr int64_t kLosses = 4096 * 8, kLogits = 128 * kRow, kMatmul = 32 << 20;
+  EXPECT_EQ(cost_of(module, b.last(), Backend::cuda).workspace, kLosses + kLogits + kMatmul);
 }
 
 TEST_F(LossFacts, OnCudaRowsOfLogitsStartOn128Bytes) {

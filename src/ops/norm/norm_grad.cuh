@@ -42,7 +42,7 @@ __device__ inline float dx_of(float dy, float weight, float n, float rstd, RowMe
 
 extern __shared__ uint4 row_stages[];
 
-// fn(row, stage) for a group's rows last, last - step, ... down to 0 (the product before wrote the
+// fn(row, stage) for a group's rows last, last - step, ... down to 0 (the matmul before wrote the
 // last ones last: they are still in the cache), with fetch(row, stage) called kStages - 1 rows
 // ahead: what it starts to copy is there when fn gets the row.
 template <typename Row, typename Fetch, typename Fn>

@@ -1,4 +1,4 @@
-// A residual that the product adds itself is the same sum as one that the next norm adds.
+// A residual that the matmul adds itself is the same sum as one that the next norm adds.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -9,12 +9,12 @@ namespace {
 
 constexpr int kSteps = 4;
 
-class ResidualInProduct : public ::testing::TestWithParam<const char*> {
+class ResidualInMatmul : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { omp_set_num_threads(1); }
-  SmallRun run(bool in_product, double dropout = 0) const {
+  SmallRun run(bool in_matmul, double dropout = 0) const {
     return {tests_dir() + "/parity/" + GetParam(),
-            {.batch = 2, .seq = 19, .residual_in_product = in_product, .dropout = dropout}};
+            {.batch = 2, .seq = 19, .residual_in_matmul = in_matmul, .dropout = dropout}};
   }
 };
 
@@ -27,24 +27,24 @@ int64_t with_residual(const Module& module) {
   });
 }
 
-TEST_P(ResidualInProduct, LearnsTheSame) {
+TEST_P(ResidualInMatmul, LearnsTheSame) {
   SmallRun plain = run(false);
-  SmallRun product = run(true);
+  SmallRun fused = run(true);
   EXPECT_EQ(with_residual(plain.module()), 0);
-  EXPECT_EQ(with_residual(product.module()), 4) << "attention and MLP of two layers";
+  EXPECT_EQ(with_residual(fused.module()), 4) << "attention and MLP of two layers";
   for (int i = 0; i < kSteps; ++i) {
     const float want = plain.step();
-    EXPECT_NEAR(product.step(), want, 1e-6F * want) << "step " << i;
+    EXPECT_NEAR(fused.step(), want, 1e-6F * want) << "step " << i;
   }
-  EXPECT_EQ(product.executor().measured_bytes(), product.executor().planned_bytes());
+  EXPECT_EQ(fused.executor().measured_bytes(), fused.executor().planned_bytes());
 }
 
-TEST_P(ResidualInProduct, DropoutStandsBetween) {
+TEST_P(ResidualInMatmul, DropoutStandsBetween) {
   EXPECT_EQ(with_residual(run(true, 0.1).module()), 0);
   EXPECT_EQ(run(true, 0.1).losses(kSteps), run(false, 0.1).losses(kSteps));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ResidualInProduct,
+INSTANTIATE_TEST_SUITE_P(Models, ResidualInMatmul,
                          ::testing::Values("gpt2", "llama", "qwen2", "mistral", "bert"),
                          [](const auto& p) { return std::string(p.param); });
 

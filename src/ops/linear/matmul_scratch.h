@@ -1,4 +1,4 @@
-// The scratch of a product on either backend.
+// The scratch of a GEMM on either backend.
 #pragma once
 
 #include "kernels/cpu/typed_gemm.h"
@@ -6,8 +6,8 @@
 
 namespace snug::ops {
 
-inline int64_t product_scratch(Backend backend, int64_t m, int64_t n, int64_t k,
-                               const GemmTypes& types) {
+inline int64_t matmul_scratch(Backend backend, int64_t m, int64_t n, int64_t k,
+                              const GemmTypes& types) {
   return backend == Backend::cuda ? cuda_gemm_workspace(m, n, k) : gemm_scratch(m, n, k, types);
 }
 
