@@ -4,8 +4,11 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "ops/testing/op_check.h"
+#include "ops/testing/refusal.h"
+#include "ops/testing/split_check.h"
 
 namespace snug::ops {
 
@@ -30,6 +33,45 @@ TEST(Registry, EveryKernelHasAReferenceAndIsReachedByASample) {
     if (def->kernels.empty()) continue;
     EXPECT_NE(def->reference, nullptr) << def->kind;
     EXPECT_TRUE(reached.contains(std::string(def->kind))) << def->kind << " is run by no sample";
+  }
+}
+
+// Of every sample in each of the types that models compute in, where the op's rules take it.
+template <typename Fn>
+void for_each_sample_program(const Fn& fn) {
+  for (const OpDef* def : registry()) {
+    if (def->samples == nullptr) continue;
+    for (const Sample& sample : def->samples()) {
+      for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
+        OpCase c;
+        if (refusal_of([&] { c = build_program(*def, in_dtype(sample, dtype)); }).empty()) fn(c);
+      }
+    }
+  }
+}
+
+TEST(Registry, EveryKernelIsReachedInItsType) {
+  std::set<std::pair<std::string_view, Dtype>> reached;
+  for_each_sample_program([&](const OpCase& c) {
+    for (const Op& op : c.program().ops) reached.emplace(op.def->kind, kernel_dtype(c.module, op));
+  });
+  for (const OpDef* def : registry()) {
+    for (const Kernel& k : def->kernels) {
+      EXPECT_TRUE(reached.contains({def->kind, k.dtype}))
+          << def->kind << " in " << name_of(k.dtype) << " is run by no sample";
+    }
+  }
+}
+
+// check_op cuts where it can; here every declared axis is one that it can cut.
+TEST(Registry, EveryDeclaredSplitIsCutInSomeSample) {
+  std::set<std::string> cut;
+  for_each_sample_program([&](const OpCase& c) { cut.merge(splits_cut(c)); });
+  for (const OpDef* def : registry()) {
+    for (const Split& split : def->splits) {
+      EXPECT_TRUE(cut.contains(fmt::format("{} {}", def->kind, split.axis)))
+          << def->kind << " along " << split.axis;
+    }
   }
 }
 

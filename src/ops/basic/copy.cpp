@@ -23,8 +23,12 @@ std::vector<Sample> samples() {
   auto sample = [](const char* name, Dtype dtype, Shape shape) {
     return Sample{name, {{{dtype, shape}, is_float(dtype) ? Fill::normal() : Fill::integers(100)}}};
   };
-  return {sample("scalar", Dtype::i64, {}), sample("tokens", Dtype::i32, {3, 7}),
-          sample("bytes", Dtype::u8, {11}), sample("bf16", Dtype::bf16, {3, 5}),
+  return {sample("scalar", Dtype::i64, {}),
+          sample("tokens", Dtype::i32, {3, 7}),
+          sample("bytes", Dtype::u8, {11}),
+          sample("int8", Dtype::i8, {2, 9}),
+          sample("double", Dtype::f64, {4, 5}),
+          sample("bf16", Dtype::bf16, {3, 5}),
           sample("several blocks", Dtype::f32, {3, 40'001})};
 }
 

@@ -92,7 +92,7 @@ const OpDef cross_entropy_def{
     .grad = grad,
     .cost = cost,
     .accumulate = {{.output = 0, .input = kLossSum}},
-    .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial, 0}}},
+    .splits = {{"rows", {0, 0, Split::kWhole}, {Split::kPartial, 0}, /*min_rank=*/2}},
     .exact = {kLogits},
     .kernels = float_kernels(cross_entropy_cpu, {.run = SNUG_CUDA_KERNEL(cross_entropy_cuda)}),
     .reference = reference,
@@ -106,7 +106,7 @@ const OpDef cross_entropy_grad_def{
     .infer = infer_grad,
     .cost = cost_grad,
     .alias = {{.output = 0, .input = kGradLogits}},
-    .splits = {{"rows", {0, 0, 0, Split::kWhole}, {0}}},
+    .splits = {{"rows", {0, 0, 0, Split::kWhole}, {0}, /*min_rank=*/2}},
     .exact = {kGradLogits, kLse},
     .kernels =
         float_kernels(cross_entropy_grad_cpu, {.run = SNUG_CUDA_KERNEL(cross_entropy_grad_cuda)}),

@@ -106,7 +106,7 @@ const OpDef layer_norm_def{
     .grad = grad<false>,
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
-    .splits = {{"rows", {0, Split::kWhole, Split::kWhole}, {0, 0, 0}}},
+    .splits = {{"rows", {0, Split::kWhole, Split::kWhole}, {0, 0, 0}, /*min_rank=*/2}},
     .fused_recompute = FusedRecompute{.grad = &layer_norm_grad_def,
                                       .with = &layer_norm_recompute_grad_def,
                                       .output = 0,
@@ -126,7 +126,7 @@ const OpDef residual_layer_norm_def{
     .grad = grad<true>,
     .cost = cost,
     .alias = {{.output = 0, .input = 1}, {.output = 0, .input = 0}},
-    .splits = {{"rows", {0, 0, Split::kWhole, Split::kWhole}, {0, 0, 0, 0}}},
+    .splits = {{"rows", {0, 0, Split::kWhole, Split::kWhole}, {0, 0, 0, 0}, /*min_rank=*/2}},
     .recompute_from_output =
         RecomputeFromOutput{
             .from = 0, .def = &layer_norm_def, .inputs = {2, 3}, .outputs = {1, 2, 3}},
@@ -155,7 +155,8 @@ const OpDef layer_norm_grad_def{
                    {.output = 2, .input = kDbiasSum}},
     .splits = {{"rows",
                 {0, Split::kWhole, 0, 0, 0, 0, Split::kWhole, Split::kWhole},
-                {0, Split::kPartial, Split::kPartial}}},
+                {0, Split::kPartial, Split::kPartial},
+                /*min_rank=*/2}},
     .exact = {kX, kMean, kRstd},
     .kernels = float_kernels(layer_norm_grad_cpu, {.run = SNUG_CUDA_KERNEL(layer_norm_grad_cuda)}),
     .reference = reference_grad,

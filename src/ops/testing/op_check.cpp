@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "ir/builder.h"
+#include "ops/testing/split_check.h"
 #include "ops/testing/tensor_bytes.h"
 #include "ops/testing/tolerance.h"
 
@@ -15,15 +16,13 @@ namespace {
 
 // --- kernels on guarded buffers ------------------------------------------------------------------
 
-size_t at(ValueId id) { return static_cast<size_t>(id.index); }
-
 Guarded stored(const RefTensor& from) {
   Guarded to(from.type.bytes());
   std::ranges::copy(to_bytes(from), to.data());
   return to;
 }
 
-// By value id: what is given, and room for the rest.
+// By value id: what is given, and buffers for the rest.
 Buffers given_buffers(const OpCase& c) {
   Buffers values;
   for (const Value& v : c.module.values) values.emplace_back(v.type.bytes());
@@ -45,6 +44,7 @@ class KernelCheck {
       for (size_t o = 0; o < first.size(); ++o)
         EXPECT_TRUE(again[o] == first[o]) << name(o) << " differs " << way;
     }
+    if (runner_.backend() == Backend::cpu) check_splits(c_, op_, values_, runner_, first);
     std::vector<Shared> together;
     for (const Alias& a : op_.def->alias) {
       if (a.must || !op_.inputs[static_cast<size_t>(a.input)].valid()) continue;

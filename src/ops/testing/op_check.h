@@ -4,6 +4,7 @@
 //   determinism  the same bits from several runs, on any number of threads
 //   guards       canaries around every buffer, every output byte written, scratch as declared
 //   in place     every granted alias and accumulator gives the same bits as a fresh output
+//   splits       parts computed apart along every declared axis are the whole
 //
 //   TEST(RmsNorm, Checks) { check_op(rms_norm_def); }
 #pragma once

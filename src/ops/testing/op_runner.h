@@ -11,7 +11,8 @@
 namespace snug {
 
 using Buffers = std::vector<Guarded>;  // by value id, or by port of one op
-struct Shared {                        // an output that lies in an input's bytes
+inline size_t at(ValueId id) { return static_cast<size_t>(id.index); }
+struct Shared {  // an output that lies in an input's bytes
   int output = 0, input = 0;
 };
 

@@ -1,5 +1,6 @@
-// The sentence with which something is refused, or "" when it is not: for tests of bad shapes and
-// values.
+// The sentence with which an op's own rules refuse something, or "" when they do not: for tests of
+// bad shapes and values. Other errors (an internal one, a device's) are no refusals and pass
+// through.
 //
 //   EXPECT_THAT(refusal_of([&] { add(b, "sum", x, y); }), HasSubstr("differ"));
 #pragma once
@@ -15,6 +16,7 @@ std::string refusal_of(const Fn& fn) {
   try {
     fn();
   } catch (const Error& e) {
+    if (e.code() != ExitCode::usage) throw;
     return e.what();
   }
   return "";
