@@ -138,11 +138,6 @@ const Kernel& row_of(const OpCase& c, const Op& op) {
 
 }  // namespace
 
-bool has_cuda_device() {
-  int devices = 0;
-  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
-}
-
 CudaRunner::CudaRunner(const Math& math) : math_(math) {
   cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
 }

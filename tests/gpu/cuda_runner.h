@@ -5,15 +5,10 @@
 #include <optional>
 
 #include "gpu/device_buffer.h"
+#include "hal/testing/needs_cuda.h"
 #include "ops/testing/op_runner.h"
 
 namespace snug {
-
-bool has_cuda_device();
-
-// Put first in every test that needs a device.
-#define SNUG_NEEDS_CUDA \
-  if (!has_cuda_device()) GTEST_SKIP() << "no CUDA device here"
 
 class CudaRunner final : public OpRunner {
  public:

@@ -15,9 +15,7 @@ constexpr double kTolerance = 1e-4;
 
 class GpuCli : public Cli {
  protected:
-  void SetUp() override {
-    if (!has_gpu()) GTEST_SKIP() << "no CUDA device here";
-  }
+  void SetUp() override { SNUG_NEEDS_CUDA; }
 
   static void expect_near(const std::vector<double>& got, const std::vector<double>& want) {
     ASSERT_EQ(got.size(), want.size());

@@ -6,13 +6,13 @@
 #include <omp.h>
 
 #include "hal/cuda/cuda_device.h"
+#include "hal/testing/needs_cuda.h"
 #include "support/small_run.h"
 
 namespace snug {
 
 // Opened at the first call. Only where there is one.
 CudaDevice& gpu();
-bool has_gpu();
 
 constexpr ExecutorOptions kDeterministic{.math = {.deterministic = true}};
 
@@ -31,7 +31,7 @@ class OnGpu : public ::testing::Test {
  protected:
   void SetUp() override {
     omp_set_num_threads(4);
-    if (!has_gpu()) GTEST_SKIP() << "no CUDA device here";
+    SNUG_NEEDS_CUDA;
   }
 };
 

@@ -1,4 +1,4 @@
-// Products and sums over rows on a GPU, against plain ones; skipped where there is none.
+// GEMMs and sums over rows on a GPU, against plain ones; skipped where there is none.
 #include "kernels/cuda/gemm.h"
 
 #include <cuda_runtime_api.h>
@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "hal/cuda/cuda_error.h"
+#include "hal/testing/needs_cuda.h"
 #include "kernels/cuda/column_sum.h"
 #include "kernels/cuda/gemm_cache.h"
 #include "kernels/cuda/gemm_plain.h"
@@ -22,11 +23,6 @@ namespace snug::ops {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool has_device() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-}
 
 // Numbers of one type on the device.
 class Array {
@@ -99,7 +95,7 @@ double tolerance(const Case& t) {
 }
 
 // Prepared, then enqueued, against the plain kernel. Returns the time if it was timed.
-std::optional<double> check_product(const Case& t) {
+std::optional<double> check_gemm(const Case& t) {
   const int64_t a_rows = t.transpose_a ? t.k : t.m, a_stride = (t.transpose_a ? t.m : t.k) + t.gap;
   const int64_t c_stride = t.n + t.gap, c_size = t.m * c_stride;
   const Array a(t.in, a_rows * a_stride, "a"), b(t.in, t.k * t.n, "b"), bias(t.out, t.n, "bias");
@@ -143,9 +139,9 @@ std::optional<double> check_product(const Case& t) {
   return tuned_ms(p, t.math);
 }
 
-// As an earlier run would have left it: a line that says that the product is made in two parts.
-constexpr double kRemembered = 0.125;
-void remember_in_two_parts(const Case& t, int64_t rows) {
+// As an earlier run would have left it: a line that says that the GEMM is made in two parts.
+constexpr double kCachedMs = 0.125;
+void cache_in_two_parts(const Case& t, int64_t rows) {
   const Array scratch(Dtype::f32, kCudaGemmWorkspace / 4);
   const CudaGemm p{.m = t.m,
                    .n = t.n,
@@ -164,7 +160,7 @@ void remember_in_two_parts(const Case& t, int64_t rows) {
   cudaDeviceProp device = {};
   cuda::check(cudaGetDeviceProperties(&device, 0), "asking for the device's name");
   GemmCache(gemm_cache_path(device.name, cublaslt().GetVersion()))
-      .put(key.text(), {std::to_array(first[0].data), kRemembered, rows});
+      .put(key.text(), {std::to_array(first[0].data), kCachedMs, rows});
 }
 
 constexpr std::pair<Dtype, Dtype> kTypes[] = {{Dtype::f32, Dtype::f32},
@@ -180,8 +176,7 @@ void check_all_kinds(int64_t m, int64_t n, int64_t k, int64_t gap = 0) {
         SCOPED_TRACE(fmt::format("{}x{}x{} {} -> {}, transposes {}, bias {}, sum {}, in place {}",
                                  m, n, k, name_of(in), name_of(out), transposes, adds.bias,
                                  adds.sum, adds.in_place));
-        check_product(
-            {m, n, k, in, out, (transposes & 1) != 0, (transposes & 2) != 0, adds, {}, gap});
+        check_gemm({m, n, k, in, out, (transposes & 1) != 0, (transposes & 2) != 0, adds, {}, gap});
         if (testing::Test::HasFatalFailure()) return;
       }
     }
@@ -190,10 +185,7 @@ void check_all_kinds(int64_t m, int64_t n, int64_t k, int64_t gap = 0) {
 
 }  // namespace
 
-#define SNUG_NEEDS_CUDA \
-  if (!has_device()) GTEST_SKIP() << "no CUDA device here"
-
-// What was timed before products knew strides is found again.
+// What was timed before GEMMs knew strides is found again.
 TEST(GemmKey, NamesStridesOfRowsWithGapsAlone) {
   alignas(256) std::byte c[1];
   CudaGemm p{.m = 6, .n = 5, .k = 4, .c = c, .transpose_a = true};
@@ -229,28 +221,27 @@ TEST(CudaGemm, RowsApartAreThoseOfTheWhole) {
   SNUG_NEEDS_CUDA;
   for (const Adds& adds : kAllAdds) {
     for (const int64_t gap : {0, 8})
-      check_product({96, 80, 64, Dtype::bf16, Dtype::f32, false, true, adds, {}, gap, /*rows=*/64});
+      check_gemm({96, 80, 64, Dtype::bf16, Dtype::f32, false, true, adds, {}, gap, /*rows=*/64});
   }
 }
 
-TEST(CudaGemm, TimesLargeProductsAndKeepsWhatItFound) {
+TEST(CudaGemm, TimesLargeGemmsAndKeepsWhatItFound) {
   SNUG_NEEDS_CUDA;
   const fs::path folder = fs::path(testing::TempDir()) / ("snug-gemm-" + std::to_string(getpid()));
   setenv("XDG_CACHE_HOME", folder.c_str(), 1);
-  remember_in_two_parts({640, 648, 512, Dtype::bf16, Dtype::bf16, false, true}, /*rows=*/384);
-  EXPECT_EQ(check_product({640, 648, 512, Dtype::bf16, Dtype::bf16, false, true}), kRemembered);
+  cache_in_two_parts({640, 648, 512, Dtype::bf16, Dtype::bf16, false, true}, /*rows=*/384);
+  EXPECT_EQ(check_gemm({640, 648, 512, Dtype::bf16, Dtype::bf16, false, true}), kCachedMs);
   for (const Adds& adds : kAllAdds) {
-    EXPECT_TRUE(check_product({640, 520, 512, Dtype::bf16, Dtype::bf16, false, true, adds}));
-    EXPECT_FALSE(check_product(
+    EXPECT_TRUE(check_gemm({640, 520, 512, Dtype::bf16, Dtype::bf16, false, true, adds}));
+    EXPECT_FALSE(check_gemm(
         {640, 520, 512, Dtype::bf16, Dtype::bf16, false, true, adds, {.deterministic = true}}));
   }
-  EXPECT_TRUE(check_product({640, 520, 512, Dtype::bf16, Dtype::f32, true, false, {false, true}}));
+  EXPECT_TRUE(check_gemm({640, 520, 512, Dtype::bf16, Dtype::f32, true, false, {false, true}}));
+  EXPECT_TRUE(check_gemm({640, 520, 512, Dtype::f32, Dtype::f32, true, false, {}, {.tf32 = true}}));
   EXPECT_TRUE(
-      check_product({640, 520, 512, Dtype::f32, Dtype::f32, true, false, {}, {.tf32 = true}}));
+      check_gemm({640, 521, 512, Dtype::bf16, Dtype::bf16, false, true, {}, {}, /*gap=*/55}));
   EXPECT_TRUE(
-      check_product({640, 521, 512, Dtype::bf16, Dtype::bf16, false, true, {}, {}, /*gap=*/55}));
-  EXPECT_TRUE(
-      check_product({521, 640, 512, Dtype::bf16, Dtype::bf16, true, false, {}, {}, /*gap=*/55}));
+      check_gemm({521, 640, 512, Dtype::bf16, Dtype::bf16, true, false, {}, {}, /*gap=*/55}));
   EXPECT_TRUE(fs::exists(folder / "snug"));
   fs::remove_all(folder);
 }

@@ -7,15 +7,11 @@
 
 #include "base/rng.h"
 #include "hal/cuda/cuda_error.h"
+#include "hal/testing/needs_cuda.h"
 #include "kernels/float_kernels.h"
 
 namespace snug::ops {
 namespace {
-
-bool has_device() {
-  int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-}
 
 // Seen by the host and the device.
 template <typename T>
@@ -117,7 +113,7 @@ void check_rows(Dtype dtype, int64_t rows, int64_t V, double rounding, int64_t g
 // Twice as many rows as a GPU has multiprocessors, and more: they follow one another in a block.
 // Of one vector, of as many as threads hold, of one more, of a 0.5B model, and the longest.
 TEST(CudaLossRows, AreThoseOfTwoSweeps) {
-  if (!has_device()) GTEST_SKIP() << "no CUDA device here";
+  SNUG_NEEDS_CUDA;
   for (const int64_t V : {8, 8'192, 40'960, 40'968, 151'936, 155'648})
     check_rows<Bf16>(Dtype::bf16, 300, V, 1.0 / 100);
   for (const int64_t V : {4, 20'480, 77'824}) check_rows<float>(Dtype::f32, 300, V, 1e-4);
@@ -129,7 +125,7 @@ TEST(CudaLossRows, AreThoseOfTwoSweeps) {
 
 // Whose last vector they do not fill: of one logit, of all but one, held and too long to be.
 TEST(CudaLossRows, MayHaveGapsBetweenThem) {
-  if (!has_device()) GTEST_SKIP() << "no CUDA device here";
+  SNUG_NEEDS_CUDA;
   check_rows<Bf16>(Dtype::bf16, 300, 1, 1.0 / 100, 63);
   check_rows<Bf16>(Dtype::bf16, 300, 50'257, 1.0 / 100, 47);
   check_rows<Bf16>(Dtype::bf16, 300, 30'522, 1.0 / 100, 6);
