@@ -16,6 +16,7 @@
 #include "hal/cpu/cpu_name.h"
 #include "hal/cuda/probe.h"
 #include "hal/cuda/stream_times.h"
+#include "kernels/cpu/gemm.h"
 #include "recipe/option_checks.h"
 #include "runtime/op_times.h"
 #include "train/open_device.h"
@@ -133,7 +134,7 @@ class Calibrator {
     require_between(0, 86400, options.seconds, "seconds");
     if (backend_ == Backend::cpu) {
       report_.threads = threads_of(options.threads);
-      omp_set_num_threads(static_cast<int>(report_.threads));
+      ops::use_threads(report_.threads);
       report_.device = cpu_name();
     } else if (const std::string why = why_no_cuda(); !why.empty()) {
       throw device_error("{}", why).hint("`snug doctor` says what is there and what is missing");

@@ -1,11 +1,11 @@
 // `snug train`: check everything, plan, refuse what does not fit, allocate once, then step,
 // evaluate and save.
-#include <omp.h>
 
 #include <optional>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "kernels/cpu/gemm.h"
 #include "runtime/null_executor.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
@@ -54,7 +54,7 @@ int64_t saved_bytes(const Module& module) {
 
 TrainReport train(const Options& options, const TrainObserver& observer) {
   const Resolved asked = resolve(options);
-  if (asked.options.threads > 0) omp_set_num_threads(static_cast<int>(asked.options.threads));
+  if (asked.options.threads > 0) ops::use_threads(asked.options.threads);
   if (const std::string note = asked.model.sequence_note(asked.build.seq); !note.empty())
     say(observer, note);
   check_data_options(asked.options);

@@ -66,8 +66,8 @@ class Cli : public ::testing::Test {
   }
 
   // Trains as typed and gives the losses of the steps.
-  std::vector<double> losses(std::string_view line) {
-    const Ended run = snug(std::string(line) + " --json");
+  std::vector<double> losses(std::string_view line, const RunOptions& options = {}) {
+    const Ended run = snug(std::string(line) + " --json", options);
     EXPECT_EQ(run.code, 0) << run.err;
     std::vector<double> found;
     for (const auto& step : lines_of(run))

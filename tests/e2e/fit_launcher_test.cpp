@@ -13,12 +13,6 @@
 namespace snug {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kShadowMemory = true;  // takes terabytes of address space
-#else
-constexpr bool kShadowMemory = false;
-#endif
-
 constexpr int64_t kMiB = 1 << 20;
 // Beside the overhead: what grows with the batch outside the arena. Far less than a sequence needs.
 constexpr int64_t kSlack = kMiB / 2;

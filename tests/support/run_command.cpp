@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 
 #include "base/error.h"
 
@@ -44,6 +45,8 @@ Channel open_channel(bool terminal) {
     const rlimit limit{.rlim_cur = bytes, .rlim_max = bytes};
     ::setrlimit(RLIMIT_AS, &limit);
   }
+  for (const auto& [name, value] : options.environment)
+    ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   if (::chdir(options.directory.c_str()) == 0) ::execvp(argv[0], argv.data());
   ::_exit(127);
 }

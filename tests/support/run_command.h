@@ -11,9 +11,17 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace snug {
+
+// The address sanitizer takes terabytes of address space: nothing runs within a limit.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kShadowMemory = true;
+#else
+constexpr bool kShadowMemory = false;
+#endif
 
 struct RunOptions {
   std::filesystem::path directory = ".";
@@ -21,6 +29,7 @@ struct RunOptions {
   std::string interrupt_after;     // when this has appeared on stdout, Ctrl-C is sent once
   std::function<void(pid_t)> before_interrupt;  // may look at the process, which still runs
   int64_t address_space = 0;                    // bytes that the process may map; 0: any number
+  std::vector<std::pair<std::string, std::string>> environment = {};  // set beside our own
   bool terminal = false;  // stdout and stderr are one terminal: all text is in `out`
 };
 

@@ -136,6 +136,14 @@ int64_t available_memory_bytes() {
   return std::min(available, memory_limit_left().value_or(available));
 }
 
+bool system_grants(int64_t bytes) {
+  void* at = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return false;
+  munmap(at, static_cast<size_t>(bytes));
+  return true;
+}
+
 void forbid_access(const std::byte* data, int64_t bytes) {
   ASAN_POISON_MEMORY_REGION(data, static_cast<size_t>(bytes));
 }

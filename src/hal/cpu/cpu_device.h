@@ -17,6 +17,9 @@ int64_t resident_anonymous_bytes();
 int64_t total_memory_bytes();
 int64_t available_memory_bytes();
 
+// Would the system map so many bytes now? They are given back at once.
+bool system_grants(int64_t bytes);
+
 // In sanitizer builds, makes touching [data, data + bytes) an error, or legal again. Does nothing
 // otherwise.
 void forbid_access(const std::byte* data, int64_t bytes);

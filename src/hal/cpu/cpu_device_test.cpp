@@ -85,6 +85,11 @@ TEST(CpuDevice, CopiesBothWays) {
   EXPECT_EQ(back, sent);
 }
 
+TEST(CpuDevice, KnowsWhatTheSystemGrants) {
+  EXPECT_TRUE(system_grants(int64_t{1} << 20));
+  EXPECT_FALSE(system_grants(std::numeric_limits<int64_t>::max() / 4));
+}
+
 TEST(CpuDevice, KnowsItsMemory) {
   EXPECT_GT(available_memory_bytes(), 0);
   EXPECT_GE(total_memory_bytes(), available_memory_bytes());

@@ -1,5 +1,5 @@
-// Matrix products on the CPU: C[m,n] = op(A) op(B) (+ C). Row-major; ld is the row length of the
-// matrix as stored.
+// GEMM on the CPU, through OpenBLAS: C[m,n] = op(A) op(B) (+ C). Row-major; ld is the row length of
+// the matrix as stored.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,15 @@ struct Gemm {
 
 // Uses all threads when called from one, and one thread inside a parallel region. Allocates nothing
 // after the first call.
-void gemm(const Gemm& product);
+void gemm(const Gemm& g);
 
-// Makes that first call, on every thread. OpenBLAS waits for ever where it is refused its buffers,
-// so they are taken before anything large is.
+// Makes that first call, on every thread, so that the buffers exist before anything large is
+// allocated. Throws where the system refuses them.
 void take_gemm_buffers();
+
+// The threads of this thread's parallel regions from now on: `asked`, or 64 or the number of
+// processors where that is less. More only wait for each other, and libgomp overflows its stack
+// when asked for a million.
+void use_threads(int64_t asked);
 
 }  // namespace snug::ops
