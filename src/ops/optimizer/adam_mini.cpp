@@ -93,14 +93,16 @@ std::vector<Sample> samples() {
          {"in_out", in_out}});
   };
   constexpr Dtype bf16 = Dtype::bf16, f16 = Dtype::f16;
-  return {sample({.name = "a vector", .shape = {37}, .step = 1}, "1x37", 1),
-          sample({.name = "rows in groups", .shape = {10, 7}, .scale = 0.25}, "2x3,4x1", 6),
-          sample({.name = "columns in groups", .shape = {7, 10}}, "2x3,4x1", 6, true),
-          sample({.name = "long rows", .shape = {3, 2500}}, "3x1", 3),
-          sample({.name = "many columns", .shape = {9, 1025}}, "5x205", 5, true),
-          sample({.name = "16-bit state", .shape = {8, 9}, .grad = f16}, "2x4", 2, false, bf16),
-          sample({.name = "no master", .shape = {8, 9}, .param = bf16, .grad = bf16}, "9x1", 9,
-                 true, bf16)};
+  return {
+      sample({.name = "a vector", .shape = {37}, .step = 1}, "1x37", 1),
+      sample({.name = "rows in groups", .shape = {10, 7}, .scale = 0.25}, "2x3,4x1", 6),
+      sample({.name = "columns in groups", .shape = {7, 10}}, "2x3,4x1", 6, true),
+      sample({.name = "long rows", .shape = {3, 2500}}, "3x1", 3),
+      sample({.name = "many columns", .shape = {9, 1025}}, "5x205", 5, true),
+      sample({.name = "16-bit state", .shape = {8, 9}, .grad = f16}, "2x4", 2, false, bf16),
+      sample({.name = "no master", .shape = {8, 9}, .param = bf16, .grad = bf16}, "9x1", 9, true,
+             bf16),
+      sample({.name = "f16 and no master", .shape = {8, 9}, .param = f16, .grad = f16}, "2x4", 2)};
 }
 
 }  // namespace

@@ -157,13 +157,11 @@ void adamw8bit_cuda(const KernelArgs& a) {
                 .v_scale = a.out<float>(4)};
   for (const uint8_t* codes : {s.m, s.v})
     u.aligned = u.aligned && reinterpret_cast<uintptr_t>(codes) % sizeof(uint2) == 0;
-  visit_device_float(a.in(UpdatePorts::kParam).type->dtype, [&](auto p) {
-    visit_device_float(a.in(UpdatePorts::kGrad).type->dtype, [&](auto g) {
-      constexpr int64_t kWaves = 3;  // what fits at once: every block copies the tables
-      update_8bit<decltype(p), decltype(g)>
-          <<<blocks_for(u.n, 8 * kUpdateThreads, kWaves), kUpdateThreads, 0, stream_of(a)>>>(
-              u, s, Adam::of(a.attrs));
-    });
+  visit_param_and_grad(a, [&](auto p, auto g) {
+    constexpr int64_t kWaves = 3;  // what fits at once: every block copies the tables
+    update_8bit<decltype(p), decltype(g)>
+        <<<blocks_for(u.n, 8 * kUpdateThreads, kWaves), kUpdateThreads, 0, stream_of(a)>>>(
+            u, s, Adam::of(a.attrs));
   });
   check_launch("adamw8bit");
 }

@@ -24,7 +24,9 @@ std::vector<Sample> samples() {
   return {
       update_sample({.name = "plain", .shape = {37, 3}, .scale = 0.5}, {}, attrs),
       update_sample({.name = "over a block", .shape = {8195}}, {}, attrs),
-      update_sample({.name = "no master", .shape = {7, 9}, .param = f16, .grad = f16}, {}, attrs)};
+      update_sample({.name = "no master", .shape = {7, 9}, .param = f16, .grad = f16}, {}, attrs),
+      update_sample({.name = "bf16 and no master", .shape = {7, 9}, .param = bf16, .grad = bf16},
+                    {}, attrs)};
 }
 
 // --- with momentum -------------------------------------------------------------------------------

@@ -16,6 +16,8 @@
 //   void sgd_many_cuda(std::span<const KernelArgs> all) { launch_updates<Sgd>(all); }
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/launch.cuh"
 #include "ops/optimizer/eight.cuh"
 #include "ops/optimizer/update_op.h"
@@ -280,12 +282,30 @@ __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks<Rule>)
   }
 }
 
-// fn(T{}) with the type of state kWhich; float where the rule has no such state.
-template <typename Rule, int kWhich, typename Fn>
-void visit_state(const KernelArgs& a, const Fn& fn) {
-  if constexpr (kWhich < Rule::kStates)
-    if (a.out(kWhich + 1).type->dtype == Dtype::bf16) return fn(__nv_bfloat16{});
-  fn(float{});
+// fn(P{}, G{}) with the types of the parameter and its gradient, of which `infer_update` takes
+// these.
+template <typename Fn>
+void visit_param_and_grad(const KernelArgs& a, const Fn& fn) {
+  visit_device_float(a.in(UpdatePorts::kParam).type->dtype, [&](auto p) {
+    visit_device_float(a.in(UpdatePorts::kGrad).type->dtype, [&](auto g) {
+      using P = decltype(p);
+      using G = decltype(g);
+      if constexpr (std::is_same_v<P, G> || std::is_same_v<P, float> || std::is_same_v<G, float>)
+        fn(p, g);
+      else
+        throw internal_error("an update of two 16-bit types");
+    });
+  });
+}
+
+// fn(M{}, V{}) with the one type of all states; float for those that the rule does not have.
+template <typename Rule, typename Fn>
+void visit_states(const KernelArgs& a, const Fn& fn) {
+  if constexpr (Rule::kStates > 0) {
+    using V = std::conditional_t<(Rule::kStates > 1), __nv_bfloat16, float>;
+    if (a.out(1).type->dtype == Dtype::bf16) return fn(__nv_bfloat16{}, V{});
+  }
+  fn(float{}, float{});
 }
 
 // `a`: one of the table's ops.
@@ -293,15 +313,11 @@ template <typename Rule>
 void launch_table(const KernelArgs& a, const UpdateTable& table, const Rule& rule) {
   static_assert(sizeof(UpdateTable) + sizeof(Rule) <= 4096);  // what every kernel may be given
   if (table.chunks == 0) return;
-  visit_device_float(a.in(UpdatePorts::kParam).type->dtype, [&](auto p) {
-    visit_device_float(a.in(UpdatePorts::kGrad).type->dtype, [&](auto g) {
-      visit_state<Rule, 0>(a, [&](auto m) {
-        visit_state<Rule, 1>(a, [&](auto v) {
-          launch_after_previous(update<Rule, decltype(p), decltype(g), decltype(m), decltype(v)>,
-                                blocks_for(table.chunks, 1, kUpdateBlocks<Rule>), kUpdateThreads, 0,
-                                stream_of(a), table, rule);
-        });
-      });
+  visit_param_and_grad(a, [&](auto p, auto g) {
+    visit_states<Rule>(a, [&](auto m, auto v) {
+      launch_after_previous(update<Rule, decltype(p), decltype(g), decltype(m), decltype(v)>,
+                            blocks_for(table.chunks, 1, kUpdateBlocks<Rule>), kUpdateThreads, 0,
+                            stream_of(a), table, rule);
     });
   });
 }

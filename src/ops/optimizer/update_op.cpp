@@ -45,6 +45,9 @@ std::vector<Type> infer_update(const OpView& op) {
              op.in(kParam).text());
   const Dtype grad = op.in(kGrad).dtype;
   require_type(op, kGrad, {is_model_float(grad) ? grad : Dtype::f32, op.shape(kParam)});
+  const Dtype param = op.in(kParam).dtype;
+  op.require(grad == param || grad == Dtype::f32 || param == Dtype::f32,
+             "a gradient of {} cannot update a parameter of {}", name_of(grad), name_of(param));
   require_type(op, ports.lr, {Dtype::f32, {}});
   require_type(op, ports.step, {Dtype::i64, {}});
   require_type(op, ports.scale, {Dtype::f32, {}});

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "base/rng.h"
 #include "ops/optimizer/adam_mini.h"
@@ -265,6 +266,13 @@ TEST_F(UpdateProgram, RefusesWrongTypes) {
               HasSubstr("cannot update a parameter of type i8[8,4]"));
   EXPECT_THAT(refused(adamw_rule(f32({8, 4}), {}, {.state = Dtype::f16}), p),
               HasSubstr("m is f16[8,4], not f32[8,4]"));
+  UpdateRule mixed = adamw;
+  mixed.states[1].type.dtype = Dtype::bf16;
+  EXPECT_THAT(refused(mixed, p), HasSubstr("m is f32[8,4], but v bf16[8,4]"));
+  const ValueId f32_grad = std::exchange(g, value("dh", {Dtype::f16, {8, 4}}));
+  EXPECT_THAT(refused(adamw, half),
+              HasSubstr("a gradient of f16 cannot update a parameter of bf16"));
+  g = f32_grad;
   seed = {};
   EXPECT_THAT(refused(adamw, half), HasSubstr("needs a seed and a key"));
   step = lr;
