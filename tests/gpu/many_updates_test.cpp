@@ -41,7 +41,7 @@ Sample update_sample(const OpDef& def, const Types& types, int64_t elements, int
   return s;
 }
 
-// Within a pack, a chunk, around their ends, nothing at all, and more than a wave of blocks.
+// Within a vector, a chunk, around their ends, nothing at all, and more than a wave of blocks.
 const std::vector<int64_t> kSizes{37, 8, 2048, 2047, 2049, 0, 1, 4096, 896, 1'200'003, 5000};
 
 std::vector<Sample> samples_of(const OpDef& def, const Types& types, size_t count) {

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   int64_t row = rows * blockIdx.y / gridDim.y + threadIdx.y;
 
   float sum[V::kSize] = {};
-  if (column < columns) {  // a whole pack: the stride is a multiple of its size
+  if (column < columns) {  // a whole vector: the stride is a multiple of its size
     const int64_t step = int64_t{blockDim.y} * stride;
     for (const T* from = x + row * stride + column; row < end; from += kAhead * step) {
       V read[kAhead];
@@ -113,9 +113,9 @@ void cuda_column_sum(const CudaColumnSum& p, void* stream) {
   visit_device_float(p.x_dtype, [&](auto zero) {
     using T = decltype(zero);
     const bool packed =
-        packs<T>(stride_of(p)) && reinterpret_cast<uintptr_t>(p.x) % sizeof(uint4) == 0;
+        vectorises<T>(stride_of(p)) && reinterpret_cast<uintptr_t>(p.x) % sizeof(uint4) == 0;
     if (packed)
-      launch_rows<T, Pack<T>>(p, blocks, static_cast<cudaStream_t>(stream));
+      launch_rows<T, Vector<T>>(p, blocks, static_cast<cudaStream_t>(stream));
     else
       launch_rows<T, Single<T>>(p, blocks, static_cast<cudaStream_t>(stream));
   });

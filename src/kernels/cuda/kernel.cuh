@@ -3,7 +3,7 @@
 //
 //   template <typename T>
 //   __global__ void scale(const T* x, T* y, int64_t n) {
-//     for_packs<T>(n, [&](int64_t i, auto pack) { ... });
+//     for_vectors<T>(n, [&](int64_t i, auto vector) { ... });
 //   }
 //   void scale_cuda(const KernelArgs& a) {
 //     visit_device_float(a.in(0).type->dtype, [&](auto zero) {
@@ -63,33 +63,58 @@ __device__ inline __half from_float<__half>(float x) {
   return __float2half_rn(x);
 }
 
-// --- 16 bytes at a time -------------------------------------------------------------------------
+// --- several elements in one access -------------------------------------------------------------
 
-template <typename T>
-struct alignas(16) Pack {
-  static constexpr int kSize = 16 / sizeof(T);
-  T v[kSize];
+template <int kBytes>
+struct RawBytes;
+template <>
+struct RawBytes<1> {
+  using Type = uint8_t;
+};
+template <>
+struct RawBytes<2> {
+  using Type = uint16_t;
+};
+template <>
+struct RawBytes<4> {
+  using Type = uint32_t;
+};
+template <>
+struct RawBytes<8> {
+  using Type = uint2;
+};
+template <>
+struct RawBytes<16> {
+  using Type = uint4;
+};
 
-  __device__ static Pack load(const T* from) {
-    const uint4 raw = *reinterpret_cast<const uint4*>(from);
-    return *reinterpret_cast<const Pack*>(&raw);
+// N elements, 16 bytes of them where nothing else is said. The address is a multiple of their size.
+template <typename T, int N = 16 / sizeof(T)>
+struct alignas(sizeof(T) * N) Vector {
+  using Raw = typename RawBytes<sizeof(T) * N>::Type;
+  static constexpr int kSize = N;
+  T v[N];
+
+  __device__ static Vector load(const T* from) {
+    const Raw raw = *reinterpret_cast<const Raw*>(from);
+    return *reinterpret_cast<const Vector*>(&raw);
   }
   // For what nothing reads again soon: it leaves the caches to others.
-  __device__ static Pack load_once(const T* from) {
-    const uint4 raw = __ldcs(reinterpret_cast<const uint4*>(from));
-    return *reinterpret_cast<const Pack*>(&raw);
+  __device__ static Vector load_once(const T* from) {
+    const Raw raw = __ldcs(reinterpret_cast<const Raw*>(from));
+    return *reinterpret_cast<const Vector*>(&raw);
   }
   __device__ void store(T* to) const {
-    *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(this);
+    *reinterpret_cast<Raw*>(to) = *reinterpret_cast<const Raw*>(this);
   }
   __device__ float operator[](int i) const { return to_float(v[i]); }
   __device__ void set(int i, float x) { v[i] = from_float<T>(x); }
 };
 
-// Can rows of `columns` elements be read in packs? Arrays themselves start on 256 bytes.
+// Can rows of `columns` elements be read in vectors? Arrays themselves start on 256 bytes.
 template <typename T>
-bool packs(int64_t columns) {
-  return columns % Pack<T>::kSize == 0;
+bool vectorises(int64_t columns) {
+  return columns % Vector<T>::kSize == 0;
 }
 
 // --- sums over a block, in a fixed order --------------------------------------------------------

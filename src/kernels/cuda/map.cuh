@@ -17,44 +17,6 @@
 
 namespace snug::ops {
 
-template <int kBytes>
-struct RawBytes;
-template <>
-struct RawBytes<1> {
-  using Type = uint8_t;
-};
-template <>
-struct RawBytes<2> {
-  using Type = uint16_t;
-};
-template <>
-struct RawBytes<4> {
-  using Type = uint32_t;
-};
-template <>
-struct RawBytes<8> {
-  using Type = uint2;
-};
-template <>
-struct RawBytes<16> {
-  using Type = uint4;
-};
-
-// N elements in one access. The address is a multiple of their size.
-template <typename T, int N>
-struct alignas(sizeof(T) * N) Vector {
-  using Raw = typename RawBytes<sizeof(T) * N>::Type;
-  T v[N];
-
-  __device__ static Vector load(const T* from) {
-    const Raw raw = *reinterpret_cast<const Raw*>(from);
-    return *reinterpret_cast<const Vector*>(&raw);
-  }
-  __device__ void store(T* to) const {
-    *reinterpret_cast<Raw*>(to) = *reinterpret_cast<const Raw*>(this);
-  }
-};
-
 // N elements as floats, in as many accesses of up to 16 bytes as they take.
 template <int N, typename T>
 struct FloatAccess {

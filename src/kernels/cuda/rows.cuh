@@ -1,12 +1,12 @@
-// Rows on the device: accesses for rows that do not pack, blocks that tile rows, and sums over a
-// row that several warps hold.
+// Rows on the device: accesses for rows that do not vectorise, blocks that tile rows, and sums over
+// a row that several warps hold.
 #pragma once
 
 #include "kernels/cuda/kernel.cuh"
 
 namespace snug::ops {
 
-// One element at a time, with a Pack's interface: for rows of odd width.
+// One element at a time, with a Vector's interface: for rows of odd width.
 template <typename T>
 struct Single {
   static constexpr int kSize = 1;
@@ -22,7 +22,7 @@ struct Single {
 // fn(V{}) with the widest access that rows of `columns` elements allow.
 template <typename T, typename Fn>
 void visit_width(int64_t columns, Fn&& fn) {
-  packs<T>(columns) ? fn(Pack<T>{}) : fn(Single<T>{});
+  vectorises<T>(columns) ? fn(Vector<T>{}) : fn(Single<T>{});
 }
 
 // --- tiles of rows ------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ __device__ RowPlace row_place(unsigned tiles) {
 // fn(k, element) for the accesses of one tile that lie inside the row: access k starts there. Loads
 // go into arrays by k, all of them before the first use, so that they are in flight together.
 template <typename V, int kPerThread, typename Fn>
-__device__ void for_tile_packs(int64_t first, int64_t accesses, const Fn& fn) {
+__device__ void for_tile_vectors(int64_t first, int64_t accesses, const Fn& fn) {
 #pragma unroll
   for (int k = 0; k < kPerThread; ++k) {
     const int64_t at = first + k * int64_t{blockDim.x};
@@ -66,12 +66,12 @@ __device__ void for_tile_packs(int64_t first, int64_t accesses, const Fn& fn) {
   }
 }
 
-// fn(V{}, first element, accesses) for the part of a flat array that packs, then for the rest.
+// fn(V{}, first element, accesses) for the part of a flat array that vectorises, then for the rest.
 template <typename T, typename Fn>
 void for_spans(int64_t elements, const Fn& fn) {
-  const int64_t whole = elements / Pack<T>::kSize;
-  const int64_t from = whole * Pack<T>::kSize;
-  if (whole > 0) fn(Pack<T>{}, 0, whole);
+  const int64_t whole = elements / Vector<T>::kSize;
+  const int64_t from = whole * Vector<T>::kSize;
+  if (whole > 0) fn(Vector<T>{}, 0, whole);
   if (from < elements) fn(Single<T>{}, from, elements - from);
 }
 

@@ -40,15 +40,15 @@ constexpr int kPerThread = 2;
 template <typename T, typename V>
 __global__ void __launch_bounds__(RowTiles::kMostThreads) dropout(Dropout<T> p, unsigned tiles) {
   const auto [row, first] = row_place<kPerThread>(tiles);
-  const int64_t packs = p.per_sample / V::kSize;
+  const int64_t vectors = p.per_sample / V::kSize;
   const int64_t start = row * p.per_sample;
   V x[kPerThread];
-  for_tile_packs<V, kPerThread>(first, packs,
-                                [&](int k, int64_t at) { x[k] = V::load_once(p.x + start + at); });
+  for_tile_vectors<V, kPerThread>(
+      first, vectors, [&](int k, int64_t at) { x[k] = V::load_once(p.x + start + at); });
   const auto sample = static_cast<uint64_t>(*p.sample + row);
   const Key key =
       random_key(static_cast<uint64_t>(*p.seed), static_cast<uint64_t>(*p.step), p.name);
-  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+  for_tile_vectors<V, kPerThread>(first, vectors, [&](int k, int64_t at) {
     uint32_t bits[V::kSize];
     draw<V>(key, sample, at, bits);
     V y;

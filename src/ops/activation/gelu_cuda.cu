@@ -37,12 +37,12 @@ struct Gelu {
 constexpr int kThreads = 256;
 
 template <typename T, typename V, typename Form, int kPerThread>
-__global__ void __launch_bounds__(kThreads) forward(Gelu<T> p, int64_t packs) {
+__global__ void __launch_bounds__(kThreads) forward(Gelu<T> p, int64_t vectors) {
   const int64_t first = int64_t{blockIdx.x} * kThreads * kPerThread + threadIdx.x;
   V x[kPerThread];
-  for_tile_packs<V, kPerThread>(first, packs,
-                                [&](int k, int64_t at) { x[k] = V::load_once(p.x + at); });
-  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+  for_tile_vectors<V, kPerThread>(first, vectors,
+                                  [&](int k, int64_t at) { x[k] = V::load_once(p.x + at); });
+  for_tile_vectors<V, kPerThread>(first, vectors, [&](int k, int64_t at) {
     V y;
 #pragma unroll
     for (int i = 0; i < V::kSize; ++i) y.set(i, __fmul_rn(x[k][i], Form::gate(x[k][i]).value));
@@ -51,14 +51,14 @@ __global__ void __launch_bounds__(kThreads) forward(Gelu<T> p, int64_t packs) {
 }
 
 template <typename T, typename V, typename Form, int kPerThread, bool kRecomputes>
-__global__ void __launch_bounds__(kThreads) backward(Gelu<T> p, int64_t packs) {
+__global__ void __launch_bounds__(kThreads) backward(Gelu<T> p, int64_t vectors) {
   const int64_t first = int64_t{blockIdx.x} * kThreads * kPerThread + threadIdx.x;
   V x[kPerThread], dy[kPerThread];
-  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+  for_tile_vectors<V, kPerThread>(first, vectors, [&](int k, int64_t at) {
     x[k] = V::load_once(p.x + at);
     dy[k] = V::load_once(p.dy + at);
   });
-  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+  for_tile_vectors<V, kPerThread>(first, vectors, [&](int k, int64_t at) {
     V dx, y;
 #pragma unroll
     for (int i = 0; i < V::kSize; ++i) {
@@ -78,8 +78,8 @@ void visit_form(const KernelArgs& a, const Fn& fn) {
 }
 
 template <int kPerThread>
-unsigned blocks(int64_t packs) {
-  return static_cast<unsigned>(ceil_div(packs, kThreads * kPerThread));
+unsigned blocks(int64_t vectors) {
+  return static_cast<unsigned>(ceil_div(vectors, kThreads * kPerThread));
 }
 
 template <bool kRecomputes>
@@ -87,13 +87,13 @@ void grad(const KernelArgs& a) {
   visit_device_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
     visit_form<T>(a, [&](auto form) {
-      for_spans<T>(a.in(0).elements(), [&](auto access, int64_t from, int64_t packs) {
+      for_spans<T>(a.in(0).elements(), [&](auto access, int64_t from, int64_t vectors) {
         const Gelu<T> p{.x = a.in<T>(0) + from,
                         .dy = a.in<T>(1) + from,
                         .dx = a.out<T>(0) + from,
                         .y = kRecomputes ? a.out<T>(1) + from : nullptr};
         backward<T, decltype(access), decltype(form), 2, kRecomputes>
-            <<<blocks<2>(packs), kThreads, 0, stream_of(a)>>>(p, packs);
+            <<<blocks<2>(vectors), kThreads, 0, stream_of(a)>>>(p, vectors);
       });
     });
   });
@@ -106,11 +106,11 @@ void gelu_cuda(const KernelArgs& a) {
   visit_device_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
     visit_form<T>(a, [&](auto form) {
-      for_spans<T>(a.in(0).elements(), [&](auto access, int64_t from, int64_t packs) {
+      for_spans<T>(a.in(0).elements(), [&](auto access, int64_t from, int64_t vectors) {
         const Gelu<T> p{
             .x = a.in<T>(0) + from, .dy = nullptr, .dx = nullptr, .y = a.out<T>(0) + from};
         forward<T, decltype(access), decltype(form), 4>
-            <<<blocks<4>(packs), kThreads, 0, stream_of(a)>>>(p, packs);
+            <<<blocks<4>(vectors), kThreads, 0, stream_of(a)>>>(p, vectors);
       });
     });
   });

@@ -21,15 +21,15 @@ constexpr int kPerThread = 2;
 template <typename T, typename V>
 __global__ void __launch_bounds__(RowTiles::kMostThreads, 4) forward(Swiglu<T> p, unsigned tiles) {
   const auto [row, first] = row_place<kPerThread>(tiles);
-  const int64_t packs = p.F / V::kSize;
+  const int64_t vectors = p.F / V::kSize;
   const T* gates = p.gate_up + row * 2 * p.F;
   V gate[kPerThread], up[kPerThread];
-  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+  for_tile_vectors<V, kPerThread>(first, vectors, [&](int k, int64_t at) {
     gate[k] = V::load_once(gates + at);
     up[k] = V::load_once(gates + p.F + at);
   });
   T* ys = p.y + row * p.F;
-  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+  for_tile_vectors<V, kPerThread>(first, vectors, [&](int k, int64_t at) {
     V y;
 #pragma unroll
     for (int i = 0; i < V::kSize; ++i) {
@@ -42,18 +42,18 @@ __global__ void __launch_bounds__(RowTiles::kMostThreads, 4) forward(Swiglu<T> p
 template <typename T, typename V, bool kRecomputes>
 __global__ void __launch_bounds__(RowTiles::kMostThreads, 4) backward(Swiglu<T> p, unsigned tiles) {
   const auto [row, first] = row_place<kPerThread>(tiles);
-  const int64_t packs = p.F / V::kSize;
+  const int64_t vectors = p.F / V::kSize;
   const T* gates = p.gate_up + row * 2 * p.F;
   const T* dys = p.dy + row * p.F;
   V gate[kPerThread], up[kPerThread], dy[kPerThread];
-  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+  for_tile_vectors<V, kPerThread>(first, vectors, [&](int k, int64_t at) {
     gate[k] = V::load_once(gates + at);
     up[k] = V::load_once(gates + p.F + at);
     dy[k] = V::load_once(dys + at);
   });
   T* dgates = p.dgate_up + row * 2 * p.F;
   T* ys = p.y + row * p.F;
-  for_tile_packs<V, kPerThread>(first, packs, [&](int k, int64_t at) {
+  for_tile_vectors<V, kPerThread>(first, vectors, [&](int k, int64_t at) {
     V dgate, dup, y;
 #pragma unroll
     for (int i = 0; i < V::kSize; ++i) {

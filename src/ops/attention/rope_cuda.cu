@@ -175,7 +175,7 @@ void rope_cuda(const KernelArgs& a) {
     const bool in_place = a.in(0).data == a.out(0).data;
     const Turn<T> turned{p, a.in<T>(0), a.out<T>(0),
                          static_cast<int>(in_place ? p.H + p.K : p.H + 2 * p.K), angles};
-    if (packs<T>(angles.half)) {
+    if (vectorises<T>(angles.half)) {
       launch<T, true>(turned, stream_of(a));
     } else {
       launch<T, false>(turned, stream_of(a));

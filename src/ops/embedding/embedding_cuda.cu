@@ -98,8 +98,8 @@ void embedding_cuda(const KernelArgs& a) {
     if (p.rows == 0) return;
     const auto blocks = static_cast<unsigned>(ceil_div(p.rows, kRowsPerBlock));
     constexpr int kThreads = kRowsPerBlock * 32;
-    if (packs<T>(p.C) && aligned(p.table, p.positions, p.types, p.y)) {
-      look_up<Pack<T>::kSize><<<blocks, kThreads, 0, stream_of(a)>>>(p);
+    if (vectorises<T>(p.C) && aligned(p.table, p.positions, p.types, p.y)) {
+      look_up<Vector<T>::kSize><<<blocks, kThreads, 0, stream_of(a)>>>(p);
     } else {
       look_up<1><<<blocks, kThreads, 0, stream_of(a)>>>(p);
     }
@@ -122,8 +122,8 @@ void embedding_grad_positions_cuda(const KernelArgs& a) {
         return dim3(static_cast<unsigned>(a.out(0).shape()[0]),
                     static_cast<unsigned>(ceil_div(p.C, kColumnThreads * width)));
       };
-      constexpr int kWidth = Pack<T>::kSize;
-      if (packs<T>(p.C) && aligned(p.dy, p.add, p.sum)) {
+      constexpr int kWidth = Vector<T>::kSize;
+      if (vectorises<T>(p.C) && aligned(p.dy, p.add, p.sum)) {
         sum_positions<kWidth><<<grid(kWidth), kColumnThreads, 0, stream_of(a)>>>(p);
       } else {
         sum_positions<1><<<grid(1), kColumnThreads, 0, stream_of(a)>>>(p);

@@ -173,8 +173,8 @@ void embedding_grad_cuda(const KernelArgs& a) {
                                         .n = static_cast<int>(n),
                                         .padding = static_cast<int32_t>(padding_of(a.attrs)),
                                         .add = add};
-      if (packs<T>(C) && aligned(p.dy, p.dtable)) {
-        launch<Pack<T>::kSize>(p, stream_of(a));
+      if (vectorises<T>(C) && aligned(p.dy, p.dtable)) {
+        launch<Vector<T>::kSize>(p, stream_of(a));
       } else {
         launch<1>(p, stream_of(a));
       }

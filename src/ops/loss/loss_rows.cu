@@ -132,8 +132,8 @@ template <typename Fn>
 void visit_rows(const LossRows& p, const Fn& fn) {
   visit_device_float(p.dtype, [&](auto zero) {
     using T = decltype(zero);
-    constexpr int kWidth = Pack<T>::kSize;
-    if (packs<T>(p.stride) && aligned(p.logits)) {
+    constexpr int kWidth = Vector<T>::kSize;
+    if (vectorises<T>(p.stride) && aligned(p.logits)) {
       fn(zero, std::integral_constant<int, kWidth>{});
     } else {
       fn(zero, std::integral_constant<int, 1>{});

@@ -16,7 +16,7 @@ extern __shared__ uint4 stages[];
 // replaces its own, so that only the sums over a row need a barrier.
 template <typename T>
 struct RowOnChip {
-  static constexpr int N = Pack<T>::kSize;
+  static constexpr int N = Vector<T>::kSize;
   using Logits = Vector<T, N>;
 
   int vectors;        // of the row

@@ -18,18 +18,18 @@ struct Norm {
 
 // h = x + delta, rounded as it is stored: the plain norm of h gives the same bits.
 template <typename T>
-__device__ Pack<T> add(const Pack<T>& x, const Pack<T>& delta) {
-  Pack<T> h;
+__device__ Vector<T> add(const Vector<T>& x, const Vector<T>& delta) {
+  Vector<T> h;
 #pragma unroll
-  for (int i = 0; i < Pack<T>::kSize; ++i) h.set(i, x[i] + delta[i]);
+  for (int i = 0; i < Vector<T>::kSize; ++i) h.set(i, x[i] + delta[i]);
   return h;
 }
 
-// How rows are held: by up to kWarps warps each, with kPacks packs to a lane. kBlocks blocks fit a
-// multiprocessor, which is what bounds a thread's registers.
-template <int kPacks_, int kWarps_, int kBlocks_>
+// How rows are held: by up to kWarps warps each, with kVectors vectors to a lane. kBlocks blocks
+// fit a multiprocessor, which is what bounds a thread's registers.
+template <int kVectors_, int kWarps_, int kBlocks_>
 struct RowShape {
-  static constexpr int kPacks = kPacks_, kWarps = kWarps_, kBlocks = kBlocks_;
+  static constexpr int kVectors = kVectors_, kWarps = kWarps_, kBlocks = kBlocks_;
   static constexpr int kAlone = 4;  // rows of a block, where one warp holds a row
   static constexpr int kThreads = 32 * std::max(kWarps, kAlone);
 };
@@ -38,24 +38,24 @@ struct RowShape {
 // a slower one. All of a thread's loads are in flight at once.
 template <typename T, bool kCentered, bool kResidual, typename Shape>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks) norm_rows(Norm<T> p) {
-  using V = Pack<T>;
+  using V = Vector<T>;
   using Sum = GroupSum<1, /*kAlone=*/true>;
-  constexpr int kPacks = Shape::kPacks;
+  constexpr int kVectors = Shape::kVectors;
   after_previous();
   const int64_t row = int64_t{from_end(blockIdx.x, gridDim.x)} * blockDim.y + threadIdx.y;
   if (row >= p.rows) return;  // the whole group
   __shared__ alignas(16) Sum::Slots slots;
   Sum row_sum{slots};
   const int64_t start = row * p.columns;
-  V x[kPacks];
-  V delta[kResidual ? kPacks : 1];
-  for_group_packs<T, kPacks>(p.columns, [&](int k, int column) {
+  V x[kVectors];
+  V delta[kResidual ? kVectors : 1];
+  for_group_vectors<T, kVectors>(p.columns, [&](int k, int column) {
     x[k] = V::load(p.x + start + column);
     if constexpr (kResidual) delta[k] = V::load(p.delta + start + column);
   });
   float sum = 0;
   float squares = 0;
-  for_group_packs<T, kPacks>(p.columns, [&](int k, int column) {
+  for_group_vectors<T, kVectors>(p.columns, [&](int k, int column) {
     if constexpr (kResidual) {
       x[k] = add(x[k], delta[k]);
       x[k].store(p.h + start + column);
@@ -69,14 +69,14 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks) norm_rows(Nor
   });
   const float mean = kCentered ? row_sum(sum) * p.per_column : 0;
   if constexpr (kCentered) {
-    for_group_packs<T, kPacks>(p.columns, [&](int k, int) {
+    for_group_vectors<T, kVectors>(p.columns, [&](int k, int) {
 #pragma unroll
       for (int i = 0; i < V::kSize; ++i) squares += (x[k][i] - mean) * (x[k][i] - mean);
       keep_packed(x[k]);
     });
   }
   const float rstd = 1 / sqrtf(row_sum(squares) * p.per_column + p.eps);
-  for_group_packs<T, kPacks>(p.columns, [&](int k, int column) {
+  for_group_vectors<T, kVectors>(p.columns, [&](int k, int column) {
     const V weight = V::load(p.weight + column);
     V y, bias;
     if constexpr (kCentered) bias = V::load(p.bias + column);
@@ -129,8 +129,8 @@ __global__ void __launch_bounds__(kAnyRow) norm_any(Norm<T> p) {
 // Was it launched? Where the shape holds such a row.
 template <typename Shape, typename T, bool kCentered, bool kResidual>
 bool launch_rows(const Norm<T>& p, cudaStream_t stream) {
-  const int64_t warps = group_warps(p.columns * int64_t{sizeof(T)}, Shape::kPacks);
-  if (!packs<T>(p.columns) || warps > Shape::kWarps) return false;
+  const int64_t warps = group_warps(p.columns * int64_t{sizeof(T)}, Shape::kVectors);
+  if (!vectorises<T>(p.columns) || warps > Shape::kWarps) return false;
   const int64_t groups = warps == 1 ? Shape::kAlone : 1;
   const int64_t blocks = std::max<int64_t>(ceil_div(p.rows, groups), 1);
   launch_after_previous(norm_rows<T, kCentered, kResidual, Shape>, static_cast<unsigned>(blocks),
@@ -139,7 +139,7 @@ bool launch_rows(const Norm<T>& p, cudaStream_t stream) {
   return true;
 }
 
-// Two packs to a lane were fastest, but for rows that one warp can hold without a barrier (H200).
+// Two vectors to a lane were fastest, but for rows that one warp can hold without a barrier (H200).
 template <typename T, bool kCentered, bool kResidual>
 void launch_fastest(const Norm<T>& p, cudaStream_t stream) {
   using OneWarp = RowShape<4, 1, 12>;

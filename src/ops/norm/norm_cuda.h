@@ -14,8 +14,8 @@ void residual_layer_norm_cuda(const KernelArgs& a);
 void layer_norm_grad_cuda(const KernelArgs& a);
 void layer_norm_recompute_grad_cuda(const KernelArgs& a);
 
-// How many warps share a row of backward in 16-byte packs, four to a lane; 0: the row does not
-// pack, or is too wide.
+// How many warps share a row of backward in 16-byte vectors, four to a lane; 0: the row does not
+// vector, or is too wide.
 constexpr int norm_row_warps(int64_t columns, int64_t bytes_per_element) {
   const int64_t bytes = columns * bytes_per_element;
   if (bytes % 16 != 0) return 0;

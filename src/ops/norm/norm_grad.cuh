@@ -66,19 +66,19 @@ __device__ void for_staged_rows(Row last, Row step, const Fetch& fetch, const Fn
 
 // --- the parameters' gradients -------------------------------------------------------------------
 
-// A lane's share: of its packs, over all rows of its group.
-template <typename T, int kParams, int kPacks>
+// A lane's share: of its vectors, over all rows of its group.
+template <typename T, int kParams, int kVectors>
 struct ParamSums {
-  float v[kParams][kPacks][Pack<T>::kSize] = {};
+  float v[kParams][kVectors][Vector<T>::kSize] = {};
 };
 
-// Adds pack k to the row's totals, of dy * weight * n and of dy * weight, and to the lane's sums.
-template <typename T, int kParams, int kPacks>
-__device__ void add_pack(int k, const Pack<T>& x, const Pack<T>& dy, const Pack<T>& weight,
-                         float mean, float rstd, float (&totals)[kParams],
-                         ParamSums<T, kParams, kPacks>& sums) {
+// Adds vector k to the row's totals, of dy * weight * n and of dy * weight, and to the lane's sums.
+template <typename T, int kParams, int kVectors>
+__device__ void add_vector(int k, const Vector<T>& x, const Vector<T>& dy, const Vector<T>& weight,
+                           float mean, float rstd, float (&totals)[kParams],
+                           ParamSums<T, kParams, kVectors>& sums) {
 #pragma unroll
-  for (int i = 0; i < Pack<T>::kSize; ++i) {
+  for (int i = 0; i < Vector<T>::kSize; ++i) {
     const float n = (x[i] - mean) * rstd;
     const float weighted = dy[i] * weight[i];
     totals[0] += weighted * n;
@@ -91,20 +91,20 @@ __device__ void add_pack(int k, const Pack<T>& x, const Pack<T>& dy, const Pack<
 }
 
 // The groups' sums added in order, into the block's partial rows [params, columns]. Takes the rows'
-// shared memory. for_packs(fn): fn(k, column) for this lane's packs.
-template <typename T, int kParams, int kPacks, typename ForPacks>
-__device__ void write_partial(const ParamSums<T, kParams, kPacks>& sums, int group, int groups,
-                              const ForPacks& for_packs, float* partial, int columns) {
+// shared memory. for_vectors(fn): fn(k, column) for this lane's vectors.
+template <typename T, int kParams, int kVectors, typename ForVectors>
+__device__ void write_partial(const ParamSums<T, kParams, kVectors>& sums, int group, int groups,
+                              const ForVectors& for_vectors, float* partial, int columns) {
   auto* all = reinterpret_cast<float4*>(row_stages);  // [groups, params, columns]
   const int count = kParams * columns / 4;
   __syncthreads();  // all groups have read their rows
-  for_packs([&](int k, int column) {
+  for_vectors([&](int k, int column) {
 #pragma unroll
     for (int p = 0; p < kParams; ++p) {
       const auto& sum = sums.v[p][k];
       float4* to = all + group * count + (p * columns + column) / 4;
 #pragma unroll
-      for (int i = 0; i < Pack<T>::kSize; i += 4)
+      for (int i = 0; i < Vector<T>::kSize; i += 4)
         to[i / 4] = make_float4(sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
     }
   });

@@ -9,37 +9,38 @@
 namespace snug::ops {
 namespace {
 
-// --- rows in stages, four packs to a lane --------------------------------------------------------
+// --- rows in stages, four vectors to a lane
+// --------------------------------------------------------
 
-constexpr int kRowPacks = 4;  // as norm_row_warps counts
+constexpr int kRowVectors = 4;  // as norm_row_warps counts
 
-// fn(k, column) for this lane's packs of a row: pack k starts at that column.
+// fn(k, column) for this lane's vectors of a row: vector k starts at that column.
 template <typename T, int kWarps, typename Fn>
-__device__ void for_row_packs(int columns, const Fn& fn) {
+__device__ void for_row_vectors(int columns, const Fn& fn) {
   using Group = RowGroup<kWarps>;
 #pragma unroll
-  for (int k = 0; k < kRowPacks; ++k) {
-    const int column = (k * Group::kThreads + Group::lane()) * Pack<T>::kSize;
+  for (int k = 0; k < kRowVectors; ++k) {
+    const int column = (k * Group::kThreads + Group::lane()) * Vector<T>::kSize;
     if (column < columns) fn(k, column);
   }
 }
 
 // Bytes of shared memory for kStages rows of each group and of each of `tensors` tensors.
 constexpr size_t row_stage_bytes(int tensors) {
-  return size_t{16} * kRowPacks * RowGroup<1>::kBlock * tensors * kStages;
+  return size_t{16} * kRowVectors * RowGroup<1>::kBlock * tensors * kStages;
 }
 
-// Rows of several tensors in dynamic shared memory, kStages of each. Every lane copies the packs
+// Rows of several tensors in dynamic shared memory, kStages of each. Every lane copies the vectors
 // that it will read itself, so nobody waits for anybody.
 template <typename T, int kWarps>
 struct RowStages {
-  using V = Pack<T>;
+  using V = Vector<T>;
   const int columns;
   const uint32_t first = shared_address(row_stages + threadIdx.x);
 
-  // Counted in packs from the lane's first one.
+  // Counted in vectors from the lane's first one.
   __device__ static uint32_t place(int tensor, int stage, int k) {
-    return ((tensor * kStages + stage) * kRowPacks + k) * RowGroup<kWarps>::kBlock;
+    return ((tensor * kStages + stage) * kRowVectors + k) * RowGroup<kWarps>::kBlock;
   }
   __device__ static V at(int tensor, int stage, int k) {
     const uint4 raw = row_stages[place(tensor, stage, k) + threadIdx.x];
@@ -49,7 +50,7 @@ struct RowStages {
   __device__ void copy(int tensor, int stage, const T* from, int64_t row) const {
     const int lane = RowGroup<kWarps>::lane();
     const T* mine = from + row * columns + lane * V::kSize;
-    for_row_packs<T, kWarps>(columns, [&](int k, int column) {
+    for_row_vectors<T, kWarps>(columns, [&](int k, int column) {
       start_copy<16>(first + 16 * place(tensor, stage, k), mine + (column - lane * V::kSize));
     });
   }
@@ -58,7 +59,7 @@ struct RowStages {
 template <typename T, bool kCentered, bool kRecomputes, int kWarps>
 __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(NormGrad<T> p) {
   using Group = RowGroup<kWarps>;
-  using V = Pack<T>;
+  using V = Vector<T>;
   constexpr int kParams = kCentered ? 2 : 1;
   after_previous();
   __shared__ float stats[kParams][kStages][Group::kBlock];  // rstd, mean
@@ -73,8 +74,8 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(No
     if constexpr (kCentered) start_copy<4>(to + sizeof(stats[0]), p.mean + row);
   };
   // Held where the sums leave registers for it.
-  V held[kCentered ? 1 : kRowPacks];
-  for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
+  V held[kCentered ? 1 : kRowVectors];
+  for_row_vectors<T, kWarps>(p.columns, [&](int k, int column) {
     if constexpr (!kCentered) held[k] = V::load(p.weight + column);
   });
   const auto weight_at = [&](int k, int column) {
@@ -83,20 +84,20 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(No
     return held[k];
   };
   RowSum<kWarps> row_sum;
-  ParamSums<T, kParams, kRowPacks> sums;
+  ParamSums<T, kParams, kRowVectors> sums;
   const auto work = [&](int64_t row, int stage) {
     const int64_t start = row * p.columns;
     const float rstd = stats[0][stage][threadIdx.x];
     const float mean = kCentered ? stats[kParams - 1][stage][threadIdx.x] : 0;
     float totals[kParams] = {};
-    for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
+    for_row_vectors<T, kWarps>(p.columns, [&](int k, int column) {
       const V x = stages.at(kX, stage, k);
       const V dy = stages.at(kDy, stage, k);
-      add_pack(k, x, dy, weight_at(k, column), mean, rstd, totals, sums);
+      add_vector(k, x, dy, weight_at(k, column), mean, rstd, totals, sums);
     });
     row_sum(totals);
     const RowMeans means = row_means(totals, p.per_column);
-    for_row_packs<T, kWarps>(p.columns, [&](int k, int column) {
+    for_row_vectors<T, kWarps>(p.columns, [&](int k, int column) {
       const V x = stages.at(kX, stage, k);
       const V dy = stages.at(kDy, stage, k);
       V dx_sum = {}, bias, dx, y;
@@ -116,8 +117,8 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(No
     });
   };
   for_staged_rows(p.rows - 1 - Group::first_row(), Group::row_step(), fetch, work);
-  const auto for_packs = [&](const auto& fn) { for_row_packs<T, kWarps>(p.columns, fn); };
-  write_partial(sums, Group::group(), Group::kGroups, for_packs,
+  const auto for_vectors = [&](const auto& fn) { for_row_vectors<T, kWarps>(p.columns, fn); };
+  write_partial(sums, Group::group(), Group::kGroups, for_vectors,
                 p.partial + int64_t{blockIdx.x} * kParams * p.columns, p.columns);
 }
 
@@ -179,7 +180,7 @@ bool launch_staged(const NormGrad<T>& p, int warps, unsigned blocks, cudaStream_
   bool launched = false;
   visit_row_warps(warps, [&](auto w) {
     constexpr int kWarps = decltype(w)::value, kBlock = RowGroup<kWarps>::kBlock;
-    static_assert(row_stage_bytes(2) >= kBlock * sizeof(ParamSums<T, 2, kRowPacks>));
+    static_assert(row_stage_bytes(2) >= kBlock * sizeof(ParamSums<T, 2, kRowVectors>));
     const auto kernel = norm_grad_rows<T, kCentered, kRecomputes, kWarps>;
     launched =
         static_cast<int64_t>(bytes) <= most_dynamic_shared(reinterpret_cast<const void*>(kernel));

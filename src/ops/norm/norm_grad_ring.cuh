@@ -1,4 +1,4 @@
-// Backward of norms whose sums fill registers: two packs to a lane, in exactly as many warps as a
+// Backward of norms whose sums fill registers: two vectors to a lane, in exactly as many warps as a
 // row needs, and the parameters in shared memory. Of layer norms, which have two sums, and wherever
 // shared memory is too small for the other kernel: this one takes as many groups as fit.
 #pragma once
@@ -8,21 +8,21 @@
 
 namespace snug::ops {
 
-constexpr int kRingPacks = 2, kRingThreads = 768;
+constexpr int kRingVectors = 2, kRingThreads = 768;
 static_assert(kRingThreads / 64 <= 15, "groups of two warps and more have a barrier each");
 
-// kStages rows of up to three tensors for every group. A lane copies the packs that it will read
+// kStages rows of up to three tensors for every group. A lane copies the vectors that it will read
 // itself, so nobody waits for anybody.
 template <typename T>
 struct RowRing {
-  using V = Pack<T>;
+  using V = Vector<T>;
   int columns;
   uint32_t data = shared_address(row_stages);
-  int row_packs = columns / V::kSize;
-  int stride = static_cast<int>(blockDim.y) * row_packs;  // from a stage to the next, in packs
-  int mine = static_cast<int>(threadIdx.y) * row_packs;
+  int row_vectors = columns / V::kSize;
+  int stride = static_cast<int>(blockDim.y) * row_vectors;  // from a stage to the next, in vectors
+  int mine = static_cast<int>(threadIdx.y) * row_vectors;
 
-  __device__ int slot(int tensor, int stage) const {  // in packs
+  __device__ int slot(int tensor, int stage) const {  // in vectors
     return (tensor * kStages + stage) * stride + mine;
   }
   __device__ V at(int tensor, int stage, int k) const {
@@ -33,7 +33,7 @@ struct RowRing {
   // Starts the copy of one row.
   __device__ void copy(int tensor, int stage, const T* from, int64_t row) const {
     const uint32_t to = data + 16 * slot(tensor, stage);
-    for_group_packs<T, kRingPacks>(columns, [&](int, int column) {
+    for_group_vectors<T, kRingVectors>(columns, [&](int, int column) {
       start_copy<16>(to + column * static_cast<uint32_t>(sizeof(T)), from + row * columns + column);
     });
   }
@@ -45,31 +45,33 @@ struct RowRing {
 template <typename T>
 class HeldParams {
  public:
-  __device__ HeldParams(uint4* held, const T* weight, const T* bias, int row_packs)
-      : held_(held), row_packs_(row_packs) {
+  __device__ HeldParams(uint4* held, const T* weight, const T* bias, int row_vectors)
+      : held_(held), row_vectors_(row_vectors) {
     const int threads = static_cast<int>(blockDim.x * blockDim.y);
-    for (int at = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x); at < row_packs;
+    for (int at = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x); at < row_vectors;
          at += threads) {
       held_[at] = reinterpret_cast<const uint4*>(weight)[at];
-      if (bias != nullptr) held_[row_packs + at] = reinterpret_cast<const uint4*>(bias)[at];
+      if (bias != nullptr) held_[row_vectors + at] = reinterpret_cast<const uint4*>(bias)[at];
     }
   }
-  __device__ Pack<T> weight(int column) const { return at(column / Pack<T>::kSize); }
-  __device__ Pack<T> bias(int column) const { return at(row_packs_ + column / Pack<T>::kSize); }
+  __device__ Vector<T> weight(int column) const { return at(column / Vector<T>::kSize); }
+  __device__ Vector<T> bias(int column) const {
+    return at(row_vectors_ + column / Vector<T>::kSize);
+  }
 
  private:
-  __device__ Pack<T> at(int pack) const {
-    const uint4 raw = held_[pack];
-    return *reinterpret_cast<const Pack<T>*>(&raw);
+  __device__ Vector<T> at(int vector) const {
+    const uint4 raw = held_[vector];
+    return *reinterpret_cast<const Vector<T>*>(&raw);
   }
   uint4* held_;
-  int row_packs_;
+  int row_vectors_;
 };
 
 template <typename T, bool kCentered, bool kRecomputes>
 __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p) {
   constexpr int kParams = kCentered ? 2 : 1;
-  using V = Pack<T>;
+  using V = Vector<T>;
   using Sum = GroupSum<kParams, /*kAlone=*/false>;
   after_previous();
   __shared__ alignas(16) typename Sum::Slots slots;
@@ -81,7 +83,7 @@ __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p)
   };
   Sum row_sum{slots};
   const HeldParams<T> params{ring.behind(p.dx_sum != nullptr ? 3 : 2), p.weight,
-                             kRecomputes && kCentered ? p.bias : nullptr, ring.row_packs};
+                             kRecomputes && kCentered ? p.bias : nullptr, ring.row_vectors};
   __syncthreads();  // the parameters are there
   const auto last =
       static_cast<int>(p.rows) - 1 - static_cast<int>(threadIdx.y * gridDim.x + blockIdx.x);
@@ -93,22 +95,22 @@ __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p)
     if constexpr (kCentered) next_mean = p.mean[row];
   };
   load_statistics(last);
-  ParamSums<T, kParams, kRingPacks> sums;
+  ParamSums<T, kParams, kRingVectors> sums;
   for_staged_rows(last, step, fetch, [&](int row, int stage) {
     const int64_t start = int64_t{row} * p.columns;
     const float rstd = next_rstd;
     const float mean = kCentered ? next_mean : 0;
     load_statistics(row - step);
     float totals[kParams] = {};
-    for_group_packs<T, kRingPacks>(p.columns, [&](int k, int column) {
+    for_group_vectors<T, kRingVectors>(p.columns, [&](int k, int column) {
       const V x = ring.at(kX, stage, k);
       const V dy = ring.at(kDy, stage, k);
-      add_pack(k, x, dy, params.weight(column), mean, rstd, totals, sums);
+      add_vector(k, x, dy, params.weight(column), mean, rstd, totals, sums);
     });
     row_sum(totals);
     const RowMeans means = row_means(totals, p.per_column);
-#pragma unroll 1  // the sums leave registers for one pack at a time
-    for (int k = 0; k < kRingPacks; ++k) {
+#pragma unroll 1  // the sums leave registers for one vector at a time
+    for (int k = 0; k < kRingVectors; ++k) {
       const int column = static_cast<int>(k * blockDim.x + threadIdx.x) * V::kSize;
       if (column >= p.columns) break;
       const V x = ring.at(kX, stage, k);
@@ -132,19 +134,21 @@ __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p)
       }
     }
   });
-  const auto for_packs = [&](const auto& fn) { for_group_packs<T, kRingPacks>(p.columns, fn); };
-  write_partial(sums, static_cast<int>(threadIdx.y), static_cast<int>(blockDim.y), for_packs,
+  const auto for_vectors = [&](const auto& fn) {
+    for_group_vectors<T, kRingVectors>(p.columns, fn);
+  };
+  write_partial(sums, static_cast<int>(threadIdx.y), static_cast<int>(blockDim.y), for_vectors,
                 p.partial + int64_t{blockIdx.x} * kParams * p.columns, p.columns);
 }
 
-// Was it launched? Where rows pack, and a block holds one.
+// Was it launched? Where rows vectorise, and a block holds one.
 template <typename T, bool kCentered, bool kRecomputes>
 bool launch_ring(const NormGrad<T>& p, unsigned blocks, cudaStream_t stream) {
   constexpr int kParams = kCentered ? 2 : 1;
   const int64_t row = p.columns * int64_t{sizeof(T)};
   if (row == 0 || row % 16 != 0 || p.rows > INT32_MAX / 2) return false;
   const auto kernel = norm_grad_ring<T, kCentered, kRecomputes>;
-  const int64_t warps = group_warps(row, kRingPacks);
+  const int64_t warps = group_warps(row, kRingVectors);
   const int64_t of_group = row * kStages * (p.dx_sum != nullptr ? 3 : 2);
   const int64_t room = most_dynamic_shared(reinterpret_cast<const void*>(kernel)) - kParams * row;
   const int64_t groups = std::min(kRingThreads / (32 * warps), room / of_group);

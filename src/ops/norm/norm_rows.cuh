@@ -17,28 +17,28 @@ __device__ float normed(float x, float mean, float rstd, float weight, float bia
   return __fmaf_rn(__fmul_rn(__fsub_rn(x, mean), rstd), weight, bias);
 }
 
-// Keeps a pack as its 16 bytes: without this the compiler holds the floats that it made of them
+// Keeps a vector as its 16 bytes: without this the compiler holds the floats that it made of them
 // from one use to the next, twice the registers.
 template <typename T>
-__device__ void keep_packed(Pack<T>& pack) {
-  uint4 raw = *reinterpret_cast<const uint4*>(&pack);
+__device__ void keep_packed(Vector<T>& vector) {
+  uint4 raw = *reinterpret_cast<const uint4*>(&vector);
   asm volatile("" : "+r"(raw.x), "+r"(raw.y), "+r"(raw.z), "+r"(raw.w));
-  pack = *reinterpret_cast<const Pack<T>*>(&raw);
+  vector = *reinterpret_cast<const Vector<T>*>(&raw);
 }
 
-// fn(k, column) for this lane's packs of a row: pack k starts at that column.
-template <typename T, int kPacks, typename Fn>
-__device__ void for_group_packs(int columns, const Fn& fn) {
+// fn(k, column) for this lane's vectors of a row: vector k starts at that column.
+template <typename T, int kVectors, typename Fn>
+__device__ void for_group_vectors(int columns, const Fn& fn) {
 #pragma unroll
-  for (int k = 0; k < kPacks; ++k) {
-    const int column = static_cast<int>(k * blockDim.x + threadIdx.x) * Pack<T>::kSize;
+  for (int k = 0; k < kVectors; ++k) {
+    const int column = static_cast<int>(k * blockDim.x + threadIdx.x) * Vector<T>::kSize;
     if (column < columns) fn(k, column);
   }
 }
 
-// The warps that hold a row of `bytes` bytes with `packs` packs to a lane.
-constexpr int64_t group_warps(int64_t bytes, int64_t packs) {
-  return std::max<int64_t>(ceil_div(bytes, 16 * 32 * packs), 1);
+// The warps that hold a row of `bytes` bytes with `vectors` vectors to a lane.
+constexpr int64_t group_warps(int64_t bytes, int64_t vectors) {
+  return std::max<int64_t>(ceil_div(bytes, 16 * 32 * vectors), 1);
 }
 
 // Sums over a group, in a fixed order. Slots alternate, so that one barrier per sum is enough: who

@@ -37,21 +37,21 @@ __device__ double square(float grad, float scale) {
 
 // --- squares of the gradient, summed by output ---------------------------------------------------
 
-// One team per row. packs: rows can be read so.
+// One team per row. vectorised: rows can be read so.
 template <typename G, int kTeam>
 __global__ void __launch_bounds__(kTeamThreads)
-    squares_of_rows(const __grid_constant__ UpdateCuda u, const Outputs outputs, bool packs,
+    squares_of_rows(const __grid_constant__ UpdateCuda u, const Outputs outputs, bool vectorised,
                     double* sums) {
   const Team<kTeam> team;
   if (u.skipped() || team.index >= outputs.count) return;
-  constexpr int kSize = Pack<G>::kSize;
+  constexpr int kSize = Vector<G>::kSize;
   const G* row = static_cast<const G*>(u.grad) + team.index * outputs.each;
   const float scale = *u.scale;
-  const int64_t packed = packs ? outputs.each / kSize : 0;
+  const int64_t packed = vectorised ? outputs.each / kSize : 0;
   double share = 0;
 #pragma unroll 4
   for (int64_t p = team.lane; p < packed; p += kTeam) {
-    const Pack<G> x = Pack<G>::load(row + p * kSize);
+    const Vector<G> x = Vector<G>::load(row + p * kSize);
 #pragma unroll
     for (int i = 0; i < kSize; ++i) share += square(x[i], scale);
   }
@@ -101,7 +101,7 @@ void squares_of_outputs(const KernelArgs& a, const UpdateCuda& u, const Outputs&
     } else {
       with_teams(outputs.count, outputs.each, [&](auto team, unsigned blocks) {
         squares_of_rows<G, team()><<<blocks, kTeamThreads, 0, stream_of(a)>>>(
-            u, outputs, u.aligned && packs<G>(outputs.each), scratch.sums);
+            u, outputs, u.aligned && vectorises<G>(outputs.each), scratch.sums);
       });
     }
   });

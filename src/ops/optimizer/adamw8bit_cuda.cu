@@ -30,9 +30,9 @@ constexpr CodeTables make_tables() {
 __device__ const CodeTables kTables = make_tables();
 
 __device__ void copy_tables(CodeTables& to) {
-  constexpr int kPacks = sizeof(CodeTables) / sizeof(uint4);
+  constexpr int kVectors = sizeof(CodeTables) / sizeof(uint4);
   const auto* from = reinterpret_cast<const uint4*>(&kTables);
-  for (int i = static_cast<int>(threadIdx.x); i < kPacks; i += kUpdateThreads)
+  for (int i = static_cast<int>(threadIdx.x); i < kVectors; i += kUpdateThreads)
     reinterpret_cast<uint4*>(&to)[i] = from[i];
 }
 

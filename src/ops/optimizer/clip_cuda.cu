@@ -42,34 +42,35 @@ __device__ const Gradients::One& gradient_of(const Gradients& gradients, int32_t
 constexpr int kSumThreads = 256;
 
 template <typename T>
-__device__ double squares(const Pack<T>& x) {
+__device__ double squares(const Vector<T>& x) {
   double sum = 0;
 #pragma unroll
-  for (int i = 0; i < Pack<T>::kSize; ++i) {
+  for (int i = 0; i < Vector<T>::kSize; ++i) {
     const auto g = static_cast<double>(x[i]);
     sum += g * g;
   }
   return sum;
 }
 
-// This thread's share of n elements: packs, four of them on their way at once, then what is left.
+// This thread's share of n elements: vectors, four of them on their way at once, then what is left.
 template <typename T>
 __device__ double share_of_squares(const T* x, int64_t n) {
-  constexpr int kSize = Pack<T>::kSize;
+  constexpr int kSize = Vector<T>::kSize;
   constexpr int kAtOnce = 4;
-  const int packs = reinterpret_cast<uintptr_t>(x) % 16 == 0 ? static_cast<int>(n / kSize) : 0;
+  const int vectors = reinterpret_cast<uintptr_t>(x) % 16 == 0 ? static_cast<int>(n / kSize) : 0;
   double sum = 0;
   int p = static_cast<int>(threadIdx.x);
-  for (; p + (kAtOnce - 1) * kSumThreads < packs; p += kAtOnce * kSumThreads) {
-    Pack<T> x4[kAtOnce];
+  for (; p + (kAtOnce - 1) * kSumThreads < vectors; p += kAtOnce * kSumThreads) {
+    Vector<T> x4[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k)
-      x4[k] = Pack<T>::load_once(x + int64_t{p + k * kSumThreads} * kSize);
+      x4[k] = Vector<T>::load_once(x + int64_t{p + k * kSumThreads} * kSize);
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) sum += squares(x4[k]);
   }
-  for (; p < packs; p += kSumThreads) sum += squares(Pack<T>::load_once(x + int64_t{p} * kSize));
-  for (int64_t i = int64_t{packs} * kSize + threadIdx.x; i < n; i += kSumThreads) {
+  for (; p < vectors; p += kSumThreads)
+    sum += squares(Vector<T>::load_once(x + int64_t{p} * kSize));
+  for (int64_t i = int64_t{vectors} * kSize + threadIdx.x; i < n; i += kSumThreads) {
     const auto g = static_cast<double>(to_float(x[i]));
     sum += g * g;
   }

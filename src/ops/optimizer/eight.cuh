@@ -7,7 +7,7 @@
 
 namespace snug::ops {
 
-// Which elements: `count` from `first` on, in packs where all eight are there and aligned.
+// Which elements: `count` from `first` on, in vectors where all eight are there and aligned.
 struct Eighth {
   int64_t first;
   int count;

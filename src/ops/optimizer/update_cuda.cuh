@@ -34,7 +34,7 @@ struct UpdateArrays {
   int64_t n;
   uint64_t name;
   double weight_decay;
-  bool aligned;  // all arrays can be read in packs
+  bool aligned;  // all arrays can be read in vectors
 };
 
 // The addresses of the step's scalars, which the ops of a program share.
