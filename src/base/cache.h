@@ -1,6 +1,6 @@
-// Where files lie that only save time: what was measured on this machine.
+// Files that only save time: what was measured on this machine.
 //
-//   cache_file("products-" + slug("NVIDIA H200") + ".txt")
+//   cache_file("products-" + slug("NVIDIA H200") + ".txt");
 //   // ~/.cache/snug/products-nvidia-h200.txt
 #pragma once
 

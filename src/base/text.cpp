@@ -66,6 +66,10 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
+std::string_view trim_end(std::string_view text) {
+  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+}
+
 std::string join(std::span<const std::string> parts, std::string_view with) {
   std::string out;
   for (const std::string& part : parts) {

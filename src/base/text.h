@@ -11,6 +11,7 @@ namespace snug {
 
 std::vector<std::string> split(std::string_view text, char at);
 std::string_view trim(std::string_view text);
+std::string_view trim_end(std::string_view text);
 std::string join(std::span<const std::string> parts, std::string_view with);
 
 // The text as a terminal may show it: control characters and what is not UTF-8 become \xNN, so that

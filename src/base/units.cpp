@@ -89,6 +89,17 @@ std::string format_seconds(double seconds) {
   return fmt::format("{} h {:02} m", whole / 3600, whole % 3600 / 60);
 }
 
+std::string format_rate(double per_second) {
+  return per_second >= 99.5 ? format_exact(std::llround(per_second))
+                            : fmt::format("{:.2g}", per_second);
+}
+
+std::string counted(int64_t number, std::string_view noun) {
+  const bool hisses = noun.ends_with("ch") || noun.ends_with("s") || noun.ends_with("x");
+  return fmt::format("{} {}{}", format_exact(number), noun,
+                     number == 1 ? "" : (hisses ? "es" : "s"));
+}
+
 int64_t checked_mul(int64_t a, int64_t b, std::string_view what) {
   int64_t out = 0;
   if (__builtin_mul_overflow(a, b, &out)) {

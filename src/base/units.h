@@ -17,6 +17,10 @@ std::string format_bytes(int64_t bytes);     // "1.50 KiB", "24.00 GiB"
 std::string format_exact(int64_t number);    // "25,769,803,776"
 std::string format_count(double number);     // "494.03 M", "7.24 B"
 std::string format_seconds(double seconds);  // "850 ms", "1 m 02 s", "3 h 05 m"
+std::string format_rate(double per_second);  // "13,804", "9.4", "0.042": never 0 for what moves
+
+// "1 window", "1,024 windows", "2 micro-batches"
+std::string counted(int64_t number, std::string_view noun);
 
 // a*b and a+b that throw a usage error naming `what` instead of wrapping.
 int64_t checked_mul(int64_t a, int64_t b, std::string_view what);
