@@ -108,7 +108,8 @@ void each_option(O& o, Visit&& visit) {
         "auto | standard | chunked[:QUERIES] | flash (auto is flash, or what --budget chooses)",
         both);
   visit("loss", o.loss,
-        "auto | whole | chunked[:TOKENS]: are the logits ever whole in memory (auto is chunked)",
+        "auto | whole | chunked[:TOKENS]: the logits of all tokens at once, or of a chunk at a "
+        "time (auto is chunked)",
         both);
   visit("recompute", o.recompute,
         "auto | none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7 | auto:BYTES: "
@@ -138,7 +139,7 @@ void each_option(O& o, Visit&& visit) {
         both);
   visit("deterministic", o.deterministic,
         "the same bits from every run: algorithms are chosen by rule, not by timing", both);
-  visit("tf32", o.tf32, "a GPU's fp32 products may round their factors to tf32", both);
+  visit("tf32", o.tf32, "a GPU's fp32 matmuls may round their factors to tf32", both);
   visit("seed", o.seed, "of initial weights, shuffling and dropout", both);
   visit("json", o.json, "results as JSON on stdout", both);
   visit("optimizer", o.optimizer, "adamw | adamw8bit | adam-mini | lion | sgd", both);
@@ -178,8 +179,8 @@ void each_option(O& o, Visit&& visit) {
         train);
   visit("steps", o.steps, "optimizer steps", train);
   visit("tune", o.tune,
-        "auto | short | long: how a GPU's products are timed before the first step (long: about a "
-        "minute, then remembered; auto: long where training takes half an hour)",
+        "auto | short | long: how a GPU's matmuls are timed before the first step (long: about a "
+        "minute, then cached; auto: long where training takes half an hour)",
         train);
   visit("init", o.init, "auto | scratch | load (auto loads when MODEL holds weights)", train);
   visit("out", o.out, "directory for the trained model and the run's configuration", train);

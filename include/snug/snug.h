@@ -59,6 +59,8 @@ struct StepReport {
 struct TrainObserver {
   std::function<void(const PlanReport&)> planned;  // before anything large is allocated
   std::function<void(const std::string&)> said;    // a line for the person who watches
+  std::function<void(const std::string&)> doing;   // what takes a while from now on: "planning"
+  std::function<void()> started;                   // from now on `stop` saves what was trained
   std::function<void(const StepReport&)> stepped;
   std::function<void(int64_t step, double loss)> evaluated;
   const std::atomic<bool>* stop = nullptr;  // set: finish the step, save, return
@@ -130,5 +132,7 @@ struct ModelLine {
   int64_t parameters = 0, layers = 0, width = 0, heads = 0, kv_heads = 0, vocabulary = 0;
 };
 std::vector<ModelLine> models();
+// What --gpu may say.
+std::vector<std::string> gpu_names();
 
 }  // namespace snug

@@ -66,8 +66,12 @@ class Training {
         executor_(planned.plan.module, device, {.math = math_of(planned)}),
         feeder_(executor_, run_, samples) {
     const Module& module = executor_.module();
+    const MemoryBreakdown& memory = planned.plan.memory;
+    const auto parameters = static_cast<double>(memory.trainable_params + memory.frozen_params);
+    doing(fmt::format("initialising {} parameters", format_count(parameters)));
     initialise(executor_, static_cast<uint64_t>(run_.options.seed));
     if (weights) {
+      doing(fmt::format("reading weights from {}", weights->path().string()));
       HostValues host(executor_);
       load_model(
           module, [&](ValueId id) { return host.edit(id); }, *weights, spellings_of(run_));
@@ -85,8 +89,10 @@ class Training {
   }
 
   TrainReport loop() {
+    if (observer_.started) observer_.started();
     try {
       evaluate(0);
+      doing(fmt::format("step 1 of {}", run_.options.steps));
       for (step_ = 0; step_ < run_.options.steps && !report_.stopped_early; ++step_) run_step();
     } catch (const DeviceFailure& e) {
       // What is reported late may be of the step before, as long as that is not settled.
@@ -102,6 +108,10 @@ class Training {
   }
 
  private:
+  void doing(const std::string& what) const {
+    if (observer_.doing) observer_.doing(what);
+  }
+
   // Comes after saving: timing ops leaves values behind that mean nothing.
   void compare_with_prediction() {
     if (!run_.options.explain && !run_.cost_model.measured()) return;
@@ -262,6 +272,7 @@ class Training {
   // Held-out loss, inside the same arena.
   void evaluate(int64_t step) {
     if (!samples_.has_held_out()) return;
+    doing("evaluating");
     double sum = 0;
     const int64_t batches = run_.options.eval_batches;
     for (int64_t b = 0; b < batches; ++b) {
@@ -279,6 +290,7 @@ class Training {
 
   void save() {
     if (run_.options.out.empty()) return;
+    doing("saving");
     const std::filesystem::path directory = run_.options.out;
     HostValues host(executor_);
     save_model(executor_.module(), [&](ValueId id) { return host.look(id); },

@@ -1,4 +1,5 @@
-// The built-in models, as `snug models` lists them.
+// The built-in models, as `snug models` lists them, and the GPUs of the catalogue.
+#include "cost/device_catalogue.h"
 #include "models/catalogue.h"
 #include "models/model.h"
 #include "snug/snug.h"
@@ -14,6 +15,14 @@ std::vector<ModelLine> models() {
         {entry.name, c.family, entry.notes, model.parameters(), c.L, c.C, c.H, c.K, c.V});
   }
   return lines;
+}
+
+std::vector<std::string> gpu_names() {
+  std::vector<std::string> names;
+  for (const DeviceSpec& device : device_catalogue()) {
+    if (device.backend == Backend::cuda) names.push_back(device.name);
+  }
+  return names;
 }
 
 }  // namespace snug

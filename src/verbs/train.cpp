@@ -62,6 +62,7 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
   std::optional<OutputDirectory> out;
   if (!asked.options.out.empty()) out.emplace(asked.options.out);
 
+  if (observer.doing) observer.doing("planning");
   const PlannedRun planned = plan_run(asked);
   const Plan& plan = planned.plan;
   const Resolved& run = planned.run;
