@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/units.h"
 
 namespace snug {
 namespace {
@@ -70,7 +71,8 @@ Calibration calibration_from(const json& object) {
 }
 
 std::string text_of(std::string_view device, int64_t threads) {
-  return threads == 0 ? std::string(device) : fmt::format("{} with {} threads", device, threads);
+  return threads == 0 ? std::string(device)
+                      : fmt::format("{} with {}", device, counted(threads, "thread"));
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ void resolve_global_batch(Options& o) {
   require_at_least(0, o.global_batch, "global-batch");
   const int64_t implied = o.global_batch == 0 ? 1 : micro_batches_of(o.global_batch, o.batch);
   if (o.global_batch > 0 && o.accum > 0 && o.accum != implied) {
-    throw usage_error("--global-batch {} takes {} micro-batch{} of --batch {}, but --accum is {}",
-                      o.global_batch, implied, implied == 1 ? "" : "es", o.batch, o.accum)
+    throw usage_error("--global-batch {} takes {} of --batch {}, but --accum is {}", o.global_batch,
+                      counted(implied, "micro-batch"), o.batch, o.accum)
         .hint(
             "leave one of --accum and --global-batch out; a 0 takes back what a config file says");
   }

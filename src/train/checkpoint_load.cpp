@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "ir/visit_dtype.h"
 #include "train/checkpoint.h"
 
@@ -87,7 +88,9 @@ void log_unused(const CheckpointReader& weights, const std::vector<Transfer>& tr
     if (!used.contains(name) && !is_harmless(name)) unused.push_back(std::move(name));
   }
   if (unused.empty()) return;
-  log("{}: {} tensors have no place in the model: {}", weights.path().string(), unused.size(),
+  log("{}: {} no place in the model: {}", weights.path().string(),
+      unused.size() == 1 ? "1 tensor has"
+                         : counted(static_cast<int64_t>(unused.size()), "tensor") + " have",
       first_few(unused));
 }
 

@@ -21,7 +21,7 @@ Dataset::Dataset(std::shared_ptr<const TokenStream> stream, const WindowOptions&
 }
 
 std::string Dataset::text() const {
-  return fmt::format("{} = {} windows of {}", stream_->text(), format_exact(count_), T());
+  return fmt::format("{} = {} of {}", stream_->text(), counted(count_, "window"), T());
 }
 
 int64_t Dataset::window_of(int64_t sample) const {
@@ -52,8 +52,8 @@ void Dataset::fill(int64_t first_sample, std::span<int32_t> tokens,
 Dataset::Split Dataset::hold_out(double part) const {
   const auto held = static_cast<int64_t>(std::ceil(part * static_cast<double>(count_)));
   if (!(part > 0 && part < 1) || held >= count_) {
-    throw usage_error("cannot hold out {} of {} windows: both sides need at least one", part,
-                      count_)
+    throw usage_error("cannot hold out {} of {}: both sides need at least one", part,
+                      counted(count_, "window"))
         .hint("hold out a part between 0 and 1, of more data or of shorter sequences");
   }
   Split split{*this, *this};

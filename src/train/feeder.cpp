@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "passes/passes.h"
 
 namespace snug {
@@ -70,7 +71,7 @@ Samples Samples::for_training(const Resolved& run) {
 std::string Samples::text() const {
   if (features_) return "synthetic features";
   std::string text = train_->text();
-  if (held_out_) text += fmt::format("; held out: {} windows", held_out_->windows());
+  if (held_out_) text += "; held out: " + counted(held_out_->windows(), "window");
   if (masking_) text += fmt::format("; 15% of the tokens hidden by token {}", masking_->mask);
   return text;
 }
