@@ -69,15 +69,14 @@ std::string one_table(const FitReport& report, const Options& options) {
   const int64_t left = report.budget_bytes - report.context_bytes - level.arena_bytes;
   std::string out = fmt::format("{}: up to {}\n", options.model, level.flags);
   out += budget_line(report, options);
-  out += line("a step", fmt::format("{} x {} tokens, {} micro-batch{}", level.batch, level.seq,
-                                    level.accum, level.accum == 1 ? "" : "es"));
+  out += line("a step", fmt::format("{} x {} tokens, {}", level.batch, level.seq,
+                                    counted(level.accum, "micro-batch")));
   out +=
       line("peak", fmt::format("{}, {} left", with_exact(level.arena_bytes), format_bytes(left)));
   out += recompute_lines(level.recompute);
   out +=
-      line("time",
-           fmt::format("{} a step, {} tokens/s ({})", step_text(level.step_seconds * 1e3),
-                       format_exact(static_cast<int64_t>(level.tokens_per_s)), report.times_from));
+      line("time", fmt::format("{} a step, {} tokens/s ({})", step_text(level.step_seconds * 1e3),
+                               format_rate(level.tokens_per_s), report.times_from));
   return out + next_line(report, level);
 }
 
@@ -90,7 +89,7 @@ std::string level_row(const FitLevel& level) {
   return fmt::format("{:<{}}{:>10}{:>8}{:>8}{:>12}{:>11}{:>11}\n", level.name, kLevel,
                      format_count(static_cast<double>(level.parameters)), level.width, level.layers,
                      format_bytes(level.arena_bytes), step_text(level.step_seconds * 1e3),
-                     format_exact(static_cast<int64_t>(level.tokens_per_s)));
+                     format_rate(level.tokens_per_s));
 }
 
 std::string models_table(const FitReport& report, const Options& options) {

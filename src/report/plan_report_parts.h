@@ -11,8 +11,11 @@
 
 namespace snug {
 
-// Does it fit, and what to change: to make it fit, or to be faster or smaller than it is.
+// Does it fit, by how much, and what no change can help; without a budget what it needs.
 std::string verdict_text(const MemoryBreakdown& memory, const PlanFacts& facts, const Paint& paint);
+
+// What to change: to make it fit, or to be faster or smaller than it is.
+std::string changes_text(const MemoryBreakdown& memory, const PlanFacts& facts, const Paint& paint);
 
 // What each layer holds.
 std::string layers_text(const MemoryBreakdown& memory, const Paint& paint);

@@ -120,6 +120,7 @@ TEST(RenderPlan, SaysWhatAndWhere) {
         "1.0005", "16.00 bytes per parameter", "0..10 each", "no layer"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
+  EXPECT_THAT(text, HasSubstr("\nneeds  3.91 GiB at the peak ("));
   EXPECT_THAT(text, Not(HasSubstr("budget")));
   EXPECT_THAT(text, Not(HasSubstr("staging")));
 }
@@ -168,6 +169,7 @@ TEST(RenderPlan, VerdictOnTheBudget) {
                   advice("--batch 6", 3400 * kMiB)};
   const std::string text = render_plan(sample_account(), facts, false);
   EXPECT_THAT(text, HasSubstr("does not fit  budget 3.00 GiB: 928.07 MiB too much"));
+  EXPECT_LT(text.find("does not fit"), text.find("device memory at the peak")) << "verdict first";
   EXPECT_THAT(text,
               ::testing::ContainsRegex("what would fit [^\n]+\n  --batch 4 +2.83 GiB +-1.07 GiB "
                                        "+1.05 s +.5.0 %  rounding\n"));

@@ -68,7 +68,7 @@ std::string header(const MemoryBreakdown& memory, const PlanFacts& facts, const 
   std::vector<std::string> words;
   for (const auto& [key, value] : facts.recipe.items()) {
     if (value.is_null() || !in_headline(key, facts)) continue;
-    // How many bytes that is stands in the verdict.
+    // The verdict says how many bytes that is.
     const bool to_the_budget = key == "recompute" && facts.budget_bytes;
     const std::string text = text_of(value);
     words.push_back(key + " " + (to_the_budget && text.starts_with("auto:") ? "auto" : text));
@@ -146,8 +146,8 @@ std::string facts_of_peak(const MemoryBreakdown& memory) {
                                                   : static_cast<double>(placed.arena_bytes) /
                                                         static_cast<double>(placed.max_live_bytes);
   out += fact("packing",
-              fmt::format("arena / max-live {:.4f}; values that come and go: {:.4f} ({} in {})",
-                          whole, placed.ratio(), format_bytes(placed.transient_max_live_bytes),
+              fmt::format("arena / max-live {:.4f}; transient values: {:.4f} ({} in {})", whole,
+                          placed.ratio(), format_bytes(placed.transient_max_live_bytes),
                           format_bytes(placed.transient_arena_bytes)));
   out += state_per_parameter(memory);
   const std::string work = phases(memory.step_flops, &format_count);
@@ -160,7 +160,7 @@ std::string speed(const PlanFacts& facts) {
   if (!facts.tokens_per_s()) return "";
   std::string out =
       fact("time", fmt::format("{} a step, {} tokens/s, modelled", step_text(*facts.step_ms),
-                               format_exact(std::llround(*facts.tokens_per_s()))));
+                               format_rate(*facts.tokens_per_s())));
   if (!facts.rests_on.empty()) out += fact("", "rests on " + facts.rests_on);
   return out;
 }
@@ -212,6 +212,7 @@ StateBytes state_of(const MemoryBreakdown& memory) {
 std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, bool colour) {
   const Paint paint{colour};
   std::string out = header(memory, facts, paint);
+  out += verdict_text(memory, facts, paint);
   out += breakdown(memory.device(), "device memory at the peak", paint);
   for (Space space : {Space::host, Space::disk}) {
     if (memory[space].placement.arena_bytes == 0) continue;
@@ -223,7 +224,7 @@ std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, b
   out += layers_text(memory, paint);
   out += largest(memory.device(), paint);
   out += runners_up_text(facts, paint);
-  out += verdict_text(memory, facts, paint);
+  out += changes_text(memory, facts, paint);
   return out;
 }
 

@@ -55,14 +55,21 @@ std::string advice_list(std::string_view title, const PlanFacts& facts, const Pa
   return rows.empty() ? "" : advice_head(title, paint) + rows;
 }
 
-std::string advice_where_it_fits(const PlanFacts& facts, const Paint& paint) {
+std::string changes_to_what_fits(const PlanFacts& facts, const Paint& paint) {
   return advice_list("what would be faster", facts, paint, is_faster) +
          advice_list("what would be smaller", facts, paint, std::not_fn(is_faster));
 }
 
+bool is_enough(const Advice& a, const PlanFacts& facts) {
+  return a.peak_bytes <= *facts.arena_budget();
+}
+
+bool something_fits(const PlanFacts& facts) {
+  return std::ranges::any_of(facts.advice, [&](const Advice& a) { return is_enough(a, facts); });
+}
+
 // What no change of this device's plan can help.
-std::string honest_limits(const MemoryBreakdown& memory, const PlanFacts& facts,
-                          bool something_fits) {
+std::string honest_limits(const MemoryBreakdown& memory, const PlanFacts& facts) {
   const int64_t room = *facts.arena_budget();
   const StateBytes state = state_of(memory);
   std::string out;
@@ -70,7 +77,7 @@ std::string honest_limits(const MemoryBreakdown& memory, const PlanFacts& facts,
     out += fmt::format("  {} alone take {} of {}\n", state.names, format_bytes(state.bytes),
                        format_bytes(room));
   }
-  if (something_fits) return out;
+  if (something_fits(facts)) return out;
   const int64_t least = 2 * (memory.trainable_params + memory.frozen_params);
   if (least > room)
     out += fmt::format("  its weights in 16 bits, with nothing beside them, take {}\n",
@@ -80,13 +87,9 @@ std::string honest_limits(const MemoryBreakdown& memory, const PlanFacts& facts,
          "yet\n";
 }
 
-std::string advice_where_it_does_not(const MemoryBreakdown& memory, const PlanFacts& facts,
-                                     const Paint& paint) {
-  const int64_t room = *facts.arena_budget();
-  const auto enough = [room](const Advice& a) { return a.peak_bytes <= room; };
-  const bool something_fits = std::ranges::any_of(facts.advice, enough);
-  return honest_limits(memory, facts, something_fits) +
-         advice_list("what would fit", facts, paint, enough) +
+std::string changes_that_fit(const PlanFacts& facts, const Paint& paint) {
+  const auto enough = [&](const Advice& a) { return is_enough(a, facts); };
+  return advice_list("what would fit", facts, paint, enough) +
          advice_list("what would not be enough", facts, paint, std::not_fn(enough),
                      kNotEnoughShown);
 }
@@ -120,11 +123,20 @@ std::string budget_line(const PlanFacts& facts, int64_t left, const Paint& paint
 
 std::string verdict_text(const MemoryBreakdown& memory, const PlanFacts& facts,
                          const Paint& paint) {
-  if (!facts.budget_bytes) return advice_where_it_fits(facts, paint);
-  const int64_t left = *facts.arena_budget() - memory.device().placement.arena_bytes;
-  const std::string changes = left >= 0 ? advice_where_it_fits(facts, paint)
-                                        : advice_where_it_does_not(memory, facts, paint);
-  return budget_line(facts, left, paint) + changes + beside(facts, paint);
+  const int64_t arena = memory.device().placement.arena_bytes;
+  if (!facts.budget_bytes) {
+    return fmt::format("\n{}  {} at the peak ({} bytes)\n", paint.title("needs"),
+                       format_bytes(arena), format_exact(arena));
+  }
+  const int64_t left = *facts.arena_budget() - arena;
+  return budget_line(facts, left, paint) + (left >= 0 ? "" : honest_limits(memory, facts));
+}
+
+std::string changes_text(const MemoryBreakdown& memory, const PlanFacts& facts,
+                         const Paint& paint) {
+  return (fits(memory, facts) ? changes_to_what_fits(facts, paint)
+                              : changes_that_fit(facts, paint)) +
+         (facts.budget_bytes ? beside(facts, paint) : "");
 }
 
 }  // namespace snug
