@@ -7,8 +7,10 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "config_file.h"
+#include "snug/snug.h"
 
 namespace snug::cli {
 namespace {
@@ -51,6 +53,12 @@ CLI::Option* add_option(CLI::App& app, const std::string& name, T& member, std::
       option->check([name](const std::string& text) { return check_number<T>(name, text); });
     return option;
   }
+}
+
+// The table's help, and for --gpu the names that the catalogue has.
+std::string full_help(std::string_view key, std::string_view help) {
+  if (key != "gpu") return std::string(help);
+  return fmt::format("{}; one of {}", help, join(gpu_names(), ", "));
 }
 
 // CLI11's complaint in our words; only what a person can run into has words of its own.
@@ -114,11 +122,11 @@ void add_options(CLI::App& app, Options& options, OptionUse use) {
   app.add_option("model,--model", options.model,
                  "a built-in name, a config.json, or a Hugging Face directory")
       ->required();
-  each_option(
-      options, [&](std::string_view key, auto& member, std::string_view help, OptionUse belongs) {
-        CLI::Option* option = add_option(app, fmt::format("--{}", key), member, std::string(help));
-        if (belongs == OptionUse::train && use != OptionUse::train) option->group("");
-      });
+  each_option(options, [&](std::string_view key, auto& member, std::string_view help,
+                           OptionUse belongs) {
+    CLI::Option* option = add_option(app, fmt::format("--{}", key), member, full_help(key, help));
+    if (belongs == OptionUse::train && use != OptionUse::train) option->group("");
+  });
   app.set_config("--config", "", "a TOML file of `option = value` lines; the command line wins")
       ->check(ConfigFile::check);
   app.config_formatter(std::make_shared<ConfigFile>(app));
@@ -133,10 +141,11 @@ bool parse(CLI::App& app, const std::vector<std::string>& arguments) {
 
 bool parse_words(CLI::App& app, const std::vector<std::string>& arguments) {
   app.allow_extras();
+  app.add_flag_callback("--quiet", silence_log, "nothing on stderr but errors");
   try {
     app.parse(std::vector(arguments.rbegin(), arguments.rend()));  // CLI11 takes them last first
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+    print_text(app.help());
     return false;
   } catch (const CLI::ParseError& error) {
     refuse(app, error);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "arguments.h"
+#include "base/log.h"
 #include "snug/snug.h"
 #include "verbs.h"
 
@@ -13,7 +14,7 @@ int doctor_verb(const std::vector<std::string>& arguments) {
   app.add_flag("--json", json, "results as JSON on stdout");
   if (!parse(app, arguments)) return 0;
   const DoctorReport report = doctor();
-  fmt::print("{}", json ? report.json + "\n" : report.table);
+  print("{}", json ? report.json + "\n" : report.table);
   return 0;
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 
 #include "arguments.h"
 #include "base/error.h"
@@ -15,30 +14,14 @@ namespace snug::cli {
 namespace {
 
 // Says what is tried, once that has taken longer than a second.
-class Progress {
- public:
-  ~Progress() { clear(); }
-  void trying(const std::string& what) {
-    if (!stderr_is_terminal() || Clock::now() - start_ < std::chrono::seconds(1)) return;
-    clear();
-    fmt::print(stderr, "trying {}", what);
-    std::fflush(stderr);
-    shown_ = true;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  void clear() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-    shown_ = false;
-  }
-  Clock::time_point start_ = Clock::now();
-  bool shown_ = false;
-};
-
 FitReport fit_with_progress(const Options& options, const std::string& of) {
-  Progress progress;
-  return fit(options, of, [&](const std::string& what) { progress.trying(what); });
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  FitReport report = fit(options, of, [&](const std::string& what) {
+    if (Clock::now() - start > std::chrono::seconds(1)) show_status("trying " + what);
+  });
+  clear_status();
+  return report;
 }
 
 }  // namespace
@@ -53,7 +36,7 @@ int fit_verb(const std::vector<std::string>& arguments) {
       ->take_last();
   if (!parse(app, arguments)) return 0;
   const FitReport report = fit_with_progress(options, of);
-  fmt::print("{}", options.json ? report.json + "\n" : report.table);
+  print("{}", options.json ? report.json + "\n" : report.table);
   return static_cast<int>(ExitCode::ok);
 }
 

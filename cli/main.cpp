@@ -2,13 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <csignal>
 #include <filesystem>
 #include <new>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "verbs.h"
+#include "version.h"
 
 namespace snug::cli {
 namespace {
@@ -35,51 +37,78 @@ constexpr Verb kVerbs[] = {
 };
 
 void print_help() {
-  fmt::print(
+  print(
       "snug trains models that do not fit.\n\n"
       "usage: snug VERB MODEL [options]\n\n");
-  for (const Verb& verb : kVerbs) fmt::print("  {:<10}{}\n", verb.name, verb.answers);
-  fmt::print(
+  for (const Verb& verb : kVerbs) print("  {:<10}{}\n", verb.name, verb.answers);
+  print(
       "\nMODEL is a built-in name (snug models), a config.json, or a Hugging Face directory.\n"
-      "`snug VERB --help` lists a verb's options; every option is also a key of --config "
-      "FILE.toml.\n\n"
+      "`snug help VERB` lists a verb's options; every option is also a key of --config "
+      "FILE.toml.\n"
+      "`snug --version` says which Snug this is.\n\n"
       "  snug plan gpt2 --batch 8\n"
       "  snug train snug-tiny --data . --steps 200 --out runs/tiny\n");
 }
 
-int run(std::vector<std::string> arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
-      arguments[0] == "help") {
-    print_help();
-    return static_cast<int>(arguments.empty() ? ExitCode::usage : ExitCode::ok);
-  }
+const Verb& find_verb(const std::string& name) {
   std::vector<std::string> names;
   for (const Verb& verb : kVerbs) {
-    if (arguments[0] == verb.name) return verb.run({arguments.begin() + 1, arguments.end()});
+    if (name == verb.name) return verb;
     names.emplace_back(verb.name);
   }
-  throw usage_error("there is no verb '{}'{}", arguments[0], did_you_mean(arguments[0], names))
+  throw usage_error("there is no verb '{}'{}", name, did_you_mean(name, names))
       .hint("`snug help` lists the verbs");
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    print_help();
+    return static_cast<int>(ExitCode::usage);
+  }
+  const std::string& first = arguments[0];
+  if (first == "--version") {
+    print("snug {}\n", version());
+    return static_cast<int>(ExitCode::ok);
+  }
+  const bool help = first == "--help" || first == "-h" || first == "help";
+  if (help && arguments.size() > 1) return find_verb(arguments[1]).run({"--help"});
+  if (!help) return find_verb(first).run({arguments.begin() + 1, arguments.end()});
+  print_help();
+  return static_cast<int>(ExitCode::ok);
+}
+
+int fail(ExitCode code, std::string_view what, std::string_view hint = "") {
+  error_line(fmt::format("snug: {}", what));
+  if (!hint.empty()) error_line(fmt::format("      {}", hint));
+  return static_cast<int>(code);
+}
+
+// Every error becomes a sentence and an exit code.
+int run_or_fail(const std::vector<std::string>& arguments) {
+  try {
+    return run(arguments);
+  } catch (const Error& error) {
+    return fail(error.code(), error.what(), error.hint());
+  } catch (const std::bad_alloc&) {
+    return fail(ExitCode::does_not_fit, "the system has no memory left for the program itself");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(ExitCode::bad_input,
+                fmt::format("{}: {}", error.path1().string(), error.code().message()));
+  } catch (const std::exception& error) {
+    return fail(ExitCode::internal, fmt::format("internal error: {}", error.what()));
+  }
 }
 
 }  // namespace
 }  // namespace snug::cli
 
 int main(int argc, char** argv) {
-  try {
-    return snug::cli::run({argv + 1, argv + argc});
-  } catch (const snug::Error& error) {
-    fmt::print(stderr, "snug: {}\n", snug::printable(error.what()));
-    if (!error.hint().empty()) fmt::print(stderr, "      {}\n", snug::printable(error.hint()));
-    return static_cast<int>(error.code());
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "snug: the system has no memory left for the program itself\n");
-    return static_cast<int>(snug::ExitCode::does_not_fit);
-  } catch (const std::filesystem::filesystem_error& error) {
-    fmt::print(stderr, "snug: {}: {}\n", error.path1().string(), error.code().message());
-    return static_cast<int>(snug::ExitCode::bad_input);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "snug: internal error: {}\n", error.what());
-    return static_cast<int>(snug::ExitCode::internal);
-  }
+  snug::open_standard_streams();
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves early costs no run
+  const int code = snug::cli::run_or_fail({argv + 1, argv + argc});
+  snug::clear_status();
+  const std::string lost = snug::why_results_were_lost();
+  if (lost.empty()) return code;
+  snug::error_line("snug: results could not be written to stdout: " + lost);
+  return code == 0 ? static_cast<int>(snug::ExitCode::bad_input) : code;
 }

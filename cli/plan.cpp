@@ -4,6 +4,7 @@
 
 #include "arguments.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "snug/snug.h"
 #include "verbs.h"
 
@@ -59,19 +60,18 @@ int plan_two(const std::string& a, const std::string& b, const CLI::App& app) {
   NamedOptions second{b, options_of(b, given)};
   share_model(first.options, second.options);
   const CompareReport report = compare(first, second);
-  fmt::print("{}{}", first.options.json ? report.json : report.table,
-             first.options.json ? "\n" : "");
+  print("{}{}", first.options.json ? report.json : report.table, first.options.json ? "\n" : "");
   return static_cast<int>(ExitCode::ok);
 }
 
 int plan_one(const Options& options, bool show_program) {
   const PlanReport report = plan(options, show_program);
   if (options.json) {
-    fmt::print("{}\n", report.json);
+    print("{}\n", report.json);
   } else if (show_program) {
-    fmt::print("{}", report.program);
+    print("{}", report.program);
   } else {
-    fmt::print("{}", report.table);
+    print("{}", report.table);
   }
   return static_cast<int>(report.fits ? ExitCode::ok : ExitCode::does_not_fit);
 }

@@ -41,6 +41,10 @@ void log_line(std::string_view text) {
   if (!silent) error_line(text);
 }
 
+void log_text(std::string_view text) {
+  for (const std::string& line : split(text, '\n')) log_line(line);
+}
+
 void silence_log() { silent = true; }
 
 void error_line(std::string_view text) {

@@ -19,6 +19,8 @@ namespace snug {
 void open_standard_streams();
 
 void log_line(std::string_view text);
+// Several lines; control characters are escaped in each.
+void log_text(std::string_view text);
 // Only results and errors from now on: log and status say nothing.
 void silence_log();
 // An error's line, which is never silenced.

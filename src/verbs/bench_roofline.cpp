@@ -49,31 +49,7 @@ std::vector<std::pair<std::string, int64_t>> programs_to_show(const Module& modu
   return out;
 }
 
-template <typename Programs, typename Member>
-double per_step(const Programs& programs, Member member) {
-  double sum = 0;
-  for (const RooflineProgram& p : programs) sum += static_cast<double>(p.times) * (p.*member)();
-  return sum;
-}
-
 }  // namespace
-
-double RooflineProgram::measured_ms() const {
-  double sum = 0;
-  for (const RooflineRow& row : rows) sum += row.measured_ms;
-  return sum;
-}
-
-double RooflineProgram::roofline_ms() const {
-  double sum = 0;
-  for (const RooflineRow& row : rows) sum += row.roofline_ms;
-  return sum;
-}
-
-double RooflineReport::ops_ms() const { return per_step(programs, &RooflineProgram::measured_ms); }
-double RooflineReport::roofline_ms() const {
-  return per_step(programs, &RooflineProgram::roofline_ms);
-}
 
 RooflineReport roofline(const Options& options) {
   const Resolved run = resolve(options);

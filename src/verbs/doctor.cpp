@@ -2,30 +2,15 @@
 // here is refused.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <thread>
 
-#include "base/units.h"
 #include "hal/cpu/cpu_device.h"
 #include "hal/cuda/probe.h"
+#include "report/doctor_report.h"
 #include "snug/snug.h"
 
 namespace snug {
 namespace {
-
-struct Host {
-  int64_t cores = std::thread::hardware_concurrency();
-  int64_t memory = total_memory_bytes();
-  int64_t available = available_memory_bytes();
-};
-
-struct Missing {
-  std::string what;   // the row it belongs to
-  std::string costs;  // a sentence
-  std::string get;    // another
-};
-
-// --- what is missing ----------------------------------------------------------------------------
 
 // Why no GPU is used, and what would change that; the first reason hides the others.
 Missing missing_gpu(const CudaProbe& probe) {
@@ -86,166 +71,15 @@ std::vector<Missing> missing_of(const CudaProbe& probe) {
   return out;
 }
 
-// --- for people ---------------------------------------------------------------------------------
-
-constexpr int kColumns = 100;
-constexpr int kNameColumns = 16;
-
-// Text in lines of kColumns, broken between words; all but the first begin with `indent` blanks.
-std::string wrap(const std::string& text, int indent) {
-  std::string out;
-  int column = indent;
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    const auto width = static_cast<int>(end - at);
-    if (column > indent && column + 1 + width > kColumns) {
-      out += "\n" + std::string(static_cast<size_t>(indent), ' ');
-      column = indent;
-    } else if (column > indent) {
-      out += ' ';
-      ++column;
-    }
-    out += text.substr(at, end - at);
-    column += width;
-    at = end + 1;
-  }
-  return out + "\n";
-}
-
-class Table {
- public:
-  // "✓ cuDNN    9.13.0", or "✗ cuDNN    what is not there".
-  void row(bool there, std::string_view name, const std::string& text) {
-    text_ += fmt::format("{} {:<{}}{}", there ? "✓" : "✗", name, kNameColumns,
-                         wrap(text, kNameColumns + 2));
-  }
-  void more(const std::string& text) {
-    text_ += fmt::format("  {:<{}}{}", "", kNameColumns, wrap(text, kNameColumns + 2));
-  }
-  void library(std::string_view name, const LibraryProbe& library) {
-    row(!library.version.empty(), name,
-        library.version.empty() ? library.file + " cannot be opened" : library.version);
-  }
-  void missing(const std::vector<Missing>& all) {
-    text_ += all.empty() ? "\nnothing is missing\n" : "\nwhat is missing\n";
-    for (const Missing& m : all) {
-      text_ += fmt::format("  {:<{}}{}", m.what, kNameColumns, wrap(m.costs, kNameColumns + 2));
-      more(m.get);
-    }
-  }
-  std::string text() && { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-std::string gpu_text(const GpuProbe& gpu) {
-  std::string text = fmt::format("{}, compute capability {}.{}", gpu.name, gpu.major, gpu.minor);
-  if (gpu.multiprocessors > 0) text += fmt::format(", {} multiprocessors", gpu.multiprocessors);
-  if (gpu.memory) {
-    text += fmt::format(", {}, {} free", format_bytes(gpu.memory->total),
-                        format_bytes(gpu.memory->free));
-  }
-  return text;
-}
-
-std::string process_text(const GpuProcess& process) {
-  std::string text = fmt::format("used by process {}", process.pid);
-  if (!process.name.empty()) text += fmt::format(" ({})", process.name);
-  if (process.bytes) text += ": " + format_bytes(*process.bytes);
-  return text;
-}
-
-void add_gpus(Table& table, const CudaProbe& probe) {
-  const bool usable = probe.why_not.empty();
-  const bool said = !probe.built || probe.driver.cuda == 0;  // in the row of CUDA or the driver
-  if (!usable) table.row(false, "GPU", said ? "none to use" : "none to use: " + probe.why_not);
-  for (size_t i = 0; i < probe.driver.gpus.size(); ++i) {
-    const GpuProbe& gpu = probe.driver.gpus[i];
-    table.row(usable, fmt::format("GPU {}", i), gpu_text(gpu));
-    for (const GpuProcess& process : gpu.processes) table.more(process_text(process));
-  }
-}
-
-std::string table_of(const Host& host, const CudaProbe& probe,
-                     const std::vector<Missing>& missing) {
-  Table table;
-  table.row(true, "host",
-            fmt::format("{} CPU core{}, {} of memory, {} available", host.cores,
-                        host.cores == 1 ? "" : "s", format_bytes(host.memory),
-                        format_bytes(host.available)));
-  const DriverProbe& driver = probe.driver;
-  const std::string version = driver.version.empty() ? "version not told" : driver.version;
-  table.row(driver.cuda > 0, "driver",
-            driver.cuda > 0
-                ? fmt::format("{}, for CUDA up to {}", version, cuda_version_text(driver.cuda))
-                : "no NVIDIA driver answers");
-  table.row(probe.built, "CUDA",
-            probe.built ? fmt::format("backend built with {}", cuda_version_text(probe.toolkit))
-                        : "this build has no CUDA backend");
-  if (probe.built) {
-    table.library("cuBLASLt", probe.cublas_lt);
-    table.library("cuDNN", probe.cudnn);
-    table.row(probe.cudnn_built, "cuDNN frontend",
-              probe.cudnn_built ? "in this build" : "not in this build");
-    table.library("NCCL", probe.nccl);
-  }
-  add_gpus(table, probe);
-  table.missing(missing);
-  return std::move(table).text();
-}
-
-// --- for programs -------------------------------------------------------------------------------
-
-using Json = nlohmann::ordered_json;
-
-Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-Json version_or_null(int cuda) { return cuda == 0 ? Json(nullptr) : Json(cuda_version_text(cuda)); }
-
-Json to_json(const GpuProbe& gpu) {
-  Json out{{"name", gpu.name},
-           {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
-           {"multiprocessors", gpu.multiprocessors > 0 ? Json(gpu.multiprocessors) : Json(nullptr)},
-           {"total_bytes", gpu.memory ? Json(gpu.memory->total) : Json(nullptr)},
-           {"used_bytes", gpu.memory ? Json(gpu.memory->used) : Json(nullptr)},
-           {"free_bytes", gpu.memory ? Json(gpu.memory->free) : Json(nullptr)},
-           {"processes", Json::array()}};
-  for (const GpuProcess& process : gpu.processes) {
-    out["processes"].push_back({{"pid", process.pid},
-                                {"name", or_null(process.name)},
-                                {"bytes", process.bytes ? Json(*process.bytes) : Json(nullptr)}});
-  }
-  return out;
-}
-
-std::string json_of(const Host& host, const CudaProbe& probe, const std::vector<Missing>& missing) {
-  Json out{
-      {"host",
-       {{"cores", host.cores}, {"memory_bytes", host.memory}, {"available_bytes", host.available}}},
-      {"driver", or_null(probe.driver.version)},
-      {"driver_cuda", version_or_null(probe.driver.cuda)},
-      {"built_with_cuda", version_or_null(probe.toolkit)},
-      {"built_with_cudnn_frontend", probe.cudnn_built},
-      {"cublaslt", or_null(probe.cublas_lt.version)},
-      {"cudnn", or_null(probe.cudnn.version)},
-      {"nccl", or_null(probe.nccl.version)},
-      {"why_no_gpu", or_null(probe.why_not)},
-      {"gpus", Json::array()},
-      {"missing", Json::array()}};
-  for (const GpuProbe& gpu : probe.driver.gpus) out["gpus"].push_back(to_json(gpu));
-  for (const Missing& m : missing)
-    out["missing"].push_back({{"what", m.what}, {"costs", m.costs}, {"get", m.get}});
-  return out.dump(2);
-}
-
 }  // namespace
 
 DoctorReport doctor() {
-  const Host host;
+  const HostProbe host{.cores = std::thread::hardware_concurrency(),
+                       .memory = total_memory_bytes(),
+                       .available = available_memory_bytes()};
   const CudaProbe probe = probe_cuda();
   const std::vector<Missing> missing = missing_of(probe);
-  return {.table = table_of(host, probe, missing), .json = json_of(host, probe, missing)};
+  return {.table = doctor_table(host, probe, missing), .json = doctor_json(host, probe, missing)};
 }
 
 }  // namespace snug

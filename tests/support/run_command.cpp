@@ -63,6 +63,7 @@ bool drain(int from, std::string& to) {
 void listen(pid_t child, const RunOptions& options, int out, int err, Ended& ended) {
   const auto deadline = Clock::now() + options.limit;
   bool interrupted = options.interrupt_after.empty();
+  bool interrupted_again = options.interrupt_again.empty();
   std::array<pollfd, 2> channels{pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
   while ((channels[0].fd >= 0 || channels[1].fd >= 0) && Clock::now() < deadline) {
     ::poll(channels.data(), channels.size(), /*milliseconds=*/100);
@@ -72,6 +73,10 @@ void listen(pid_t child, const RunOptions& options, int out, int err, Ended& end
       if (options.before_interrupt) options.before_interrupt(child);
       ::kill(child, SIGINT);
       interrupted = true;
+    }
+    if (!interrupted_again && ended.err.find(options.interrupt_again) != std::string::npos) {
+      ::kill(child, SIGINT);
+      interrupted_again = true;
     }
   }
   if (Clock::now() >= deadline) ::kill(child, SIGKILL);
@@ -94,11 +99,18 @@ Ended run_command(const std::vector<std::string>& command, const RunOptions& opt
   ::close(out.read_end);
   if (!options.terminal) ::close(err.read_end);
   if (WIFEXITED(status)) ended.code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) ended.signal = WTERMSIG(status);
   return ended;
 }
 
 Ended run_snug(std::vector<std::string> arguments, const RunOptions& options) {
   arguments.insert(arguments.begin(), SNUG_BINARY);
+  return run_command(arguments, options);
+}
+
+Ended run_snug_in_shell(const std::string& line, std::vector<std::string> arguments,
+                        const RunOptions& options) {
+  arguments.insert(arguments.begin(), {"sh", "-c", line, "sh", SNUG_BINARY});
   return run_command(arguments, options);
 }
 

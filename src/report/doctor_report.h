@@ -1,0 +1,28 @@
+// What `snug doctor` says: the machine row by row, and what each missing thing costs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hal/cuda/probe.h"
+
+namespace snug {
+
+struct HostProbe {
+  int64_t cores = 0;
+  int64_t memory = 0;     // bytes
+  int64_t available = 0;  // bytes
+};
+
+struct Missing {
+  std::string what;   // the row it belongs to
+  std::string costs;  // a sentence
+  std::string get;    // another
+};
+
+std::string doctor_table(const HostProbe& host, const CudaProbe& probe,
+                         const std::vector<Missing>& missing);
+std::string doctor_json(const HostProbe& host, const CudaProbe& probe,
+                        const std::vector<Missing>& missing);
+
+}  // namespace snug

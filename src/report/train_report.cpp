@@ -1,0 +1,85 @@
+#include "report/train_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "base/units.h"
+
+namespace snug {
+namespace {
+
+std::string skip_note(const StepReport& r, const Options& options) {
+  if (options.update_in_backward)
+    return "(the norm is not finite: parameters with such a gradient are skipped)";
+  if (r.loss_scale == 0) return "(skipped: the norm is not finite)";
+  return fmt::format("(skipped: the norm is not finite; loss scale now {})", r.loss_scale);
+}
+
+}  // namespace
+
+std::string step_line(const StepReport& r, const Options& options) {
+  const std::string head = fmt::format("step {:>5}/{}  loss {:.4f}  ", r.step, r.steps, r.loss);
+  if (r.skipped) return head + skip_note(r, options);
+  return head + fmt::format("norm {:<8.3g} lr {:.2e}  {:>7} tok/s", r.grad_norm, r.lr,
+                            format_count(r.tokens_per_s));
+}
+
+std::string step_json(const StepReport& r) {
+  return nlohmann::json{
+      {"step", r.step},
+      {"loss", r.loss},
+      {"grad_norm", r.grad_norm},
+      {"lr", r.lr},
+      {"tokens", r.tokens},
+      {"tokens_per_s", r.tokens_per_s},
+      {"planned_bytes", r.planned_bytes},
+      {"peak_bytes", r.peak_bytes},
+      {"loss_scale", r.loss_scale > 0 ? nlohmann::json(r.loss_scale) : nlohmann::json(nullptr)},
+      {"skipped", r.skipped}}
+      .dump();
+}
+
+std::string eval_line(int64_t step, double loss) {
+  return fmt::format("step {:>5}        held-out loss {:.4f}", step, loss);
+}
+
+std::string eval_json(int64_t step, double loss) {
+  return nlohmann::json{{"step", step}, {"eval_loss", loss}}.dump();
+}
+
+std::string memory_line(const StepReport& r) {
+  if (r.peak_bytes == r.planned_bytes)
+    return fmt::format("memory: {} bytes, planned and measured", format_exact(r.planned_bytes));
+  return fmt::format("memory: {} bytes planned, {} measured", format_exact(r.planned_bytes),
+                     format_exact(r.peak_bytes));
+}
+
+std::string progress_bar(const StepReport& r, double seconds) {
+  constexpr int kWidth = 40;
+  const auto filled = static_cast<int>(kWidth * r.step / r.steps);
+  std::string bar;
+  for (int i = 0; i < kWidth; ++i) bar += i < filled ? "█" : "░";
+  const double left = seconds / static_cast<double>(r.step) * static_cast<double>(r.steps - r.step);
+  return fmt::format("{} {:>3}%  {} left", bar, 100 * r.step / r.steps, format_seconds(left));
+}
+
+std::string train_summary(const TrainReport& report, double seconds) {
+  std::vector<std::string> lines;
+  if (report.steps > 0) {
+    lines.push_back(fmt::format("{} after {} in {}: loss {:.4f} -> {:.4f}",
+                                report.stopped_early ? "stopped as asked" : "done",
+                                counted(report.steps, "step"), format_seconds(seconds),
+                                report.first_loss, report.last_loss));
+  }
+  if (report.last_eval > 0) {
+    lines.push_back(
+        fmt::format("held-out loss {:.4f} -> {:.4f}", report.first_eval, report.last_eval));
+  }
+  if (!report.out.empty())
+    lines.push_back(fmt::format("model and configuration are in {}", report.out));
+  return join(lines, "\n");
+}
+
+}  // namespace snug

@@ -1,0 +1,26 @@
+// What `snug train` says: a line for each step and evaluation, a progress bar, and how it ended.
+#pragma once
+
+#include <string>
+
+#include "snug/snug.h"
+
+namespace snug {
+
+// One line each, without its end; at most 100 columns.
+std::string step_line(const StepReport& report, const Options& options);
+std::string step_json(const StepReport& report);
+std::string eval_line(int64_t step, double loss);
+std::string eval_json(int64_t step, double loss);
+
+// The arena, as planned and as measured.
+std::string memory_line(const StepReport& report);
+
+// How far the training is, and how long it will still take. `seconds`: of the steps so far.
+std::string progress_bar(const StepReport& report, double seconds);
+
+// "done after 100 steps in 3 m 20 s: loss 10.9876 -> 6.1234", held-out losses, where the model is.
+// Empty where no step ran. `seconds`: of the whole run.
+std::string train_summary(const TrainReport& report, double seconds);
+
+}  // namespace snug
