@@ -216,7 +216,7 @@ Resolved changed(const Resolved& run, const Change& change) {
   return then;
 }
 
-std::string to_toml(const Resolved& run) {
+std::string to_toml(const Resolved& run, const RecomputePolicy& recompute) {
   Options options = run.options;
   each_settled([&](std::string_view, auto member) { options.*member = run.asked.*member; });
   std::string out = fmt::format("model = {}\n", toml_value(options.model));
@@ -227,8 +227,10 @@ std::string to_toml(const Resolved& run) {
       "\n# What this run chose for the options that it was free to choose. --config passes over "
       "it.\n";
   out += "[settled]\n";
+  Options settled = run.options;
+  settled.recompute = option_text(recompute);
   each_settled([&](std::string_view key, auto member) {
-    out += fmt::format("{} = {}\n", key, toml_value(run.options.*member));
+    out += fmt::format("{} = {}\n", key, toml_value(settled.*member));
   });
   return out;
 }

@@ -50,8 +50,8 @@ double learning_rate_factor(const Options& options);
 // The configuration as a file that --config reads back. What was left to the search, and what
 // follows from other options (how many micro-batches make a step, types and scales left to the
 // precision), is written as it was asked for, so that another --budget, --batch or --precision
-// beside the file means what it says. What was chosen follows in a table [settled], which --config
-// passes over.
-std::string to_toml(const Resolved& run);
+// beside the file means what it says. What was chosen, `recompute` among it, follows in a table
+// [settled], which --config passes over.
+std::string to_toml(const Resolved& run, const RecomputePolicy& recompute);
 
 }  // namespace snug

@@ -60,6 +60,7 @@ class Training {
   Training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
            Device& device, const CheckpointReader* weights)
       : run_(planned.run),
+        recompute_(planned.recompute),
         observer_(observer),
         samples_(samples),
         device_(device),
@@ -296,12 +297,13 @@ class Training {
     save_model(executor_.module(), [&](ValueId id) { return host.look(id); },
                {.directory = directory,
                 .config_json = run_.model.config_json(saved_dtype(run_.recipe)),
-                .run_toml = to_toml(run_),
+                .run_toml = to_toml(run_, recompute_),
                 .tokenizer_from = run_.model.source_dir()});
     report_.out = directory.string();
   }
 
   const Resolved& run_;
+  const RecomputePolicy& recompute_;  // as planned
   const TrainObserver& observer_;
   Samples& samples_;
   Device& device_;

@@ -291,7 +291,7 @@ void save(const Options& asked, const FoundLevel& level) {
   const std::filesystem::path directory = asked.out;
   std::filesystem::create_directories(directory);
   write_file_atomically(directory / "config.json", run.model.config_json());
-  write_file_atomically(directory / "run.toml", to_toml(run));
+  write_file_atomically(directory / "run.toml", to_toml(run, run.recipe.recompute));
 }
 
 }  // namespace

@@ -46,5 +46,21 @@ TEST_F(CliOut, SettledChoicesAreWrittenAndPinNothing) {
   EXPECT_EQ(snug("train --config o/run.toml --attention standard").code, 0);
 }
 
+TEST_F(CliOut, TheSettledPolicyIsWhatWasPlanned) {
+  const std::string run = " tiny --seq 16 --batch 2 --accum 1 --attention flash --loss chunked:8";
+  const auto bytes = [&](const std::string& more) {
+    return nlohmann::json::parse(snug("plan" + run + more + " --json").out).at("arena_bytes");
+  };
+  const std::string budget = fmt::format(" --budget {}", bytes("").get<int64_t>() - 1);
+  ASSERT_EQ(snug("train" + run + budget + " --data text.txt --steps 1 --out o").code, 0);
+  const std::string saved = read_file(dir_ / "o/run.toml");
+  const std::string key = "recompute = \"";
+  EXPECT_THAT(saved, ::testing::HasSubstr(key + "auto\"\n")) << "as it was asked";
+  const size_t at = saved.find(key, saved.find("[settled]")) + key.size();
+  const std::string policy = saved.substr(at, saved.find('"', at) - at);
+  EXPECT_THAT(policy, ::testing::StartsWith("layers:"));
+  EXPECT_EQ(bytes(" --recompute " + policy), bytes(budget));
+}
+
 }  // namespace
 }  // namespace snug
