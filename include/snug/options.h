@@ -112,8 +112,9 @@ void each_option(O& o, Visit&& visit) {
         "time (auto is chunked)",
         both);
   visit("recompute", o.recompute,
-        "auto | none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7 | auto:BYTES: "
-        "what backward recomputes (auto: as little as --budget allows)",
+        "auto | none | full | every:N | sqrt | ratio:R | attention | list:0,3,5-7 | "
+        "layers:0-8=attn.norm+mlp.act,9=full | auto:BYTES: what backward recomputes (auto: as "
+        "little as --budget allows)",
         both);
   visit("compress", o.compress,
         "none | int8: how activations are stored between forward and backward (recompute then "
