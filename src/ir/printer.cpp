@@ -12,7 +12,7 @@ constexpr size_t kWrap = 110;  // lists of inputs break after this column
 
 // --- words -------------------------------------------------------------------------------------
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -30,7 +30,7 @@ std::string word(std::string_view name) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
            std::string_view("_.@/-").find(c) != std::string_view::npos;
   });
-  return plain ? std::string(name) : quoted(name);
+  return plain ? std::string(name) : in_quotes(name);
 }
 
 // Always with a mark that tells it from an integer.
@@ -43,7 +43,7 @@ std::string attribute(const AttrValue& value) {
   if (const auto* b = std::get_if<bool>(&value)) return *b ? "true" : "false";
   if (const auto* i = std::get_if<int64_t>(&value)) return fmt::format("{}", *i);
   if (const auto* f = std::get_if<double>(&value)) return real(*f);
-  return quoted(std::get<std::string>(value));
+  return in_quotes(std::get<std::string>(value));
 }
 
 // Appends a fact to a line, two blanks apart.
@@ -73,7 +73,7 @@ std::string param_facts(const Value& value) {
   if (!p.trainable) append(out, "frozen");
   std::string parts;
   for (const CheckpointPart& part : p.checkpoint) {
-    parts += (parts.empty() ? "saved " : ", ") + quoted(part.name);
+    parts += (parts.empty() ? "saved " : ", ") + in_quotes(part.name);
     if (part.shape != value.type.shape || part.offset != 0) {
       parts += fmt::format(" {} +{}", part.shape.text(), format_exact(part.offset));
     }
@@ -182,7 +182,7 @@ class Printer {
   std::string ref(ValueId id) const { return known(id) ? "%" + word(module_[id].name) : "%?"; }
 
   void header() {
-    out_ += fmt::format("module {} {}\n", quoted(module_.name), name_of(module_.level));
+    out_ += fmt::format("module {} {}\n", in_quotes(module_.name), name_of(module_.level));
     for (size_t s = 0; s < kSpaces; ++s) {
       if (module_.arena_bytes[s] == 0) continue;
       out_ += fmt::format("arena {} {} bytes\n", name_of(static_cast<Space>(s)),
