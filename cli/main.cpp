@@ -30,7 +30,7 @@ constexpr Verb kVerbs[] = {
      fit_verb},
     {"ladder", "what each memory technique saves and costs on this model: planned and measured",
      ladder_verb},
-    {"bench", "a GPU's speed and memory: beside PyTorch, or beside what it could do", bench_verb},
+    {"bench", "a GPU's speed and memory: against PyTorch, or against its roofline", bench_verb},
     {"calibrate", "measures this device, so that plans rest on what it does", calibrate_verb},
     {"doctor", "the machine, its libraries, free memory, and what is missing", doctor_verb},
     {"models", "the built-in models", models_verb},
