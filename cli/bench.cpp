@@ -60,7 +60,7 @@ void show_roofline(const Options& options) {
 }  // namespace
 
 int bench_verb(const std::vector<std::string>& arguments) {
-  CLI::App app("a GPU's speed and memory: beside a peer, or beside what it could do", "snug bench");
+  CLI::App app("a GPU's speed and memory: against PyTorch, or against its roofline", "snug bench");
   Options options = bench_options();
   std::string peer;
   bool against_roofline = false;
