@@ -12,9 +12,9 @@
 namespace snug::cli {
 namespace {
 
-class View {
+class LadderView {
  public:
-  explicit View(const Options& options) : options_(options) {}
+  explicit LadderView(const Options& options) : options_(options) {}
 
   LadderObserver observer() {
     return {.planned = [this](const LadderReport& report) { planned(report); },
@@ -71,7 +71,7 @@ int ladder_verb(const std::vector<std::string>& arguments) {
   options.steps = 10;
   add_options(app, options, OptionUse::train);
   if (!parse(app, arguments)) return 0;
-  View view(options);
+  LadderView view(options);
   const LadderReport report = ladder(options, view.observer());
   view.finished(report);
   require_as_planned(report.rungs);

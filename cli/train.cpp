@@ -30,9 +30,9 @@ extern "C" void on_interrupt(int) {
   errno = kept;
 }
 
-class View {
+class TrainView {
  public:
-  explicit View(const Options& options) : options_(options) {}
+  explicit TrainView(const Options& options) : options_(options) {}
 
   TrainObserver observer() {
     return {.planned = [](const PlanReport& report) { log_text(report.table); },
@@ -79,7 +79,7 @@ int train_verb(const std::vector<std::string>& arguments) {
   if (!parse(app, arguments)) return 0;
 
   const auto start = std::chrono::steady_clock::now();
-  View view(options);
+  TrainView view(options);
   const TrainReport report = train(options, view.observer());
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
   if (const std::string summary = train_summary(report, taken.count()); !summary.empty())
