@@ -23,10 +23,11 @@ std::atomic<bool> stop_requested{false};
 extern "C" void on_interrupt(int) {
   constexpr std::string_view kSaid = "\nstopping after this step; again to stop now\n";
   const int kept = errno;
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kSaid.data(), kSaid.size());
-  stop_requested = true;
+  // Before a word is said: another thread may get the second one while this one writes.
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kSaid.data(), kSaid.size());
+  stop_requested = true;
   errno = kept;
 }
 

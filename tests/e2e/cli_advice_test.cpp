@@ -83,7 +83,7 @@ TEST_F(CliAdvice, RecomputeIsExactOnlyWithoutInt8) {
       if (advice["change"] == change) return std::string(advice["effect"]);
     return "no advice to " + change;
   };
-  EXPECT_EQ(effect_of("--recompute full", "--attention standard"), "exact");
+  EXPECT_EQ(effect_of("--recompute full", "--attention standard --loss whole"), "exact");
   EXPECT_EQ(effect_of("--recompute none", "--recompute full"), "exact");
   EXPECT_EQ(effect_of("--recompute none", "--recompute full --compress int8"), "learning");
 }

@@ -25,7 +25,8 @@ long columns(std::string_view line) {
 }
 
 TEST_F(CliLadder, EveryRungIsMeasuredAsPlanned) {
-  const auto all = rungs("ladder " + tests_dir() + "/parity/llama --batch 4 --seq 16 --steps 3");
+  const auto all = rungs("ladder " + tests_dir() +
+                         "/parity/llama --data synthetic --batch 4 --seq 16 --steps 3");
   const auto rows = std::ranges::count_if(
       techniques(), [](const Technique& t) { return t.on_ladder != OnLadder::no; });
   ASSERT_EQ(std::ssize(all), rows + 3) << "the baseline, micro-batches, and all together";

@@ -36,7 +36,7 @@ TEST_F(CliTechniqueRefusals, RecomputePolicies) {
   expect_bad("--recompute every:x", "--recompute 'every:x' is not ");
   for (const std::string ratio : {"1.5", "-1", "nan", "inf"})
     expect_bad("--recompute ratio:" + ratio,
-               "--recompute ratio:" + ratio + ": a ratio lies between 0 and 1");
+               "--recompute ratio:" + ratio + ": a ratio is between 0 and 1");
   expect_bad("--recompute list:0,7",
              "--recompute list names layer 7, but the model has layers 0 to 1");
   expect_bad("--recompute list:1-0", "'1-0' is not a layer or a range of layers");

@@ -52,9 +52,9 @@ class CliTransformers : public Cli, public ::testing::WithParamInterface<const c
 
 TEST_P(CliTransformers, OpenWhatTrainSaved) {
   const std::string model = tests_dir() + "/parity/" + GetParam();
-  const Ended train =
-      run_snug({"train", model, "--steps", "5", "--seq", "16", "--batch", "2", "--out", "saved"},
-               {.directory = dir_.path()});
+  const Ended train = run_snug({"train", model, "--data", "synthetic", "--steps", "5", "--seq",
+                                "16", "--batch", "2", "--out", "saved"},
+                               {.directory = dir_.path()});
   ASSERT_EQ(train.code, 0) << train.err;
   write_logits(dir_ / "saved");
   const Ended opened =

@@ -103,14 +103,16 @@ Ended run_command(const std::vector<std::string>& command, const RunOptions& opt
   return ended;
 }
 
+std::string snug_binary() { return SNUG_BINARY; }
+
 Ended run_snug(std::vector<std::string> arguments, const RunOptions& options) {
-  arguments.insert(arguments.begin(), SNUG_BINARY);
+  arguments.insert(arguments.begin(), snug_binary());
   return run_command(arguments, options);
 }
 
 Ended run_snug_in_shell(const std::string& line, std::vector<std::string> arguments,
                         const RunOptions& options) {
-  arguments.insert(arguments.begin(), {"sh", "-c", line, "sh", SNUG_BINARY});
+  arguments.insert(arguments.begin(), {"sh", "-c", line, "sh", snug_binary()});
   return run_command(arguments, options);
 }
 

@@ -43,6 +43,7 @@ struct Ended {
 Ended run_command(const std::vector<std::string>& command, const RunOptions& options = {});
 
 // The binary of this build.
+std::string snug_binary();
 Ended run_snug(std::vector<std::string> arguments, const RunOptions& options = {});
 
 // The same as a line of the shell, in which "$@" is that binary with its arguments:

@@ -98,7 +98,7 @@ TEST_F(GemmCacheTest, WhatCannotBeWrittenIsSaidAndKeptInMemory) {
   GemmCache cache(path_);
   CaptureStderr();
   cache.put(kKey, kTuned);
-  EXPECT_THAT(GetCapturedStderr(), EndsWith("products are timed again in the next run\n"));
+  EXPECT_THAT(GetCapturedStderr(), EndsWith("GEMMs are timed again in the next run\n"));
   EXPECT_NE(cache.find(kKey), nullptr);
 }
 

@@ -153,13 +153,13 @@ class SplitCheck {
     return part;
   }
 
-  // To the bit; but updates count their noise from the part's first element, and their loops fuse
+  // To the bit on this machine's library or within rounding: a GEMM of fewer rows may be summed in
+  // another order, updates count their noise from the part's first element, and their loops fuse
   // multiply and add in whole vectors alone.
   void is_same(size_t o, const Part& part, const Guarded& want) const {
     const Type& type = part.c.module[part.c.outputs[o]].type;
     ASSERT_EQ(static_cast<size_t>(type.bytes()), want.size()) << "a part is " << type.text();
     if (part.outputs[o] == want) return;
-    EXPECT_TRUE(op_.def->must_alias(static_cast<int>(o))) << "bits differ";
     expect_close(from_bytes(type, part.outputs[o].data()).v, from_bytes(type, want.data()).v,
                  runner_.backend(), type.dtype, "a part", /*factor=*/2);
   }
