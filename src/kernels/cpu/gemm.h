@@ -19,7 +19,7 @@ struct Gemm {
 
 // Uses all threads when called from one, and one thread inside a parallel region. Allocates nothing
 // after the first call.
-void gemm(const Gemm& g);
+void gemm(const Gemm& asked);
 
 // Makes that first call, on every thread, so that the buffers exist before anything large is
 // allocated. Throws where the system refuses them.

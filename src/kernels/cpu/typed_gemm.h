@@ -34,6 +34,6 @@ struct TypedGemm {
 };
 
 // The same bits on any number of threads.
-void typed_gemm(const TypedGemm& g);
+void typed_gemm(const TypedGemm& asked);
 
 }  // namespace snug::ops

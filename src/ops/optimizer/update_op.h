@@ -5,6 +5,8 @@
 //   outputs  param, <states>: each the next version of its input
 #pragma once
 
+#include <utility>
+
 #include "base/rng.h"
 #include "ops/infer.h"
 
@@ -62,7 +64,7 @@ struct UpdateSample {
   double scale = 1;
   Dtype param = Dtype::f32, grad = Dtype::f32;
 
-  SampleInput like_param(Dtype dtype, Fill fill) const { return {{dtype, shape}, fill}; }
+  SampleInput like_param(Dtype dtype, Fill fill) const { return {{dtype, shape}, std::move(fill)}; }
 };
 // With a seed and a key where something has 2 bytes.
 Sample update_sample(const UpdateSample& s, std::vector<SampleInput> states, Attrs attrs);

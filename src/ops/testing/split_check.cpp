@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <ranges>
 
 #include "ir/builder.h"
 #include "ops/testing/tensor_bytes.h"
@@ -40,7 +39,8 @@ int64_t extent_of(const OpCase& c, const Op& op, const Split& split) {
   for (size_t o = 0; o < op.outputs.size(); ++o)
     meet(op.outputs[o], split.outputs[o], op.def->outputs[o].name);
   if (sizes.empty()) return 0;
-  const int64_t extent = std::ranges::min(sizes | std::views::values);
+  int64_t extent = sizes.begin()->second;
+  for (const auto& [port, size] : sizes) extent = std::min(extent, size);
   for (const auto& [port, size] : sizes) {
     EXPECT_TRUE(extent == 0 || size % extent == 0) << op.def->kind << " cuts " << port << " along "
                                                    << split.axis << ", which counts " << extent;
