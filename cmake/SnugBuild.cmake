@@ -33,7 +33,8 @@ endfunction()
 
 # Code of tests is compiled oftener than it is waited for.
 function(snug_test_options target)
-  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:${SNUG_SANITIZE}>>>:-O1>)
+  set(level $<IF:$<BOOL:${SNUG_SANITIZE}>,-Og,-O1>)
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${level}>)
 endfunction()
 
 # snug_compile_apart(folder file...): CMAKE_UNITY_BUILD compiles the files of a folder as one, but not these: they have a
