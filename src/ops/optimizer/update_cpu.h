@@ -83,7 +83,7 @@ struct AdamNumbers {
 };
 
 // The step of AdamW on n elements.
-void adamw_step(const AdamNumbers& c, int64_t n, float* param, const float* grad, float* m,
+void adamw_step(const AdamNumbers& numbers, int64_t n, float* param, const float* grad, float* m,
                 float* v);
 
 }  // namespace snug::ops
