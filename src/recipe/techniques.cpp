@@ -54,6 +54,10 @@ bool with_tf32(const Settings& s, const DeviceSpec& device) {
 bool recomputes(const Settings& s) {
   return s.recipe.recompute.kind != RecomputePolicy::Kind::none;
 }
+// Compression rounds what is kept, and recompute changes what that is.
+Effect of_recompute(const Settings& s) {
+  return s.recipe.compress == CompressKind::none ? Effect::exact : Effect::learning;
+}
 bool is_fp32(const Settings& s, bool) { return s.recipe.precision == Dtype::f32; }
 bool is_adamw(const Settings& s, bool) { return s.recipe.optimizer == OptimizerKind::adamw; }
 template <Dtype kType>
@@ -141,23 +145,27 @@ std::vector<Technique> all_techniques() {
        .numbers = kNothing,
        .on_ladder = OnLadder::together,
        .smallest = true,
-       .helps = [](const Settings& s, bool has_budget) { return !has_budget && !recomputes(s); }},
+       .helps = [](const Settings& s, bool has_budget) { return !has_budget && !recomputes(s); },
+       .effect_beside = of_recompute},
       {.name = "recompute sqrt",
        .dimension = "recompute",
        .change = {{"recompute", "sqrt"}},
        .numbers = kNothing,
-       .on_ladder = OnLadder::alone},
+       .on_ladder = OnLadder::alone,
+       .effect_beside = of_recompute},
       {.name = "recompute attention",
        .dimension = "recompute",
        .change = {{"recompute", "attention"}},
        .numbers = kNothing,
-       .on_ladder = OnLadder::alone},
+       .on_ladder = OnLadder::alone,
+       .effect_beside = of_recompute},
       {.name = "recompute nothing",
        .dimension = "recompute",
        .change = {{"recompute", "none"}},
        .touches = Touches::arithmetic,
        .numbers = kNothing,
-       .helps = [](const Settings& s, bool has_budget) { return !has_budget && recomputes(s); }},
+       .helps = [](const Settings& s, bool has_budget) { return !has_budget && recomputes(s); },
+       .effect_beside = of_recompute},
       {.name = "tf32",
        .dimension = "precision",
        .change = {{"tf32", true}},
@@ -315,6 +323,10 @@ std::vector<Technique> all_techniques() {
 std::span<const Technique> techniques() {
   static const std::vector<Technique> table = all_techniques();
   return table;
+}
+
+Effect effect_in(const Technique& technique, const Settings& run) {
+  return technique.effect_beside != nullptr ? technique.effect_beside(run) : technique.effect;
 }
 
 const Technique& technique(std::string_view name) {

@@ -28,7 +28,7 @@ enum class Touches : uint8_t { activations, state, arithmetic };
 enum class OnLadder : uint8_t { no, alone, together };
 
 struct Technique {
-  std::string_view name;       // "int8 activations": what the ladder and the documents call it
+  std::string_view name;       // what the ladder and the documents call it
   std::string_view dimension;  // what it is an alternative of: "compress"
   Change change;
   Effect effect = Effect::exact;
@@ -44,11 +44,15 @@ struct Technique {
   bool (*searched)(const Settings& run, const DeviceSpec& device) = nullptr;
   // Would it save bytes or time in this run, where it is not in use and nothing excludes it?
   bool (*helps)(const Settings& run, bool has_budget) = nullptr;
+  // What it does to the numbers of this run, where that depends on what else is in use.
+  Effect (*effect_beside)(const Settings& run) = nullptr;
   // Throws a usage error where it is in use beside what it excludes.
   void (*refuse)(const Options& options, const Recipe& recipe) = nullptr;
 };
 
 std::span<const Technique> techniques();
+// What it does to the numbers of this run.
+Effect effect_in(const Technique& technique, const Settings& run);
 // By name; an internal error where there is none.
 const Technique& technique(std::string_view name);
 const Technique& smallest_of(std::string_view dimension);

@@ -8,18 +8,12 @@
 namespace snug {
 namespace {
 
-// As the row says; but beside int8, recompute changes which values are rounded.
-Effect effect_of(std::string_view dimension, Effect effect, const Resolved& run) {
-  const bool rounds_others = dimension == "recompute" && run.recipe.compress != CompressKind::none;
-  return rounds_others ? Effect::learning : effect;
-}
-
 std::vector<Candidate> rows(const Resolved& run, Touches touches, bool last_resort) {
   std::vector<Candidate> found;
   for (const Technique& t : techniques()) {
     if (t.touches == touches && t.last_resort == last_resort && t.helps != nullptr &&
         t.helps(run, run.budget.has_value()))
-      found.push_back({t.change, effect_of(t.dimension, t.effect, run), t.other_method});
+      found.push_back({t.change, effect_in(t, run), t.other_method});
   }
   return found;
 }
@@ -46,7 +40,7 @@ Change micro_batch_change(const Resolved& run, int64_t batch) {
 std::vector<Candidate> helpful_changes(const Resolved& run, Touches touches) {
   std::vector<Candidate> all = rows(run, touches, /*last_resort=*/false);
   if (touches == Touches::activations && run.budget && !budget_decides(run))
-    all.insert(all.begin(), {{{"recompute", "auto"}}, effect_of("recompute", Effect::exact, run)});
+    all.insert(all.begin(), {{{"recompute", "auto"}}, effect_in(smallest_of("recompute"), run)});
   if (touches == Touches::arithmetic && run.recipe.accum > 1 && run.recipe.accum % 2 == 0)
     all.push_back({micro_batch_change(run, 2 * run.build.batch), Effect::rounding});
   return all;
