@@ -73,6 +73,19 @@ TEST(Choices, EveryVariantIsARunOfTheSameStep) {
   }
 }
 
+// What a key leaves out, two variants share: a setting that the search tries must be in one of them.
+TEST(Choices, WhatIsSearchedIsInAKeyOfTheCaches) {
+  const Resolved run = run_of("--batch 4");
+  int searched = 0;
+  for (const Technique& t : techniques()) {
+    if (t.searched == nullptr) continue;
+    ++searched;
+    const Settings with = changed(run, t.change);
+    EXPECT_TRUE(body_key(with) != body_key(run) || update_key(with) != update_key(run)) << t.name;
+  }
+  EXPECT_GT(searched, 5);
+}
+
 // For each: a budget that is met only by what is allowed.
 TEST(Choices, WhatIsAllowedIsChosenAndIsWhatRuns) {
   int chosen = 0;
