@@ -14,7 +14,7 @@ work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 
 # The sources that the database knows: those of a backend that is not built are not among them.
-known() { sed -nE "s|^ *\"file\": \"$PWD/([^\"]*\.cpp)\".*|\1|p" "$database/compile_commands.json" | LC_ALL=C sort -u; }
+known() { sed -nE "s|^ *\"file\": \"$PWD/([^\"]*\.cpp)\".*|\1|p" "$database/compile_commands.json" | grep -v '^build' | LC_ALL=C sort -u; }
 
 changed() {
   local since

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "base/error.h"
 #include "ir/lifetime.h"
@@ -394,12 +394,11 @@ TEST(VerifierSpeed, TenThousandOps) {
   }
   f.module.arena_bytes[0] = at;
   f.module.level = Level::placed;
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   verify(f.module);
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  RecordProperty("ms", fmt::format("{:.1f}", took.count()));
-  EXPECT_LT(took.count(),
-            1000);  // 24 ms in a release build; sanitizers and busy machines take longer
+  const double ms = 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  RecordProperty("ms", fmt::format("{:.1f}", ms));
+  EXPECT_LT(ms, 5000);  // of one core; 24 in a release build, a hundred times that under sanitizers
 }
 
 }  // namespace
