@@ -46,13 +46,9 @@ endfunction()
 function(snug_leak_test name)
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT 900 ENVIRONMENT "OMP_WAIT_POLICY=passive;XDG_CACHE_HOME=${SNUG_TEST_CACHE}")
-  # Exceptions leave their frames in the sanitizer's own stack, and a process that throws often spends its time searching
-  # it: uses after return are looked for in the tests that have a process each.
-  set(options "ASAN_OPTIONS=string_append::detect_stack_use_after_return=0")
   if(SNUG_LEAKS)
-    string(APPEND options ":detect_leaks=1")
+    set_property(TEST ${name} PROPERTY ENVIRONMENT_MODIFICATION "ASAN_OPTIONS=string_append::detect_leaks=1")
   endif()
-  set_property(TEST ${name} PROPERTY ENVIRONMENT_MODIFICATION "${options}")
 endfunction()
 
 # snug_discover_tests(target filter [label])
