@@ -79,7 +79,8 @@ TEST_F(CliAdvice, NumbersThatStayComeBeforeLearningThatChanges) {
 // Beside int8, recompute changes which values are rounded.
 TEST_F(CliAdvice, RecomputeIsExactOnlyWithoutInt8) {
   const auto effect_of = [&](const std::string& change, const std::string& options) {
-    for (const auto& advice : plan_of("tiny --seq 16 " + options)["advice"])
+    const nlohmann::json plan = plan_of("tiny --seq 16 " + options);
+    for (const auto& advice : plan["advice"])
       if (advice["change"] == change) return std::string(advice["effect"]);
     return "no advice to " + change;
   };
