@@ -79,14 +79,16 @@ TEST_F(CliAdvice, NumbersThatStayComeBeforeLearningThatChanges) {
 // Beside int8, recompute changes which values are rounded.
 TEST_F(CliAdvice, RecomputeIsExactOnlyWithoutInt8) {
   const auto effect_of = [&](const std::string& change, const std::string& options) {
-    const nlohmann::json plan = plan_of("tiny --seq 16 " + options);
+    const nlohmann::json plan = plan_of("tiny " + options);
     for (const auto& advice : plan["advice"])
       if (advice["change"] == change) return std::string(advice["effect"]);
     return "no advice to " + change;
   };
-  EXPECT_EQ(effect_of("--recompute full", "--attention standard --loss whole"), "exact");
-  EXPECT_EQ(effect_of("--recompute none", "--recompute full"), "exact");
-  EXPECT_EQ(effect_of("--recompute none", "--recompute full --compress int8"), "learning");
+  const std::string plain = "--attention standard --loss whole --seq ";
+  EXPECT_EQ(effect_of("--recompute full", plain + "16"), "exact");
+  EXPECT_EQ(effect_of("--recompute full", plain + "64 --compress int8"), "learning");
+  EXPECT_EQ(effect_of("--recompute none", "--seq 16 --recompute full"), "exact");
+  EXPECT_EQ(effect_of("--recompute none", "--seq 64 --recompute full --compress int8"), "learning");
 }
 
 TEST_F(CliAdvice, IsWhatIsNotThereYet) {
