@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/text.h"
 #include "base/units.h"
+#include "report/layout.h"
 
 namespace snug {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kGiB = 1 << 30;
 

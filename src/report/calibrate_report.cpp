@@ -10,7 +10,7 @@
 namespace snug {
 namespace {
 
-constexpr size_t kShown = 14;
+constexpr size_t kKindsShown = 14;
 constexpr size_t kSettingColumns = 72;
 
 std::string rate_text(double rate, bool arithmetic) {
@@ -20,7 +20,7 @@ std::string rate_text(double rate, bool arithmetic) {
                       : fmt::format("{:.2f} G{}", giga, unit);
 }
 
-std::string kind_row(const KindRates& row) {
+std::string rates_row(const KindRates& row) {
   return fmt::format("{:<32}{:<8}{:>8}{:>18}{:>18}{:>9.0f}%\n", row.kind, row.dtype, row.points,
                      rate_text(row.best, row.arithmetic), rate_text(row.mean, row.arithmetic),
                      100 * row.mean / row.best);
@@ -45,8 +45,8 @@ std::string calibrate_table(const CalibrateReport& report) {
                      report.copy_bytes_per_s * 1e-9);
   out += fmt::format("{:<32}{:<8}{:>8}{:>18}{:>18}{:>10}\n", "op", "type", "sizes", "best",
                      "all sizes", "of best");
-  const size_t shown = std::min(kShown, report.kinds.size());
-  for (size_t i = 0; i < shown; ++i) out += kind_row(report.kinds[i]);
+  const size_t shown = std::min(kKindsShown, report.kinds.size());
+  for (size_t i = 0; i < shown; ++i) out += rates_row(report.kinds[i]);
   if (shown < report.kinds.size())
     out += fmt::format("and {} other kinds and types of op, which take less\n",
                        report.kinds.size() - shown);

@@ -6,25 +6,21 @@
 #include <functional>
 
 #include "base/units.h"
+#include "report/layout.h"
 #include "report/plan_report_parts.h"
 
 namespace snug {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr size_t kNameColumns = 20;
-constexpr size_t kColumns = 26;
-
-std::string shortened(const std::string& text, size_t columns) {
-  return text.size() <= columns ? text : "..." + text.substr(text.size() - (columns - 3));
-}
+constexpr size_t kComparedName = 20;
+constexpr size_t kCellColumns = 26;
 
 // Two cells and what the second is more than the first.
 std::string row(std::string_view name, const std::string& a, const std::string& b,
                 const std::string& difference = "") {
-  return fmt::format("{:<{}} {:>{}} {:>{}}{}\n", name, kNameColumns, shortened(a, kColumns),
-                     kColumns, shortened(b, kColumns), kColumns,
+  return fmt::format("{:<{}} {:>{}} {:>{}}{}\n", name, kComparedName,
+                     without_beginning(a, kCellColumns), kCellColumns,
+                     without_beginning(b, kCellColumns), kCellColumns,
                      difference.empty() ? "" : fmt::format(" {:>22}", difference));
 }
 
@@ -49,8 +45,8 @@ std::string number_row(std::string_view name, double a, double b, std::string (*
   return row(name, text(a), text(b), difference_of(a, b, text(std::abs(b - a))));
 }
 
-std::string text_of(const Json& option) {
-  const std::string text = option.is_string() ? option.get<std::string>() : option.dump();
+std::string option_cell(const Json& option) {
+  const std::string text = typed_text(option);
   if (option.is_null() || text.empty()) return "-";
   return text.starts_with("auto:") ? "auto" : text;  // the budget's bytes stand below
 }
@@ -60,7 +56,8 @@ std::string recipe_rows(const ComparedPlan& a, const ComparedPlan& b) {
   std::string out;
   for (const auto& [key, value] : a.facts.recipe.items()) {
     const Json& other = b.facts.recipe.at(key);
-    if (key != "model" && value != other) out += row("  " + key, text_of(value), text_of(other));
+    if (key != "model" && value != other)
+      out += row("  " + key, option_cell(value), option_cell(other));
   }
   return out;
 }

@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/units.h"
+#include "report/layout.h"
 
 namespace snug {
 namespace {
 
-constexpr int kColumns = 100;
-constexpr int kNameColumns = 16;
+constexpr int kFactColumns = 16;
 
 // Text in lines of kColumns, broken between words; all but the first begin with `indent` blanks.
 std::string wrap(const std::string& text, int indent) {
@@ -38,11 +36,11 @@ class Table {
  public:
   // "✓ cuDNN    9.13.0", or "✗ cuDNN    what is not there".
   void row(bool there, std::string_view name, const std::string& text) {
-    text_ += fmt::format("{} {:<{}}{}", there ? "✓" : "✗", name, kNameColumns,
-                         wrap(text, kNameColumns + 2));
+    text_ += fmt::format("{} {:<{}}{}", there ? "✓" : "✗", name, kFactColumns,
+                         wrap(text, kFactColumns + 2));
   }
   void more(const std::string& text) {
-    text_ += fmt::format("  {:<{}}{}", "", kNameColumns, wrap(text, kNameColumns + 2));
+    text_ += fmt::format("  {:<{}}{}", "", kFactColumns, wrap(text, kFactColumns + 2));
   }
   void library(std::string_view name, const LibraryProbe& library) {
     row(!library.version.empty(), name,
@@ -51,7 +49,7 @@ class Table {
   void missing(const std::vector<Missing>& all) {
     text_ += all.empty() ? "\nnothing is missing\n" : "\nwhat is missing\n";
     for (const Missing& m : all) {
-      text_ += fmt::format("  {:<{}}{}", m.what, kNameColumns, wrap(m.costs, kNameColumns + 2));
+      text_ += fmt::format("  {:<{}}{}", m.what, kFactColumns, wrap(m.costs, kFactColumns + 2));
       more(m.get);
     }
   }
@@ -89,12 +87,9 @@ void add_gpus(Table& table, const CudaProbe& probe) {
   }
 }
 
-using Json = nlohmann::ordered_json;
-
-Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 Json version_or_null(int cuda) { return cuda == 0 ? Json(nullptr) : Json(cuda_version_text(cuda)); }
 
-Json to_json(const GpuProbe& gpu) {
+Json gpu_json(const GpuProbe& gpu) {
   Json out{{"name", gpu.name},
            {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
            {"multiprocessors", gpu.multiprocessors > 0 ? Json(gpu.multiprocessors) : Json(nullptr)},
@@ -154,7 +149,7 @@ std::string doctor_json(const HostProbe& host, const CudaProbe& probe,
       {"why_no_gpu", or_null(probe.why_not)},
       {"gpus", Json::array()},
       {"missing", Json::array()}};
-  for (const GpuProbe& gpu : probe.driver.gpus) out["gpus"].push_back(to_json(gpu));
+  for (const GpuProbe& gpu : probe.driver.gpus) out["gpus"].push_back(gpu_json(gpu));
   for (const Missing& m : missing)
     out["missing"].push_back({{"what", m.what}, {"costs", m.costs}, {"get", m.get}});
   return out.dump(2);

@@ -1,17 +1,15 @@
 // What `snug fit` says: for a person, and as one object for a program.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/text.h"
 #include "base/units.h"
 #include "report/fit_report.h"
+#include "report/layout.h"
 #include "report/plan_report_parts.h"
 
 namespace snug {
 namespace {
 
-constexpr size_t kColumns = 100;
 constexpr size_t kLabel = 11;
 constexpr size_t kLevel = 22;  // "+ everything allowed"
 
@@ -41,7 +39,7 @@ std::string with_exact(int64_t bytes) {
   return fmt::format("{} ({} bytes)", format_bytes(bytes), format_exact(bytes));
 }
 
-std::string budget_line(const FitReport& report, const Options& options) {
+std::string fit_budget_line(const FitReport& report, const Options& options) {
   std::string text = format_bytes(report.budget_bytes);
   if (!options.gpu.empty() && options.budget.empty()) text += " of " + options.gpu;
   if (report.context_bytes > 0)
@@ -68,7 +66,7 @@ std::string one_table(const FitReport& report, const Options& options) {
   const FitLevel& level = report.levels.at(0);
   const int64_t left = report.budget_bytes - report.context_bytes - level.arena_bytes;
   std::string out = fmt::format("{}: up to {}\n", options.model, level.flags);
-  out += budget_line(report, options);
+  out += fit_budget_line(report, options);
   out += line("a step", fmt::format("{} x {} tokens, {}", level.batch, level.seq,
                                     counted(level.accum, "micro-batch")));
   out +=
@@ -96,7 +94,7 @@ std::string models_table(const FitReport& report, const Options& options) {
   const FitLevel& last = report.levels.back();
   std::string out = fmt::format("{}: the largest of its family at {} x {} tokens\n", options.model,
                                 last.batch, last.seq);
-  out += budget_line(report, options);
+  out += fit_budget_line(report, options);
   out += line("family", "layers grow with width; the rest is in proportion, or as it was");
   out += line("time", report.times_from);
   out += fmt::format("\n{:<{}}{:>10}{:>8}{:>8}{:>12}{:>11}{:>11}\n", "", kLevel, "parameters",
@@ -115,24 +113,24 @@ std::string models_table(const FitReport& report, const Options& options) {
   return out;
 }
 
-nlohmann::ordered_json to_json(const FitLevel& level) {
-  nlohmann::ordered_json out{{"name", level.name},
-                             {"fits", !level.model.empty()},
-                             {"flags", level.flags},
-                             {"model", level.model},
-                             {"params", level.parameters},
-                             {"layers", level.layers},
-                             {"width", level.width},
-                             {"batch", level.batch},
-                             {"seq", level.seq},
-                             {"accum", level.accum},
-                             {"arena_bytes", level.arena_bytes},
-                             {"step_ms", level.step_seconds * 1e3},
-                             {"tokens_per_s", level.tokens_per_s},
-                             {"recompute", level.recompute},
-                             {"next", level.next},
-                             {"next_bytes", nullptr},
-                             {"limit", nullptr}};
+Json level_json(const FitLevel& level) {
+  Json out{{"name", level.name},
+           {"fits", !level.model.empty()},
+           {"flags", level.flags},
+           {"model", level.model},
+           {"params", level.parameters},
+           {"layers", level.layers},
+           {"width", level.width},
+           {"batch", level.batch},
+           {"seq", level.seq},
+           {"accum", level.accum},
+           {"arena_bytes", level.arena_bytes},
+           {"step_ms", level.step_seconds * 1e3},
+           {"tokens_per_s", level.tokens_per_s},
+           {"recompute", level.recompute},
+           {"next", level.next},
+           {"next_bytes", nullptr},
+           {"limit", nullptr}};
   if (level.next_bytes) out["next_bytes"] = *level.next_bytes;
   if (!level.limit.empty()) out["limit"] = level.limit;
   if (level.name.empty()) out.erase("name");
@@ -146,16 +144,16 @@ std::string fit_table(const FitReport& report, const Options& options) {
 }
 
 std::string fit_json(const FitReport& report, const Options& options) {
-  nlohmann::ordered_json out{{"of", report.of},
-                             {"model", options.model},
-                             {"budget_bytes", report.budget_bytes},
-                             {"context_bytes", report.context_bytes},
-                             {"prices", report.times_from}};
+  Json out{{"of", report.of},
+           {"model", options.model},
+           {"budget_bytes", report.budget_bytes},
+           {"context_bytes", report.context_bytes},
+           {"prices", report.times_from}};
   if (report.of == "model") {
-    out["levels"] = nlohmann::ordered_json::array();
-    for (const FitLevel& level : report.levels) out["levels"].push_back(to_json(level));
+    out["levels"] = Json::array();
+    for (const FitLevel& level : report.levels) out["levels"].push_back(level_json(level));
   } else {
-    out.update(to_json(report.levels.at(0)));
+    out.update(level_json(report.levels.at(0)));
   }
   return out.dump(2);
 }

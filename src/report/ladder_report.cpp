@@ -3,18 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/bar.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "report/layout.h"
 #include "report/plan_report_parts.h"
 
 namespace snug {
 namespace {
 
-constexpr int kColumns = 100;
-constexpr int kNameColumns = 21;
+constexpr int kRungColumns = 21;
 constexpr int kTimeColumns = 11;  // "123456.7 ms"
 constexpr int kRatioColumns = 7;  // "x 12.34"
 constexpr int kLossColumns = 7;
@@ -27,11 +26,6 @@ std::string labelled(std::string_view label, std::string_view flags) {
   for (const std::string& line : flag_lines(flags, kColumns - label.size() - 1))
     out += fmt::format("{:<{}} {}\n", out.empty() ? label : "", label.size(), line);
   return out;
-}
-
-template <typename T>
-nlohmann::json or_null(const std::optional<T>& value, T factor = 1) {
-  return value ? nlohmann::json(*value * factor) : nlohmann::json(nullptr);
 }
 
 }  // namespace
@@ -48,7 +42,7 @@ LadderTable::LadderTable(const LadderReport& report, const Options& options)
   const size_t least = all_fit ? std::string_view("measured").size() : kTooLarge.size();
   byte_columns_ = static_cast<int>(std::max(least, format_exact(largest_).size()));
   const int taken =
-      kNameColumns + 2 * (byte_columns_ + 2) + kTimeColumns + kRatioColumns + kLossColumns + 8;
+      kRungColumns + 2 * (byte_columns_ + 2) + kTimeColumns + kRatioColumns + kLossColumns + 8;
   bar_columns_ = std::clamp(kColumns - taken, 4, kLargestBar);
 }
 
@@ -84,18 +78,18 @@ std::string LadderTable::columns(std::string_view name, std::string_view bar,
                                  std::string_view time, std::string_view ratio,
                                  std::string_view loss) const {
   return std::string(trim_end(fmt::format("{:<{}}  {}  {:>{}}  {:>{}}  {:>{}}  {:>{}}  {:>{}}",
-                                          name, kNameColumns, bar, planned, byte_columns_, measured,
+                                          name, kRungColumns, bar, planned, byte_columns_, measured,
                                           byte_columns_, time, kTimeColumns, ratio, kRatioColumns,
                                           loss, kLossColumns))) +
          "\n";
 }
 
 std::string ladder_json(const LadderReport& report, const Options& options) {
-  nlohmann::ordered_json out{{"model", options.model},
-                             {"sequences", report.sequences},
-                             {"seq", report.seq},
-                             {"steps", options.steps},
-                             {"rungs", nlohmann::ordered_json::array()}};
+  Json out{{"model", options.model},
+           {"sequences", report.sequences},
+           {"seq", report.seq},
+           {"steps", options.steps},
+           {"rungs", Json::array()}};
   for (const Rung& rung : report.rungs) {
     out["rungs"].push_back({{"name", rung.name},
                             {"change", rung.change},

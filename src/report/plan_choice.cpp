@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-constexpr size_t kNameColumns = 42;
+constexpr size_t kVariantColumns = 42;
 constexpr size_t kWhyColumns = 22;
 constexpr size_t kPolicyColumns = 80;
 
@@ -28,13 +28,13 @@ std::string recompute_text(const ChosenRecompute& chosen, std::string_view title
 // A name or a reason that is too long for its column has a line of its own.
 std::string runner_up_row(const RunnerUp& r) {
   const std::string name = r.name.empty() ? "as asked" : r.name;
-  const bool long_name = name.size() > kNameColumns;
+  const bool long_name = name.size() > kVariantColumns;
   const bool long_reason = r.why.size() > kWhyColumns;
   std::string out;
   if (long_name) {
     for (const std::string& line : flag_lines(name, 98)) out += fmt::format("  {}\n", line);
   }
-  out += fmt::format("  {:<{}} {:>11} {:>10}  ", long_name ? "" : name, kNameColumns,
+  out += fmt::format("  {:<{}} {:>11} {:>10}  ", long_name ? "" : name, kVariantColumns,
                      format_bytes(r.bytes), r.seconds > 0 ? step_text(r.seconds * 1e3) : "");
   return out + (long_reason ? fmt::format("{}\n    {}\n", name_of(r.effect), r.why)
                             : fmt::format("{:<8}  {}\n", name_of(r.effect), r.why));
@@ -74,8 +74,8 @@ std::string runners_up_text(const PlanFacts& facts, const Paint& paint) {
   }
   std::string out = "\n" + paint.title(title) +
                     paint.quiet(fmt::format("{:>{}} {:>10}  {:<8}  {}\n", "peak",
-                                            kNameColumns + 14 - title.size(), "a step", "numbers",
-                                            "why it lost"));
+                                            kVariantColumns + 14 - title.size(), "a step",
+                                            "numbers", "why it lost"));
   for (const RunnerUp& r : facts.runners_up) out += runner_up_row(r);
   return out;
 }

@@ -1,17 +1,11 @@
 #include <array>
 
 #include "base/units.h"
+#include "report/layout.h"
 #include "report/plan_report.h"
 
 namespace snug {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 Json layer_json(int32_t layer) { return layer == kNoLayer ? Json(nullptr) : Json(layer); }
 
@@ -143,7 +137,7 @@ bool fits(const MemoryBreakdown& memory, const PlanFacts& facts) {
   return !facts.budget_bytes || memory.device().placement.arena_bytes <= *facts.arena_budget();
 }
 
-nlohmann::ordered_json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
+Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
   const SpaceBreakdown& device = memory.device();
   return {
       {"model", facts.model},

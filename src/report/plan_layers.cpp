@@ -10,7 +10,7 @@
 namespace snug {
 namespace {
 
-constexpr size_t kNameColumns = 14;
+constexpr size_t kLayerColumns = 14;
 constexpr size_t kMostNameColumns = 27;  // with these a row has 98
 
 struct Alike {
@@ -43,7 +43,7 @@ std::string name_of_layers(const std::vector<int32_t>& layers) {
   if (layers.size() == 1) return fmt::format("{}", layers.front());
   if (evenly_apart(layers))
     return fmt::format("{},{}..{} each", layers[0], layers[1], layers.back());
-  const std::string name = ranges(layers) + " each";
+  std::string name = ranges(layers) + " each";
   if (name.size() <= kMostNameColumns) return name;
   return fmt::format("{} of {}..{} each", layers.size(), layers.front(), layers.back());
 }
@@ -72,7 +72,7 @@ std::string some_bytes(int64_t bytes) { return bytes == 0 ? "-" : format_bytes(b
 std::string layers_text(const MemoryBreakdown& memory, const Paint& paint) {
   if (memory.layers.empty()) return "";
   const std::vector<Alike> rows = groups(memory.layers);
-  size_t columns = kNameColumns;
+  size_t columns = kLayerColumns;
   for (const Alike& row : rows) columns = std::max(columns, row.name.size());
   const bool masters = memory.shared[static_cast<size_t>(Category::master)] > 0;
   const std::string_view title = "per layer";

@@ -8,12 +8,13 @@
 #include "base/bar.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "report/layout.h"
 #include "report/plan_report_parts.h"
 
 namespace snug {
 namespace {
 
-constexpr int kColumns = 98;
+constexpr int kTableColumns = 98;
 constexpr int kBarColumns = 38;
 constexpr size_t kLargestShown = 5;
 constexpr std::array kState{Category::params, Category::master, Category::grads,
@@ -34,7 +35,7 @@ std::string flow(const std::vector<std::string>& words) {
   std::string out;
   size_t columns = 0;
   for (const std::string& word : words) {
-    if (columns > 0 && columns + 3 + word.size() > kColumns) {
+    if (columns > 0 && columns + 3 + word.size() > kTableColumns) {
       out += "\n";
       columns = 0;
     }
@@ -42,10 +43,6 @@ std::string flow(const std::vector<std::string>& words) {
     columns += word.size() + (columns == 0 ? 0 : 3);
   }
   return out + "\n";
-}
-
-std::string text_of(const nlohmann::ordered_json& option) {
-  return option.is_string() ? option.get<std::string>() : option.dump();
 }
 
 bool in_headline(const std::string& option, const PlanFacts& facts) {
@@ -70,7 +67,7 @@ std::string header(const MemoryBreakdown& memory, const PlanFacts& facts, const 
     if (value.is_null() || !in_headline(key, facts)) continue;
     // The verdict says how many bytes that is.
     const bool to_the_budget = key == "recompute" && facts.budget_bytes;
-    const std::string text = text_of(value);
+    const std::string text = typed_text(value);
     words.push_back(key + " " + (to_the_budget && text.starts_with("auto:") ? "auto" : text));
   }
   return words.empty() ? out : out + paint.quiet(flow(words));
@@ -98,7 +95,7 @@ std::string breakdown(const SpaceBreakdown& space, std::string_view title, const
   }
   out += byte_row("gaps", paint.bar(0, bar_text(share(space.gaps), kBarColumns)), space.gaps,
                   share(space.gaps));
-  out += "  " + paint.quiet(rule(kColumns - 3)) + "\n";
+  out += "  " + paint.quiet(rule(kTableColumns - 3)) + "\n";
   out += byte_row("arena", spaces(kBarColumns), arena, 1);
   return out;
 }
@@ -165,17 +162,13 @@ std::string speed(const PlanFacts& facts) {
   return out;
 }
 
-std::string shortened(const std::string& text, size_t columns) {
-  return text.size() <= columns ? text : text.substr(0, columns - 3) + "...";
-}
-
 std::string largest(const SpaceBreakdown& space, const Paint& paint) {
   if (space.largest.empty()) return "";
   std::string out = "\n" + paint.title("largest at the peak") + "\n";
   for (size_t i = 0; i < std::min(kLargestShown, space.largest.size()); ++i) {
     const OwnedBytes& v = space.largest[i];
-    out += fmt::format("  {:<38} {:<24} {:<12} {:>12}\n", shortened(v.name, 38),
-                       shortened(v.type.text(), 24), name_of(v.category), format_bytes(v.bytes));
+    out += fmt::format("  {:<38} {:<24} {:<12} {:>12}\n", without_end(v.name, 38),
+                       without_end(v.type.text(), 24), name_of(v.category), format_bytes(v.bytes));
   }
   return out;
 }

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "report/layout.h"
 #include "report/plan_report_parts.h"
 
 namespace snug {
@@ -98,7 +99,7 @@ std::string changes_that_fit(const PlanFacts& facts, const Paint& paint) {
 std::string beside(const PlanFacts& facts, const Paint& paint) {
   if (facts.advice.empty() || facts.changed.empty()) return "";
   const auto allow = facts.recipe.find("allow");
-  const bool allowed = allow != facts.recipe.end() && *allow != "";
+  const bool allowed = allow != facts.recipe.end() && !typed_text(*allow).empty();
   constexpr std::string_view kTitle = "each beside ";
   std::string out;
   for (const std::string& line : flag_lines(join(facts.changed, " "), 100 - kTitle.size()))

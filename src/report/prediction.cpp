@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "base/median.h"
 #include "base/units.h"
+#include "report/layout.h"
 
 namespace snug {
 namespace {
 
-constexpr size_t kShown = 12;
+constexpr size_t kPredictedShown = 12;
 
 std::string ms_text(double ms) { return fmt::format("{:.3f} ms", ms); }
 
@@ -22,7 +22,7 @@ std::string row_text(std::string_view what, std::string_view calls, const std::s
                      100 * error);
 }
 
-std::string bytes_row(std::string_view what, int64_t planned, int64_t measured) {
+std::string predicted_bytes_row(std::string_view what, int64_t planned, int64_t measured) {
   return row_text(what, "", format_exact(planned), format_exact(measured),
                   error_of(static_cast<double>(planned), static_cast<double>(measured)));
 }
@@ -43,7 +43,7 @@ KindPrediction sum_of(std::span<const KindPrediction> rows, std::string what) {
   return sum;
 }
 
-std::string kind_row(const KindPrediction& row) {
+std::string predicted_row(const KindPrediction& row) {
   return time_row(row.kind, fmt::format("{}", row.calls), row.predicted_ms, row.measured_ms);
 }
 
@@ -59,45 +59,47 @@ double typical_step_ms(std::vector<double> seconds) {
   return seconds.empty() ? 0 : median(std::move(seconds)) * 1e3;
 }
 
-std::string line_of(const Prediction& t) {
+std::string line_of(const Prediction& prediction) {
   return fmt::format("a step was predicted to take {} and took {}: {:+.1f}%",
-                     ms_text(t.predicted_ms), ms_text(t.measured_ms),
-                     100 * error_of(t.predicted_ms, t.measured_ms));
+                     ms_text(prediction.predicted_ms), ms_text(prediction.measured_ms),
+                     100 * error_of(prediction.predicted_ms, prediction.measured_ms));
 }
 
-std::string table_of(const Prediction& t) {
-  std::string out = fmt::format("times predicted by {}\n\n{:<34}{:>8}{:>20}{:>20}{:>11}\n",
-                                t.times_from, "", "calls", "predicted", "measured", "error");
-  out += time_row("a step", "", t.predicted_ms, t.measured_ms);
-  out += bytes_row("bytes of the arena", t.planned_bytes, t.peak_bytes);
-  if (t.device_bytes > 0)
-    out += bytes_row("bytes on the GPU", t.planned_device_bytes, t.device_bytes);
+std::string table_of(const Prediction& prediction) {
+  std::string out =
+      fmt::format("times predicted by {}\n\n{:<34}{:>8}{:>20}{:>20}{:>11}\n", prediction.times_from,
+                  "", "calls", "predicted", "measured", "error");
+  out += time_row("a step", "", prediction.predicted_ms, prediction.measured_ms);
+  out += predicted_bytes_row("bytes of the arena", prediction.planned_bytes, prediction.peak_bytes);
+  if (prediction.device_bytes > 0)
+    out += predicted_bytes_row("bytes on the GPU", prediction.planned_device_bytes,
+                               prediction.device_bytes);
   out += "\nops of a step, the furthest off first\n";
-  const size_t shown = std::min(kShown, t.kinds.size());
-  for (size_t i = 0; i < shown; ++i) out += kind_row(t.kinds[i]);
-  const std::span rest = std::span(t.kinds).subspan(shown);
-  if (!rest.empty()) out += kind_row(sum_of(rest, fmt::format("{} other kinds", rest.size())));
-  return out + kind_row(sum_of(t.kinds, "all"));
+  const size_t shown = std::min(kPredictedShown, prediction.kinds.size());
+  for (size_t i = 0; i < shown; ++i) out += predicted_row(prediction.kinds[i]);
+  const std::span rest = std::span(prediction.kinds).subspan(shown);
+  if (!rest.empty()) out += predicted_row(sum_of(rest, fmt::format("{} other kinds", rest.size())));
+  return out + predicted_row(sum_of(prediction.kinds, "all"));
 }
 
-std::string json_of(const Prediction& t) {
-  nlohmann::ordered_json prediction{{"prices", t.times_from},
-                                    {"predicted_step_ms", t.predicted_ms},
-                                    {"measured_step_ms", t.measured_ms},
-                                    {"planned_bytes", t.planned_bytes},
-                                    {"peak_bytes", t.peak_bytes}};
-  if (t.device_bytes > 0) {
-    prediction["planned_device_bytes"] = t.planned_device_bytes;
-    prediction["device_bytes"] = t.device_bytes;
+std::string json_of(const Prediction& prediction) {
+  Json out{{"prices", prediction.times_from},
+           {"predicted_step_ms", prediction.predicted_ms},
+           {"measured_step_ms", prediction.measured_ms},
+           {"planned_bytes", prediction.planned_bytes},
+           {"peak_bytes", prediction.peak_bytes}};
+  if (prediction.device_bytes > 0) {
+    out["planned_device_bytes"] = prediction.planned_device_bytes;
+    out["device_bytes"] = prediction.device_bytes;
   }
-  prediction["ops"] = nlohmann::ordered_json::array();
-  for (const KindPrediction& row : t.kinds) {
-    prediction["ops"].push_back({{"kind", row.kind},
-                                 {"calls", row.calls},
-                                 {"predicted_ms", row.predicted_ms},
-                                 {"measured_ms", row.measured_ms}});
+  out["ops"] = Json::array();
+  for (const KindPrediction& row : prediction.kinds) {
+    out["ops"].push_back({{"kind", row.kind},
+                          {"calls", row.calls},
+                          {"predicted_ms", row.predicted_ms},
+                          {"measured_ms", row.measured_ms}});
   }
-  return nlohmann::ordered_json{{"truth", std::move(prediction)}}.dump();
+  return Json{{"truth", std::move(out)}}.dump();
 }
 
 }  // namespace snug
