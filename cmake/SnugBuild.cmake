@@ -24,17 +24,19 @@ function(snug_compile_options target)
     target_compile_options(${target} PRIVATE $<${cxx}:-march=native>)
   endif()
   if(SNUG_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+    # A null pointer that is used ends the process in any case; to look for it before each use takes a tenth of the time.
+    target_compile_options(${target} PRIVATE -fsanitize=address,undefined -fno-sanitize=null,vptr -fno-sanitize-recover=all
+                                             -fno-omit-frame-pointer -g1)
     # g++ 12 takes the sanitizers' own checks for uses of uninitialised values (std::regex, std::function).
     target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
     target_link_options(${target} PRIVATE -fsanitize=address,undefined)
   endif()
 endfunction()
 
-# Code of tests is compiled oftener than it is waited for.
+# Code of tests is compiled oftener than it is waited for; undefined behaviour is looked for in what they test.
 function(snug_test_options target)
-  set(level $<IF:$<BOOL:${SNUG_SANITIZE}>,-Og,-O1>)
-  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${level}>)
+  set(level "$<IF:$<BOOL:${SNUG_SANITIZE}>,-Og;-fno-sanitize=undefined,-O1>")
+  target_compile_options(${target} PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${level}>")
 endfunction()
 
 # snug_compile_apart(folder file...): CMAKE_UNITY_BUILD compiles the files of a folder as one, but not these: they have a

@@ -40,12 +40,12 @@ double norm(std::span<const float> values) {
   return std::sqrt(sum);
 }
 
-struct Case {
+struct Accumulated {
   const char* family;
   double dropout;
 };
 
-class Accumulation : public ::testing::TestWithParam<Case> {};
+class Accumulation : public ::testing::TestWithParam<Accumulated> {};
 
 TEST_P(Accumulation, EightMicroBatchesAreOneBatchOfEight) {
   const std::string model = tests_dir() + "/parity/" + GetParam().family;
@@ -82,8 +82,9 @@ TEST_P(Accumulation, EightMicroBatchesAreOneBatchOfEight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Accumulation,
-                         ::testing::Values(Case{"gpt2", 0}, Case{"gpt2", 0.1}, Case{"llama", 0},
-                                           Case{"llama", 0.1}, Case{"qwen2", 0}),
+                         ::testing::Values(Accumulated{"gpt2", 0}, Accumulated{"gpt2", 0.1},
+                                           Accumulated{"llama", 0}, Accumulated{"llama", 0.1},
+                                           Accumulated{"qwen2", 0}),
                          [](const auto& p) {
                            return std::string(p.param.family) +
                                   (p.param.dropout > 0 ? "_dropout" : "");

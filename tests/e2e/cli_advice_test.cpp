@@ -24,10 +24,9 @@ class CliAdvice : public Cli {
     const nlohmann::json plan = plan_of(line);
     EXPECT_FALSE(plan["advice"].empty());
     for (const auto& advice : plan["advice"]) {
-      const std::string change = advice["change"];
+      const std::string change = advice["change"], beside = advice["beside"];
       const nlohmann::json pasted =
-          plan_of(fmt::format("{} {}{}{}", line, std::string(advice["beside"]),
-                              advice["beside"] == "" ? "" : " ", change));
+          plan_of(fmt::format("{} {}{}{}", line, beside, beside.empty() ? "" : " ", change));
       EXPECT_EQ(pasted["arena_bytes"], advice["peak_bytes"]) << change;
       EXPECT_EQ(pasted["step_ms"], advice["step_ms"]) << change;
       EXPECT_EQ(plan["arena_bytes"].get<int64_t>() - pasted["arena_bytes"].get<int64_t>(),

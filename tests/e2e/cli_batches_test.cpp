@@ -6,12 +6,12 @@
 namespace snug {
 namespace {
 
-const std::string kTrain = "train tiny --data text.txt --seq 16 --steps 1 --json ";
+const std::string kOneStep = "train tiny --data text.txt --seq 16 --steps 1 --json ";
 
 class CliBatches : public Cli {
  protected:
   nlohmann::json first_step(const std::string& options) {
-    const Ended run = snug(kTrain + options);
+    const Ended run = snug(kOneStep + options);
     EXPECT_EQ(run.code, 0) << run.err;
     return run.code == 0 ? lines_of(run)[0] : nlohmann::json();
   }

@@ -6,9 +6,6 @@
 namespace snug {
 namespace {
 
-constexpr auto kUsage = ExitCode::usage;
-constexpr auto kBadInput = ExitCode::bad_input;
-
 class CliData : public Cli {
  protected:
   // 300 tokens below 256, of `bytes` bytes each and no header.

@@ -12,33 +12,33 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr const char* kTrain = "train snug-tiny --data synthetic --steps 2 --batch 2 --seq 64";
+constexpr const char* kTwoSteps = "train snug-tiny --data synthetic --steps 2 --batch 2 --seq 64";
 
-struct Setting {
+struct Variable {
   const char* name;
   const char* value;
 };
 
-class CliThreads : public Cli, public ::testing::WithParamInterface<Setting> {};
+class CliThreads : public Cli, public ::testing::WithParamInterface<Variable> {};
 
 // OpenBLAS would wait for threads that OpenMP does not give.
 TEST_P(CliThreads, TrainsToTheSameBits) {
   RunOptions options;
   options.environment = {{"OMP_NUM_THREADS", "3"}, {GetParam().name, GetParam().value}};
-  const std::vector<double> under_setting = losses(kTrain, options);
+  const std::vector<double> under_setting = losses(kTwoSteps, options);
   EXPECT_EQ(under_setting.size(), 2U);
-  EXPECT_EQ(under_setting, losses(kTrain));
+  EXPECT_EQ(under_setting, losses(kTwoSteps));
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, CliThreads,
-                         ::testing::Values(Setting{"OMP_THREAD_LIMIT", "1"},
-                                           Setting{"OMP_MAX_ACTIVE_LEVELS", "0"},
-                                           Setting{"OMP_DYNAMIC", "true"},
-                                           Setting{"OMP_NUM_THREADS", "1000000"}),
+                         ::testing::Values(Variable{"OMP_THREAD_LIMIT", "1"},
+                                           Variable{"OMP_MAX_ACTIVE_LEVELS", "0"},
+                                           Variable{"OMP_DYNAMIC", "true"},
+                                           Variable{"OMP_NUM_THREADS", "1000000"}),
                          [](const auto& p) { return std::string(p.param.name); });
 
 TEST_F(Cli, MoreThreadsThanAMachineHasAreBounded) {
-  EXPECT_EQ(losses(std::string(kTrain) + " --threads 4096").size(), 2U);
+  EXPECT_EQ(losses(std::string(kTwoSteps) + " --threads 4096").size(), 2U);
 }
 
 class CliMemory : public Cli {};
@@ -70,7 +70,7 @@ TEST_F(CliMemory, BuffersForManyThreadsAreRefusedInASentence) {
   if (kShadowMemory) GTEST_SKIP() << "the address sanitizer takes all of the address space";
   RunOptions options{.address_space = int64_t{1} << 30};
   options.environment = {{"OMP_NUM_THREADS", "64"}, {"OMP_STACKSIZE", "256K"}};
-  const Ended run = snug(kTrain, options);
+  const Ended run = snug(kTwoSteps, options);
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit)) << run.err;
   EXPECT_THAT(run.err, HasSubstr("64 threads multiply in"));
   EXPECT_THAT(run.err, HasSubstr("--threads"));

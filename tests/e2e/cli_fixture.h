@@ -15,6 +15,9 @@
 
 namespace snug {
 
+inline constexpr auto kUsage = ExitCode::usage;
+inline constexpr auto kBadInput = ExitCode::bad_input;
+
 inline nlohmann::json tiny_config() {
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},

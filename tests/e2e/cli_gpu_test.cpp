@@ -6,8 +6,6 @@
 namespace snug {
 namespace {
 
-using ::testing::HasSubstr;
-
 // No GPU for this process's children, whatever the machine has.
 struct HiddenGpus : testing::Environment {
   HiddenGpus() : Environment("CUDA_VISIBLE_DEVICES", "-1") {}

@@ -11,7 +11,7 @@
 namespace snug {
 namespace {
 
-const std::string kTrain = "train tiny --data text.txt --seq 16 --batch 4";
+const std::string kFinite = "train tiny --data text.txt --seq 16 --batch 4";
 constexpr const char* kWeights = "/model.safetensors";
 
 class CliNotFinite : public Cli {
@@ -22,7 +22,7 @@ class CliNotFinite : public Cli {
 
   // A trained model ("bad") with one number of one tensor replaced.
   void train_and_damage(const std::string& tensor, float number) {
-    const Ended run = snug(kTrain + " --steps 1 --out bad");
+    const Ended run = snug(kFinite + " --steps 1 --out bad");
     ASSERT_EQ(run.code, 0) << run.err;
     damage(dir_ / (std::string("bad") + kWeights), tensor, number);
   }
@@ -92,7 +92,7 @@ TEST_F(CliNotFinite, AnInfinityIsFoundWhereItFirstAppears) {
 // One good step with a rate far too large; in the second, fp16 overflows in the forward pass.
 TEST_F(CliNotFinite, ARunThatGoesBadKeepsTheLastGoodState) {
   const std::string wild =
-      kTrain + " --precision fp16 --optimizer sgd --clip 0 --lr 1000 --lr-schedule constant";
+      kFinite + " --precision fp16 --optimizer sgd --clip 0 --lr 1000 --lr-schedule constant";
   const Ended run = snug(wild + " --steps 30 --out o");
   EXPECT_EQ(run.code, kDevice);
   EXPECT_THAT(run.err,
@@ -107,7 +107,7 @@ TEST_F(CliNotFinite, ARunThatGoesBadKeepsTheLastGoodState) {
 TEST_F(CliNotFinite, StepsThatOverflowAreSkippedUntilTheScaleHasShrunk) {
   write("text.txt", std::string(65, 'a') + "b");
   const std::string train =
-      kTrain + " --no-shuffle --precision fp16 --lr 1e-2 --loss-scale dynamic:1e9 --steps 30";
+      kFinite + " --no-shuffle --precision fp16 --lr 1e-2 --loss-scale dynamic:1e9 --steps 30";
   const Ended run = snug(train + " --json");
   ASSERT_EQ(run.code, 0) << run.err;
   const auto lines = lines_of(run);
@@ -133,19 +133,20 @@ TEST_F(CliNotFinite, StepsThatOverflowAreSkippedUntilTheScaleHasShrunk) {
 }
 
 TEST_F(CliNotFinite, AFixedScaleThatIsTooLargeStopsTheRun) {
-  const Ended run = snug(kTrain + " --precision fp16 --loss-scale 1e9 --steps 100 --out o");
+  const Ended run = snug(kFinite + " --precision fp16 --loss-scale 1e9 --steps 100 --out o");
   EXPECT_EQ(run.code, kDevice);
   EXPECT_THAT(run.err, ::testing::HasSubstr("for 20 steps in a row, until step 20: no update was "
                                             "made in them; the parameters are saved in o\n"));
   EXPECT_THAT(run.err, ::testing::HasSubstr("try a smaller --loss-scale, or --precision bf16\n"));
   expect_all_finite("o");
-  EXPECT_THAT(snug(kTrain + " --precision fp16 --loss-scale 1e9 --update-in-backward --clip 0").err,
-              ::testing::HasSubstr(": no parameter with such a gradient was updated in them\n"));
+  EXPECT_THAT(
+      snug(kFinite + " --precision fp16 --loss-scale 1e9 --update-in-backward --clip 0").err,
+      ::testing::HasSubstr(": no parameter with such a gradient was updated in them\n"));
 }
 
 // In fp32 a wild rate makes gradients overflow while the loss stays finite: no scale helps there.
 TEST_F(CliNotFinite, AScaleAtItsFloorStopsTheRun) {
-  const Ended run = snug(kTrain +
+  const Ended run = snug(kFinite +
                          " --optimizer sgd --clip 0 --lr 1000 --loss-scale dynamic:4 --steps 100 "
                          "--out o --json");
   EXPECT_EQ(run.code, kDevice);

@@ -5,7 +5,7 @@
 namespace snug {
 namespace {
 
-const std::string kTrain = "train tiny --data text.txt --seq 16 --batch 2 --steps 3 --out o";
+const std::string kThreeSteps = "train tiny --data text.txt --seq 16 --batch 2 --steps 3 --out o";
 
 class CliOutput : public Cli {
  protected:
@@ -23,21 +23,21 @@ class CliOutput : public Cli {
 // --- streams that take nothing ------------------------------------------------------------------
 
 TEST_F(CliOutput, AClosedStderrCostsNothing) {
-  const Ended run = in_shell("\"$@\" 2>&-", kTrain);
+  const Ended run = in_shell("\"$@\" 2>&-", kThreeSteps);
   EXPECT_EQ(run.code, 0);
   EXPECT_THAT(run.out, ::testing::HasSubstr("step     3/3"));
   expect_model_saved();
 }
 
 TEST_F(CliOutput, AFullStderrCostsNothing) {
-  const Ended run = in_shell("\"$@\" 2>/dev/full", kTrain);
+  const Ended run = in_shell("\"$@\" 2>/dev/full", kThreeSteps);
   EXPECT_EQ(run.code, 0);
   EXPECT_THAT(run.out, ::testing::HasSubstr("step     3/3"));
   expect_model_saved();
 }
 
 TEST_F(CliOutput, AFullStdoutIsReportedAfterSaving) {
-  const Ended run = in_shell("\"$@\" >/dev/full", kTrain);
+  const Ended run = in_shell("\"$@\" >/dev/full", kThreeSteps);
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::bad_input));
   EXPECT_THAT(run.err, ::testing::HasSubstr("done after 3 steps"));
   EXPECT_THAT(run.err, ::testing::EndsWith("snug: results could not be written to stdout: No space "
@@ -46,14 +46,14 @@ TEST_F(CliOutput, AFullStdoutIsReportedAfterSaving) {
 }
 
 TEST_F(CliOutput, AClosedStdoutIsReportedAfterSaving) {
-  const Ended run = in_shell("\"$@\" >&-", kTrain);
+  const Ended run = in_shell("\"$@\" >&-", kThreeSteps);
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::bad_input));
   EXPECT_THAT(run.err, ::testing::HasSubstr("results could not be written to stdout"));
   expect_model_saved();
 }
 
 TEST_F(CliOutput, AReaderThatLeavesCostsNothing) {
-  const Ended run = in_shell("{ \"$@\"; echo $? >code; } | head -n 1", kTrain);
+  const Ended run = in_shell("{ \"$@\"; echo $? >code; } | head -n 1", kThreeSteps);
   EXPECT_THAT(run.out, ::testing::StartsWith("step     1/3"));
   EXPECT_EQ(read_file(dir_ / "code"), "0\n");
   EXPECT_THAT(run.err, ::testing::Not(::testing::HasSubstr("could not be written")));
@@ -91,7 +91,7 @@ TEST_F(CliOutput, CtrlCIsAnsweredAtOnceAndTheSecondEndsTheProgram) {
 // --- what everyone sees -------------------------------------------------------------------------
 
 TEST_F(CliOutput, StepLinesAreShortAndMemoryIsSaidOnce) {
-  const Ended run = snug(kTrain);
+  const Ended run = snug(kThreeSteps);
   for (const std::string& line : split(run.out, '\n')) EXPECT_LE(line.size(), 100U) << line;
   EXPECT_THAT(run.out, ::testing::Not(::testing::HasSubstr("planned")));
   EXPECT_THAT(run.err, ::testing::ContainsRegex("memory: [0-9,]+ bytes, planned and measured\n"));
@@ -100,7 +100,7 @@ TEST_F(CliOutput, StepLinesAreShortAndMemoryIsSaidOnce) {
 }
 
 TEST_F(CliOutput, ATerminalSeesWhatIsDoneBeforeTheFirstStep) {
-  const Ended run = run_snug(split(kTrain, ' '), {.directory = dir_.path(), .terminal = true});
+  const Ended run = run_snug(split(kThreeSteps, ' '), {.directory = dir_.path(), .terminal = true});
   const size_t first_step = run.out.find("step     1/3");
   for (const char* doing : {"planning ...", "initialising ", "step 1 of 3 ..."}) {
     EXPECT_LT(run.out.find(doing), first_step) << doing;
@@ -108,7 +108,7 @@ TEST_F(CliOutput, ATerminalSeesWhatIsDoneBeforeTheFirstStep) {
 }
 
 TEST_F(CliOutput, QuietLeavesResultsAndErrors) {
-  const Ended run = snug(kTrain + " --quiet");
+  const Ended run = snug(kThreeSteps + " --quiet");
   EXPECT_EQ(run.code, 0);
   EXPECT_EQ(run.err, "");
   EXPECT_THAT(run.out, ::testing::HasSubstr("step     3/3"));

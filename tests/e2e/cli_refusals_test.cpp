@@ -7,9 +7,6 @@
 namespace snug {
 namespace {
 
-constexpr auto kUsage = ExitCode::usage;
-constexpr auto kBadInput = ExitCode::bad_input;
-
 class CliRefusals : public Cli {
  protected:
   void write_config(const std::string& key, const nlohmann::json& value) {

@@ -6,7 +6,6 @@
 namespace snug {
 namespace {
 
-constexpr auto kUsage = ExitCode::usage;
 constexpr auto kDoesNotFit = ExitCode::does_not_fit;
 
 class CliTechniqueRefusals : public Cli {

@@ -9,7 +9,10 @@
 namespace snug {
 namespace {
 
-const std::string kTrain = "train tiny --data text.txt --seq 16 ";
+constexpr const char* kAllTogether =
+    "--precision bf16 --master none --compress int8 --recompute full --attention chunked:8 "
+    "--update-in-backward --clip 0 --optimizer adam-mini";
+const std::string kTiny = "train tiny --data text.txt --seq 16 ";
 
 class CliTechniques : public Cli {
  protected:
@@ -35,7 +38,7 @@ class CliTechniques : public Cli {
 };
 
 TEST_F(CliTechniques, ABudgetChoosesRecomputeAndKeepsTheBits) {
-  const std::string train = kTrain + "--batch 8 --steps 4 --dropout 0.1";
+  const std::string train = kTiny + "--batch 8 --steps 4 --dropout 0.1";
   const auto plain =
       nlohmann::json::parse(snug("plan tiny --seq 16 --batch 8 --dropout 0.1 --json").out);
   const int64_t needed = plain["arena_bytes"];
@@ -71,7 +74,7 @@ TEST_F(CliTechniques, WhatABudgetChoseIsInTheJsonOfThePlan) {
 }
 
 TEST_F(CliTechniques, AConfigurationThatABudgetChoseRunsAgain) {
-  const std::string train = kTrain + "--batch 8 --steps 2 --json";
+  const std::string train = kTiny + "--batch 8 --steps 2 --json";
   const Ended first = snug(train + " --budget 600KB --out o");
   ASSERT_EQ(first.code, 0) << first.err;
   const Ended again = snug("train --config o/run.toml");
@@ -84,21 +87,20 @@ TEST_F(CliTechniques, AConfigurationThatABudgetChoseRunsAgain) {
 
 TEST_F(CliTechniques, AnotherBudgetBesideASavedConfigurationChoosesAnew) {
   const auto plain = nlohmann::json::parse(snug("plan tiny --seq 16 --batch 8 --json").out);
-  ASSERT_EQ(snug(kTrain + "--batch 8 --steps 1 --budget 600KB --out o").code, 0);
+  ASSERT_EQ(snug(kTiny + "--batch 8 --steps 1 --budget 600KB --out o").code, 0);
   const Ended roomy = snug("train --config o/run.toml --budget 1GiB --json");
   ASSERT_EQ(roomy.code, 0) << roomy.err;
   EXPECT_EQ(lines_of(roomy)[0]["planned_bytes"], plain["arena_bytes"]);
 }
 
 TEST_F(CliTechniques, EvaluationWorksUnderEachAndLeavesTrainingAlone) {
-  const std::string train = kTrain + "--batch 2 --steps 3 --lr 1e-2 ";
+  const std::string train = kTiny + "--batch 2 --steps 3 --lr 1e-2 ";
   for (const std::string technique :
        {"--precision bf16", "--precision bf16 --master none", "--precision fp16", "--compress int8",
         "--update-in-backward --clip 0", "--recompute full",
         "--recompute attention --attention standard", "--attention chunked:8",
         "--accum 2 --loss whole", "--optimizer adamw8bit", "--optimizer sgd --state-dtype bf16",
-        "--precision bf16 --master none --compress int8 --recompute full --attention chunked:8 "
-        "--update-in-backward --clip 0 --optimizer adam-mini"}) {
+        kAllTogether}) {
     SCOPED_TRACE(technique);
     const Ended held_out = snug(train + technique + " --holdout 0.1 --eval-every 1 --json");
     expect_plan_is_run(held_out);
@@ -133,7 +135,7 @@ TEST_F(CliTechniques, AModelOfTwoByteWeightsIsSavedAndLoadedAsOne) {
 }
 
 TEST_F(CliTechniques, AModelOfTwoByteWeightsTrainsInAnyPrecision) {
-  ASSERT_EQ(snug(kTrain + "--steps 1 --precision bf16 --master none --out a").code, 0);
+  ASSERT_EQ(snug(kTiny + "--steps 1 --precision bf16 --master none --out a").code, 0);
   for (const std::string precision : {"fp32", "bf16", "fp16"}) {
     const Ended run =
         snug("train a --data text.txt --seq 16 --steps 1 --out b --precision " + precision);
@@ -141,7 +143,7 @@ TEST_F(CliTechniques, AModelOfTwoByteWeightsTrainsInAnyPrecision) {
     EXPECT_EQ(dtypes_in("b"), std::set<std::string>{"F32"}) << precision;
     EXPECT_EQ(dtype_in_config("b"), "float32") << precision;
   }
-  ASSERT_EQ(snug(kTrain + "--steps 1 --precision fp16 --master none --out d").code, 0);
+  ASSERT_EQ(snug(kTiny + "--steps 1 --precision fp16 --master none --out d").code, 0);
   EXPECT_EQ(dtypes_in("d"), std::set<std::string>{"F16"});
   EXPECT_EQ(dtype_in_config("d"), "float16");
 }

@@ -17,7 +17,7 @@ int64_t peak_of(const Plan& plan, Category category) {
   return plan.memory.device().category_peaks[static_cast<size_t>(category)];
 }
 
-struct Setting {
+struct Compressed {
   const char* name;
   const char* model;
   BuildOptions build;
@@ -29,7 +29,7 @@ Recipe with_recompute(const char* policy, int64_t accum = 1) {
   return {.accum = accum, .recompute = parse_recompute(policy)};
 }
 
-std::vector<Setting> settings() {
+std::vector<Compressed> compressed_runs() {
   constexpr auto standard = ops::AttentionKind::standard;
   constexpr auto flash = ops::AttentionKind::flash;
   const BuildOptions llama_standard{.batch = 4, .seq = 64, .attention = standard};
@@ -49,7 +49,7 @@ std::vector<Setting> settings() {
   };
 }
 
-class Compress : public ::testing::TestWithParam<Setting> {
+class Compress : public ::testing::TestWithParam<Compressed> {
  protected:
   static SmallRun run(CompressKind kind) {
     Recipe recipe = GetParam().recipe;
@@ -101,7 +101,7 @@ TEST_P(Compress, GradientsStayWithinTwoPercent) {
   EXPECT_EQ(largest == 0, GetParam().nothing_to_store);
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, Compress, ::testing::ValuesIn(settings()),
+INSTANTIATE_TEST_SUITE_P(Settings, Compress, ::testing::ValuesIn(compressed_runs()),
                          [](const auto& p) { return std::string(p.param.name); });
 
 TEST(CompressBytes, FewerArePlanned) {

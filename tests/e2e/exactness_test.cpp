@@ -21,20 +21,20 @@ constexpr OptimizerKind kOptimizers[] = {OptimizerKind::adamw, OptimizerKind::ad
 
 // One setting of everything but the policy. The product of family, attention and precision, while
 // the number of the setting turns the other wheels.
-struct Setting {
+struct ExactRun {
   std::string name;
   std::string model;
   BuildOptions build;
   Recipe recipe;
 };
 
-std::vector<Setting> settings() {
-  std::vector<Setting> out;
+std::vector<ExactRun> exact_runs() {
+  std::vector<ExactRun> out;
   for (const char* family : kFamilies) {
     for (const auto attention : kAttentions) {
       for (const Dtype precision : kPrecisions) {
         const size_t n = out.size();
-        Setting s;
+        ExactRun s;
         s.model = tests_dir() + "/parity/" + family;
         s.build = {.batch = 2, .seq = 19, .attention = attention, .dropout = 0.1};
         s.build.attention_chunk = 8;
@@ -85,13 +85,13 @@ double planned_flops(const SmallRun& run) {
 }
 
 // Small models are fastest on one thread, and results do not depend on how many there are.
-class Exactness : public ::testing::TestWithParam<Setting> {
+class Exactness : public ::testing::TestWithParam<ExactRun> {
  protected:
   void SetUp() override { omp_set_num_threads(1); }
 };
 
 TEST_P(Exactness, EveryPolicyHasTheSameBits) {
-  const Setting& s = GetParam();
+  const ExactRun& s = GetParam();
   SmallRun plain(s.model, s.build, s.recipe);
   const Trace want = trace(plain);
   EXPECT_EQ(want.clones, 0);
@@ -109,16 +109,16 @@ TEST_P(Exactness, EveryPolicyHasTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Matrix, Exactness, ::testing::ValuesIn(settings()),
+INSTANTIATE_TEST_SUITE_P(Matrix, Exactness, ::testing::ValuesIn(exact_runs()),
                          [](const auto& p) { return p.param.name; });
 
 // The wheels above turn through every choice, and no policy meets only one of them.
 TEST(ExactnessMatrix, CoversEveryChoice) {
-  const auto all = settings();
+  const auto all = exact_runs();
   std::map<OptimizerKind, int> optimizers;
   std::map<int64_t, int> accums;
   int without_master = 0, in_backward = 0;
-  for (const Setting& s : all) {
+  for (const ExactRun& s : all) {
     ++optimizers[s.recipe.optimizer];
     ++accums[s.recipe.accum];
     without_master += s.recipe.precision != Dtype::f32 && !s.recipe.master;

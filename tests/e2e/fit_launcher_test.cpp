@@ -19,7 +19,7 @@ constexpr int64_t kSlack = kMiB / 2;
 
 constexpr const char* kPinned = "--recompute none --attention standard --loss whole --threads 1";
 
-struct Case {
+struct Launch {
   const char* name;
   const char* model;   // a built-in name, or a config.json
   const char* config;  // of the latter
@@ -27,7 +27,7 @@ struct Case {
   int64_t seq;
 };
 
-constexpr Case kCases[] = {
+constexpr Launch kLaunches[] = {
     {"tiny", "snug-tiny", nullptr, "320MiB", 128},
     {"gpt2", "gpt2-4x256", R"({"model_type": "gpt2", "vocab_size": 2000, "n_positions": 256,
       "n_embd": 256, "n_layer": 4, "n_head": 8})",
@@ -52,7 +52,7 @@ int64_t address_space_peak(pid_t process) {
   return at == status.npos ? 0 : std::stoll(status.substr(at + 7)) * 1024;
 }
 
-class FitLauncher : public Cli, public ::testing::WithParamInterface<Case> {
+class FitLauncher : public Cli, public ::testing::WithParamInterface<Launch> {
  protected:
   FitLauncher() {
     if (GetParam().config != nullptr)
@@ -116,7 +116,7 @@ TEST_P(FitLauncher, WhatFitsRunsAndOneMoreDoesNot) {
   EXPECT_EQ(fails.out, "") << "no step was made";
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FitLauncher, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Models, FitLauncher, ::testing::ValuesIn(kLaunches),
                          [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace

@@ -9,9 +9,9 @@
 namespace snug {
 namespace {
 
-constexpr int kSteps = 4;
-constexpr const char* kPolicies[] = {"none",      "full",      "every:2", "sqrt",
-                                     "ratio:0.5", "attention", "list:1"};
+constexpr int kFusedSteps = 4;
+constexpr const char* kFusedPolicies[] = {"none",      "full",      "every:2", "sqrt",
+                                          "ratio:0.5", "attention", "list:1"};
 
 Recipe fused(Recipe recipe) {
   recipe.fused_recompute = true;
@@ -30,11 +30,11 @@ TEST_P(FusedRecomputeFamilies, EveryPolicyHasTheSameBits) {
   const BuildOptions build{.batch = 2, .seq = 19, .dropout = 0.1};
   for (const Dtype precision : {Dtype::f32, Dtype::bf16}) {
     Recipe recipe{.accum = 2, .precision = precision};
-    const std::vector<float> want = SmallRun(model, build, recipe).losses(kSteps);
-    for (const char* policy : kPolicies) {
+    const std::vector<float> want = SmallRun(model, build, recipe).losses(kFusedSteps);
+    for (const char* policy : kFusedPolicies) {
       SCOPED_TRACE(fmt::format("{} {}", name_of(precision), policy));
       recipe.recompute = parse_recompute(policy);
-      EXPECT_EQ(SmallRun(model, build, fused(recipe)).losses(kSteps), want);
+      EXPECT_EQ(SmallRun(model, build, fused(recipe)).losses(kFusedSteps), want);
     }
   }
 }
@@ -43,8 +43,8 @@ TEST_P(FusedRecomputeFamilies, UpdatesInBackwardHaveTheSameBits) {
   const std::string model = tests_dir() + "/parity/" + GetParam();
   const BuildOptions build{.batch = 2, .seq = 19, .residual_in_matmul = true};
   const Recipe recipe{.update_in_backward = true, .clip = 0};
-  EXPECT_EQ(SmallRun(model, build, fused(recipe)).losses(kSteps),
-            SmallRun(model, build, recipe).losses(kSteps));
+  EXPECT_EQ(SmallRun(model, build, fused(recipe)).losses(kFusedSteps),
+            SmallRun(model, build, recipe).losses(kFusedSteps));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FusedRecomputeFamilies,
@@ -58,7 +58,7 @@ TEST_P(FusedRecomputePlan, IsWhatRuns) {
   const Configuration& c = GetParam();
   SmallRun run(c.model, c.build, fused(c.recipe));
   SmallRun poisoned(c.model, c.build, fused(c.recipe), {.poison_dead = true});
-  EXPECT_EQ(poisoned.losses(kSteps), run.losses(kSteps));
+  EXPECT_EQ(poisoned.losses(kFusedSteps), run.losses(kFusedSteps));
   EXPECT_EQ(run.executor().measured_bytes(), run.executor().planned_bytes());
   EXPECT_LE(run.executor().planned_bytes(),
             SmallRun(c.model, c.build, c.recipe).executor().planned_bytes());

@@ -14,23 +14,23 @@ namespace {
 
 constexpr int kSeeds = 240;
 constexpr int kShards = 12;  // tests that share the seeds, so that they run side by side
-constexpr int kSteps = 3;
+constexpr int kFuzzSteps = 3;
 
 void check(const DrawnRecipe& d) {
   SmallRun run(d.model, d.build, d.recipe);
-  const std::vector<float> losses = run.losses(kSteps);
+  const std::vector<float> losses = run.losses(kFuzzSteps);
   for (const float loss : losses) EXPECT_TRUE(std::isfinite(loss)) << loss;
   EXPECT_TRUE(std::isfinite(run.evaluate()));
   EXPECT_EQ(run.executor().allocated_bytes(), run.executor().planned_bytes());
   EXPECT_EQ(run.executor().measured_bytes(), run.executor().planned_bytes());
 
   SmallRun poisoned(d.model, d.build, d.recipe, {.poison_dead = true});
-  EXPECT_EQ(poisoned.losses(kSteps), losses) << "a dead value was read";
+  EXPECT_EQ(poisoned.losses(kFuzzSteps), losses) << "a dead value was read";
 
   Recipe plain = d.recipe;
   plain.recompute = {};
   plain.fused_recompute = false;
-  expect_as_kept(d, losses, SmallRun(d.model, d.build, plain).losses(kSteps));
+  expect_as_kept(d, losses, SmallRun(d.model, d.build, plain).losses(kFuzzSteps));
 }
 
 // Small models are fastest on one thread, and results do not depend on how many there are.

@@ -9,14 +9,14 @@
 namespace snug {
 namespace {
 
-struct Setting {
+struct BudgetRun {
   const char* name;
   std::string model;
   BuildOptions build;
   Recipe recipe = {};
 };
 
-std::vector<Setting> settings() {
+std::vector<BudgetRun> budget_runs() {
   const std::string dir = tests_dir() + "/parity/";
   constexpr auto standard = ops::AttentionKind::standard;
   return {
@@ -29,7 +29,7 @@ std::vector<Setting> settings() {
   };
 }
 
-std::vector<float> curve(const Setting& s, const Recipe& recipe, int64_t bytes) {
+std::vector<float> curve(const BudgetRun& s, const Recipe& recipe, int64_t bytes) {
   SmallRun run(s.model, s.build, recipe);
   EXPECT_LE(run.executor().planned_bytes(), bytes);
   std::vector<float> losses;
@@ -38,10 +38,10 @@ std::vector<float> curve(const Setting& s, const Recipe& recipe, int64_t bytes) 
   return losses;
 }
 
-class RecomputeBudget : public ::testing::TestWithParam<Setting> {};
+class RecomputeBudget : public ::testing::TestWithParam<BudgetRun> {};
 
 TEST_P(RecomputeBudget, KeepsTheBitsAndTheBytes) {
-  const Setting& s = GetParam();
+  const BudgetRun& s = GetParam();
   Recipe open = s.recipe;
   open.recompute.kind = RecomputePolicy::Kind::automatic;
   PlanSearch search("m", {variant_of(Model::load(s.model), {.build = s.build, .recipe = open},
@@ -58,7 +58,7 @@ TEST_P(RecomputeBudget, KeepsTheBitsAndTheBytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, RecomputeBudget, ::testing::ValuesIn(settings()),
+INSTANTIATE_TEST_SUITE_P(Settings, RecomputeBudget, ::testing::ValuesIn(budget_runs()),
                          [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace

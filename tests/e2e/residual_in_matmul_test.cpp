@@ -7,7 +7,7 @@
 namespace snug {
 namespace {
 
-constexpr int kSteps = 4;
+constexpr int kResidualSteps = 4;
 
 class ResidualInMatmul : public ::testing::TestWithParam<const char*> {
  protected:
@@ -32,7 +32,7 @@ TEST_P(ResidualInMatmul, LearnsTheSame) {
   SmallRun fused = run(true);
   EXPECT_EQ(with_residual(plain.module()), 0);
   EXPECT_EQ(with_residual(fused.module()), 4) << "attention and MLP of two layers";
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kResidualSteps; ++i) {
     const float want = plain.step();
     EXPECT_NEAR(fused.step(), want, 1e-6F * want) << "step " << i;
   }
@@ -41,7 +41,7 @@ TEST_P(ResidualInMatmul, LearnsTheSame) {
 
 TEST_P(ResidualInMatmul, DropoutStandsBetween) {
   EXPECT_EQ(with_residual(run(true, 0.1).module()), 0);
-  EXPECT_EQ(run(true, 0.1).losses(kSteps), run(false, 0.1).losses(kSteps));
+  EXPECT_EQ(run(true, 0.1).losses(kResidualSteps), run(false, 0.1).losses(kResidualSteps));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ResidualInMatmul,

@@ -11,7 +11,7 @@ namespace snug {
 namespace {
 
 const std::string kTrain = "train tiny --data text.txt --seq 16 --batch 4 --lr 3e-4 --device ";
-constexpr double kTolerance = 1e-4;
+constexpr double kCliTolerance = 1e-4;
 
 class GpuCli : public Cli {
  protected:
@@ -20,7 +20,7 @@ class GpuCli : public Cli {
   static void expect_near(const std::vector<double>& got, const std::vector<double>& want) {
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i)
-      EXPECT_NEAR(got[i], want[i], kTolerance * want[i]) << "number " << i;
+      EXPECT_NEAR(got[i], want[i], kCliTolerance * want[i]) << "number " << i;
   }
 };
 
@@ -61,7 +61,7 @@ TEST_F(GpuCli, WhatItSavesTheCpuReads) {
   const Ended second = snug("train o --data text.txt --device cpu --steps 1" + held_out);
   ASSERT_EQ(second.code, 0) << second.err;
   const double want = eval_losses(first).back();
-  EXPECT_NEAR(eval_losses(second).front(), want, kTolerance * want);
+  EXPECT_NEAR(eval_losses(second).front(), want, kCliTolerance * want);
 }
 
 TEST_F(GpuCli, ALossThatIsNanIsTracedToItsLayer) {

@@ -8,18 +8,18 @@
 namespace snug {
 namespace {
 
-constexpr int kSteps = 50;
+constexpr int kCurveSteps = 50;
 constexpr float kLearningRate = 3e-4F;
-constexpr double kTolerance = 1e-4;  // relative
+constexpr double kCurveTolerance = 1e-4;  // relative
 
-struct Case {
+struct Curve {
   const char* name;
   const char* model;  // a family of tests/parity, or a built-in name
   BuildOptions build;
   bool gpu_choices = false;  // on the GPU as the command line would build it
 };
 
-const Case kCases[] = {
+const Curve kCurves[] = {
     {"gpt2", "gpt2", {.batch = 3, .seq = 32}},
     {"gpt2_dropout", "gpt2", {.batch = 3, .seq = 29, .dropout = 0.1}},
     {"gpt2_as_built", "gpt2", {.batch = 3, .seq = 32}, true},
@@ -38,29 +38,29 @@ std::string path_of(const std::string& model) {
   return model.starts_with("snug") ? model : tests_dir() + "/parity/" + model;
 }
 
-class Curves : public OnGpu, public testing::WithParamInterface<Case> {};
+class Curves : public OnGpu, public ::testing::WithParamInterface<Curve> {};
 
 TEST_P(Curves, TheCpuAndTheGpuAgree) {
-  const Case& c = GetParam();
+  const Curve& c = GetParam();
   const std::string model = path_of(c.model);
   SmallRun cpu(model, c.build);
   SmallRun on_gpu = gpu_run(model, c.gpu_choices ? as_on_gpu(c.build) : c.build,
                             c.gpu_choices ? as_on_gpu(Recipe{}) : Recipe{}, {});
   cpu.lr = on_gpu.lr = kLearningRate;
-  const std::vector<float> want = cpu.losses(kSteps);
-  const std::vector<float> got = on_gpu.losses(kSteps);
+  const std::vector<float> want = cpu.losses(kCurveSteps);
+  const std::vector<float> got = on_gpu.losses(kCurveSteps);
   double worst = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     const double off = std::abs(static_cast<double>(got[i]) - want[i]) / want[i];
-    EXPECT_LE(off, kTolerance) << "step " << i << ": " << got[i] << " instead of " << want[i];
+    EXPECT_LE(off, kCurveTolerance) << "step " << i << ": " << got[i] << " instead of " << want[i];
     worst = std::max(worst, off);
   }
-  EXPECT_NEAR(on_gpu.evaluate(), cpu.evaluate(), kTolerance * want.back());
+  EXPECT_NEAR(on_gpu.evaluate(), cpu.evaluate(), kCurveTolerance * want.back());
   EXPECT_NE(want.front(), want.back()) << "nothing was learned";
-  std::cout << fmt::format("{}: {:.1e} apart at most, of {:.0e}\n", c.name, worst, kTolerance);
+  std::cout << fmt::format("{}: {:.1e} apart at most, of {:.0e}\n", c.name, worst, kCurveTolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Curves, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Families, Curves, ::testing::ValuesIn(kCurves),
                          [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace

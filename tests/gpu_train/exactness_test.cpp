@@ -5,7 +5,7 @@
 namespace snug {
 namespace {
 
-constexpr int kSteps = 10;
+constexpr int kExactSteps = 10;
 constexpr const char* kPolicies[] = {"none", "full", "sqrt", "every:2", "attention", "list:1"};
 constexpr const char* kModels[] = {"gpt2", "llama", "qwen2", "bert", "snug-tiny"};
 
@@ -49,19 +49,19 @@ std::vector<Setting> settings() {
   return out;
 }
 
-class GpuExactness : public OnGpu, public testing::WithParamInterface<Setting> {};
+class GpuExactness : public OnGpu, public ::testing::WithParamInterface<Setting> {};
 
 TEST_P(GpuExactness, EveryPolicyHasTheSameBits) {
   const Setting& s = GetParam();
-  const std::vector<float> want = gpu_run(s.model, s.build, s.recipe).losses(kSteps);
-  EXPECT_EQ(gpu_run(s.model, s.build, s.recipe).losses(kSteps), want) << "run to run";
+  const std::vector<float> want = gpu_run(s.model, s.build, s.recipe).losses(kExactSteps);
+  EXPECT_EQ(gpu_run(s.model, s.build, s.recipe).losses(kExactSteps), want) << "run to run";
   for (const char* policy : kPolicies) {
     for (const bool fused_recompute : {false, true}) {
       SCOPED_TRACE(fmt::format("{}{}", policy, fused_recompute ? " with fused recompute" : ""));
       Recipe recipe = s.recipe;
       recipe.recompute = parse_recompute(policy);
       recipe.fused_recompute = fused_recompute;
-      EXPECT_EQ(gpu_run(s.model, s.build, recipe).losses(kSteps), want);
+      EXPECT_EQ(gpu_run(s.model, s.build, recipe).losses(kExactSteps), want);
     }
   }
 }
@@ -70,16 +70,16 @@ TEST_P(GpuExactness, EveryPolicyHasTheSameBits) {
 TEST_F(OnGpu, LargerMatmulsHaveTheSameBitsToo) {
   const BuildOptions build = as_on_gpu({.batch = 8, .seq = 256});
   Recipe recipe{.accum = 2, .precision = Dtype::bf16, .master = false};
-  const std::vector<float> want = gpu_run("snug-tiny", build, recipe).losses(kSteps);
+  const std::vector<float> want = gpu_run("snug-tiny", build, recipe).losses(kExactSteps);
   recipe.fused_recompute = true;
   for (const char* policy : {"none", "full", "attention"}) {
     SCOPED_TRACE(policy);
     recipe.recompute = parse_recompute(policy);
-    EXPECT_EQ(gpu_run("snug-tiny", build, recipe).losses(kSteps), want);
+    EXPECT_EQ(gpu_run("snug-tiny", build, recipe).losses(kExactSteps), want);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Matrix, GpuExactness, testing::ValuesIn(settings()),
+INSTANTIATE_TEST_SUITE_P(Matrix, GpuExactness, ::testing::ValuesIn(settings()),
                          [](const auto& p) { return p.param.name; });
 
 }  // namespace

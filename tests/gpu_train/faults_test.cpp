@@ -76,15 +76,15 @@ constexpr const char* kNamed =
     "CUDA failed while .*the device was at or after trap 'layers.1.copy' \\(layer 1\\) in forward";
 
 TEST_F(GpuFaultDeathTest, AFailureInAFirstRunNamesTheLayer) {
-  EXPECT_EXIT(fail_after(0, false), testing::ExitedWithCode(kDevice), kNamed);
+  EXPECT_EXIT(fail_after(0, false), ::testing::ExitedWithCode(kDevice), kNamed);
 }
 
 TEST_F(GpuFaultDeathTest, AFailureInAReplayNamesTheLayer) {
-  EXPECT_EXIT(fail_after(3, false), testing::ExitedWithCode(kDevice), kNamed);
+  EXPECT_EXIT(fail_after(3, false), ::testing::ExitedWithCode(kDevice), kNamed);
 }
 
 TEST_F(GpuFaultDeathTest, AFailureUnderObservationNamesTheOp) {
-  EXPECT_EXIT(fail_after(0, true), testing::ExitedWithCode(kDevice), kNamed);
+  EXPECT_EXIT(fail_after(0, true), ::testing::ExitedWithCode(kDevice), kNamed);
 }
 
 }  // namespace

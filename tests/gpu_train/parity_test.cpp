@@ -15,13 +15,13 @@ constexpr Tolerance kFp32{1e-5, 1e-5, 1e-7, 1e-4, 1e-3};
 // along the curve and 1.3e-2 in its norms.
 constexpr Tolerance kBf16{3e-3, 6e-2, 1e-3, 4e-3, 4e-2};
 
-struct Case {
+struct Compared {
   const char* family;
   Dtype precision;
   ops::AttentionKind attention = ops::AttentionKind::flash;
 };
 
-class GpuParity : public OnGpu, public testing::WithParamInterface<Case> {
+class GpuParity : public OnGpu, public ::testing::WithParamInterface<Compared> {
  protected:
   static ReferenceRun run() {
     Recipe recipe = as_on_gpu(Recipe{});
@@ -62,20 +62,19 @@ TEST_P(GpuParity, TwentyStepsOfAdamWWithClipping) {
 }
 
 constexpr auto kStandard = ops::AttentionKind::standard;
-INSTANTIATE_TEST_SUITE_P(Models, GpuParity,
-                         testing::Values(Case{"gpt2", Dtype::f32},
-                                         Case{"gpt2", Dtype::f32, kStandard},
-                                         Case{"gpt2", Dtype::bf16}, Case{"llama", Dtype::f32},
-                                         Case{"llama", Dtype::f32, kStandard},
-                                         Case{"llama", Dtype::bf16}, Case{"qwen2", Dtype::f32},
-                                         Case{"qwen2", Dtype::bf16}, Case{"mistral", Dtype::f32},
-                                         Case{"mistral", Dtype::bf16}, Case{"bert", Dtype::f32},
-                                         Case{"bert", Dtype::f32, kStandard},
-                                         Case{"bert", Dtype::bf16}),
-                         [](const auto& p) {
-                           return fmt::format("{}_{}{}", p.param.family, name_of(p.param.precision),
-                                              p.param.attention == kStandard ? "_standard" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, GpuParity,
+    ::testing::Values(Compared{"gpt2", Dtype::f32}, Compared{"gpt2", Dtype::f32, kStandard},
+                      Compared{"gpt2", Dtype::bf16}, Compared{"llama", Dtype::f32},
+                      Compared{"llama", Dtype::f32, kStandard}, Compared{"llama", Dtype::bf16},
+                      Compared{"qwen2", Dtype::f32}, Compared{"qwen2", Dtype::bf16},
+                      Compared{"mistral", Dtype::f32}, Compared{"mistral", Dtype::bf16},
+                      Compared{"bert", Dtype::f32}, Compared{"bert", Dtype::f32, kStandard},
+                      Compared{"bert", Dtype::bf16}),
+    [](const auto& p) {
+      return fmt::format("{}_{}{}", p.param.family, name_of(p.param.precision),
+                         p.param.attention == kStandard ? "_standard" : "");
+    });
 
 }  // namespace
 }  // namespace snug

@@ -9,7 +9,7 @@
 namespace snug {
 namespace {
 
-constexpr int kSteps = 4;  // a program's first run, its recording and two replays
+constexpr int kPlannedSteps = 4;  // a program's first run, its recording and two replays
 
 // Where the highest value ends that its op writes whole: a library need not use all of its scratch.
 int64_t end_of_written(const Module& module) {
@@ -21,7 +21,7 @@ int64_t end_of_written(const Module& module) {
   return end;
 }
 
-class GpuPlanIsRun : public OnGpu, public testing::WithParamInterface<Configuration> {
+class GpuPlanIsRun : public OnGpu, public ::testing::WithParamInterface<Configuration> {
  protected:
   static SmallRun run(const ExecutorOptions& options = kDeterministic) {
     return gpu_run(GetParam().model, as_on_gpu(GetParam().build), as_on_gpu(GetParam().recipe),
@@ -31,7 +31,7 @@ class GpuPlanIsRun : public OnGpu, public testing::WithParamInterface<Configurat
 
 TEST_P(GpuPlanIsRun, PlannedAllocatedAndMeasuredBytesAreOneNumber) {
   SmallRun run = this->run();
-  for (const float loss : run.losses(kSteps)) EXPECT_TRUE(std::isfinite(loss));
+  for (const float loss : run.losses(kPlannedSteps)) EXPECT_TRUE(std::isfinite(loss));
   EXPECT_TRUE(std::isfinite(run.evaluate()));
   const Executor& executor = run.executor();
   EXPECT_EQ(executor.allocated_bytes(), executor.planned_bytes());
@@ -42,7 +42,7 @@ TEST_P(GpuPlanIsRun, PlannedAllocatedAndMeasuredBytesAreOneNumber) {
 TEST_P(GpuPlanIsRun, OverwritingDeadValuesWithNanChangesNothing) {
   SmallRun plain = run();
   SmallRun poisoned = run({.poison_dead = true, .math = kDeterministic.math});
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kPlannedSteps; ++i) {
     const float want = plain.step();
     EXPECT_EQ(poisoned.step(), want) << "step " << i;
     EXPECT_EQ(poisoned.evaluate(), plain.evaluate()) << "evaluation after step " << i;
@@ -54,7 +54,7 @@ TEST_P(GpuPlanIsRun, ReplaysComputeWhatTheOpsDoOneByOne) {
   SmallRun eager = run();
   int64_t seen = 0;
   eager.executor().observe = [&](size_t, size_t) { ++seen; };
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kPlannedSteps; ++i) {
     const float want = eager.step();
     EXPECT_EQ(replaying.step(), want) << "step " << i;
     EXPECT_EQ(replaying.evaluate(), eager.evaluate()) << "evaluation after step " << i;
@@ -62,7 +62,7 @@ TEST_P(GpuPlanIsRun, ReplaysComputeWhatTheOpsDoOneByOne) {
   EXPECT_GT(seen, 0) << "every op was waited for";
 }
 
-INSTANTIATE_TEST_SUITE_P(Configurations, GpuPlanIsRun, testing::ValuesIn(configurations()),
+INSTANTIATE_TEST_SUITE_P(Configurations, GpuPlanIsRun, ::testing::ValuesIn(configurations()),
                          [](const auto& p) { return std::string(p.param.name); });
 
 using GpuMemoryTruth = OnGpu;

@@ -11,14 +11,14 @@ namespace {
 
 constexpr int kSeeds = 120;
 constexpr int kShards = 6;
-constexpr int kSteps = 4;  // a program's first run, its recording and two replays
+constexpr int kFuzzSteps = 4;  // a program's first run, its recording and two replays
 
 // Relative: of the first loss, which no update has touched, and of the last. A sign or a code that
 // rounding turns over moves a weight by a whole step.
-struct Tolerance {
+struct FuzzTolerance {
   double first, last;
 };
-Tolerance tolerance(Dtype precision) {
+FuzzTolerance tolerance(Dtype precision) {
   if (precision == Dtype::bf16) return {1e-2, 3e-2};
   if (precision == Dtype::f16) return {2e-3, 3e-2};
   return {1e-5, 1e-2};
@@ -27,13 +27,13 @@ Tolerance tolerance(Dtype precision) {
 std::vector<float> eager_losses(const DrawnRecipe& d) {
   SmallRun run = gpu_run(d.model, d.build, d.recipe);
   run.executor().observe = [](size_t, size_t) {};
-  return run.losses(kSteps);
+  return run.losses(kFuzzSteps);
 }
 
 void check(const DrawnRecipe& d) {
   SmallRun run = gpu_run(d.model, d.build, d.recipe);
-  const std::vector<float> got = run.losses(kSteps);
-  const std::vector<float> want = SmallRun(d.model, d.build, d.recipe).losses(kSteps);
+  const std::vector<float> got = run.losses(kFuzzSteps);
+  const std::vector<float> want = SmallRun(d.model, d.build, d.recipe).losses(kFuzzSteps);
   const auto [first, last] = tolerance(d.recipe.precision);
   EXPECT_NEAR(got.front(), want.front(), first * want.front());
   EXPECT_NEAR(got.back(), want.back(), last * want.back());
@@ -42,14 +42,14 @@ void check(const DrawnRecipe& d) {
   EXPECT_EQ(eager_losses(d), got) << "a replay computes something else";
   SmallRun poisoned =
       gpu_run(d.model, d.build, d.recipe, {.poison_dead = true, .math = kDeterministic.math});
-  EXPECT_EQ(poisoned.losses(kSteps), got) << "a dead value was read";
+  EXPECT_EQ(poisoned.losses(kFuzzSteps), got) << "a dead value was read";
   Recipe kept = d.recipe;
   kept.recompute = {};
   kept.fused_recompute = false;
-  expect_as_kept(d, got, gpu_run(d.model, d.build, kept).losses(kSteps));
+  expect_as_kept(d, got, gpu_run(d.model, d.build, kept).losses(kFuzzSteps));
 }
 
-class GpuRecipeFuzz : public OnGpu, public testing::WithParamInterface<int> {};
+class GpuRecipeFuzz : public OnGpu, public ::testing::WithParamInterface<int> {};
 
 TEST_P(GpuRecipeFuzz, LearnsAsOnTheCpuAndIsExact) {
   for (int seed = GetParam(); seed < kSeeds; seed += kShards) {
@@ -60,7 +60,7 @@ TEST_P(GpuRecipeFuzz, LearnsAsOnTheCpuAndIsExact) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, GpuRecipeFuzz, testing::Range(0, kShards));
+INSTANTIATE_TEST_SUITE_P(Seeds, GpuRecipeFuzz, ::testing::Range(0, kShards));
 
 }  // namespace
 }  // namespace snug
