@@ -54,6 +54,6 @@ echo "   $(wc -l <"$work/files") of $(wc -l <"$work/known") sources"
 
 # The code is compiled by g++: clang needs its OpenMP header, without attributes that it does not know, and to be silent
 # about its flags.
-perl -0pe 's/__attribute__\s*\(\(.*?\)\)\s*;/;/gs' "$("${CXX:-g++}" -print-file-name=include/omp.h)" >"$work/omp.h"
+perl -0pe 's{__attribute__\s*(\((?:[^()]++|(?1))*\))}{}g' "$("${CXX:-g++}" -print-file-name=include/omp.h)" >"$work/omp.h"
 xargs -P "${JOBS:-2}" -n 1 clang-tidy --quiet -p "$database" --extra-arg=-Wno-unknown-warning-option \
   "--extra-arg=-isystem$work" <"$work/files" 2> >(grep -vE '^[0-9]+ warnings? ' >&2)

@@ -39,7 +39,7 @@ std::string replaced(std::string text, std::string_view what, std::string_view w
 class CalibrationFile : public testing::Test {
  protected:
   CalibrationFile() { write_calibration(path_, h200()); }
-  ~CalibrationFile() override { fs::remove_all(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
 
   // What is said of a file with this content, which must be ignored.
   std::string word_on(const std::string& content, std::string_view device = "NVIDIA H200",

@@ -10,13 +10,13 @@ namespace {
 constexpr double kLaunch = 2e-6;
 constexpr double kCopy = 4e12;
 
-OpSample sample(const char* kind, double flops, double bytes, double seconds,
-                Dtype dtype = Dtype::bf16) {
-  return {{.kind = kind, .dtype = dtype, .flops = flops, .bytes = bytes}, seconds};
+OpWork work(const char* kind, double flops, double bytes, Dtype dtype = Dtype::bf16) {
+  return {.kind = kind, .dtype = dtype, .flops = flops, .bytes = bytes};
 }
 
-OpWork work(const char* kind, double flops, double bytes, Dtype dtype = Dtype::bf16) {
-  return sample(kind, flops, bytes, 0, dtype);
+OpSample sample(const char* kind, double flops, double bytes, double seconds,
+                Dtype dtype = Dtype::bf16) {
+  return {work(kind, flops, bytes, dtype), seconds};
 }
 
 // A streaming kernel: a launch, then 80 % of a copy.

@@ -90,9 +90,9 @@ struct Module {
   const Value& operator[](ValueId id) const { return values[static_cast<size_t>(id.index)]; }
 
   ValueId add(Value value);
-  int32_t program_index(std::string_view name) const;  // -1 when there is none
-  Program& program(std::string_view name);  // throws an internal error when there is none
-  const Program& program(std::string_view name) const;
+  int32_t program_index(std::string_view wanted) const;  // -1 when there is none
+  Program& program(std::string_view wanted);  // throws an internal error when there is none
+  const Program& program(std::string_view wanted) const;
 
   // The last program of that role; -1 or an internal error when there is none.
   int32_t program_index(ProgramRole role) const;
@@ -100,11 +100,11 @@ struct Module {
   const Program& program(ProgramRole role) const;
 
   // "attn.mix" of "h.3.attn.mix" in layer 3: the name that the same thing has in every such layer.
-  std::string_view name_in_layer(std::string_view name, int32_t layer) const;
+  std::string_view name_in_layer(std::string_view full, int32_t layer) const;
 
-  ValueId find_shared(std::string_view name) const;  // none when there is none
-  ValueId gradient_of(ValueId parameter) const;      // of it or its master; none when not trained
-  ValueId root(ValueId id) const;                    // the value that owns the bytes
+  ValueId find_shared(std::string_view wanted) const;  // none when there is none
+  ValueId gradient_of(ValueId parameter) const;        // of it or its master; none when not trained
+  ValueId root(ValueId id) const;                      // the value that owns the bytes
 };
 
 // How often a step runs the program.

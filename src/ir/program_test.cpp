@@ -10,8 +10,8 @@ namespace {
 
 TEST(Module, FindsProgramsByRole) {
   Module m;
-  Builder(m, ProgramRole::training_first);
-  Builder(m, "something else");
+  const Builder first(m, ProgramRole::training_first);
+  const Builder other(m, "something else");
   EXPECT_EQ(m.program(ProgramRole::training_first).name, "micro_first");
   EXPECT_EQ(m.program_index(ProgramRole::evaluation), -1);
   EXPECT_THROW(m.program(ProgramRole::evaluation), Error);
@@ -30,7 +30,7 @@ TEST(Module, NamesInALayerAreTheSameInEveryLayer) {
   EXPECT_EQ(f.module.name_in_layer("layers.12.attn.mix", 1), "layers.12.attn.mix");
   EXPECT_EQ(f.module.name_in_layer("layers.12", 12), "layers.12");
   EXPECT_EQ(f.module.name_in_layer("embed", kNoLayer), "embed");
-  EXPECT_THROW(f.b.layer(1, "h.1"), Error);
+  EXPECT_THROW(static_cast<void>(f.b.layer(1, "h.1")), Error);
 }
 
 TEST(Module, LinksOfUnrolledOpsStayInTheirInstance) {

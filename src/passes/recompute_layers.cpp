@@ -21,7 +21,7 @@ bool alike(const Segment& a, const Segment& b) {
 }
 
 std::string how(const Segment& s) {
-  const std::string drop = s.drop.empty() ? "full" : join(s.drop, "+");
+  std::string drop = s.drop.empty() ? "full" : join(s.drop, "+");
   if (length_of(s) == 1) return drop;
   return fmt::format("{}{}{}", kEvery, length_of(s), s.drop.empty() ? "" : "=" + drop);
 }

@@ -42,7 +42,7 @@ TEST(Techniques, EveryRowIsARunThatDiffersFromAnother) {
     if (t.change == technique("fp16 gradients").change) o = changed(o, {{"precision", "fp16"}});
     if (t.name == "without master") o = changed(o, technique("bf16").change);
     if (t.name == "update in backward, unclipped") o = changed(o, {{"clip", 0.0}});
-    const Settings with = resolve(changed(o, t.change));
+    const Settings& with = resolve(changed(o, t.change));
     const bool is_default = with == static_cast<const Settings&>(resolve(o));
     const bool is_plain = with == static_cast<const Settings&>(resolve(plain()));
     EXPECT_FALSE(is_default && is_plain);

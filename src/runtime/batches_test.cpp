@@ -39,7 +39,7 @@ class Batches : public testing::Test {
  private:
   std::array<float, 256> memory_{};
   const Type type_{Dtype::f32, {8}};
-  const Attrs attrs_;
+  const Attrs attrs_{};
   std::list<std::array<Tensor, 2>> tensors_;
   std::vector<const Kernel*> kernels_;
   std::vector<KernelArgs> calls_;

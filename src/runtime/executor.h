@@ -111,7 +111,7 @@ class Executor {
   Compiled resolve(size_t index) const;
   void prepare();
   template <typename Fn>
-  void call_kernel(size_t program, size_t op, const Fn& fn);
+  void call_kernel(size_t program, size_t op, const Fn& call);
   void run_on_host(size_t index);
   void run_on_stream(size_t index);
   void enqueue_all(size_t index);

@@ -227,7 +227,7 @@ RecomputePolicy LayerPolicyCosts::policy_of(const std::vector<int>& assignment) 
 }
 
 // Layers that keep least go first: what they work with has most bytes left there.
-ParetoPoint LayerPolicyCosts::tidy(const LayerPolicies& layers, ParetoPoint point) const {
+ParetoPoint LayerPolicyCosts::tidy(const LayerPolicies& layers, const ParetoPoint& point) const {
   const auto kept_per_layer = [&](int w) {
     const LayerPolicy& option = measured_[static_cast<size_t>(w)].policy;
     return option.costs.kept / option.layers;

@@ -28,7 +28,7 @@ class LayerPolicyCosts {
   RecomputePolicy policy_of(const std::vector<int>& assignment) const;
 
   // The same policies in an order that needs no more bytes and reads better: alike beside alike.
-  ParetoPoint tidy(const LayerPolicies& layers, ParetoPoint point) const;
+  ParetoPoint tidy(const LayerPolicies& layers, const ParetoPoint& point) const;
 
  private:
   // A policy for layers of these kinds, one after another.

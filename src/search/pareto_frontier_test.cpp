@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 namespace snug {
@@ -21,7 +22,8 @@ LayerPolicies random_layers(uint32_t seed, size_t layers, int64_t range = 50) {
     out.options.push_back({.layers = static_cast<int32_t>(1 + o / 4),
                            .costs = {.kept = kept,
                                      .working = kept + below(4 * range),
-                                     .seconds = static_cast<double>(range * range / (kept + 1))}});
+                                     .seconds = std::floor(static_cast<double>(range * range) /
+                                                           static_cast<double>(kept + 1))}});
     for (size_t l = 0; l + static_cast<size_t>(out.options.back().layers) <= layers; ++l)
       out.at[l].push_back(o);
   }

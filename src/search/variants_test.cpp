@@ -80,7 +80,7 @@ TEST(Choices, WhatIsSearchedIsInAKeyOfTheCaches) {
   for (const Technique& t : techniques()) {
     if (t.searched == nullptr) continue;
     ++searched;
-    const Settings with = changed(run, t.change);
+    const Settings& with = changed(run, t.change);
     EXPECT_TRUE(body_key(with) != body_key(run) || update_key(with) != update_key(run)) << t.name;
   }
   EXPECT_GT(searched, 5);

@@ -51,7 +51,9 @@ std::vector<OpSample> SampleSet::samples() const {
   for (const auto& [work, seconds] : seconds_) take(work, seconds);
   const auto kernel = [](const OpWork& w) { return std::tie(w.kind, w.dtype, w.tf32, w.has); };
   for (const auto& [work, seconds] : with_power_to_spare_) {
-    const auto same = [&](const auto& other) { return kernel(other.first) == kernel(work); };
+    const auto same = [&, &spare = work](const auto& other) {
+      return kernel(other.first) == kernel(spare);
+    };
     if (std::ranges::count_if(seconds_, same) < kEnough) take(work, seconds);
   }
   return out;

@@ -73,7 +73,7 @@ class GuardedMemory final : public Memory {
   }
 
  private:
-  [[gnu::no_sanitize("address")]] int64_t scan() const {
+  [[gnu::no_sanitize_address]] int64_t scan() const {
     int64_t end = bytes_;
     while (end > 0 && data_[end - 1] == std::byte{kPattern}) --end;
     return end;

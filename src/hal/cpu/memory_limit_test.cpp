@@ -15,7 +15,7 @@ class MemoryLimit : public testing::Test {
  protected:
   MemoryLimit()
       : root_(fs::path(testing::TempDir()) / ("snug-limits-" + std::to_string(getpid()))) {}
-  ~MemoryLimit() override { fs::remove_all(root_); }
+  void TearDown() override { fs::remove_all(root_); }
 
   void write(const fs::path& file, const std::string& text) {
     fs::create_directories((root_ / file).parent_path());

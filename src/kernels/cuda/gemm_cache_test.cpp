@@ -26,7 +26,7 @@ class GemmCacheTest : public testing::Test {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
-  ~GemmCacheTest() override { fs::remove_all(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
   void write(const std::string& content) const { std::ofstream(path_) << content; }
 
   const fs::path folder_ =

@@ -58,7 +58,7 @@ void convert(From x, To& y) {
   } else if constexpr (!std::is_arithmetic_v<From>) {
     y = static_cast<To>(static_cast<float>(x));
   } else {
-    y = static_cast<To>(x);
+    y = static_cast<To>(x);  // NOLINT(bugprone-signed-char-misuse): a number of 8 bits
   }
 }
 

@@ -22,7 +22,7 @@ std::vector<Type> infer(const OpView& op) {
 }
 
 std::vector<Type> infer_table(const OpView& op) {
-  const std::vector<Type> result = infer(op);
+  std::vector<Type> result = infer(op);
   op.require(op.in(kTokens) == Type{Dtype::i32, {op.shape(kDy)[0], op.shape(kDy)[1]}},
              "tokens {} do not match dy {}", op.in(kTokens).text(), op.in(kDy).text());
   require_padding(op, op.attrs.i("rows"));

@@ -43,7 +43,7 @@ class CpuRunner final : public OpRunner {
  public:
   Backend backend() const override { return Backend::cpu; }
   Buffers run(const OpCase& c, const Op& op, const Buffers& values,
-              const std::vector<Shared>& shared) override;
+              const std::vector<Shared>& granted) override;
   std::vector<std::pair<std::string, Buffers>> again(const OpCase& c, const Op& op,
                                                      const Buffers& values) override;
 };
