@@ -67,7 +67,9 @@ void expect_quoted(const Fence& fence, const std::string& output) {
   const std::vector<std::string> real = split(output, '\n');
   for (const std::string& line : fence.lines) {
     const bool left_out = line == "..." || line.empty();
-    EXPECT_TRUE(left_out || std::ranges::find(real, line) != real.end()) << line;
+    EXPECT_TRUE(left_out || std::ranges::find(real, line) != real.end())
+        << line << "\nis not in what was printed:\n"
+        << output;
   }
 }
 

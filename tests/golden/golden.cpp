@@ -28,6 +28,7 @@ void expect_golden(const Module& module, std::string_view name, std::string_view
   const auto path = std::filesystem::path(SNUG_TEST_DIR) / fmt::format("{}.snug", name);
   if (std::getenv("SNUG_UPDATE_GOLDEN") != nullptr)
     write_file_atomically(path, as_comment(what) + text);
+  ASSERT_TRUE(std::filesystem::exists(path)) << path << ": SNUG_UPDATE_GOLDEN=1 writes it";
   EXPECT_EQ(read_file(path), as_comment(what) + text)
       << "run with SNUG_UPDATE_GOLDEN=1 if the new text is right";
 }
