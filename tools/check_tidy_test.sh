@@ -30,7 +30,7 @@ done | sed '1s/^/[/; 2s/$/,/; $s/$/]/' >build/compile_commands.json
 commit "no fault"
 expect pass "code without fault"
 
-echo 'bool planted(const int* p) { return p == 0; }' >>src/two.cpp
+echo 'typedef int Planted;' >>src/two.cpp
 commit "a fault in a source"
 expect fail "a fault in a committed source"
 
@@ -38,6 +38,6 @@ git revert -n HEAD && commit "no fault again"
 for i in {1..40}; do commit "$i"; done
 expect pass "nothing changed lately"
 
-sed -i 's/nullptr/0/' src/thing.h
+echo 'typedef int Planted;' >>src/thing.h
 commit "a fault in a header"
 expect fail "a fault in a committed header"
