@@ -1,6 +1,6 @@
-# snug_precompile(target [TEST]): standard and third-party headers, parsed once per build and not once per file; TEST
-# adds GoogleTest's. The compiler takes precompiled headers only under the flags they were made with, and OpenMP's are
-# among them: every target gets those.
+# snug_precompile(target [TEST | TEXT]): standard and third-party headers, parsed once per build and not once per file;
+# TEST adds GoogleTest's, TEXT is for snug_text_options. The compiler takes precompiled headers only under the flags they
+# were made with, and OpenMP's are among them: every target gets those.
 function(snug_precompile target)
   if(NOT SNUG_PRECOMPILE)
     return()
@@ -8,6 +8,8 @@ function(snug_precompile target)
   target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)
   if("TEST" IN_LIST ARGN)
     target_precompile_headers(${target} REUSE_FROM snug_precompiled_test)
+  elseif("TEXT" IN_LIST ARGN)
+    target_precompile_headers(${target} REUSE_FROM snug_precompiled_text)
   else()
     target_precompile_headers(${target} REUSE_FROM snug_precompiled)
   endif()
@@ -30,6 +32,8 @@ if(SNUG_PRECOMPILE)
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   endif()
   snug_precompiled_headers(snug_precompiled)
+  snug_precompiled_headers(snug_precompiled_text)
+  snug_text_options(snug_precompiled_text)
   if(SNUG_TESTS)
     snug_precompiled_headers(snug_precompiled_test USES GTest::gmock HEADERS <gmock/gmock.h> <gtest/gtest.h>)
     snug_test_options(snug_precompiled_test)
