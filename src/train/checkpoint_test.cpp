@@ -1,5 +1,9 @@
 #include "train/checkpoint.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <limits>
 #include <map>
 
@@ -150,6 +154,31 @@ TEST_F(CheckpointTest, AFailedMoveLeavesTheDirectoryAsItWas) {
   EXPECT_EQ(read_file(dir_ / "out/config.json"), options().config_json);
   load(dir_ / "out");
   EXPECT_EQ(memory_[norm_], (std::vector<float>{7, 8}));
+}
+
+// Killed at any moment of saving one model over another: a config.json that is there has the weights
+// that were saved with it.
+TEST_F(CheckpointTest, AKilledSaveLeavesNoMixture) {
+  const auto save_as = [&](int model) {
+    memory_[norm_] = {static_cast<float>(model), 0};
+    save({.directory = dir_ / "out", .config_json = std::to_string(model)});
+  };
+  int found = 0;
+  for (int kill_after_us = 500; kill_after_us < 40'000; kill_after_us += 1'500) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (int i = 0;; ++i) save_as(i % 2);
+    }
+    usleep(static_cast<useconds_t>(kill_after_us));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    if (!std::filesystem::exists(dir_ / "out/config.json")) continue;
+    ++found;
+    const int model = std::stoi(read_file(dir_ / "out/config.json"));
+    load(dir_ / "out");
+    EXPECT_EQ(memory_[norm_][0], static_cast<float>(model)) << kill_after_us << " us";
+  }
+  EXPECT_GT(found, 0);
 }
 
 TEST_F(CheckpointTest, SavesTheRunBesideTheModel) {
