@@ -287,11 +287,11 @@ void save(const Options& asked, const FoundLevel& level) {
   o.model = level.report.model;
   o.out.clear();
   o.allow.clear();
-  const Resolved run = resolve(o);
+  const PlannedRun planned = plan_run(resolve(o));
   const std::filesystem::path directory = asked.out;
   std::filesystem::create_directories(directory);
-  write_file_atomically(directory / "config.json", run.model.config_json());
-  write_file_atomically(directory / "run.toml", to_toml(run, run.recipe.recompute));
+  write_file_atomically(directory / "config.json", planned.run.model.config_json());
+  write_file_atomically(directory / "run.toml", to_toml(planned.run, planned.recompute));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace snug {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class CliFit : public Cli {
  protected:
@@ -98,6 +99,9 @@ TEST_F(CliFit, AnMlpIsAFamilyToo) {
 TEST_F(CliFit, WhatWasFoundCanBeTrained) {
   const Ended found = snug("fit snug-tiny --of model --batch 2 --seq 32 --budget 32MiB --out big");
   ASSERT_EQ(found.code, 0) << found.err;
+  const std::string saved = read_file(dir_ / "big/run.toml");
+  const std::string settled = saved.substr(saved.find("[settled]"));
+  EXPECT_THAT(settled, Not(HasSubstr("auto"))) << "what was chosen, and not what was left open";
   const Ended by_file = snug("train --config big/run.toml --steps 1");
   EXPECT_EQ(by_file.code, 0) << by_file.err;
   const Ended by_directory = snug("plan big --batch 2 --seq 32 --json");
