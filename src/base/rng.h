@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace snug {
 
@@ -33,6 +34,25 @@ constexpr Key random_key(uint64_t seed, uint64_t step, uint64_t name) {
   return mix(mix(mix(seed) ^ step) ^ name);
 }
 
+// a * b in two words. On a GPU one instruction makes both; its compiler adds a second to the plain
+// form.
+struct Product {
+  uint32_t low, high;
+};
+constexpr Product product(uint32_t a, uint32_t b) {
+#ifdef __CUDA_ARCH__
+  if (!std::is_constant_evaluated()) {
+    Product out;
+    asm("{.reg .u64 p; mul.wide.u32 p, %2, %3; mov.b64 {%0, %1}, p;}"
+        : "=r"(out.low), "=r"(out.high)
+        : "r"(a), "r"(b));
+    return out;
+  }
+#endif
+  const uint64_t whole = uint64_t{a} * b;
+  return {static_cast<uint32_t>(whole), static_cast<uint32_t>(whole >> 32)};
+}
+
 constexpr std::array<uint32_t, 4> philox(Key key, uint64_t counter, uint64_t stream = 0) {
   auto k0 = static_cast<uint32_t>(key);
   auto k1 = static_cast<uint32_t>(key >> 32);
@@ -41,12 +61,12 @@ constexpr std::array<uint32_t, 4> philox(Key key, uint64_t counter, uint64_t str
   auto c2 = static_cast<uint32_t>(stream);
   auto c3 = static_cast<uint32_t>(stream >> 32);
   for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53} * c0;
-    const uint64_t p1 = uint64_t{0xCD9E8D57} * c2;
-    c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
-    c1 = static_cast<uint32_t>(p1);
-    c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c3 = static_cast<uint32_t>(p0);
+    const Product p0 = product(0xD2511F53, c0);
+    const Product p1 = product(0xCD9E8D57, c2);
+    c0 = p1.high ^ c1 ^ k0;
+    c1 = p1.low;
+    c2 = p0.high ^ c3 ^ k1;
+    c3 = p0.low;
     k0 += 0x9E3779B9;
     k1 += 0xBB67AE85;
   }
