@@ -151,6 +151,19 @@ __device__ T block_sum(T x) {
 
 // --- the shape of a launch ----------------------------------------------------------------------
 
+// Threads that a multiprocessor holds at once, of the architecture that is compiled for: the chips of
+// data centres hold more. A kernel that asks for more blocks than fit is refused by the assembler.
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1100) && __CUDA_ARCH__ != 800
+constexpr int kResidentThreads = 1536;
+#else
+constexpr int kResidentThreads = 2048;
+#endif
+
+// `wanted` blocks of `threads` on a multiprocessor, or as many as it holds.
+constexpr int blocks_at_once(int threads, int wanted) {
+  return wanted * threads <= kResidentThreads ? wanted : kResidentThreads / threads;
+}
+
 // This block's place in a row of `blocks`, counted from the end: rows are then taken from the last
 // to the first. What the GEMM before wrote last is still in the cache, and what the GEMM
 // behind reads first will be.

@@ -37,7 +37,8 @@ struct RowShape {
 // A group reads its row, and ends with it: the device deals blocks, so no multiprocessor waits for
 // a slower one. All of a thread's loads are in flight at once.
 template <typename T, bool kCentered, bool kResidual, typename Shape>
-__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks) norm_rows(Norm<T> p) {
+__global__ void __launch_bounds__(Shape::kThreads, blocks_at_once(Shape::kThreads, Shape::kBlocks))
+    norm_rows(Norm<T> p) {
   using V = Vector<T>;
   using Sum = GroupSum<1, /*kAlone=*/true>;
   constexpr int kVectors = Shape::kVectors;
