@@ -6,15 +6,24 @@
 namespace snug::ops {
 namespace {
 
+PackedHeads heads_of(const KernelArgs& a) { return packed_heads(a.in(0).shape(), a.attrs); }
+
 bool served(const KernelArgs& a) {
-  return cudnn_serves(packed_heads(a.in(0).shape(), a.attrs), a.in(0).type->dtype,
-                      a.attrs.has("p"));
+  return cudnn_serves(heads_of(a), a.in(0).type->dtype, a.attrs.has("p"));
+}
+
+// On kernels of our own.
+void run_own(const KernelArgs& a, void (*mma)(const KernelArgs&),
+             void (*tiled)(const KernelArgs&)) {
+  const bool tensor_cores = mma_serves(heads_of(a), a.in(0).type->dtype);
+  (tensor_cores ? mma : tiled)(a);
 }
 
 }  // namespace
 
 void flash_attention_cuda(const KernelArgs& a) {
-  if (!served(a) || !cudnn_attention(a)) tiled_flash_attention(a);
+  if (served(a) && cudnn_attention(a)) return;
+  run_own(a, mma_flash_attention, tiled_flash_attention);
 }
 
 void prepare_flash_attention_cuda(const KernelArgs& a) {
@@ -22,7 +31,8 @@ void prepare_flash_attention_cuda(const KernelArgs& a) {
 }
 
 void flash_attention_grad_cuda(const KernelArgs& a) {
-  if (!served(a) || !cudnn_attention_grad(a)) tiled_flash_attention_grad(a);
+  if (served(a) && cudnn_attention_grad(a)) return;
+  run_own(a, mma_flash_attention_grad, tiled_flash_attention_grad);
 }
 
 void prepare_flash_attention_grad_cuda(const KernelArgs& a) {

@@ -1,9 +1,11 @@
-// CUDA kernels of the attention family. flash runs through cuDNN where that serves, and on our own
-// tiles elsewhere: f32, dropout, odd heads, no cuDNN. chunked has no kernels of its own here: it is
-// the same function with the same statistics, and flash's scores are smaller than any chunk's.
+// CUDA kernels of the attention family. flash runs through cuDNN where that serves; on our own
+// tensor-core kernels where it does not, halves with dropout above all; and on plain tiles
+// elsewhere: f32, wide heads. chunked has no kernels of its own here: it is the same function with
+// the same statistics, and flash's scores are smaller than any chunk's.
 #pragma once
 
-#include "ir/op_def.h"
+#include "ops/attention/packed_heads.h"
+#include "ops/infer.h"
 
 namespace snug::ops {
 
@@ -15,7 +17,14 @@ void prepare_flash_attention_cuda(const KernelArgs& a);
 void flash_attention_grad_cuda(const KernelArgs& a);
 void prepare_flash_attention_grad_cuda(const KernelArgs& a);
 
-// Our own tiles, whatever cuDNN serves. The workspace of the second: f32 [B,H,T], delta.
+// Halves on tensor cores, heads of up to 128. The workspace of the second: f32 [B,H,T], delta.
+constexpr bool mma_serves(const PackedHeads& p, Dtype dtype) {
+  return is_half(dtype) && p.D <= 128;
+}
+void mma_flash_attention(const KernelArgs& a);
+void mma_flash_attention_grad(const KernelArgs& a);
+
+// Plain tiles, whatever else serves. The workspace of the second: f32 [B,H,T], delta.
 void tiled_flash_attention(const KernelArgs& a);
 void tiled_flash_attention_grad(const KernelArgs& a);
 

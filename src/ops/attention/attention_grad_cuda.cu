@@ -1,43 +1,12 @@
 // Backward of the flash and the standard kind on our own tiles: delta, then one walk that owns keys
 // and makes dk and dv, and one that owns queries and makes dq (attention_grad_tiles.h says what
 // these are). No two blocks add to the same place.
+#include "ops/attention/attention_backward.cuh"
 #include "ops/attention/attention_cuda.h"
 #include "ops/attention/attention_tiles.cuh"
 
 namespace snug::ops {
 namespace {
-
-template <typename T>
-struct Backward {
-  PackedHeads p;
-  CudaDropout dropout;
-  bool causal;
-  float scale;                 // 1 / sqrt(D)
-  const T* qkv;                // [B, T, (H+2K)*D]
-  const T* dy;                 // [B, T, H*D]
-  float* delta;                // [B, H, T]
-  T* dqkv;                     // as qkv
-  const T* probs = nullptr;    // [B, H, T, T], or
-  const float* lse = nullptr;  // [B, H, T], from which P is computed again
-
-  __device__ int64_t row(int64_t b, int64_t h, int64_t i) const { return (b * p.H + h) * p.T + i; }
-};
-
-// --- delta ---------------------------------------------------------------------------------------
-
-// Of each row [D] of dy and y their product. One warp per row.
-template <typename T>
-__global__ void delta_from_y(const Backward<T> g, const T* y) {
-  const PackedHeads& p = g.p;
-  const int64_t row = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;  // in [B, T, H]
-  if (row >= p.B * p.T * p.H) return;
-  float sum = 0;
-  for (int64_t d = threadIdx.x % 32; d < p.D; d += 32)
-    sum += to_float(g.dy[row * p.D + d]) * to_float(y[row * p.D + d]);
-  sum = warp_sum(sum);
-  const int64_t token = row / p.H;
-  if (threadIdx.x % 32 == 0) g.delta[g.row(token / p.T, row % p.H, token % p.T)] = sum;
-}
 
 // The standard kind does not keep y: sum_j P_ij M_ij (dy_i . v_j). One warp per row, a key per
 // lane.
@@ -210,30 +179,8 @@ __global__ void __launch_bounds__(kTileThreads) walk_keys(const Backward<T> g) {
 
 // --- launches ------------------------------------------------------------------------------------
 
-// `dy_port` is followed by seed, step and sample.
-template <typename T>
-Backward<T> backward_of(const KernelArgs& a, size_t dy_port) {
-  const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
-  return {p,
-          cuda_dropout(a, dy_port + 1),
-          a.attrs.b("causal"),
-          1 / std::sqrt(static_cast<float>(p.D)),
-          a.in<T>(0),
-          a.in<T>(dy_port),
-          reinterpret_cast<float*>(a.workspace.data()),
-          a.out<T>(0)};
-}
-
-constexpr int kDeltaThreads = 256;
-
-template <typename T>
-unsigned delta_blocks(const Backward<T>& g) {
-  return static_cast<unsigned>(ceil_div(g.p.B * g.p.H * g.p.T * 32, kDeltaThreads));
-}
-
 template <typename T>
 void launch_walks(const Backward<T>& g, const KernelArgs& a) {
-  check_launch("attention's delta");
   visit_head_dim(g.p.D, [&](auto width) {
     constexpr int kD = decltype(width)::value;
     const int64_t tiles = g.p.B * ceil_div(g.p.T, kGradTile<kD>);
@@ -250,6 +197,7 @@ void attention_grad_cuda(const KernelArgs& a) {
     Backward<T> g = backward_of<T>(a, 2);
     g.probs = a.in<T>(1);
     delta_from_probs<<<delta_blocks(g), kDeltaThreads, 0, stream_of(a)>>>(g);
+    check_launch("attention's delta");
     launch_walks(g, a);
   });
 }
@@ -259,7 +207,7 @@ void tiled_flash_attention_grad(const KernelArgs& a) {
     using T = decltype(zero);
     Backward<T> g = backward_of<T>(a, 3);
     g.lse = a.in<float>(2);
-    delta_from_y<<<delta_blocks(g), kDeltaThreads, 0, stream_of(a)>>>(g, a.in<T>(1));
+    launch_delta_from_y(g, a.in<T>(1), a);
     launch_walks(g, a);
   });
 }

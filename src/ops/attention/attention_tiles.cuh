@@ -9,6 +9,7 @@
 #include "kernels/cuda/kernel.cuh"
 #include "ops/attention/attention_dropout.cuh"
 #include "ops/attention/packed_heads.h"
+#include "ops/attention/tile_task.cuh"
 
 namespace snug::ops {
 
@@ -164,14 +165,6 @@ __device__ inline float row_max(float x) {
     x = fmaxf(x, __shfl_xor_sync(~0U, x, offset));
   return x;
 }
-
-// A block's task: tile `tile` of head `h` of sample `b`.
-struct TileTask {
-  int64_t b, h, tile;
-
-  __device__ TileTask(int64_t heads, int64_t tiles)
-      : b(blockIdx.x / (heads * tiles)), h(blockIdx.x / tiles % heads), tile(blockIdx.x % tiles) {}
-};
 
 // fn(std::integral_constant<int, kD>) with the smallest width that holds heads of D elements.
 template <typename Fn>
