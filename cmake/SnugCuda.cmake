@@ -23,8 +23,10 @@ if(NOT CMAKE_CUDA_COMPILER)
   return()
 endif()
 
-# What the code is made for: the GPU that is here, or Hopper.
-if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+# What the code is made for: the GPU that is here, or Hopper; or every one from Ampere on, and what comes after them.
+if(SNUG_ALL_GPUS)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 87-real 89-real 90-real 100-real 120)
+elseif(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
   execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus ERROR_QUIET RESULT_VARIABLE no_gpu)
   if(no_gpu STREQUAL "0" AND gpus MATCHES "GPU 0")
     set(CMAKE_CUDA_ARCHITECTURES native)
@@ -47,6 +49,9 @@ set(SNUG_CUDA_LIBRARIES CUDA::cudart_static)
 # Constant expressions of ours (philox) run on the device too; fmt 9 under nvcc needs to be told what the compiler can.
 set(SNUG_CUDA_COMPILE_OPTIONS
   "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-DFMT_CONSTEVAL=;-DFMT_USE_CONSTEXPR=1;-Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers,-Wno-unknown-pragmas,-Werror;-Werror=all-warnings>")
+if(SNUG_ALL_GPUS) # several architectures of a file at a time
+  list(APPEND SNUG_CUDA_COMPILE_OPTIONS "$<$<COMPILE_LANGUAGE:CUDA>:--threads=4>")
+endif()
 
 # Where the libraries that are opened at run time lie. dlopen looks in the RUNPATH of the binary.
 list(APPEND CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
