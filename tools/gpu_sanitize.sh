@@ -4,7 +4,7 @@
 #   tools/gpu_sanitize.sh [MODEL]     MODEL: what memcheck trains two steps of; a model of two layers unless given
 #
 # Everything is 10 to 50 times slower here, so samples run in bf16 alone. racecheck and initcheck look at kernels of ours
-# alone: cuBLASLt's and cuDNN's are left to memcheck. SANITIZE_TESTS selects tests (a gtest filter); logs stand in .cache/.
+# alone: cuBLASLt's and cuDNN's are left to memcheck. SANITIZE_TESTS selects tests (a gtest filter); logs are in .cache/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

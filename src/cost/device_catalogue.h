@@ -15,7 +15,7 @@
 
 namespace snug {
 
-// How long work takes at a device's peaks: no op is faster, but for what lies in a cache already.
+// How long work takes at a device's peaks: no op is faster, but for what is in a cache already.
 struct Roof {
   double arithmetic = 0, traffic = 0;  // seconds
   // The shorter hides behind the longer, but for a part: where an op is cut into chunks, each reads
@@ -50,7 +50,7 @@ std::span<const DeviceSpec> device_catalogue();
 DeviceSpec this_cpu(int64_t threads);
 
 // The entry that a driver's name belongs to: by name or title, whatever the case, spaces and
-// dashes, else the longest name whose parts all stand in the title. nullptr when the catalogue has
+// dashes, else the longest name whose parts are all in the title. nullptr when the catalogue has
 // none.
 const DeviceSpec* match_device(std::string_view title);
 // The same for what a user says. Throws a usage error with the nearest name and the list of all.

@@ -23,7 +23,7 @@ HfJson parse_json_object(std::string_view text, std::string_view where);
 
 class HfFields {
  public:
-  // `object` outlives this. `prefix` stands before keys in errors: "rope_scaling.".
+  // `object` outlives this. `prefix` precedes keys in errors: "rope_scaling.".
   HfFields(const HfJson& object, std::string_view where, std::string prefix = "")
       : object_(object), where_(where), prefix_(std::move(prefix)) {}
 

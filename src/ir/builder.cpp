@@ -82,7 +82,7 @@ std::vector<ValueId> Builder::emit(const OpDef& def, std::string_view name,
     value.program = program_;
     op.outputs.push_back(module_.add(std::move(value)));
   }
-  // An output that must be the next version of an input lies in its bytes from the beginning.
+  // An output that must be the next version of an input has its bytes from the beginning.
   for (const Alias& alias : def.alias) {
     if (!alias.must) continue;
     Value& out = module_[op.outputs[static_cast<size_t>(alias.output)]];

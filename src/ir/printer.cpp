@@ -84,7 +84,7 @@ std::string param_facts(const Value& value) {
 
 // --- lines in columns --------------------------------------------------------------------------
 
-// A section's lines. Cells of value lines stand under each other; other lines are as they are.
+// A section's lines. Cells of value lines are aligned; other lines are as they are.
 class Lines {
  public:
   enum Column : size_t {

@@ -343,7 +343,7 @@ TEST_F(Verifier, LifetimesAreRight) {
 TEST_F(Verifier, OffsetsAreAlignedAndInside) {
   place_apart();
   module[a].offset = 100;
-  EXPECT_EQ(result(), "program 'p', value 'a': lies at byte 100, which is no multiple of 256");
+  EXPECT_EQ(result(), "program 'p', value 'a': is at byte 100, which is no multiple of 256");
   module[a].offset = module.arena_bytes[0];
   EXPECT_THAT(result(), HasSubstr("end beyond the arena of"));
   module[a].offset.reset();

@@ -47,7 +47,7 @@ Block block_of(const Module& module, ValueId id) {
   const int64_t arena = module.arena_bytes[static_cast<size_t>(v.space)];
   if (!v.offset) throw wrong_value(module, id, "has no offset");
   if (*v.offset < 0 || *v.offset % alignment_of(v.space) != 0) {
-    throw wrong_value(module, id, "lies at byte {}, which is no multiple of {}", *v.offset,
+    throw wrong_value(module, id, "is at byte {}, which is no multiple of {}", *v.offset,
                       alignment_of(v.space));
   }
   const int64_t bytes = v.storage_bytes();

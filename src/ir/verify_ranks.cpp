@@ -73,7 +73,7 @@ class Ranks {
         }
       }
     }
-    // Different axes may be interleaved in any way; programs may stand in any order.
+    // Different axes may be interleaved in any way; programs may be in any order.
     std::ranges::stable_sort(collectives_[rank], {},
                              [](const Collective& c) { return std::pair(c.program, c.axis); });
   }

@@ -193,7 +193,7 @@ class Structure {
       check_reads(program, op, static_cast<int32_t>(at));
       check_space(program, op);
       if (op.workspace.valid() && !module_[op.workspace].owns_bytes())
-        throw wrong_op(program, op, "its workspace lies in another value");
+        throw wrong_op(program, op, "its workspace is in another value");
       if (op.def->comm != Comm::none) check_sequence(program, op);
     }
   }
@@ -249,7 +249,7 @@ class Structure {
   }
 
   // Collectives of an axis, and messages to or from one peer, are numbered in the order in which
-  // they stand.
+  // they are.
   void check_sequence(const Program& program, const Op& op) {
     const Comm comm = op.def->comm;
     const Sequence mine{op.attrs.s("axis"), comm, comm == Comm::collective ? 0 : op.attrs.i("peer"),

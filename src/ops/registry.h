@@ -1,4 +1,4 @@
-// The explicit list of all ops. An op exists for the parser, the checks and the docs when it stands
+// The explicit list of all ops. An op exists for the parser, the checks and the docs when it is
 // here.
 //
 //   const OpDef* def = find_op(ops::registry(), "linear");

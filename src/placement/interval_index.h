@@ -44,7 +44,7 @@ class IntervalIndex {
   // Calls f(node) for the few nodes that together make [first, last].
   template <typename F>
   void for_each_part(int32_t first, int32_t last, F f);
-  void gather(size_t node);  // what may stand in the way during this node's time
+  void gather(size_t node);  // what may be in the way during this node's time
   void insert(Ranges& ranges, ByteRange range);
 
   size_t leaves_ = 1;

@@ -12,7 +12,7 @@ namespace {
 
 const std::array<std::string, 4> kNames{"constant", "cosine", "linear", "wsd"};
 
-// How much of the way from `begin` to `end` lies behind `step`: 0 before, 1 after.
+// How much of the way from `begin` to `end` is done at `step`: 0 before, 1 after.
 double progress(double step, double begin, double end) {
   if (step <= begin) return 0;
   return step >= end ? 1 : (step - begin) / (end - begin);
@@ -55,9 +55,10 @@ void check(const LrSchedule& s) {
   if (!std::isfinite(s.peak) || s.peak < 0)
     throw usage_error("a learning rate of {} makes no sense", s.peak);
   if (!is_part(s.min_ratio))
-    throw usage_error("the lowest learning rate is {} of the peak; it lies in 0 to 1", s.min_ratio);
+    throw usage_error("the lowest learning rate is {} of the peak; it must be from 0 to 1",
+                      s.min_ratio);
   if (!is_part(s.decay_fraction))
-    throw usage_error("the decay takes {} of the steps; it lies in 0 to 1", s.decay_fraction);
+    throw usage_error("the decay takes {} of the steps; it must be from 0 to 1", s.decay_fraction);
   if (s.warmup_steps < 0) throw usage_error("{} warm-up steps make no sense", s.warmup_steps);
   if (s.total_steps < 0) throw usage_error("{} steps make no sense", s.total_steps);
 }

@@ -48,7 +48,7 @@ std::string number_row(std::string_view name, double a, double b, std::string (*
 std::string option_cell(const Json& option) {
   const std::string text = typed_text(option);
   if (option.is_null() || text.empty()) return "-";
-  return text.starts_with("auto:") ? "auto" : text;  // the budget's bytes stand below
+  return text.starts_with("auto:") ? "auto" : text;  // the budget's bytes are below
 }
 
 // The options that are not the same on both sides.

@@ -1,4 +1,4 @@
-// What each layer of a plan holds; layers that cost the same are one line, wherever they stand.
+// What each layer of a plan holds; layers that cost the same are one line, wherever they are.
 #include <fmt/format.h>
 
 #include <algorithm>

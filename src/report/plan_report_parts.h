@@ -1,4 +1,4 @@
-// Parts of the report's text that stand in files of their own.
+// Parts of the report's text that have files of their own.
 #pragma once
 
 #include <span>

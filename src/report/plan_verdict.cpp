@@ -95,7 +95,7 @@ std::string changes_that_fit(const PlanFacts& facts, const Paint& paint) {
                      kNotEnoughShown);
 }
 
-// Rows that are changes to a choice stand beside it, and what it pins is no longer left open.
+// Rows that are changes to a choice are applied to it, and what it pins is no longer left open.
 std::string beside(const PlanFacts& facts, const Paint& paint) {
   if (facts.advice.empty() || facts.changed.empty()) return "";
   const auto allow = facts.recipe.find("allow");

@@ -9,7 +9,7 @@
 namespace snug {
 namespace {
 
-constexpr int kMarkBits = 20;       // of a mark: the op's index; the program's stands above
+constexpr int kMarkBits = 20;       // of a mark: the op's index; the program's is above it
 constexpr uint8_t kNanByte = 0xFF;  // a float, bf16 or f16 of these bytes is NaN; an integer is -1
 
 Backend backend_of(const Device& device) {
@@ -254,7 +254,7 @@ std::span<std::byte> Executor::range(ValueId id) const {
 
 std::span<std::byte> Executor::bytes(ValueId id) const {
   if (!shares_host_memory(device_))
-    throw internal_error("'{}' is asked for in host memory, but lies on {}", module_[id].name,
+    throw internal_error("'{}' is asked for in host memory, but is on {}", module_[id].name,
                          device_.name());
   return range(id);
 }

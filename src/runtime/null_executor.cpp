@@ -175,9 +175,8 @@ NullRun run_null(const Module& module) {
   // The next step may read what this one did not.
   each_shared([&](ValueId id) {
     if (const auto fault = shadow.fault(id)) {
-      throw internal_error(
-          "byte {} of '{}' is carried from program to program, but '{}' lies there", fault->byte,
-          module[id].name, module[fault->writer].name);
+      throw internal_error("byte {} of '{}' is carried from program to program, but '{}' is there",
+                           fault->byte, module[id].name, module[fault->writer].name);
     }
   });
   run.high_water = shadow.high_water;

@@ -51,7 +51,7 @@ double slope(const State& a, const State& b) {
   return (b.seconds - a.seconds) / static_cast<double>(b.transient - a.transient);
 }
 
-// How far each state lies above the lower convex hull of all, in seconds.
+// How far each state is above the lower convex hull of all, in seconds.
 std::vector<double> above_hull(const std::vector<State>& states) {
   std::vector<size_t> hull;
   for (size_t i = 0; i < states.size(); ++i) {

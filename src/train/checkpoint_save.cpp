@@ -30,7 +30,7 @@ bool is_weights(std::string_view name) {
          (name.starts_with("model-") && name.ends_with(".safetensors"));
 }
 
-// What stands beside a model's weights and does not depend on them.
+// What accompanies a model's weights and does not depend on them.
 bool goes_along(std::string_view name) {
   constexpr std::array<std::string_view, 6> known{"vocab.json",        "vocab.txt",
                                                   "merges.txt",        "special_tokens_map.json",

@@ -1,4 +1,4 @@
-// Where tokens come from: one flat stream, read by position, whatever lies behind it.
+// Where tokens come from: one flat stream, read by position, whatever holds it.
 //
 //   auto stream = open_tokens("data/", {.V = 256});
 //   stream->text();               // "data/ (41 files, 310,224 bytes of text, one token per byte)"

@@ -75,7 +75,7 @@ class ConfigDirectory {
   fs::path path_;
 };
 
-// A step is what lies between two reports: the loop reads a step's loss when it is over, and the
+// A step is the time between two reports: the loop reads a step's loss when it is over, and the
 // device goes on meanwhile.
 BenchRow train_snug(const Resolved& run, int64_t warm_up) {
   BenchRow row{.name = "snug"};

@@ -1,4 +1,4 @@
-// Moments on a stream, and what lies between them by the device's own clock.
+// Moments on a stream, and the time between them by the device's own clock.
 //
 //   const std::vector<double> ms = times_ms(stream, 10, [&](size_t i) { launch(i); });
 #pragma once

@@ -1,4 +1,4 @@
-// Elementwise work on all threads, in blocks of a fixed size: where an element stands in its block,
+// Elementwise work on all threads, in blocks of a fixed size: an element's position in its block,
 // and so in a vector, never depends on how many threads there are; neither do the bits of the
 // result.
 //

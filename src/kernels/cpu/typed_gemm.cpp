@@ -10,7 +10,7 @@
 namespace snug::ops {
 namespace {
 
-// The most rows and columns of a block that lies widened in scratch: 4 MiB as floats.
+// The most rows and columns of a block that is widened in scratch: 4 MiB as floats.
 constexpr int64_t kBlock = 1024;
 constexpr int64_t kScratchAlign = 64;
 

@@ -33,7 +33,7 @@ inline int64_t cuda_column_sum_scratch(int64_t rows, int64_t columns) {
 }
 
 struct CudaColumnSum {
-  const void* x = nullptr;    // [rows, columns], x_dtype; what lies between rows may be read
+  const void* x = nullptr;    // [rows, columns], x_dtype; gaps between rows may be read
   const void* add = nullptr;  // [columns] or absent, sum_dtype: added to the sum
   void* sum = nullptr;        // [columns], sum_dtype, may be `add`
   void* scratch = nullptr;    // cuda_column_sum_scratch(rows, columns)

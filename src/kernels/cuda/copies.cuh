@@ -6,7 +6,7 @@
 
 namespace snug::ops {
 
-// Where something lies in shared memory. Held in a register: the compiler would make it anew, from
+// An address in shared memory. Held in a register: the compiler would make it anew, from
 // the block's number in its cluster, for every copy.
 __device__ inline uint32_t shared_address(const void* shared) {
   auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));

@@ -199,12 +199,12 @@ Gemms& gemms() {
 
 bool is_empty(const CudaGemm& p) { return p.m == 0 || p.n == 0; }
 
-// The library makes other bits where the sum lies in the result than where it does not, and which
+// The library makes other bits where the sum is in the result than where it is not, and which
 // it is depends on what a plan keeps. Where bits count, it always does.
 CudaGemm in_place_where_bits_count(CudaGemm p, const Math& math, void* stream) {
   if (!math.deterministic || p.sum == nullptr || p.sum == p.c) return p;
   if (p.stride_of_c() != p.n)
-    throw internal_error("a GEMM adds into rows with gaps what lies elsewhere");
+    throw internal_error("a GEMM adds to rows with gaps a sum that is in other memory");
   const auto bytes = static_cast<size_t>(p.m * p.n * size_of(p.c_dtype));
   cuda::check(cudaMemcpyAsync(p.c, p.sum, bytes, cudaMemcpyDeviceToDevice,
                               static_cast<cudaStream_t>(stream)),

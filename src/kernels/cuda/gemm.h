@@ -22,7 +22,7 @@ struct CudaGemm {
   const void* a = nullptr;  // [m,k], or [k,m] where transpose_a
   const void* b = nullptr;  // [k,n], or [n,k] where transpose_b
   void* c = nullptr;        // [m,n]
-  // Elements from a row to the next, of a as it lies and of c (and of sum); 0: rows without gaps.
+  // Elements from a row to the next, of a as stored and of c (and of sum); 0: rows without gaps.
   int64_t a_stride = 0, c_stride = 0;
   bool transpose_a = false, transpose_b = false;
   bool part = false;           // some rows of a GEMM: algorithms are chosen for it as such
@@ -30,7 +30,7 @@ struct CudaGemm {
   const void* sum = nullptr;   // [m,n] of c's type, added; may be c
   std::span<std::byte> workspace = {};
 
-  constexpr int64_t columns_of_a() const { return transpose_a ? m : k; }  // as it lies
+  constexpr int64_t columns_of_a() const { return transpose_a ? m : k; }  // as stored
   constexpr int64_t stride_of_a() const { return a_stride > 0 ? a_stride : columns_of_a(); }
   constexpr int64_t stride_of_c() const { return c_stride > 0 ? c_stride : n; }
 };

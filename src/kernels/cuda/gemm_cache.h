@@ -3,7 +3,7 @@
 //
 //   4096x896x3584 bf16 bf16 bf16 nt<TAB>3f00...<TAB>0.0312<TAB>0<TAB>9ae16a3b2f90404f
 //   the GEMM, the algorithm's 64 bytes, milliseconds, the rows of its first part (0: it has
-//   none), and a hash of what stands before it
+//   none), and a hash of what precedes it
 #pragma once
 
 #include <array>

@@ -64,7 +64,7 @@ struct Plan {
   int64_t engine = 0;                       // its place among those that the heuristics offer
 };
 
-// Shapes and strides of what lies in packed rows of `width` elements: [B, heads, T, D].
+// Shapes and strides of heads in packed rows of `width` elements: [B, heads, T, D].
 void describe(Attributes& tensor, const Problem& p, Uid uid, int64_t heads, int64_t width) {
   tensor.set_uid(uid).set_dim({p.B, heads, p.T, p.D}).set_stride({p.T * width, p.D, width, 1});
 }

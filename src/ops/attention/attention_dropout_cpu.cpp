@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint32_t kDraws = 16;
 
-// Random bits of elements [4 * draw, 4 * (draw + kDraws)). The draws stand side by side so that the
+// Random bits of elements [4 * draw, 4 * (draw + kDraws)). The draws are side by side so that the
 // loop vectorises; g++ 12 does so only where the function is not inlined (measured: 1.2x on flash).
 [[gnu::noinline]] void draw_bits(Key key, uint64_t draw, uint64_t stream, uint32_t* bits) {
   uint32_t lanes[4][kDraws];

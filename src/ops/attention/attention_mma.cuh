@@ -4,9 +4,9 @@
 //
 // A warp multiplies 16 x 16 by 16 x 8. Lane l = 4 g + t holds, of a 16 x 8 result, columns 2t and
 // 2t + 1 of rows g and g + 8; two such results side by side are the left operand of the next
-// product, 16 x 16, without a move. Masks are drawn for four neighbouring keys at once, so keys
-// stand in shared memory in an order in which the four that a lane holds are neighbours: KeyColumns
-// where keys are columns of the scores, KeyRows where they are rows. Sums over keys do not care.
+// matmul, 16 x 16, without a move. Masks are drawn for four neighbouring keys at once, so shared
+// memory holds keys in an order that gives each lane four neighbours: KeyColumns where keys are
+// columns of the scores, KeyRows where they are rows. Sums over keys do not depend on it.
 #pragma once
 
 #include "kernels/cuda/copies.cuh"
@@ -144,7 +144,7 @@ struct MmaTile {
   __device__ void left(uint32_t (&to)[4], int row, int step) const {
     load_matrices(to, address(row + lane() % 16, 2 * step + lane() / 16));
   }
-  // The same as the right operands of x y^T for rows `row` and the 8 behind them: [0], [1]; [2], [3].
+  // The same as the right operands of x y^T, 8 rows in [0] and [1], the next 8 in [2] and [3].
   __device__ void right(uint32_t (&to)[4], int row, int step) const {
     load_matrices(to, address(row + lane() % 8 + lane() / 16 * 8, 2 * step + lane() / 8 % 2));
   }
@@ -218,7 +218,7 @@ __device__ inline uint32_t kept_of_four(const DropoutFactors& dropout, uint64_t 
   return bits;
 }
 
-// Elements from element_of(row) on: one draw for each row where those are whole fours, two elsewhere.
+// Elements from element_of(row) on: one draw for a row where those are whole fours, else two.
 template <int kRows, typename Fn>
 __device__ Kept<kRows> kept(const DropoutFactors& dropout, bool whole_fours, Fn&& element_of) {
   Kept<kRows> kept;
@@ -241,7 +241,7 @@ __device__ Kept<kRows> kept(const DropoutFactors& dropout, bool whole_fours, Fn&
   return kept;
 }
 
-// --- the shape ------------------------------------------------------------------------------------
+// --- the shape -----------------------------------------------------------------------------------
 
 // The shape as a kernel counts with it: a token's number and a row's width fit 31 bits.
 struct HeadShape {
@@ -280,7 +280,7 @@ void visit_mma_head_dim(int64_t D, Fn&& fn) {
 }
 
 // Results of 16 rows that a warp holds below each other: wide heads leave registers for one. More
-// blocks with fewer rows each are no faster: what bounds these kernels is the number of instructions.
+// blocks with fewer rows each are no faster: the number of instructions bounds these kernels.
 template <int kD>
 constexpr int kMmaResults = kD <= 64 ? 2 : 1;
 // Rows of queries, or of keys, that a block owns; and of what it walks over at a time.

@@ -36,7 +36,7 @@ struct Result {
   std::vector<float> y, dqkv;
 };
 
-// Every sample has its own numbers, wherever it lies in the batch.
+// Every sample has its own numbers, wherever it is in the batch.
 std::vector<float> noise(const Value& value, const Problem& p) {
   std::vector<float> v(static_cast<size_t>(value.type.shape.elements()));
   const size_t first = static_cast<size_t>(p.sample) * v.size() / static_cast<size_t>(p.B);

@@ -1,9 +1,9 @@
 // What our own attention kernels are made of: tiles of heads in shared memory, in f32, and two
-// matmuls of them. 256 threads stand as 16 x 16: thread (x, y) holds rows y, y + 16, ... of a
+// matmuls of them. 256 threads form a square of 16: thread (x, y) holds rows y, y + 16, ... of a
 // result, of scores its columns x, x + 16, ..., of a head four columns from 4x, then from
 // 4x + 64, ... Every sum has one order, so the bits are the same in every run.
 //
-// Where cuDNN serves (attention_cudnn.h) these kernels only stand in.
+// Used only where cuDNN (attention_cudnn.h) and the tensor cores (attention_mma.cuh) do not serve.
 #pragma once
 
 #include "kernels/cuda/kernel.cuh"

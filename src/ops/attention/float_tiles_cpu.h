@@ -1,5 +1,5 @@
 // Tiles of f32, bf16 and f16 arrays as the floats that matmuls work on: f32 is read and written
-// where it lies, halves pass through a buffer on the stack.
+// in place, halves pass through a buffer on the stack.
 #pragma once
 
 #include <type_traits>

@@ -1,4 +1,4 @@
-// Stands in for attention_cudnn.cpp where the headers of cuDNN or its frontend are missing.
+// Replaces attention_cudnn.cpp where the headers of cuDNN or its frontend are missing.
 #include "ops/attention/attention_cudnn.h"
 
 namespace snug::ops {

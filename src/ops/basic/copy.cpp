@@ -9,7 +9,7 @@ namespace {
 
 std::vector<Type> infer(const OpView& op) { return {op.in(0)}; }
 
-// The gradient goes back to where x lies; inside one space it is dy itself.
+// The gradient goes back to the space of x; inside one space it is dy itself.
 void grad(GradContext& g) {
   Builder& b = g.builder();
   const Space from = b.module()[g.in(0)].space;

@@ -82,7 +82,7 @@ void gather_rows(const KernelArgs& a, int64_t n, const RowOf& row_of, const ForR
   });
 }
 
-// Where every token of the table stands, in order: at first[v], then next[first[v]], until kNone.
+// The positions of every token of the table, in order: first[v], next[first[v]], ..., until kNone.
 struct Places {
   static constexpr int32_t kNone = -1;
   int32_t* first;  // [V]

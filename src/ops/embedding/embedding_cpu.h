@@ -10,7 +10,7 @@ void embedding_grad_cpu(const KernelArgs& a);
 void embedding_grad_positions_cpu(const KernelArgs& a);
 void embedding_grad_types_cpu(const KernelArgs& a);
 
-// Scratch of embedding_grad: where each token of the table stands.
+// Scratch of embedding_grad: the positions of each token of the table.
 int64_t embedding_grad_workspace(int64_t table_rows, int64_t tokens);
 
 }  // namespace snug::ops

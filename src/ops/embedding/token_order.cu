@@ -12,7 +12,7 @@ constexpr int kWarps = kThreads / 32;
 constexpr int kDigits = kTokenDigits;
 static_assert(kDigits <= kThreads && kDigits % 32 == 0);
 
-// What a digit is sorted from: the tokens as they stand, or the places by lower digits.
+// What a digit is sorted from: the tokens in their original order, or the places by lower digits.
 struct Source {
   const int32_t* tokens;     // first digit
   const TokenPlace* places;  // later digits

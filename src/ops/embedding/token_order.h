@@ -1,4 +1,4 @@
-// Tokens in ascending order, equal ones in the order in which they stand: a stable radix sort on
+// Tokens in ascending order, equal ones in their original order: a stable radix sort on
 // CUDA, so that sums over the places of a token have one order.
 #pragma once
 

@@ -182,7 +182,7 @@ struct Mini {
   __device__ void next(Cursor& at) const {
     if (!outputs.columns && ++at.within < outputs.each) return;
     at.within = 0;
-    if (++at.output == outputs.count) at.output = 0;  // behind the last row stands nothing
+    if (++at.output == outputs.count) at.output = 0;  // nothing follows the last row
   }
   __device__ float operator()(Cursor& at, float g, float* m) const {
     const float divisor = divisors[at.output];

@@ -33,7 +33,7 @@ std::vector<Type> infer(const OpView& op) {
 // AdamW's own, and five for each way between a code and its number.
 Cost cost(const OpView& op, std::span<const Type>, Backend) { return update_cost(op, 14 + 20); }
 
-// Where x in [-1, 1] lies among the codes, found by plain search. Halfway between two codes is
+// The position of x in [-1, 1] among the codes, found by plain search. Halfway between two codes is
 // halfway between their values, so that rounding gives the nearest.
 double place(const Codebook& book, double x) {
   const auto& values = book.values;

@@ -14,7 +14,7 @@ namespace snug::ops {
 // ascends with it; the key's upper bits are the number of its cell, negative for negative floats.
 struct Cells {
   static constexpr int32_t kLowBits = 16, kLowMask = 0xFFFF;
-  static constexpr int32_t kFirst = std::bit_cast<int32_t>(0x1p-23F);  // below lies no bound
+  static constexpr int32_t kFirst = std::bit_cast<int32_t>(0x1p-23F);  // no bound is below
   static constexpr int32_t kLast = std::bit_cast<int32_t>(1.0F);
   static constexpr int32_t kCount = ((kLast - kFirst) >> kLowBits) + 1;  // of one sign
 
@@ -32,8 +32,8 @@ struct Codebook {
   std::array<float, 256> values{};  // ascending
   std::array<float, 255> bounds{};  // halfway between neighbours
   // By cell, the negative ones first. A cell is narrower than the distance between two bounds, so
-  // its floats have one code or two. The lower code stands in the upper bits; the lower bits are
-  // such that adding those of a key carries into the code where the key lies above the bound.
+  // its floats have one code or two. The lower code is in the upper bits; the lower bits are
+  // such that adding those of a key carries into the code where the key is above the bound.
   std::array<int32_t, 2 * Cells::kCount> cells{};
 };
 

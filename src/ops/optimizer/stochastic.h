@@ -23,7 +23,7 @@ constexpr uint32_t rounding_noise(Key key, uint64_t stream, uint64_t element) {
 }
 
 // The bits of x, rounded. Infinities and NaN stay, and no finite number that rounds to nearest to a
-// finite one becomes infinite: nearest(x), the bits that rounding to nearest gives, stands there.
+// finite one becomes infinite: nearest(x), the bits that rounding to nearest gives, replaces it.
 // Every backend has its own `nearest` and shares the rest.
 template <typename Nearest>
 constexpr uint16_t bf16_bits_with(float x, uint32_t noise, const Nearest& nearest) {
@@ -39,7 +39,7 @@ constexpr uint16_t f16_bits_with(float x, uint32_t noise, const Nearest& nearest
   const uint32_t magnitude = u & 0x7FFFFFFF;
   const auto a = std::bit_cast<float>(magnitude);
   const uint32_t normal = (magnitude + (noise >> 3) - (112U << 23)) >> 13;  // f16 lacks 13 bits
-  // Below 2^-14 one unit is 2^-24: cut off what stands below it, after the noise.
+  // Below 2^-14 one unit is 2^-24: cut off what is below it, after the noise.
   const float units = a * 0x1p24F + static_cast<float>(noise >> 3) * 0x1p-13F;
   const auto small = static_cast<uint32_t>(static_cast<int32_t>(units < 1025.0F ? units : 0.0F));
   const uint32_t cut = a < 0x1p-14F ? small : normal;

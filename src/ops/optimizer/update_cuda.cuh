@@ -134,7 +134,7 @@ __device__ inline float quick_quotient(float x, float y) {
   return quotient;
 }
 
-// A rule whose elements do not depend on where they stand.
+// A rule whose elements do not depend on their position.
 struct NoCursor {};
 
 // Adam's, of which several methods are made.

@@ -86,8 +86,9 @@ class KernelCheck {
   void in_place(const std::vector<Shared>& shared, const Buffers& fresh) {
     std::string how = " when";
     for (const auto& [o, i] : shared) {
-      how += fmt::format(" {} lies in {}", op_.def->outputs[static_cast<size_t>(o)].name,
-                         op_.def->inputs[static_cast<size_t>(i)].name);
+      how +=
+          fmt::format(" {} shares the bytes of {}", op_.def->outputs[static_cast<size_t>(o)].name,
+                      op_.def->inputs[static_cast<size_t>(i)].name);
     }
     const Buffers got = runner_.run(c_, op_, values_, shared);
     for (size_t o = 0; o < got.size(); ++o) {

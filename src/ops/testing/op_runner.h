@@ -12,7 +12,7 @@ namespace snug {
 
 using Buffers = std::vector<Guarded>;  // by value id, or by port of one op
 inline size_t at(ValueId id) { return static_cast<size_t>(id.index); }
-struct Shared {  // an output that lies in an input's bytes
+struct Shared {  // an output that shares an input's bytes
   int output = 0, input = 0;
 };
 
@@ -24,7 +24,7 @@ class OpRunner {
   // Do two runs give the same bits?
   virtual bool repeats_bits() const { return true; }
 
-  // The op's outputs, from copies of its inputs among `values`. Every buffer stands between
+  // The op's outputs, from copies of its inputs among `values`. Every buffer is between
   // canaries, outputs are poisoned before, scratch is as large as declared; fails where the kernel
   // writes anything but its outputs. Outputs that must alias do.
   virtual Buffers run(const OpCase& c, const Op& op, const Buffers& values,
@@ -36,7 +36,7 @@ class OpRunner {
 
 // `shared`, and what the op's facts demand.
 std::vector<Shared> with_demanded(const Op& op, std::vector<Shared> shared);
-// Is input `i` written through an output that lies in it?
+// Is input `i` written through an output that shares its bytes?
 bool is_written(const std::vector<Shared>& shared, size_t i);
 
 class CpuRunner final : public OpRunner {
