@@ -54,7 +54,7 @@ TEST(Norm, RecomputesTheSameBits) {
     const Type stream{dtype, {9, 77}};
     const RefTensor x = normal(stream, 3), dy = normal(stream, 4), dx = normal(stream, 5);
     const RefTensor w = normal({dtype, {77}}, 6), bias = normal({dtype, {77}}, 7);
-    const auto expect_same = [&](const OpDef& def, std::vector<RefTensor> inputs,
+    const auto expect_same = [&](const OpDef& def, const std::vector<RefTensor>& inputs,
                                  std::vector<RefTensor> backward, std::vector<RefTensor> more) {
       const auto forward = run_op(def, inputs, {{"eps", 1e-5}});
       backward.insert(backward.end(), forward.begin() + 1, forward.end());
