@@ -19,6 +19,8 @@ import threading
 import time
 from pathlib import Path
 
+from gpu_memory import used_bytes
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # What is needed of each family's config.json; widths x layers of llama-7b and mistral-7b are cut to a GPU's size.
@@ -112,11 +114,6 @@ def write_config(model, dropout, seq, folder):
     (Path(folder) / "config.json").write_text(json.dumps(config))
 
 
-def used_bytes():
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", "0"]
-    return int(subprocess.run(query, check=True, capture_output=True, text=True).stdout.split()[0]) * 2**20
-
-
 def run_watched(command):
     """Its output, and the most that it took of the GPU."""
     before, most, done = used_bytes(), 0, threading.Event()
@@ -128,9 +125,11 @@ def run_watched(command):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    done.set()
-    watcher.join()
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    finally:  # interrupted, too: the watcher would keep this process alive
+        done.set()
+        watcher.join()
     return ended, most - before
 
 

@@ -19,7 +19,6 @@ import gc
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 
@@ -28,6 +27,7 @@ os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
 
 import torch
 
+from gpu_memory import used_bytes
 from torch_train import Block, Llama, adamw
 
 FAMILIES = ("llama", "qwen2", "mistral")
@@ -41,13 +41,6 @@ def read_config(path):
     if config.get("model_type") not in FAMILIES:
         sys.exit(f"torch_gpu: {path} is a {config.get('model_type')}, not one of {', '.join(FAMILIES)}")
     return config
-
-
-def used_bytes():
-    """Of the first GPU that this process may see, by all processes."""
-    gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", gpu]
-    return int(subprocess.run(query, check=True, capture_output=True, text=True).stdout) * 2**20
 
 
 # --- the fastest attention -------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import time
 
 import torch
 
-from torch_gpu import KINDS, forget_warm_up, used_bytes
+from gpu_memory import used_bytes
+from torch_gpu import KINDS, forget_warm_up
 from torch_train import adamw
 
 TYPES = dict(bf16=torch.bfloat16, fp16=torch.float16, fp32=torch.float32)
