@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Snug beside torch.compile over models, shapes, precisions and dropout, on one GPU: tokens/s and memory of each.
 
-    bench/sweep.py RESULTS.jsonl [--seconds 540] [--only PART]      measures cells that RESULTS does not have yet
-    bench/sweep.py RESULTS.jsonl --table                            prints what there is
+    bench/sweep.py RESULTS.jsonl [--seconds 540] [--only PART] [--commit NAME]    measures cells that RESULTS does not have yet
+    bench/sweep.py RESULTS.jsonl --prepare 4                                      lets PyTorch compile for them, 4 at a time
+    bench/sweep.py RESULTS.jsonl --table                                          prints what there is
 
 A cell is a model with fp32 master weights, as Hugging Face's trainer has it; `dropout` is the model's own (0.1) or none.
 Both sides train random tokens; memory is what nvidia-smi counts. A measured cell is one line of RESULTS, so a sweep can be
-stopped and goes on where it was; --seconds ends it before the next cell would begin.
+stopped and goes on where it was; --seconds ends it before the next cell would begin. PyTorch keeps what it compiled on disk:
+after --prepare, where nothing is timed, a cell takes half as long.
 """
 
 import argparse
+import concurrent.futures
 import json
 import statistics
 import subprocess
@@ -147,15 +150,38 @@ def train_snug(folder, cell, steps=16, timed=8):
     return dict(tokens_per_s=statistics.median(rates[-timed:]), peak_bytes=most)
 
 
-def train_torch(folder, cell):
+def torch_command(folder, cell):
     _, precision, dropout, shape = cell
     batch, seq, accum = shape.split("x")
-    ended = subprocess.run([sys.executable, str(ROOT / "bench/torch_hf.py"), folder, "--batch", batch, "--seq", seq,
-                            "--accum", accum, "--precision", precision, "--dropout", dropout],
-                           capture_output=True, text=True)
+    return [sys.executable, str(ROOT / "bench/torch_hf.py"), folder, "--batch", batch, "--seq", seq, "--accum", accum,
+            "--precision", precision, "--dropout", dropout]
+
+
+def train_torch(folder, cell):
+    ended = subprocess.run(torch_command(folder, cell), capture_output=True, text=True)
     if ended.returncode != 0:
         return dict(error=ended.stderr.strip().splitlines()[-1:])
     return json.loads(ended.stdout.splitlines()[-1])
+
+
+def prepare(cells, at_once, seconds):
+    """Compiles, and forgets what came of it: a cell that finds too little memory beside others is compiled when measured."""
+    end = time.monotonic() + seconds
+
+    def compile_one(cell):
+        left = end - time.monotonic()
+        if left < 30:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            write_config(cell[0], float(cell[2]), int(cell[3].split("x")[1]), folder)
+            try:
+                subprocess.run(torch_command(folder, cell) + ["--warmup", "1", "--steps", "1"], capture_output=True,
+                               timeout=left)
+            except subprocess.TimeoutExpired:
+                pass
+
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        list(pool.map(compile_one, cells))
 
 
 def measured(path):
@@ -179,20 +205,24 @@ def main():
     parser.add_argument("results", type=Path)
     parser.add_argument("--seconds", type=float, default=540, help="no cell begins that might end after them")
     parser.add_argument("--only", default="", help="cells whose name has this part")
+    parser.add_argument("--commit", default="", help="what was built, for RESULTS")
+    parser.add_argument("--prepare", type=int, default=0, metavar="N")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
-    done, start, longest = measured(options.results), time.monotonic(), 60.0
-    for cell in CELLS:
+    done, start, longest = measured(options.results), time.monotonic(), 30.0
+    cells = [cell for cell in CELLS if options.only in name_of(cell)]
+    if options.prepare:
+        return prepare([cell for cell in cells if name_of(cell) not in done], options.prepare, options.seconds)
+    for cell in cells:
         name = name_of(cell)
-        if options.only not in name:
-            continue
         if name in done:
             show(done[name])
         elif not options.table and time.monotonic() - start + longest < options.seconds:
             began = time.monotonic()
             with tempfile.TemporaryDirectory() as folder:
                 write_config(cell[0], float(cell[2]), int(cell[3].split("x")[1]), folder)
-                found = dict(cell=name, snug=train_snug(folder, cell), torch=train_torch(folder, cell))
+                found = dict(cell=name, commit=options.commit, snug=train_snug(folder, cell),
+                             torch=train_torch(folder, cell))
             longest = max(longest, time.monotonic() - began)
             with options.results.open("a") as out:
                 out.write(json.dumps(found) + "\n")
