@@ -3,6 +3,8 @@
 // numbers.
 #pragma once
 
+#include <algorithm>
+
 #include "base/rng.h"
 #include "ir/attrs.h"
 #include "ir/value.h"
@@ -20,12 +22,14 @@ inline Key op_key(int64_t seed, int64_t step, const Attrs& attrs) {
                     hash_name(attrs.s("key")));
 }
 
-// Dropout keeps an element when its 32 random bits reach the threshold. Element e of global sample
-// s draws lane e % 4 of philox(key, e / 4, s).
-inline uint32_t drop_threshold(double p) { return static_cast<uint32_t>(p * 4294967296.0); }
+// Dropout keeps an element when its 16 random bits reach the threshold; p counts to the nearest
+// 1 / 65536.
+inline uint32_t drop_threshold(double p) {
+  return std::min(static_cast<uint32_t>(p * 65536.0 + 0.5), 65535U);
+}
 inline bool keeps(Key key, int64_t sample, int64_t element, uint32_t threshold) {
-  const auto e = static_cast<uint64_t>(element);
-  return philox(key, e / 4, static_cast<uint64_t>(sample))[e % 4] >= threshold;
+  return sixteen_bits(key, static_cast<uint64_t>(element), static_cast<uint64_t>(sample)) >=
+         threshold;
 }
 
 }  // namespace snug::ops

@@ -34,18 +34,31 @@ constexpr Rounding kRoundings[] = {
     {"linear_bias_cross_entropy_grad", "dbias", 1},
 };
 
+void allow(Expected& expected, const Op& op) {
+  for (const Rounding& r : kRoundings) {
+    if (r.kind != op.def->kind) continue;
+    const auto port = std::ranges::find(op.def->outputs, r.output, &Port::name);
+    const auto output = static_cast<size_t>(port - op.def->outputs.begin());
+    expected.roundings[output] = r.factor * expected.factor;
+  }
+}
+
 }  // namespace
 
 Oracle with_cuda_rounding(Oracle oracle) {
   return [oracle = std::move(oracle)](const OpCase& c, const Op& op, const Buffers& values) {
     Expected expected = oracle(c, op, values);
-    if (size_of(kernel_dtype(c.module, op)) != 2) return expected;
-    for (const Rounding& r : kRoundings) {
-      if (r.kind != op.def->kind) continue;
-      const auto port = std::ranges::find(op.def->outputs, r.output, &Port::name);
-      const auto output = static_cast<size_t>(port - op.def->outputs.begin());
-      expected.roundings[output] = r.factor * expected.factor;
-    }
+    if (size_of(kernel_dtype(c.module, op)) == 2) allow(expected, op);
+    return expected;
+  };
+}
+
+Oracle with_tf32_attention(Oracle oracle) {
+  return [oracle = std::move(oracle)](const OpCase& c, const Op& op, const Buffers& values) {
+    Expected expected = oracle(c, op, values);
+    expected.rounded_to = Dtype::f16;
+    expected.roundings[1] = 1;  // lse: scores are sums of products of rounded factors
+    allow(expected, op);
     return expected;
   };
 }

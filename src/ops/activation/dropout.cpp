@@ -26,9 +26,9 @@ void grad(GradContext& g) {
         g.emit(dropout_def, {g.dout(0), g.in(kSeed), g.in(kStep), g.in(kSample)}, g.attrs())[0]);
 }
 
-// Ten rounds of philox per four elements.
+// Seven rounds of philox per eight elements.
 Cost cost(const OpView& op, std::span<const Type>, Backend) {
-  return {.flops = 20 * op.shape(kX).elements()};
+  return {.flops = 10 * op.shape(kX).elements()};
 }
 
 void reference(const RefArgs& a) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "kernels/cpu/mask_bits.h"
 #include "kernels/float_kernels.h"
 #include "ops/activation/activation_cpu.h"
 #include "ops/random.h"
@@ -8,23 +9,7 @@
 namespace snug::ops {
 namespace {
 
-constexpr int64_t kTile = 256;
-
-// The random bits of a tile whose first element is 4 * group. Lanes are kept apart until the end:
-// that vectorises.
-void draw(Key key, uint64_t group, uint64_t sample, uint32_t* bits) {
-  uint32_t lanes[4][kTile / 4];
-  for (int64_t g = 0; g < kTile / 4; ++g) {
-    const auto four = philox(key, group + static_cast<uint64_t>(g), sample);
-    lanes[0][g] = four[0];
-    lanes[1][g] = four[1];
-    lanes[2][g] = four[2];
-    lanes[3][g] = four[3];
-  }
-  for (int64_t g = 0; g < kTile / 4; ++g) {
-    for (int64_t lane = 0; lane < 4; ++lane) bits[4 * g + lane] = lanes[lane][g];
-  }
-}
+constexpr auto kTile = static_cast<int64_t>(kMaskBits);
 
 struct Mask {
   Key key;
@@ -32,12 +17,12 @@ struct Mask {
   float scale;
 };
 
-// Elements [begin, end) of one sample; begin is a multiple of 4.
+// Elements [begin, end) of one sample; begin is a multiple of 8.
 template <typename T>
 void apply(Mask mask, uint64_t sample, const T* x, T* y, int64_t begin, int64_t end) {
-  uint32_t bits[kTile];
+  uint16_t bits[kTile];
   for (int64_t at = begin; at < end; at += kTile) {
-    draw(mask.key, static_cast<uint64_t>(at / 4), sample, bits);
+    mask_bits(mask.key, static_cast<uint64_t>(at / 8), sample, bits);
     const int64_t n = std::min(kTile, end - at);
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {

@@ -1,3 +1,4 @@
+#include "kernels/cuda/mask_bits.cuh"
 #include "kernels/cuda/rows.cuh"
 #include "ops/activation/activation_cuda.h"
 #include "ops/random.h"
@@ -18,23 +19,6 @@ struct Dropout {
   float scale;
 };
 
-// The bits of V::kSize elements from `element` on, as keeps() in ops/random.h draws them.
-template <typename V>
-__device__ void draw(Key key, uint64_t sample, int64_t element, uint32_t (&bits)[V::kSize]) {
-  const auto e = static_cast<uint64_t>(element);
-  if constexpr (V::kSize == 1) {
-    const auto four = philox(key, e / 4, sample);
-    bits[0] = e % 4 < 2 ? (e % 4 == 0 ? four[0] : four[1]) : (e % 4 == 2 ? four[2] : four[3]);
-  } else {
-#pragma unroll
-    for (int i = 0; i < V::kSize; i += 4) {
-      const auto four = philox(key, (e + i) / 4, sample);
-#pragma unroll
-      for (int lane = 0; lane < 4; ++lane) bits[i + lane] = four[lane];
-    }
-  }
-}
-
 constexpr int kPerThread = 2;
 
 template <typename T, typename V>
@@ -49,12 +33,16 @@ __global__ void __launch_bounds__(RowTiles::kMostThreads) dropout(Dropout<T> p, 
   const Key key =
       random_key(static_cast<uint64_t>(*p.seed), static_cast<uint64_t>(*p.step), p.name);
   for_tile_vectors<V, kPerThread>(first, vectors, [&](int k, int64_t at) {
-    uint32_t bits[V::kSize];
-    draw<V>(key, sample, at, bits);
+    const MaskBits bits(key, static_cast<uint64_t>(at) / 8, sample);
     V y;
+    if constexpr (V::kSize == 8) {
 #pragma unroll
-    for (int i = 0; i < V::kSize; ++i) {
-      y.set(i, bits[i] >= p.threshold ? x[k][i] * p.scale : 0.0F);
+      for (int i = 0; i < 8; ++i) y.set(i, bits.keeps(i, p.threshold) ? x[k][i] * p.scale : 0.0F);
+    } else {
+      const uint32_t kept = bits.kept(p.threshold) >> (at % 8);
+#pragma unroll
+      for (int i = 0; i < V::kSize; ++i)
+        y.set(i, (kept >> i & 1) != 0 ? x[k][i] * p.scale : 0.0F);
     }
     y.store(p.y + start + at);
   });

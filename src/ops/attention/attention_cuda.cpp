@@ -15,7 +15,7 @@ bool served(const KernelArgs& a) {
 // On kernels of our own.
 void run_own(const KernelArgs& a, void (*mma)(const KernelArgs&),
              void (*tiled)(const KernelArgs&)) {
-  const bool tensor_cores = mma_serves(heads_of(a), a.in(0).type->dtype);
+  const bool tensor_cores = mma_serves(heads_of(a), a.in(0).type->dtype, a.math.tf32);
   (tensor_cores ? mma : tiled)(a);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/op_def.h"
+#include "kernels/cuda/mask_bits.cuh"
 #include "ops/random.h"
 
 namespace snug::ops {
@@ -43,12 +44,8 @@ struct DropoutFactors {
 
   // Of element (h*T + i)*T + j.
   __device__ float at(int64_t element) const {
-    const auto four = philox(key, static_cast<uint64_t>(element) / 4, stream);
-    uint32_t bits = four[0];  // selected: an index known only at run time would need memory
-    if (element % 4 == 1) bits = four[1];
-    if (element % 4 == 2) bits = four[2];
-    if (element % 4 == 3) bits = four[3];
-    return bits >= threshold ? scale : 0.0F;
+    const MaskBits bits(key, static_cast<uint64_t>(element) / 8, stream);
+    return (bits.kept(threshold) >> (element % 8) & 1) != 0 ? scale : 0.0F;
   }
 };
 

@@ -184,8 +184,8 @@ void launch_walks(const Backward<T>& g, const KernelArgs& a) {
   visit_head_dim(g.p.D, [&](auto width) {
     constexpr int kD = decltype(width)::value;
     const int64_t tiles = g.p.B * ceil_div(g.p.T, kGradTile<kD>);
-    launch_tiles(walk_queries<T, kD>, tiles * g.p.K, kGradFloats<kD>, a, g);
-    launch_tiles(walk_keys<T, kD>, tiles * g.p.H, kGradFloats<kD>, a, g);
+    launch_tasks(walk_queries<T, kD>, tiles * g.p.K, kTileThreads, 4 * kGradFloats<kD>, a, g);
+    launch_tasks(walk_keys<T, kD>, tiles * g.p.H, kTileThreads, 4 * kGradFloats<kD>, a, g);
   });
 }
 

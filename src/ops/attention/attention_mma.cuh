@@ -1,12 +1,14 @@
 // What attention on tensor cores is made of: tiles of heads in shared memory, the pieces of them
 // that a warp's matrix instructions take, and dropout's masks as a thread needs them. For halves
-// of either type, from Ampere on.
+// of either type, and for floats rounded to tf32; from Ampere on.
 //
-// A warp multiplies 16 x 16 by 16 x 8. Lane l = 4 g + t holds, of a 16 x 8 result, columns 2t and
-// 2t + 1 of rows g and g + 8; two such results side by side are the left operand of the next
-// matmul, 16 x 16, without a move. Masks are drawn for four neighbouring keys at once, so shared
-// memory holds keys in an order that gives each lane four neighbours: KeyColumns where keys are
-// columns of the scores, KeyRows where they are rows. Sums over keys do not depend on it.
+// A warp multiplies 16 x 32 bytes by 32 bytes x 8. Lane l = 4 g + t holds, of a 16 x 8 result,
+// columns 2t and 2t + 1 of rows g and g + 8; such results are the left operand of the next matmul
+// without a move. Masks are drawn for eight neighbouring keys at once, so shared memory holds keys
+// in an order that gives each lane neighbours: KeyColumns where keys are columns of the scores,
+// KeyRows where they are rows. Sums over keys do not depend on it.
+//
+// Every shape fits the 99 KiB of shared memory that a block has on all of these GPUs.
 #pragma once
 
 #include "kernels/cuda/copies.cuh"
@@ -24,9 +26,28 @@ __device__ inline int warp() { return static_cast<int>(threadIdx.x) / 32; }
 __device__ inline int lane_row() { return lane() / 4; }     // g
 __device__ inline int lane_column() { return lane() % 4; }  // t
 
+// How heads of up to kD elements are cut.
+template <typename T, int kD>
+struct MmaShape {
+  static constexpr int kRowBytes = kD * static_cast<int>(sizeof(T));
+  static constexpr int kSteps = kRowBytes / 32;  // matrix instructions along a row
+  // Results of 16 rows that a warp holds below each other: wide heads leave registers for one. More
+  // blocks with fewer rows each are no faster: the number of instructions bounds these kernels.
+  static constexpr int kResults = kRowBytes <= 128 ? 2 : 1;
+  // Rows of queries, or of keys, that a block owns; and of what it walks over at a time.
+  static constexpr int kOwned = 16 * kMmaWarps * kResults;
+  static constexpr int kWalked = kRowBytes <= 256 ? 64 : 32;
+  static constexpr int kGradBuffers = kRowBytes <= 256 ? 2 : 1;
+  static constexpr bool kHoldsOwned = kRowBytes <= 256;  // in backward, in registers
+  // Columns of the results that a block makes: those of wider heads are made by several blocks,
+  // each of which computes all scores.
+  static constexpr int kPart = kD <= 128 ? kD : 128;
+  static constexpr int kParts = kD / kPart;
+};
+
 // --- instructions --------------------------------------------------------------------------------
 
-// Four 8 x 8 matrices of halves; lane l names row l % 8 of matrix l / 8.
+// Four 8 x 8 matrices of halves, or 8 x 4 of floats; lane l names row l % 8 of matrix l / 8.
 __device__ inline void load_matrices(uint32_t (&to)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -37,6 +58,11 @@ __device__ inline void load_transposed(uint32_t (&to)[4], uint32_t address) {
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(address));
 }
+__device__ inline uint32_t load_word(uint32_t address) {
+  uint32_t word;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address));
+  return word;
+}
 
 // sum += a b
 template <typename T>
@@ -46,11 +72,31 @@ __device__ void multiply_add(float (&sum)[4], const uint32_t (&a)[4], uint32_t b
         "{%0,%1,%2,%3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  } else {
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
         "{%8,%9}, {%0,%1,%2,%3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
+
+__device__ inline uint32_t as_tf32(float x) {
+  uint32_t word;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(x));
+  return word;
+}
+
+// An operand that came from shared memory as it was copied there.
+template <typename T>
+__device__ void round_operand(uint32_t (&operand)[4]) {
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (uint32_t& word : operand) word = as_tf32(__uint_as_float(word));
   }
 }
 
@@ -62,14 +108,28 @@ __device__ uint32_t packed(float low, float high) {
   return *reinterpret_cast<const uint32_t*>(&two);
 }
 
-// Two 16 x 8 results side by side, rounded, as a left operand.
+// Two 16 x 8 results side by side, rounded, as left operands: one of halves, two of floats, whose
+// columns are in the order 0, 2, 4, 6, 1, 3, 5, 7.
 template <typename T>
-__device__ void as_operand(uint32_t (&to)[4], const float (&left)[4], const float (&right)[4]) {
-  to[0] = packed<T>(left[0], left[1]);
-  to[1] = packed<T>(left[2], left[3]);
-  to[2] = packed<T>(right[0], right[1]);
-  to[3] = packed<T>(right[2], right[3]);
-}
+struct MmaWeights {
+  static constexpr int kOperands = static_cast<int>(sizeof(T)) / 2;
+  uint32_t words[kOperands][4];
+
+  __device__ void set(const float (&left)[4], const float (&right)[4]) {
+    if constexpr (kOperands == 1) {
+      words[0][0] = packed<T>(left[0], left[1]);
+      words[0][1] = packed<T>(left[2], left[3]);
+      words[0][2] = packed<T>(right[0], right[1]);
+      words[0][3] = packed<T>(right[2], right[3]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        words[0][i] = as_tf32(left[i % 2 * 2 + i / 2]);
+        words[1][i] = as_tf32(right[i % 2 * 2 + i / 2]);
+      }
+    }
+  }
+};
 
 // --- the order of keys ---------------------------------------------------------------------------
 
@@ -77,11 +137,11 @@ struct InOrder {
   __device__ static int place(int row) { return row; }
 };
 
-// Keys as columns: of 16 keys lane column t holds 4t .. 4t + 3, two in each of two results.
+// Keys as columns: of 32 keys lane column t holds 8t .. 8t + 7, two in each of four results.
 struct KeyColumns {
   __device__ static int place(int key) {
-    const int four = key % 16 / 4, in_four = key % 4;
-    return key / 16 * 16 + 8 * (in_four / 2) + 2 * four + in_four % 2;
+    const int eight = key % 32 / 8, in_eight = key % 8;
+    return key / 32 * 32 + 8 * (in_eight / 2) + 2 * eight + in_eight % 2;
   }
 };
 
@@ -98,63 +158,96 @@ struct KeyRows {
 // --- tiles ---------------------------------------------------------------------------------------
 
 // Rows of a head of up to kD elements. The 16-byte packs of a row are exchanged by its number, so
-// that eight rows' packs of one column meet no bank twice.
+// that eight rows' packs of one column meet no bank twice. A tile starts at a multiple of a row's
+// bytes, so what picks a pack is a single exclusive or.
 template <typename T, int kRows, int kD>
 struct MmaTile {
-  static constexpr int kPacks = kD / 8;
-  static constexpr int kBytes = kRows * kD * 2;
+  static constexpr int kPack = 16 / static_cast<int>(sizeof(T));
+  static constexpr int kPacks = kD / kPack;
+  static constexpr int kRowBytes = kPacks * 16;
+  static constexpr int kBytes = kRows * kRowBytes;
   uint32_t at;
 
-  __device__ uint32_t address(int row, int pack) const {
-    return at + static_cast<uint32_t>((row * kPacks + (pack ^ (row % 8))) * 16);
+  // Of pack `lane_pack` ^ `pack` of row `lane_row` + `row`, the latter a multiple of 8: what is the
+  // lane's own comes first, what is known when this is compiled last.
+  __device__ uint32_t address(int lane_row, int lane_pack, int row, int pack) const {
+    const uint32_t own = (at + static_cast<uint32_t>(lane_row * kRowBytes)) ^
+                         static_cast<uint32_t>((lane_row % 8 ^ lane_pack) * 16);
+    return (own ^ static_cast<uint32_t>(pack * 16)) + static_cast<uint32_t>(row * kRowBytes);
   }
+  __device__ uint32_t address(int row, int pack) const { return address(row, pack, 0, 0); }
 
   // Starts to copy rows, zeros where there is no row or no element; row r goes to Order::place(r).
   template <typename Order>
   __device__ void start_load(const T* from, int stride, int rows, int D) const {
-    const bool whole_packs = D % 8 == 0;
+    const bool whole_packs = D % kPack == 0;
 #pragma unroll 2
     for (int e = static_cast<int>(threadIdx.x); e < kRows * kPacks; e += kMmaThreads) {
       const int row = e / kPacks, pack = e % kPacks;
       const uint32_t to = address(Order::place(row), pack);
-      const T* source = from + static_cast<int64_t>(row) * stride + 8 * pack;
+      const T* source = from + static_cast<int64_t>(row) * stride + kPack * pack;
       if (whole_packs) {
-        const bool there = row < rows && 8 * pack < D;
+        const bool there = row < rows && kPack * pack < D;
         const int bytes = there ? 16 : 0;  // the rest becomes zeros
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
                      "l"(there ? source : from), "r"(bytes)
                      : "memory");
       } else {
-        uint32_t words[4];
+        Vector<T> some;
 #pragma unroll
-        for (int w = 0; w < 4; ++w) {
-          const int d = 8 * pack + 2 * w;
-          const float low = row < rows && d < D ? to_float(source[2 * w]) : 0.0F;
-          const float high = row < rows && d + 1 < D ? to_float(source[2 * w + 1]) : 0.0F;
-          words[w] = packed<T>(low, high);
-        }
-        asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(words[0]),
-                     "r"(words[1]), "r"(words[2]), "r"(words[3])
+        for (int i = 0; i < kPack; ++i)
+          some.set(i, row < rows && kPack * pack + i < D ? to_float(source[i]) : 0.0F);
+        const auto words = *reinterpret_cast<const uint4*>(&some);
+        asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(words.x), "r"(words.y),
+                     "r"(words.z), "r"(words.w)
+                     : "memory");
+      }
+    }
+  }
+  // Rounds floats to tf32, in any order of rows. By the thread that copied them: after wait_batches
+  // and before others read.
+  template <typename Order>
+  __device__ void round() const {
+    if constexpr (sizeof(T) == 4) {
+#pragma unroll 2
+      for (int e = static_cast<int>(threadIdx.x); e < kRows * kPacks; e += kMmaThreads) {
+        const uint32_t pack = address(Order::place(e / kPacks), e % kPacks);
+        float x[4];
+        asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                     : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+                     : "r"(pack));
+        asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(pack), "r"(as_tf32(x[0])),
+                     "r"(as_tf32(x[1])), "r"(as_tf32(x[2])), "r"(as_tf32(x[3]))
                      : "memory");
       }
     }
   }
 
-  // 16 rows from `row` and 16 columns from 16 `step`, as a left operand.
+  // 16 rows from `row` and 32 bytes of columns from 32 `step`, as a left operand.
   __device__ void left(uint32_t (&to)[4], int row, int step) const {
-    load_matrices(to, address(row + lane() % 16, 2 * step + lane() / 16));
+    load_matrices(to, address(lane() % 16, lane() / 16, row, 2 * step));
   }
   // The same as the right operands of x y^T, 8 rows in [0] and [1], the next 8 in [2] and [3].
   __device__ void right(uint32_t (&to)[4], int row, int step) const {
-    load_matrices(to, address(row + lane() % 8 + lane() / 16 * 8, 2 * step + lane() / 8 % 2));
+    load_matrices(to, address(lane() % 8 + lane() / 16 * 8, lane() / 8 % 2, row, 2 * step));
   }
-  // As the right operands of w y: 16 rows are summed over, columns 16 `step` and the 8 behind them.
-  __device__ void right_of_sum(uint32_t (&to)[4], int row, int step) const {
-    load_transposed(to, address(row + lane() % 16, 2 * step + lane() / 16));
+  // As the right operands of w y, columns 16 `sixteen` and the 8 behind them: the rows that operand
+  // `operand` of MmaWeights is over, from `row` on.
+  __device__ void right_of_sum(uint32_t (&to)[4], int row, int operand, int sixteen) const {
+    if constexpr (sizeof(T) == 2) {
+      load_transposed(to, address(lane() % 16, lane() / 16, row, 2 * sixteen));
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const uint32_t pack = address(2 * lane_column() + i % 2, lane_row() / 4, row + 8 * operand,
+                                      4 * sixteen + i / 2 * 2);
+        to[i] = load_word(pack + static_cast<uint32_t>(lane_row() % 4 * 4));
+      }
+    }
   }
 };
 
-// Sums of 16 rows of a head.
+// Sums of 16 rows of kD columns.
 template <typename T, int kD>
 struct MmaSums {
   float at[kD / 8][4] = {};
@@ -165,80 +258,85 @@ struct MmaSums {
     for (int c = 0; c < kD / 8; ++c) at[c][2 * half] *= factor, at[c][2 * half + 1] *= factor;
   }
 
+  // The first D of the columns.
   __device__ void store(int half, T* to, int D) const {
 #pragma unroll
     for (int c = 0; c < kD / 8; ++c) {
       const int d = 8 * c + 2 * lane_column();
-      const float low = at[c][2 * half], high = at[c][2 * half + 1];
-      if (D % 8 == 0) {
-        if (d < D) *reinterpret_cast<uint32_t*>(to + d) = packed<T>(low, high);
+      Vector<T, 2> two;
+      two.set(0, at[c][2 * half]);
+      two.set(1, at[c][2 * half + 1]);
+      if (D % 2 == 0) {
+        if (d < D) two.store(to + d);
       } else {
-        if (d < D) to[d] = from_float<T>(low);
-        if (d + 1 < D) to[d + 1] = from_float<T>(high);
+        if (d < D) to[d] = two.v[0];
+        if (d + 1 < D) to[d + 1] = two.v[1];
       }
     }
   }
 };
 
-// sums += weights rows, of the 16 rows of `tile` from `row`
+// sums += weights rows, of the 16 rows of `tile` from `row`, its columns from `column` on
 template <typename T, int kResults, int kD, typename Tile>
 __device__ void add_products(MmaSums<T, kD> (&sums)[kResults],
-                             const uint32_t (&weights)[kResults][4], const Tile& tile, int row) {
+                             const MmaWeights<T> (&weights)[kResults], const Tile& tile, int row,
+                             int column) {
 #pragma unroll
   for (int step = 0; step < kD / 16; ++step) {
-    uint32_t right[4];
-    tile.right_of_sum(right, row, step);
 #pragma unroll
-    for (int m = 0; m < kResults; ++m) {
-      multiply_add<T>(sums[m].at[2 * step], weights[m], right[0], right[1]);
-      multiply_add<T>(sums[m].at[2 * step + 1], weights[m], right[2], right[3]);
+    for (int operand = 0; operand < MmaWeights<T>::kOperands; ++operand) {
+      uint32_t right[4];
+      tile.right_of_sum(right, row, operand, column / 16 + step);
+#pragma unroll
+      for (int m = 0; m < kResults; ++m) {
+        multiply_add<T>(sums[m].at[2 * step], weights[m].words[operand], right[0], right[1]);
+        multiply_add<T>(sums[m].at[2 * step + 1], weights[m].words[operand], right[2], right[3]);
+      }
     }
+  }
+}
+
+// Walks over `count` pieces: load(n, buffer) starts to copy one, round(buffer) ends it, use(n,
+// buffer) reads it. With two buffers one is copied while the other is read.
+template <int kBuffers, typename Load, typename Round, typename Use>
+__device__ void walk(int count, Load&& load, Round&& round, Use&& use) {
+  if constexpr (kBuffers == 2) load(0, 0);
+  int buffer = 0;
+  for (int n = 0; n < count; ++n, buffer ^= kBuffers - 1) {
+    if constexpr (kBuffers == 1) load(n, 0);
+    if (kBuffers == 2 && n + 1 < count) {
+      load(n + 1, buffer ^ 1);
+      wait_batches<1>();
+    } else {
+      wait_batches<0>();
+    }
+    round(buffer);
+    __syncthreads();
+    use(n, buffer);
+    __syncthreads();  // this buffer is read
   }
 }
 
 // --- masks ---------------------------------------------------------------------------------------
 
-// Which of the elements are kept that a lane holds of kRows rows, four neighbours in each.
-template <int kRows>
-struct Kept {
-  uint32_t words[ceil_div(kRows, 8)] = {};
-
-  __device__ void set(int row, uint32_t four) { words[row / 8] |= four << (4 * (row % 8)); }
-  __device__ bool at(int row, int element) const {
-    return (words[row / 8] >> (4 * (row % 8) + element) & 1) != 0;
-  }
-};
-
-// Bit l: is element 4 `four` + l kept?
-__device__ inline uint32_t kept_of_four(const DropoutFactors& dropout, uint64_t four) {
-  const auto drawn = philox(dropout.key, four, dropout.stream);
-  uint32_t bits = 0;
+// Eight neighbours from `element` on. `whole`: it is a multiple of 8, and so are all others here.
+__device__ inline MaskBits mask_from(const DropoutFactors& dropout, uint64_t element, bool whole) {
+  MaskBits bits(dropout.key, element / 8, dropout.stream);
+  if (!whole) {
+    const MaskBits next(dropout.key, element / 8 + 1, dropout.stream);
+    uint32_t words[8];
 #pragma unroll
-  for (int l = 0; l < 4; ++l) bits |= drawn[l] >= dropout.threshold ? 1U << l : 0U;
+    for (int i = 0; i < 4; ++i) words[i] = bits.words[i], words[4 + i] = next.words[i];
+    const bool by_two = element % 8 >= 4, by_one = element % 4 >= 2;
+#pragma unroll
+    for (int i = 0; i < 6; ++i) words[i] = by_two ? words[i + 2] : words[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) words[i] = by_one ? words[i + 1] : words[i];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      bits.words[i] = __funnelshift_r(words[i], words[i + 1], element % 2 == 0 ? 0 : 16);
+  }
   return bits;
-}
-
-// Elements from element_of(row) on: one draw for a row where those are whole fours, else two.
-template <int kRows, typename Fn>
-__device__ Kept<kRows> kept(const DropoutFactors& dropout, bool whole_fours, Fn&& element_of) {
-  Kept<kRows> kept;
-  if (whole_fours) {
-#pragma unroll
-    for (int row = 0; row < kRows; ++row) kept.set(row, kept_of_four(dropout, element_of(row) / 4));
-  } else {
-#pragma unroll 1
-    for (int row = 0; row < kRows; ++row) {
-      const uint64_t element = element_of(row);
-      const uint32_t eight =
-          kept_of_four(dropout, element / 4) | kept_of_four(dropout, element / 4 + 1) << 4;
-      const uint32_t four = eight >> (element % 4) & 15;
-#pragma unroll
-      for (int at = 0; at < kRows; ++at) {  // an index known only now would need memory
-        if (at == row) kept.set(at, four);
-      }
-    }
-  }
-  return kept;
 }
 
 // --- the shape -----------------------------------------------------------------------------------
@@ -264,38 +362,15 @@ __device__ inline float power_of_two(float x) {
   return y;
 }
 
-// fn(T{}) with the device's type for a half.
+// fn(T{}, std::integral_constant<int, kD>) with the device's type, and the smallest width that
+// holds heads of D elements.
 template <typename Fn>
-void visit_device_half(Dtype dtype, Fn&& fn) {
-  if (dtype == Dtype::bf16) return fn(__nv_bfloat16{});
-  if (dtype == Dtype::f16) return fn(__half{});
-  throw internal_error("{} is no half", name_of(dtype));
-}
-
-// fn(std::integral_constant<int, kD>) with the smallest width that holds heads of D elements.
-template <typename Fn>
-void visit_mma_head_dim(int64_t D, Fn&& fn) {
-  if (D <= 64) return fn(std::integral_constant<int, 64>{});
-  fn(std::integral_constant<int, 128>{});
-}
-
-// Results of 16 rows that a warp holds below each other: wide heads leave registers for one. More
-// blocks with fewer rows each are no faster: the number of instructions bounds these kernels.
-template <int kD>
-constexpr int kMmaResults = kD <= 64 ? 2 : 1;
-// Rows of queries, or of keys, that a block owns; and of what it walks over at a time.
-template <int kD>
-constexpr int kMmaOwned = 16 * kMmaWarps* kMmaResults<kD>;
-constexpr int kMmaWalked = 64;
-
-// kernel<<<...>>>(f), one block per task.
-template <typename F>
-void launch_mma(void (*kernel)(F), int64_t tasks, int bytes, const KernelArgs& a, const F& f) {
-  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-              "asking for {} bytes of shared memory for attention", bytes);
-  kernel<<<static_cast<unsigned>(tasks), kMmaThreads, static_cast<size_t>(bytes), stream_of(a)>>>(
-      f);
-  check_launch("attention");
+void visit_mma(Dtype dtype, int64_t D, Fn&& fn) {
+  visit_device_float(dtype, [&](auto zero) {
+    if (D <= 64) return fn(zero, std::integral_constant<int, 64>{});
+    if (D <= 128) return fn(zero, std::integral_constant<int, 128>{});
+    if constexpr (sizeof(zero) == 2) fn(zero, std::integral_constant<int, 256>{});
+  });
 }
 
 }  // namespace snug::ops

@@ -174,16 +174,4 @@ void visit_head_dim(int64_t D, Fn&& fn) {
   fn(std::integral_constant<int, 256>{});
 }
 
-// kernel<<<...>>>(args), one block per task, with more shared memory than is granted unasked.
-template <typename... Args>
-void launch_tiles(void (*kernel)(Args...), int64_t tasks, int64_t floats, const KernelArgs& a,
-                  const std::type_identity_t<Args>&... args) {
-  const auto bytes = static_cast<int>(floats * int64_t{sizeof(float)});
-  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-              "asking for {} bytes of shared memory for attention", bytes);
-  kernel<<<static_cast<unsigned>(tasks), kTileThreads, static_cast<size_t>(bytes), stream_of(a)>>>(
-      args...);
-  check_launch("attention");
-}
-
 }  // namespace snug::ops

@@ -1,21 +1,10 @@
 // Forward of the flash and the standard kind on our own tiles.
 #include "ops/attention/attention_cuda.h"
+#include "ops/attention/attention_forward.cuh"
 #include "ops/attention/attention_tiles.cuh"
 
 namespace snug::ops {
 namespace {
-
-template <typename T>
-struct Forward {
-  PackedHeads p;
-  CudaDropout dropout;
-  bool causal;
-  float scale;   // 1 / sqrt(D)
-  const T* qkv;  // [B, T, (H+2K)*D]
-  T* y;          // [B, T, H*D]
-  float* lse;    // [B, H, T]
-  T* probs;      // standard: [B, H, T, T]
-};
 
 template <int kD>
 constexpr int kForwardTile = kD <= 128 ? 64 : 32;
@@ -165,25 +154,13 @@ __global__ void __launch_bounds__(kTileThreads) write_probs(const Forward<T> f) 
 }
 
 template <typename T>
-Forward<T> forward_of(const KernelArgs& a) {
-  const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
-  return {p,
-          cuda_dropout(a, 1),
-          a.attrs.b("causal"),
-          1 / std::sqrt(static_cast<float>(p.D)),
-          a.in<T>(0),
-          a.out<T>(0),
-          nullptr,
-          nullptr};
-}
-
-template <typename T>
 void launch(const Forward<T>& f, const KernelArgs& a) {
   visit_head_dim(f.p.D, [&](auto width) {
     constexpr int kD = decltype(width)::value;
     const int64_t tasks = f.p.B * f.p.H * ceil_div(f.p.T, kForwardTile<kD>);
-    launch_tiles(attend<T, kD>, tasks, kForwardFloats<kD>, a, f);
-    if (f.probs != nullptr) launch_tiles(write_probs<T, kD>, tasks, kForwardFloats<kD>, a, f);
+    constexpr int64_t kBytes = 4 * kForwardFloats<kD>;
+    launch_tasks(attend<T, kD>, tasks, kTileThreads, kBytes, a, f);
+    if (f.probs != nullptr) launch_tasks(write_probs<T, kD>, tasks, kTileThreads, kBytes, a, f);
   });
 }
 
@@ -192,17 +169,14 @@ void launch(const Forward<T>& f, const KernelArgs& a) {
 void tiled_flash_attention(const KernelArgs& a) {
   visit_device_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
-    Forward<T> f = forward_of<T>(a);
-    f.lse = a.out<float>(1);
-    launch(f, a);
+    launch(forward_of<T>(a, a.out<float>(1)), a);
   });
 }
 
 void attention_cuda(const KernelArgs& a) {
   visit_device_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
-    Forward<T> f = forward_of<T>(a);
-    f.lse = reinterpret_cast<float*>(a.workspace.data());
+    Forward<T> f = forward_of<T>(a, reinterpret_cast<float*>(a.workspace.data()));
     f.probs = a.out<T>(1);
     launch(f, a);
   });

@@ -1,7 +1,9 @@
-// What a block of an attention kernel works on.
+// What a block of an attention kernel works on, and the launch of such blocks.
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/cuda/kernel.cuh"
 
 namespace snug::ops {
 
@@ -12,5 +14,16 @@ struct TileTask {
   __device__ TileTask(int64_t heads, int64_t tiles)
       : b(blockIdx.x / (heads * tiles)), h(blockIdx.x / tiles % heads), tile(blockIdx.x % tiles) {}
 };
+
+// kernel<<<...>>>(args), one block per task, with more shared memory than is granted unasked.
+template <typename Args>
+void launch_tasks(void (*kernel)(Args), int64_t tasks, int threads, int64_t bytes,
+                  const KernelArgs& a, const Args& args) {
+  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(bytes)),
+              "asking for {} bytes of shared memory for attention", bytes);
+  kernel<<<static_cast<unsigned>(tasks), threads, static_cast<size_t>(bytes), stream_of(a)>>>(args);
+  check_launch("attention");
+}
 
 }  // namespace snug::ops

@@ -78,7 +78,7 @@ class KernelCheck {
       expect_close(result, want, runner_.backend(), type.dtype, name(o) + how, expected_.factor);
       return;
     }
-    const Dtype rounded_to = kernel_dtype(c_.module, op_);
+    const Dtype rounded_to = expected_.rounded_to.value_or(kernel_dtype(c_.module, op_));
     expect_close(result, want, runner_.backend(), rounded_to, name(o) + how, rounding->second);
     expect_close_overall(result, want, runner_.backend(), rounded_to, name(o) + how);
   }

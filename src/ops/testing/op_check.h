@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -38,9 +39,11 @@ struct Expected {
   std::vector<std::vector<double>> outputs;
   Buffers stored;
   double factor = 1;  // of the tolerance: see expect_close
-  // By output, where a kernel rounds to the op's own dtype on the way: so many tolerances of that
-  // dtype for a single element, and two for all of them together, whatever the output's dtype is.
+  // By output, where a kernel rounds to the op's own dtype on the way, or to as few bits as
+  // `rounded_to` has: so many tolerances of that dtype for a single element, and two for all of
+  // them together, whatever the output's dtype is.
   std::map<size_t, double> roundings = {};
+  std::optional<Dtype> rounded_to = {};
 };
 using Oracle = std::function<Expected(const OpCase&, const Op&, const Buffers& values)>;
 Expected expect_reference(const OpCase& c, const Op& op, const Buffers& values);
