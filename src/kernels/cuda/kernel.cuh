@@ -153,10 +153,12 @@ __device__ T block_sum(T x) {
 
 // Threads that a multiprocessor holds at once, of the architecture that is compiled for: the chips of
 // data centres hold more. A kernel that asks for more blocks than fit is refused by the assembler.
-#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1100) && __CUDA_ARCH__ != 800
-constexpr int kResidentThreads = 1536;
-#else
+// Code for 8.0 may be compiled again for 8.6, 8.9 or 12.0, which hold 1,536, when it is loaded: it
+// counts on no more, though an A100 holds 2,048.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100
 constexpr int kResidentThreads = 2048;
+#else
+constexpr int kResidentThreads = 1536;
 #endif
 
 // `wanted` blocks of `threads` on a multiprocessor, or as many as it holds.
