@@ -26,14 +26,6 @@ bool tuning_is_off() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
-std::string device_name() {
-  int device = 0;
-  cudaDeviceProp properties = {};
-  cuda::check(cudaGetDevice(&device), "asking for the device");
-  cuda::check(cudaGetDeviceProperties(&properties, device), "asking for the device's name");
-  return properties.name;
-}
-
 // A GEMM with the algorithm that serves it; with none, our own plain kernel does.
 struct Served {
   GemmPlan plan;
@@ -182,7 +174,7 @@ class Gemms {
   }
 
   GemmCache& cache() {
-    if (!cache_) cache_.emplace(gemm_cache_path(device_name(), cublaslt().GetVersion()));
+    if (!cache_) cache_.emplace(gemm_cache_path(device_facts().name, cublaslt().GetVersion()));
     return *cache_;
   }
 

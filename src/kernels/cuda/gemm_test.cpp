@@ -13,6 +13,7 @@
 #include "hal/cuda/cuda_error.h"
 #include "hal/testing/needs_cuda.h"
 #include "kernels/cuda/column_sum.h"
+#include "kernels/cuda/device.h"
 #include "kernels/cuda/gemm_cache.h"
 #include "kernels/cuda/gemm_plain.h"
 #include "kernels/cuda/gemm_plan.h"
@@ -157,9 +158,7 @@ void cache_in_two_parts(const Case& t, int64_t rows) {
   const GemmKey key = GemmKey::of(p, t.math);
   const auto first = GemmPlan(key, p).candidates(1);
   ASSERT_FALSE(first.empty());
-  cudaDeviceProp device = {};
-  cuda::check(cudaGetDeviceProperties(&device, 0), "asking for the device's name");
-  GemmCache(gemm_cache_path(device.name, cublaslt().GetVersion()))
+  GemmCache(gemm_cache_path(device_facts().name, cublaslt().GetVersion()))
       .put(key.text(), {std::to_array(first[0].data), kCachedMs, rows});
 }
 

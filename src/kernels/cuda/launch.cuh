@@ -8,9 +8,12 @@
 //     ...
 //   }
 //   launch_after_previous(scale, blocks, 256, 0, stream_of(a), x, y);
+//
+// And one for kernels with dynamic shared memory, which <<<...>>> does not check against the device.
 #pragma once
 
 #include "kernels/cuda/kernel.cuh"
+#include "kernels/cuda/shared_memory.h"
 
 namespace snug::ops {
 
@@ -24,35 +27,47 @@ __device__ inline void after_previous() {
 #endif
 }
 
-// Where the kernel's code is Hopper's or newer, and so waits: code for older chips, compiled again
-// for this one when it was loaded, does not.
+// Where the device can, and the kernel's code is Hopper's or newer, and so waits: code for older
+// chips, compiled again for this one when it was loaded, does not.
 template <typename Kernel>
 bool can_launch_early(Kernel* kernel) {
+  if (!device_facts().early_launches) return false;
   cudaFuncAttributes facts{};
   cuda::check(cudaFuncGetAttributes(&facts, kernel), "asking for a kernel's code");
   return facts.ptxVersion >= 90;
 }
 
-// `kernel` must call after_previous. `shared`: dynamic shared memory, in bytes.
+// Both launches below. `shared`: dynamic shared memory, in bytes; a launch that asks for more than
+// the device has throws.
 template <typename... Params, typename... Args>
-void launch_after_previous(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
-                           cudaStream_t stream, const Args&... args) {
-  constexpr size_t kAlwaysAllowed = 48 * 1024;
-  if (shared > kAlwaysAllowed)
-    cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     static_cast<int>(shared)),
-                "reserving {} bytes of shared memory", shared);
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+void launch_kernel(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
+                   cudaStream_t stream, bool early, const Args&... args) {
+  if (shared > 0) allow_shared(kernel, static_cast<int64_t>(shared));
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared;
   config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = can_launch_early(kernel) ? 1 : 0;
+  config.attrs = &attribute;
+  config.numAttrs = early ? 1 : 0;
   cuda::check(cudaLaunchKernelEx(&config, kernel, args...), "launching a kernel");
+}
+
+// `kernel` must call after_previous.
+template <typename... Params, typename... Args>
+void launch_after_previous(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
+                           cudaStream_t stream, const Args&... args) {
+  launch_kernel(kernel, grid, block, shared, stream, can_launch_early(kernel), args...);
+}
+
+// When all before it is done: for kernels that do not call after_previous.
+template <typename... Params, typename... Args>
+void launch_with_shared(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
+                        cudaStream_t stream, const Args&... args) {
+  launch_kernel(kernel, grid, block, shared, stream, /*early=*/false, args...);
 }
 
 }  // namespace snug::ops

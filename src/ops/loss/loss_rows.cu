@@ -1,5 +1,6 @@
 #include "ops/loss/loss_rows.h"
 
+#include "kernels/cuda/launch.cuh"
 #include "ops/loss/loss_rows.cuh"
 #include "ops/loss/loss_rows_on_chip.h"
 
@@ -152,22 +153,12 @@ void end_rows(const LossRows& p, void* stream) {
   });
 }
 
-// Bytes of a row that a block keeps in shared memory; which bytes are kept changes no result.
-int64_t most_kept() {
-  static const int64_t bytes = [] {
-    constexpr int kWanted = 200 << 10, kForSums = 1 << 10;
-    int device = 0, limit = 0;
-    cuda::check(cudaGetDevice(&device), "asking for the device");
-    cuda::check(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-                "asking for shared memory");
-    return std::min(kWanted, limit - kForSums);
-  }();
-  return bytes;
-}
-
-// How many vectors of `size` bytes to keep of a row of `vectors`.
-int64_t kept_of(int64_t vectors, int64_t size) {
-  const int64_t most = most_kept() / size;
+// How many vectors of a row to keep in shared memory; which are kept changes no result.
+template <int N, typename T>
+int64_t kept_of(int64_t vectors) {
+  constexpr int64_t kWanted = 200 << 10;  // bytes
+  static const int64_t most = std::min(kWanted, most_dynamic_shared(consume_rows<N, true, T>)) /
+                              static_cast<int64_t>(sizeof(Vector<T, N>));
   return vectors <= most ? vectors : most / kGradientThreads * kGradientThreads;
 }
 
@@ -191,16 +182,12 @@ void loss_and_gradient_of_rows(const LossRows& p, void* stream) {
   if (fit_on_chip(p)) return loss_and_gradient_on_chip(p, stream);
   visit_rows(p, [&](auto zero, auto width) {
     constexpr int N = decltype(width)::value;
-    constexpr auto kKernel = consume_rows<N, true, decltype(zero)>;
-    static const auto allowed = cudaFuncSetAttribute(
-        kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(most_kept()));
-    cuda::check(allowed, "asking for {} bytes of shared memory", most_kept());
-    constexpr int64_t kSize = N * sizeof(decltype(zero));
-    const int64_t kept = kept_of(ceil_div(p.V, N), kSize);
-    kKernel<<<static_cast<unsigned>(p.rows), kGradientThreads, static_cast<size_t>(kept * kSize),
-              static_cast<cudaStream_t>(stream)>>>(p, static_cast<int>(kept));
+    using T = decltype(zero);
+    const int64_t kept = kept_of<N, T>(ceil_div(p.V, N));
+    launch_with_shared(consume_rows<N, true, T>, static_cast<unsigned>(p.rows), kGradientThreads,
+                       static_cast<size_t>(kept) * sizeof(Vector<T, N>),
+                       static_cast<cudaStream_t>(stream), p, static_cast<int>(kept));
   });
-  check_launch("the loss and gradient of rows");
 }
 
 void gradient_of_rows(const LossRows& p, void* dlogits, void* stream) {

@@ -1,6 +1,7 @@
 #include "ops/loss/loss_rows_on_chip.h"
 
 #include "kernels/cuda/copies.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "ops/loss/loss_rows.cuh"
 
 namespace snug::ops {
@@ -163,38 +164,29 @@ int64_t staged_bytes(const LossRows& p) {
   return std::max<int64_t>(0, ceil_div(vectors, kThreads) - kHeld) * kThreads * 16;
 }
 
-// Of all stages, or of as many as fit on the device.
+// Of all stages, or of as many as the device has shared memory for.
+template <typename T>
 int64_t most_staged_bytes() {
-  static const int64_t bytes = [] {
-    constexpr int kAll = kStaged * kThreads * 16, kForSums = 1 << 10;
-    int device = 0, limit = 0;
-    cuda::check(cudaGetDevice(&device), "asking for the device");
-    cuda::check(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-                "asking for shared memory");
-    return std::min(kAll, limit - kForSums);
-  }();
+  static const int64_t bytes =
+      std::min(int64_t{kStaged} * kThreads * 16, most_dynamic_shared(consume_rows_on_chip<T>));
   return bytes;
 }
 
 }  // namespace
 
 bool fit_on_chip(const LossRows& p) {
-  return p.stride * size_of(p.dtype) % 16 == 0 && aligned(p.logits) &&
-         staged_bytes(p) <= most_staged_bytes();
+  if (p.stride * size_of(p.dtype) % 16 != 0 || !aligned(p.logits)) return false;
+  return visit_device_float(
+      p.dtype, [&](auto zero) { return staged_bytes(p) <= most_staged_bytes<decltype(zero)>(); });
 }
 
 void loss_and_gradient_on_chip(const LossRows& p, void* stream) {
+  const int64_t blocks = std::min<int64_t>(p.rows, multiprocessors());
   visit_device_float(p.dtype, [&](auto zero) {
-    constexpr auto kKernel = consume_rows_on_chip<decltype(zero)>;
-    static const auto allowed =
-        cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(most_staged_bytes()));
-    cuda::check(allowed, "asking for {} bytes of shared memory", most_staged_bytes());
-    const int64_t blocks = std::min<int64_t>(p.rows, multiprocessors());
-    kKernel<<<static_cast<unsigned>(blocks), kThreads, static_cast<size_t>(staged_bytes(p)),
-              static_cast<cudaStream_t>(stream)>>>(p);
+    launch_with_shared(consume_rows_on_chip<decltype(zero)>, static_cast<unsigned>(blocks),
+                       kThreads, static_cast<size_t>(staged_bytes(p)),
+                       static_cast<cudaStream_t>(stream), p);
   });
-  check_launch("the loss and gradient of rows");
 }
 
 }  // namespace snug::ops

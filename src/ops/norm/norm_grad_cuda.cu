@@ -182,14 +182,15 @@ bool launch_staged(const NormGrad<T>& p, int warps, unsigned blocks, cudaStream_
     constexpr int kWarps = decltype(w)::value, kBlock = RowGroup<kWarps>::kBlock;
     static_assert(row_stage_bytes(2) >= kBlock * sizeof(ParamSums<T, 2, kRowVectors>));
     const auto kernel = norm_grad_rows<T, kCentered, kRecomputes, kWarps>;
-    launched =
-        static_cast<int64_t>(bytes) <= most_dynamic_shared(reinterpret_cast<const void*>(kernel));
+    launched = static_cast<int64_t>(bytes) <= most_dynamic_shared(kernel);
     if (launched) launch_after_previous(kernel, blocks, kBlock, bytes, stream, p);
   });
   return launched;
 }
 
-// The ring was faster for layer norms, but for rows of which little is moved (H200).
+// The ring was faster for layer norms, but for rows of which little is moved (H200). Which kernel
+// takes a row depends on the device's shared memory too, and with it the order of the sums: the last
+// bits of the gradients.
 template <typename T, bool kCentered, bool kRecomputes>
 void launch_fastest(const NormGrad<T>& p, int warps, unsigned blocks, cudaStream_t stream) {
   constexpr int64_t kLittle = 6 * 1024;  // bytes

@@ -150,7 +150,7 @@ bool launch_ring(const NormGrad<T>& p, unsigned blocks, cudaStream_t stream) {
   const auto kernel = norm_grad_ring<T, kCentered, kRecomputes>;
   const int64_t warps = group_warps(row, kRingVectors);
   const int64_t of_group = row * kStages * (p.dx_sum != nullptr ? 3 : 2);
-  const int64_t room = most_dynamic_shared(reinterpret_cast<const void*>(kernel)) - kParams * row;
+  const int64_t room = most_dynamic_shared(kernel) - kParams * row;
   const int64_t groups = std::min(kRingThreads / (32 * warps), room / of_group);
   if (groups < 1) return false;
   launch_after_previous(kernel, blocks,
