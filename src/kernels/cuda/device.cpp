@@ -3,12 +3,18 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
+#include "base/log.h"
 #include "hal/cuda/cuda_error.h"
+#include "kernels/cuda/device_cards.h"
 #include "kernels/cuda/shared_memory.h"
 
 namespace snug::ops {
 namespace {
+
+constexpr int64_t KiB = 1024;
 
 DeviceFacts real_facts() {
   int device = 0;
@@ -24,6 +30,17 @@ DeviceFacts real_facts() {
           .early_launches = properties.major >= 9};
 }
 
+DeviceFacts facts() {
+  DeviceFacts real = real_facts();
+  const char* card = std::getenv("SNUG_GPU_AS");
+  if (card == nullptr || std::string_view(card).empty()) return real;
+  DeviceFacts capped = as_card(real, card);
+  log("SNUG_GPU_AS={}: kernels have {} multiprocessors and {} KiB of shared memory a block{}", card,
+      capped.multiprocessors, capped.shared_of_block / KiB,
+      capped.early_launches ? "" : ", and do not overlap");
+  return capped;
+}
+
 cudaFuncAttributes attributes_of(const void* kernel) {
   cudaFuncAttributes attributes{};
   cuda::check(cudaFuncGetAttributes(&attributes, kernel), "asking for a kernel's shared memory");
@@ -33,7 +50,7 @@ cudaFuncAttributes attributes_of(const void* kernel) {
 }  // namespace
 
 const DeviceFacts& device_facts() {
-  static const DeviceFacts asked = real_facts();
+  static const DeviceFacts asked = facts();
   return asked;
 }
 
@@ -50,7 +67,7 @@ void require_shared(const DeviceFacts& device, int64_t fixed, int64_t dynamic) {
 }
 
 void allow_shared(const void* kernel, int64_t bytes) {
-  constexpr int64_t kGrantedUnasked = 48 * 1024;
+  constexpr int64_t kGrantedUnasked = 48 * KiB;
   const cudaFuncAttributes attributes = attributes_of(kernel);
   const auto fixed = static_cast<int64_t>(attributes.sharedSizeBytes);
   if (fixed + bytes <= kGrantedUnasked) return;

@@ -17,7 +17,7 @@ struct DeviceFacts {
   bool early_launches = false;  // programmatic dependent launch (launch.cuh)
 };
 
-// Asked once.
+// Asked once. With SNUG_GPU_AS=CARD in the environment: as that card would have it (device_cards.h).
 const DeviceFacts& device_facts();
 
 inline int multiprocessors() { return device_facts().multiprocessors; }
