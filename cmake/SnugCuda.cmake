@@ -23,9 +23,10 @@ if(NOT CMAKE_CUDA_COMPILER)
   return()
 endif()
 
-# What the code is made for: the GPU that is here, or Hopper; or every one from Ampere on, and what comes after them.
+# What the code is made for: the GPU that is here, or Hopper; or every one from Ampere on, and what comes after them. PTX
+# for 12.0 is for those, PTX for 8.0 for chips between that have no code of their own (11.0).
 if(SNUG_ALL_GPUS)
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 87-real 89-real 90-real 100-real 120)
+  set(CMAKE_CUDA_ARCHITECTURES 80 86-real 87-real 89-real 90-real 100-real 120)
 elseif(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
   execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE gpus ERROR_QUIET RESULT_VARIABLE no_gpu)
   if(no_gpu STREQUAL "0" AND gpus MATCHES "GPU 0")
