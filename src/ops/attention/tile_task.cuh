@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/kernel.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace snug::ops {
 
@@ -15,15 +15,12 @@ struct TileTask {
       : b(blockIdx.x / (heads * tiles)), h(blockIdx.x / tiles % heads), tile(blockIdx.x % tiles) {}
 };
 
-// kernel<<<...>>>(args), one block per task, with more shared memory than is granted unasked.
+// kernel(args), one block per task.
 template <typename Args>
 void launch_tasks(void (*kernel)(Args), int64_t tasks, int threads, int64_t bytes,
                   const KernelArgs& a, const Args& args) {
-  cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(bytes)),
-              "asking for {} bytes of shared memory for attention", bytes);
-  kernel<<<static_cast<unsigned>(tasks), threads, static_cast<size_t>(bytes), stream_of(a)>>>(args);
-  check_launch("attention");
+  launch_with_shared(kernel, static_cast<unsigned>(tasks), threads, static_cast<size_t>(bytes),
+                     stream_of(a), args);
 }
 
 }  // namespace snug::ops
