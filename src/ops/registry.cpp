@@ -55,6 +55,8 @@ Registry registry() {
       &linear_cross_entropy_def, &linear_cross_entropy_grad_def, &linear_bias_cross_entropy_grad_def,
       // optimizer
       &adamw_def, &adamw8bit_def, &adam_mini_def, &lion_def, &sgd_def, &sgd_momentum_def,
+      &adamw_master_def, &adamw8bit_master_def, &adam_mini_master_def, &lion_master_def,
+      &sgd_master_def, &sgd_momentum_master_def,
       &sum_squares_def, &clip_def, &advance_def, &adjust_loss_scale_def,
       // compress
       &quantize_int8_def, &dequantize_int8_def,

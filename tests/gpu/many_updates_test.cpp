@@ -7,6 +7,8 @@
 #include "ops/optimizer/adamw.h"
 #include "ops/optimizer/lion.h"
 #include "ops/optimizer/sgd.h"
+#include "ops/optimizer/update_op.h"
+#include "ops/testing/tensor_bytes.h"
 
 namespace snug {
 namespace {
@@ -15,18 +17,21 @@ constexpr Dtype f32 = Dtype::f32, bf16 = Dtype::bf16, f16 = Dtype::f16;
 
 struct Types {
   Dtype param, grad, state;
+  Dtype weight = bf16;  // of a master
 };
 
 // One op, of which several things differ from parameter to parameter.
 Sample update_sample(const OpDef& def, const Types& types, int64_t elements, int index) {
   const bool rounds = types.param != f32 || types.state != f32;
+  const bool on_master = def.outputs.back().name == ops::kWeightPort;
   const auto scalar = [](Dtype dtype, double value) {
     return SampleInput{{dtype, {}}, Fill::constant(value)};
   };
   Sample s{fmt::format("{}", index), {{{types.param, {elements}}}, {{types.grad, {elements}}}}};
-  for (size_t o = 1; o < def.outputs.size(); ++o)
+  for (size_t o = 1; o < def.outputs.size() - (on_master ? 1 : 0); ++o)
     s.inputs.push_back(
         {{types.state, {elements}}, o == 1 ? Fill::normal(0.1) : Fill::constant(0.3)});
+  if (on_master) s.inputs.push_back({{types.weight, {elements}}});
   s.inputs.insert(s.inputs.end(),
                   {scalar(f32, 1e-2),
                    scalar(Dtype::i64, 3),
@@ -67,6 +72,13 @@ std::vector<std::vector<std::byte>> run(const OpDef& def, const std::vector<Samp
   return updates.download();
 }
 
+// An array of floats, rounded to nearest.
+std::vector<std::byte> nearest(const std::vector<std::byte>& floats, Dtype dtype) {
+  const auto n = static_cast<int64_t>(floats.size() / sizeof(float));
+  const RefTensor from = from_bytes({f32, {n}}, floats.data());
+  return to_bytes({{dtype, {n}}, from.v});
+}
+
 void expect_same_bits(const OpDef& def, const std::vector<Sample>& samples) {
   const auto alone = run(def, samples, /*together=*/false);
   EXPECT_TRUE(run(def, samples, /*together=*/true) == alone) << def.kind;
@@ -90,9 +102,43 @@ TEST(ManyUpdates, HaveTheBitsOfOneByOne) {
   }
 }
 
+TEST(ManyUpdates, OfMastersHaveTheBitsOfOneByOne) {
+  SNUG_NEEDS_CUDA;
+  for (const OpDef* def : {&ops::adamw_master_def, &ops::lion_master_def, &ops::sgd_master_def,
+                           &ops::sgd_momentum_master_def}) {
+    for (const Types& types : {Types{f32, f32, f32, bf16},
+                               {f32, f32, bf16, f16},
+                               {f32, bf16, bf16, bf16},
+                               {f32, f16, f32, f16}})
+      expect_same_bits(*def, samples_of(*def, types, kSizes.size()));
+  }
+}
+
+// A master's update has the bits of the update alone and of an `assign` after it.
+TEST(ManyUpdates, OfMastersRoundThemAsAnAssignWould) {
+  SNUG_NEEDS_CUDA;
+  for (const auto& [alone, on_master] : {std::pair{&ops::adamw_def, &ops::adamw_master_def},
+                                         {&ops::lion_def, &ops::lion_master_def},
+                                         {&ops::sgd_def, &ops::sgd_master_def},
+                                         {&ops::sgd_momentum_def, &ops::sgd_momentum_master_def}}) {
+    for (const Types& types : {Types{f32, bf16, bf16, bf16}, {f32, f32, f32, f16}}) {
+      const auto want = run(*alone, samples_of(*alone, types, kSizes.size()), true);
+      const auto got = run(*on_master, samples_of(*on_master, types, kSizes.size()), true);
+      const size_t outputs = alone->outputs.size();
+      for (size_t i = 0; i < kSizes.size(); ++i) {
+        for (size_t o = 0; o < outputs; ++o)
+          EXPECT_TRUE(got[i * (outputs + 1) + o] == want[i * outputs + o]) << on_master->kind;
+        EXPECT_TRUE(got[i * (outputs + 1) + outputs] == nearest(want[i * outputs], types.weight))
+            << on_master->kind << ", the weight of " << kSizes[i] << " elements";
+      }
+    }
+  }
+}
+
 TEST(ManyUpdates, MayBeMoreThanOneLaunchTakes) {
   SNUG_NEEDS_CUDA;
   expect_same_bits(ops::adamw_def, samples_of(ops::adamw_def, {bf16, bf16, bf16}, 120));
+  expect_same_bits(ops::adamw_master_def, samples_of(ops::adamw_master_def, {f32, bf16, f32}, 120));
 }
 
 TEST(ManyUpdates, MayDifferInTypesAndNumbers) {

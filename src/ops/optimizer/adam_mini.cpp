@@ -4,11 +4,11 @@
 
 #include "base/units.h"
 #include "kernels/float_kernels.h"
+#include "ops/optimizer/master_update.h"
 #include "ops/optimizer/mini_scratch.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"
 #include "ops/optimizer/parts.h"
-#include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
 namespace {
@@ -35,8 +35,8 @@ std::vector<Type> infer(const OpView& op) {
 }
 
 // Scratch on the CPU: a double per output.
-Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
-  Cost cost = update_cost(op, 12);
+Cost cost(const OpView& op, std::span<const Type> types, Backend backend) {
+  Cost cost = update_cost(op, types, 12);
   cost.workspace = backend == Backend::cuda
                        ? MiniScratch::bytes(outputs_in(op))
                        : checked_mul(outputs_in(op).count, size_of(Dtype::f64), op.name);
@@ -54,7 +54,7 @@ std::vector<size_t> part_of_outputs(std::string_view groups) {
 }
 
 void reference(const RefArgs& a) {
-  const RefUpdate u(a);
+  const RefUpdate u(a, 2);
   const double beta1 = a.attrs.f("beta1");
   const double beta2 = a.attrs.f("beta2");
   const Outputs outputs = outputs_of(a.in(UpdatePorts::kParam).shape(), a.attrs.b("in_out"));
@@ -120,6 +120,7 @@ const OpDef adam_mini_def{
     .reference = reference,
     .samples = samples,
 };
+const OpDef adam_mini_master_def = on_master<adam_mini_def>("adam_mini_master");
 
 std::string adam_mini_groups(const Type& type, const Param& param) {
   const int64_t outputs = outputs_of(type.shape, param.in_out).count;

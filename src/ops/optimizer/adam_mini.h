@@ -14,6 +14,7 @@ namespace snug::ops {
 // attrs beta1, beta2, eps, weight_decay; in_out: the outputs are param's columns, else its rows;
 // groups: the parts along the outputs as "count x outputs each", such as "12x64,12x64,768x1".
 extern const OpDef adam_mini_def;
+extern const OpDef adam_mini_master_def;  // on a master: master_update.h
 
 // The parts of a parameter. One per head for the queries and keys of a packed qkv, one per output
 // for its values and for other matrices, one in all for norms and biases. "" where every element

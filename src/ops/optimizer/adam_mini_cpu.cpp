@@ -88,7 +88,7 @@ void spread(const Outputs& outputs, const double* of_output, int64_t begin, int6
 }  // namespace
 
 void adam_mini_cpu(const KernelArgs& a) {
-  const UpdateCpu u(a);
+  const UpdateCpu u(a, 2);
   const AdamNumbers c(u, a.attrs);
   const Outputs outputs = outputs_of(a.in(UpdatePorts::kParam).shape(), a.attrs.b("in_out"));
   auto* of_output = reinterpret_cast<double*>(a.workspace.data());  // [outputs]

@@ -197,11 +197,11 @@ struct Mini {
 void adam_mini_cuda(const KernelArgs& a) {
   const Outputs outputs = outputs_of(a.in(UpdatePorts::kParam).shape(), a.attrs.b("in_out"));
   const MiniScratch scratch(outputs, a.workspace.data());
-  const UpdateCuda u(a, 2);
+  const UpdateCuda u(a, /*op_states=*/2, /*moments=*/1);
   if (u.n == 0) return;
   squares_of_outputs(a, u, outputs, scratch);
   renew_groups(a, u, outputs, scratch);
-  launch_update(a,
+  launch_update(a, u,
                 Mini{.adam = Adam::of(a.attrs), .outputs = outputs, .divisors = scratch.divisors});
 }
 

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "kernels/float_kernels.h"
+#include "ops/optimizer/master_update.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"
-#include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
 namespace {
@@ -19,10 +19,12 @@ std::vector<Type> infer(const OpView& op) {
   return infer_update(op);
 }
 
-Cost cost(const OpView& op, std::span<const Type>, Backend) { return update_cost(op, 14); }
+Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
+  return update_cost(op, outputs, 14);
+}
 
 void reference(const RefArgs& a) {
-  const RefUpdate u(a);
+  const RefUpdate u(a, 2);
   const double beta1 = a.attrs.f("beta1");
   const double beta2 = a.attrs.f("beta2");
   for (size_t i = 0; i < u.size(); ++i) {
@@ -72,5 +74,6 @@ const OpDef adamw_def{
     .reference = reference,
     .samples = samples,
 };
+const OpDef adamw_master_def = on_master<adamw_def>("adamw_master");
 
 }  // namespace snug::ops

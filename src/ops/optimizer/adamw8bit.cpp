@@ -5,9 +5,9 @@
 #include "base/units.h"
 #include "kernels/float_kernels.h"
 #include "ops/optimizer/blockwise.h"
+#include "ops/optimizer/master_update.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"
-#include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
 namespace {
@@ -31,7 +31,9 @@ std::vector<Type> infer(const OpView& op) {
 }
 
 // AdamW's own, and five for each way between a code and its number.
-Cost cost(const OpView& op, std::span<const Type>, Backend) { return update_cost(op, 14 + 20); }
+Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
+  return update_cost(op, outputs, 14 + 20);
+}
 
 // The position of x in [-1, 1] among the codes, found by plain search. Halfway between two codes is
 // halfway between their values, so that rounding gives the nearest.
@@ -80,7 +82,7 @@ void reference_block(const RefUpdate& u, const Attrs& attrs, size_t block) {
 }
 
 void reference(const RefArgs& a) {
-  const RefUpdate u(a);
+  const RefUpdate u(a, 4);
   const size_t blocks = a.out(1 + kMScale).v.size();
   for (size_t block = 0; block < blocks; ++block) reference_block(u, a.attrs, block);
 }
@@ -120,5 +122,6 @@ const OpDef adamw8bit_def{
     .reference = reference,
     .samples = samples,
 };
+const OpDef adamw8bit_master_def = on_master<adamw8bit_def>("adamw8bit_master");
 
 }  // namespace snug::ops

@@ -12,5 +12,6 @@ namespace snug::ops {
 // moments are zero.
 // attrs beta1, beta2, eps, weight_decay
 extern const OpDef adamw8bit_def;
+extern const OpDef adamw8bit_master_def;  // on a master: master_update.h
 
 }  // namespace snug::ops

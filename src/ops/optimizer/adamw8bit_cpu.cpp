@@ -27,7 +27,7 @@ void step_block(const AdamNumbers& c, const Codes& codes, int64_t begin, int64_t
 }  // namespace
 
 void adamw8bit_cpu(const KernelArgs& a) {
-  const UpdateCpu u(a);
+  const UpdateCpu u(a, 4);
   const AdamNumbers c(u, a.attrs);
   const Codes codes{.m = a.out<uint8_t>(1),
                     .v = a.out<uint8_t>(3),

@@ -85,7 +85,7 @@ struct State {
 };
 
 // One code block by one warp: codes to floats, AdamW's step, and back.
-template <typename P, typename G>
+template <typename P, typename G, typename W>
 __device__ void step_block(const UpdateCuda& u, const State& s, const UpdateNumbers<Adam>& c,
                            const CodeTables& tables, int64_t block) {
   const int64_t group = block * 32 + threadIdx.x % 32;
@@ -110,6 +110,8 @@ __device__ void step_block(const UpdateCuda& u, const State& s, const UpdateNumb
     v[i] = i < where.count ? state[1] : 0;
   }
   rounded<P>(next, c.key, 0, group).store(static_cast<P*>(u.param), where);
+  if constexpr (!std::is_same_v<W, NoWeight>)
+    nearest<W>(next).store(static_cast<W*>(u.weight), where);
 
   const float m_most = largest_of_block(m), v_most = largest_of_block(v);
   const float m_by = m_most > 0 ? m_most : 1, v_by = v_most > 0 ? v_most : 1;
@@ -128,7 +130,7 @@ __device__ void step_block(const UpdateCuda& u, const State& s, const UpdateNumb
   }
 }
 
-template <typename P, typename G>
+template <typename P, typename G, typename W>
 __global__ void __launch_bounds__(kUpdateThreads, 3)
     update_8bit(const __grid_constant__ UpdateCuda u, const __grid_constant__ State s,
                 const __grid_constant__ Adam given) {
@@ -143,13 +145,13 @@ __global__ void __launch_bounds__(kUpdateThreads, 3)
   const int64_t blocks = ceil_div(u.n, kCodeBlock);
   for (int64_t b = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32; b < blocks;
        b += int64_t{gridDim.x} * kWarps)
-    step_block<P, G>(u, s, c, tables, b);
+    step_block<P, G, W>(u, s, c, tables, b);
 }
 
 }  // namespace
 
 void adamw8bit_cuda(const KernelArgs& a) {
-  UpdateCuda u(a, 1);
+  UpdateCuda u(a, /*op_states=*/4, /*moments=*/0);
   if (u.n == 0) return;
   const State s{.m = a.out<uint8_t>(1),
                 .v = a.out<uint8_t>(3),
@@ -157,9 +159,9 @@ void adamw8bit_cuda(const KernelArgs& a) {
                 .v_scale = a.out<float>(4)};
   for (const uint8_t* codes : {s.m, s.v})
     u.aligned = u.aligned && reinterpret_cast<uintptr_t>(codes) % sizeof(uint2) == 0;
-  visit_param_and_grad(a, [&](auto p, auto g) {
+  visit_arrays(a, u.weight != nullptr, [&](auto p, auto g, auto w) {
     constexpr int64_t kWaves = 3;  // what fits at once: every block copies the tables
-    update_8bit<decltype(p), decltype(g)>
+    update_8bit<decltype(p), decltype(g), decltype(w)>
         <<<blocks_for(u.n, 8 * kUpdateThreads, kWaves), kUpdateThreads, 0, stream_of(a)>>>(
             u, s, Adam::of(a.attrs));
   });

@@ -109,6 +109,15 @@ __device__ inline bool round_ordinary(const float (&x)[8], const Noise& noise,
   return true;
 }
 
+// x as T, rounded to nearest.
+template <typename T>
+__device__ Eight<T> nearest(const float (&x)[8]) {
+  Eight<T> to;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) to.set(i, from_float<T>(x[i]));
+  return to;
+}
+
 // x as T, rounded with the noise of `stream` where T has 2 bytes.
 template <typename T>
 __device__ Eight<T> rounded(const float (&x)[8], Key key, uint64_t stream, int64_t group) {

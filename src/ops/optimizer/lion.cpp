@@ -1,9 +1,9 @@
 #include "ops/optimizer/lion.h"
 
 #include "kernels/float_kernels.h"
+#include "ops/optimizer/master_update.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"
-#include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
 namespace {
@@ -13,10 +13,12 @@ std::vector<Type> infer(const OpView& op) {
   return infer_update(op);
 }
 
-Cost cost(const OpView& op, std::span<const Type>, Backend) { return update_cost(op, 10); }
+Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
+  return update_cost(op, outputs, 10);
+}
 
 void reference(const RefArgs& a) {
-  const RefUpdate u(a);
+  const RefUpdate u(a, 1);
   const double beta1 = a.attrs.f("beta1");
   const double beta2 = a.attrs.f("beta2");
   for (size_t i = 0; i < u.size(); ++i) {
@@ -56,5 +58,6 @@ const OpDef lion_def{
     .reference = reference,
     .samples = samples,
 };
+const OpDef lion_master_def = on_master<lion_def>("lion_master");
 
 }  // namespace snug::ops

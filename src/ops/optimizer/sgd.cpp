@@ -1,21 +1,23 @@
 #include "ops/optimizer/sgd.h"
 
 #include "kernels/float_kernels.h"
+#include "ops/optimizer/master_update.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"
-#include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
 namespace {
 
 constexpr Dtype bf16 = Dtype::bf16, f16 = Dtype::f16;
 
-Cost cost(const OpView& op, std::span<const Type>, Backend) { return update_cost(op, 6); }
+Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
+  return update_cost(op, outputs, 6);
+}
 
 // --- without momentum ----------------------------------------------------------------------------
 
 void reference(const RefArgs& a) {
-  const RefUpdate u(a);
+  const RefUpdate u(a, 0);
   for (size_t i = 0; i < u.size(); ++i) u.set_param(i, u.decayed(i) - u.lr * u.grad(i));
 }
 
@@ -37,7 +39,7 @@ std::vector<Type> infer_momentum(const OpView& op) {
 }
 
 void reference_momentum(const RefArgs& a) {
-  const RefUpdate u(a);
+  const RefUpdate u(a, 1);
   for (size_t i = 0; i < u.size(); ++i) {
     const double sum = a.attrs.f("momentum") * u.state(0, i) + u.grad(i);
     u.set_param(i, u.decayed(i) - u.lr * sum);
@@ -73,6 +75,7 @@ const OpDef sgd_def{
     .reference = reference,
     .samples = samples,
 };
+const OpDef sgd_master_def = on_master<sgd_def>("sgd_master");
 
 const OpDef sgd_momentum_def{
     .kind = "sgd_momentum",
@@ -90,5 +93,6 @@ const OpDef sgd_momentum_def{
     .reference = reference_momentum,
     .samples = samples_momentum,
 };
+const OpDef sgd_momentum_master_def = on_master<sgd_momentum_def>("sgd_momentum_master");
 
 }  // namespace snug::ops

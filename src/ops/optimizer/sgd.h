@@ -9,8 +9,10 @@ namespace snug::ops {
 
 // (param, grad, lr, step, scale, seed?) -> param'; attrs weight_decay
 extern const OpDef sgd_def;
+extern const OpDef sgd_master_def;  // on a master: master_update.h
 // (param, grad, momentum, lr, step, scale, seed?) -> (param', momentum'); momentum in f32 or bf16.
 // attrs momentum, weight_decay
 extern const OpDef sgd_momentum_def;
+extern const OpDef sgd_momentum_master_def;  // on a master: master_update.h
 
 }  // namespace snug::ops

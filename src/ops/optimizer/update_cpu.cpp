@@ -56,7 +56,8 @@ void Stored::close(int64_t begin, int64_t n, const float* from) const {
   });
 }
 
-UpdateCpu::UpdateCpu(const KernelArgs& a) : a_(a) {
+UpdateCpu::UpdateCpu(const KernelArgs& a, size_t states)
+    : a_(a), weight_(weight_output(states, a.outputs.size())) {
   const UpdatePorts ports(a.outputs.size());
   lr = static_cast<double>(*a.in<float>(ports.lr));
   step = static_cast<double>(*a.in<int64_t>(ports.step));
@@ -64,6 +65,14 @@ UpdateCpu::UpdateCpu(const KernelArgs& a) : a_(a) {
   keep = static_cast<float>(1 - lr * a.attrs.f("weight_decay"));
   if (a.has(ports.seed))
     key_ = op_key(*a.in<int64_t>(ports.seed), *a.in<int64_t>(ports.step), a.attrs);
+}
+
+void UpdateCpu::store_weight(int64_t begin, int64_t n, const float* from) const {
+  visit_float(a_.out(weight_).type->dtype, [&](auto zero) {
+    auto* to = a_.out<decltype(zero)>(weight_) + begin;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) store(to[i], from[i]);
+  });
 }
 
 AdamNumbers::AdamNumbers(const UpdateCpu& u, const Attrs& attrs) : scale(u.scale), keep(u.keep) {
@@ -90,14 +99,14 @@ void adamw_step(const AdamNumbers& numbers, int64_t n, float* param, const float
 }
 
 void adamw_cpu(const KernelArgs& a) {
-  const UpdateCpu u(a);
+  const UpdateCpu u(a, 2);
   const AdamNumbers c(u, a.attrs);
   u.for_tiles(std::array{u.param(), u.grad(), u.state(0), u.state(1)},
               [&](int64_t, int64_t n, auto x) { adamw_step(c, n, x[0], x[1], x[2], x[3]); });
 }
 
 void lion_cpu(const KernelArgs& a) {
-  const UpdateCpu u(a);
+  const UpdateCpu u(a, 1);
   const auto new1 = static_cast<float>(1 - a.attrs.f("beta1"));
   const auto new2 = static_cast<float>(1 - a.attrs.f("beta2"));
   const auto lr = static_cast<float>(u.lr);
@@ -116,7 +125,7 @@ void lion_cpu(const KernelArgs& a) {
 }
 
 void sgd_cpu(const KernelArgs& a) {
-  const UpdateCpu u(a);
+  const UpdateCpu u(a, 0);
   const auto lr = static_cast<float>(u.lr);
   u.for_tiles(std::array{u.param(), u.grad()}, [&](int64_t, int64_t n, auto x) {
     float* param = x[0];
@@ -127,7 +136,7 @@ void sgd_cpu(const KernelArgs& a) {
 }
 
 void sgd_momentum_cpu(const KernelArgs& a) {
-  const UpdateCpu u(a);
+  const UpdateCpu u(a, 1);
   const auto momentum = static_cast<float>(a.attrs.f("momentum"));
   const auto lr = static_cast<float>(u.lr);
   u.for_tiles(std::array{u.param(), u.grad(), u.state(0)}, [&](int64_t, int64_t n, auto x) {

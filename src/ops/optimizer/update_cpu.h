@@ -1,7 +1,7 @@
 // The frame of every update on the CPU: arrays of any float type are opened a tile at a time as
 // floats, worked on in fp32, and stored again. Only this file knows the types.
 //
-//   UpdateCpu u(a);
+//   UpdateCpu u(a, /*states=*/1);
 //   u.for_tiles(std::array{u.param(), u.grad(), u.state(0)}, [=](int64_t, int64_t n, auto x) {
 //     ... x[0][i] (param), x[1][i] (grad), x[2][i] (state 0) for i < n
 //   });
@@ -44,7 +44,7 @@ class Stored {
 
 class UpdateCpu {
  public:
-  explicit UpdateCpu(const KernelArgs& a);
+  UpdateCpu(const KernelArgs& a, size_t states);
 
   double lr, step;
   float scale;  // on the gradient
@@ -55,6 +55,7 @@ class UpdateCpu {
   Stored grad() const { return Stored::read_only(a_.in(UpdatePorts::kGrad)); }
   Stored state(size_t which) const { return output(which + 1); }
 
+  // The first array is the parameter, from which a weight is rounded.
   template <size_t N, typename Fn>
   void for_tiles(const std::array<Stored, N>& arrays, const Fn& fn) const {
     for_blocks(elements(), [&](int64_t begin, int64_t end) {
@@ -65,14 +66,17 @@ class UpdateCpu {
         for (size_t k = 0; k < N; ++k) x[k] = arrays[k].open(at, n, buffers[k]);
         fn(at, n, x);
         for (size_t k = 0; k < N; ++k) arrays[k].close(at, n, x[k]);
+        if (weight_ > 0) store_weight(at, n, x[0]);
       }
     });
   }
 
  private:
   Stored output(size_t o) const { return Stored::rounded(a_.out(o), key_, o); }
+  void store_weight(int64_t begin, int64_t n, const float* from) const;
 
   const KernelArgs& a_;
+  size_t weight_;  // its output, or 0
   Key key_ = 0;
 };
 

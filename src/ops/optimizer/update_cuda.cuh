@@ -1,7 +1,7 @@
 // The frame of every update on CUDA: a thread opens eight elements of each array as floats, asks
-// the method's rule how far each parameter moves, and stores them again. One launch updates many
-// parameters. The numbers that are the same for all elements are made on the device from its
-// scalars, once per block, in double.
+// the method's rule how far each parameter moves, and stores them again; a master also rounded, as
+// its weight. One launch updates many parameters. The numbers that are the same for all elements
+// are made on the device from its scalars, once per block, in double.
 //
 //   struct Sgd {
 //     static constexpr int kStates = 0;
@@ -31,10 +31,12 @@ struct UpdateArrays {
   void* param;
   const void* grad;
   void* states[2];
+  void* weight;  // rounded from the parameter, or nullptr
   int64_t n;
   uint64_t name;
   double weight_decay;
-  bool aligned;  // all arrays can be read in vectors
+  uint32_t first;  // in a table: its first chunk, counted through all rows
+  bool aligned;    // all arrays can be read in vectors
 };
 
 // The addresses of the step's scalars, which the ops of a program share.
@@ -48,12 +50,14 @@ struct UpdateScalars {
 };
 
 struct UpdateCuda : UpdateArrays, UpdateScalars {
-  // `arrays`: how many of the outputs have the parameter's shape.
-  UpdateCuda(const KernelArgs& a, size_t arrays) {
+  // `moments`: how many of the op's states come first and are floats of the parameter's shape.
+  UpdateCuda(const KernelArgs& a, size_t op_states, size_t moments) {
     const UpdatePorts ports(a.outputs.size());
     param = a.out<void>(0);
     grad = a.in<void>(UpdatePorts::kGrad);
-    for (size_t s : {0, 1}) states[s] = s + 1 < arrays ? a.out<void>(s + 1) : nullptr;
+    for (size_t s : {0, 1}) states[s] = s < moments ? a.out<void>(s + 1) : nullptr;
+    const size_t at = weight_output(op_states, a.outputs.size());
+    weight = at > 0 ? a.out<void>(at) : nullptr;
     n = a.in(UpdatePorts::kParam).elements();
     lr = a.in<float>(ports.lr);
     step = a.in<int64_t>(ports.step);
@@ -62,10 +66,10 @@ struct UpdateCuda : UpdateArrays, UpdateScalars {
     predicate = a.predicate;
     name = seed == nullptr ? 0 : hash_name(a.attrs.s("key"));
     weight_decay = a.attrs.f("weight_decay");
+    first = 0;
     aligned = true;
-    for (const void* array :
-         {static_cast<const void*>(param), grad, static_cast<const void*>(states[0]),
-          static_cast<const void*>(states[1])})
+    const void* const arrays[] = {param, grad, states[0], states[1], weight};
+    for (const void* array : arrays)
       aligned = aligned && reinterpret_cast<uintptr_t>(array) % 16 == 0;
   }
 };
@@ -173,24 +177,21 @@ struct Adam {
 // The parameters of a launch, each cut into chunks of one group of eight per thread of a block.
 struct UpdateTable : UpdateScalars {
   static constexpr uint32_t kMost = 54;
-  struct Row : UpdateArrays {
-    uint32_t first, end;  // chunks, counted through all rows
-  };
-  Row rows[kMost];
+  UpdateArrays rows[kMost];
   uint32_t count, chunks;
 
   explicit UpdateTable(const UpdateScalars& s) : UpdateScalars(s), rows{}, count(0), chunks(0) {}
   bool full() const { return count == kMost; }
   void add(const UpdateArrays& a) {
     if (a.n == 0) return;
-    const auto more = static_cast<uint32_t>(ceil_div(a.n, 8 * kUpdateThreads));
-    rows[count++] = {a, chunks, chunks + more};
-    chunks += more;
+    rows[count] = a;
+    rows[count++].first = chunks;
+    chunks += static_cast<uint32_t>(ceil_div(a.n, 8 * kUpdateThreads));
   }
 
   // The row of `chunk`, which is no earlier one than `row`.
   __device__ uint32_t row_of(uint32_t chunk, uint32_t row) const {
-    while (chunk >= rows[row].end) ++row;
+    while (row + 1 < count && chunk >= rows[row + 1].first) ++row;
     return row;
   }
   // This thread's group of the chunk. Counted in 32 bits: no device holds 2^35 elements of a state.
@@ -201,8 +202,10 @@ struct UpdateTable : UpdateScalars {
 
 // --- the kernel ----------------------------------------------------------------------------------
 
-// Eight elements of every array. M, V: of the states that Rule has.
-template <typename Rule, typename P, typename G, typename M, typename V>
+struct NoWeight {};
+
+// Eight elements of every array. M, V: of the states that Rule has. W: of a master's weight.
+template <typename Rule, typename P, typename G, typename M, typename V, typename W>
 struct UpdateGroup {
   static constexpr bool kM = Rule::kStates > 0, kV = Rule::kStates > 1;
   Eight<P> param;
@@ -237,6 +240,8 @@ struct UpdateGroup {
       next_v[i] = state[1];
     }
     rounded<P>(next, own.key, 0, group).store(static_cast<P*>(u.param), where);
+    if constexpr (!std::is_same_v<W, NoWeight>)
+      nearest<W>(next).store(static_cast<W*>(u.weight), where);
     if constexpr (kM)
       rounded<M>(next_m, own.key, 1, group).store(static_cast<M*>(u.states[0]), where);
     if constexpr (kV)
@@ -250,12 +255,12 @@ constexpr int kUpdateBlocks = Rule::kStates > 1 ? 3 : 4;
 
 // The first loads are under way while one thread makes the numbers, and the next chunk's while a
 // group takes its step.
-template <typename Rule, typename P, typename G, typename M, typename V>
+template <typename Rule, typename P, typename G, typename M, typename V, typename W>
 __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks<Rule>)
     update(const __grid_constant__ UpdateTable t, const __grid_constant__ Rule given) {
   after_previous();
   uint32_t chunk = blockIdx.x, row = t.row_of(chunk, 0);
-  UpdateGroup<Rule, P, G, M, V> next;
+  UpdateGroup<Rule, P, G, M, V, W> next;
   next.load(t.rows[row], t.group_of(chunk, row));
   if (t.skipped()) return;
   __shared__ UpdateNow now;
@@ -269,7 +274,7 @@ __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks<Rule>)
   const float scale = now.scale;
   UpdateOwn own = now.own(t.rows[row]);
   for (;;) {
-    UpdateGroup<Rule, P, G, M, V> x = next;
+    UpdateGroup<Rule, P, G, M, V, W> x = next;
     const uint32_t at = row, then = chunk + gridDim.x;
     if (then < t.chunks) {
       row = t.row_of(then, row);
@@ -298,6 +303,24 @@ void visit_param_and_grad(const KernelArgs& a, const Fn& fn) {
   });
 }
 
+// fn(P{}, G{}, W{}) with the type of the weight too, which a gradient of 2 bytes has as well.
+template <typename Fn>
+void visit_arrays(const KernelArgs& a, bool writes_weight, const Fn& fn) {
+  visit_param_and_grad(a, [&](auto p, auto g) {
+    if (!writes_weight) return fn(p, g, NoWeight{});
+    visit_device_float(a.outputs.back().type->dtype, [&](auto w) {
+      using P = decltype(p);
+      using G = decltype(g);
+      using W = decltype(w);
+      if constexpr (std::is_same_v<P, float> && !std::is_same_v<W, float> &&
+                    (std::is_same_v<G, float> || std::is_same_v<G, W>))
+        fn(p, g, w);
+      else
+        throw internal_error("a weight of a type that its master's update does not take");
+    });
+  });
+}
+
 // fn(M{}, V{}) with the one type of all states; float for those that the rule does not have.
 template <typename Rule, typename Fn>
 void visit_states(const KernelArgs& a, const Fn& fn) {
@@ -313,18 +336,19 @@ template <typename Rule>
 void launch_table(const KernelArgs& a, const UpdateTable& table, const Rule& rule) {
   static_assert(sizeof(UpdateTable) + sizeof(Rule) <= 4096);  // what every kernel may be given
   if (table.chunks == 0) return;
-  visit_param_and_grad(a, [&](auto p, auto g) {
+  visit_arrays(a, table.rows[0].weight != nullptr, [&](auto p, auto g, auto w) {
     visit_states<Rule>(a, [&](auto m, auto v) {
-      launch_after_previous(update<Rule, decltype(p), decltype(g), decltype(m), decltype(v)>,
-                            blocks_for(table.chunks, 1, kUpdateBlocks<Rule>), kUpdateThreads, 0,
-                            stream_of(a), table, rule);
+      launch_after_previous(
+          update<Rule, decltype(p), decltype(g), decltype(m), decltype(v), decltype(w)>,
+          blocks_for(table.chunks, 1, kUpdateBlocks<Rule>), kUpdateThreads, 0, stream_of(a), table,
+          rule);
     });
   });
 }
 
+// `u`: of `a`.
 template <typename Rule>
-void launch_update(const KernelArgs& a, const Rule& rule) {
-  const UpdateCuda u(a, Rule::kStates + 1);
+void launch_update(const KernelArgs& a, const UpdateCuda& u, const Rule& rule) {
   UpdateTable table(u);
   table.add(u);
   launch_table(a, table, rule);
@@ -336,20 +360,21 @@ bool go_together(const KernelArgs& a, const UpdateCuda& of_a, const KernelArgs& 
                  const UpdateCuda& of_b) {
   bool same = static_cast<const UpdateScalars&>(of_a) == of_b && a.stream == b.stream &&
               Rule::of(a.attrs) == Rule::of(b.attrs);
-  for (size_t port = 0; port < UpdatePorts::kStates + Rule::kStates; ++port)
+  for (size_t port = 0; port < UpdatePorts(a.outputs.size()).lr; ++port)
     same = same && a.in(port).type->dtype == b.in(port).type->dtype;
   return same;
 }
 
-// In as few launches as there are different rules, types and full tables among neighbours.
+// In as few launches as there are different rules, types and full tables among neighbours: ops of
+// one kind, whose states are the rule's.
 template <typename Rule>
 void launch_updates(std::span<const KernelArgs> all) {
   for (size_t first = 0, i = 0; first < all.size(); first = i) {
-    const UpdateCuda u(all[first], Rule::kStates + 1);
+    const UpdateCuda u(all[first], Rule::kStates, Rule::kStates);
     UpdateTable table(u);
     table.add(u);
     for (i = first + 1; i < all.size() && !table.full(); ++i) {
-      const UpdateCuda other(all[i], Rule::kStates + 1);
+      const UpdateCuda other(all[i], Rule::kStates, Rule::kStates);
       if (!go_together<Rule>(all[first], u, all[i], other)) break;
       table.add(other);
     }

@@ -16,6 +16,18 @@ void require_seed(const OpView& op, size_t port) {
   require_type(op, port, {Dtype::i64, {}});
 }
 
+bool writes_weight(const OpDef& def) { return def.outputs.back().name == kWeightPort; }
+size_t weight_input(const OpDef& def) { return UpdatePorts::input_of(def.outputs.size() - 1); }
+
+void require_weight(const OpView& op) {
+  const size_t port = weight_input(op.def);
+  const Dtype weight = op.in(port).dtype, grad = op.in(kGrad).dtype;
+  op.require(op.in(kParam).dtype == Dtype::f32, "a master is in f32, not {}", op.in(kParam).text());
+  require_type(op, port, {is_half(weight) ? weight : Dtype::bf16, op.shape(kParam)});
+  op.require(grad == weight || grad == Dtype::f32, "a gradient of {} is none of a weight of {}",
+             name_of(grad), name_of(weight));
+}
+
 }  // namespace
 
 std::vector<Alias> update_aliases(size_t outputs) {
@@ -54,16 +66,28 @@ std::vector<Type> infer_update(const OpView& op) {
   std::vector<Type> outputs;
   for (size_t o = 0; o < op.def.outputs.size(); ++o)
     outputs.push_back(op.in(UpdatePorts::input_of(o)));
-  const bool rounds = std::ranges::any_of(outputs, is_half, &Type::dtype);
+  std::span<const Type> with_noise = outputs;
+  if (writes_weight(op.def)) {
+    require_weight(op);
+    with_noise = with_noise.first(with_noise.size() - 1);
+  }
+  const bool rounds = std::ranges::any_of(with_noise, is_half, &Type::dtype);
   if (rounds || op.has(ports.seed)) require_seed(op, ports.seed);
   return outputs;
 }
 
-Cost update_cost(const OpView& op, int64_t flops_per_element) {
-  return {.flops = checked_mul(flops_per_element, op.shape(kParam).elements(), op.name)};
+Cost update_cost(const OpView& op, std::span<const Type> outputs, int64_t flops_per_element) {
+  Cost cost{.flops = checked_mul(flops_per_element, op.shape(kParam).elements(), op.name)};
+  if (!writes_weight(op.def)) return cost;
+  for (size_t i = 0; i < op.size(); ++i) {
+    if (op.has(i) && i != weight_input(op.def)) cost.bytes_read += op.in(i).bytes();
+  }
+  for (const Type& output : outputs) cost.bytes_written += output.bytes();
+  return cost;
 }
 
-RefUpdate::RefUpdate(const RefArgs& a) : a_(a) {
+RefUpdate::RefUpdate(const RefArgs& a, size_t states)
+    : a_(a), weight_(weight_output(states, a.outputs.size())) {
   const UpdatePorts ports(a.outputs.size());
   const auto integer = [&](size_t port) { return static_cast<int64_t>(a.in(port).v[0]); };
   lr = a.in(ports.lr).v[0];

@@ -3,6 +3,8 @@
 //
 //   inputs   param, grad, <states>, lr f32[], step i64[], scale f32[], optional seed i64[]
 //   outputs  param, <states>: each the next version of its input
+//
+// On a master a weight follows the states (master_update.h).
 #pragma once
 
 #include <utility>
@@ -22,6 +24,12 @@ struct UpdatePorts {
   static constexpr size_t input_of(size_t o) { return o == 0 ? kParam : kStates + o - 1; }
 };
 
+constexpr const char* kWeightPort = "weight";
+// The output of the weight where an op of `states` states has one, else 0.
+constexpr size_t weight_output(size_t states, size_t outputs) {
+  return outputs == states + 2 ? states + 1 : 0;
+}
+
 std::vector<Alias> update_aliases(size_t outputs);
 // By rows of the parameter and its states. The noise of 2-byte results counts elements within the
 // op's own array: tiles of such an update give as good a result, with other bits.
@@ -33,26 +41,31 @@ void require_moment(const OpView& op, size_t port);
 // outputs.
 std::vector<Type> infer_update(const OpView& op);
 
-Cost update_cost(const OpView& op, int64_t flops_per_element);
+// A weight is written and not read.
+Cost update_cost(const OpView& op, std::span<const Type> outputs, int64_t flops_per_element);
 
 // The parts of a reference that are the same for every method.
 class RefUpdate {
  public:
-  explicit RefUpdate(const RefArgs& a);
+  RefUpdate(const RefArgs& a, size_t states);
 
   double lr, step;
   size_t size() const { return a_.in(UpdatePorts::kParam).v.size(); }
   double grad(size_t i) const { return a_.in(UpdatePorts::kGrad).v[i] * scale_; }
   double decayed(size_t i) const { return a_.in(UpdatePorts::kParam).v[i] * keep_; }
   double state(size_t which, size_t i) const { return a_.in(UpdatePorts::kStates + which).v[i]; }
-  // Rounds with the element's noise where the output has 2 bytes.
-  void set_param(size_t i, double v) const { set(0, i, v); }
+  // Rounds with the element's noise where the output has 2 bytes, but a weight to nearest.
+  void set_param(size_t i, double v) const {
+    set(0, i, v);
+    if (weight_ > 0) a_.out(weight_).v[i] = v;
+  }
   void set_state(size_t which, size_t i, double v) const { set(which + 1, i, v); }
 
  private:
   void set(size_t output, size_t i, double v) const;
 
   const RefArgs& a_;
+  size_t weight_;  // its output, or 0
   double scale_, keep_;
   Key key_ = 0;
 };

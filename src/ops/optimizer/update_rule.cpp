@@ -38,7 +38,7 @@ bool UpdateRule::needs_seed(const Type& param) const {
 
 UpdateRule adamw_rule(const Type& type, const Param&, const UpdateOptions& o) {
   const Type moment{o.state, type.shape};
-  return {&adamw_def, {{"m", moment}, {"v", moment}}, adam_attrs(o)};
+  return {&adamw_def, &adamw_master_def, {{"m", moment}, {"v", moment}}, adam_attrs(o)};
 }
 
 UpdateRule adamw8bit_rule(const Type& type, const Param& param, const UpdateOptions& o) {
@@ -47,6 +47,7 @@ UpdateRule adamw8bit_rule(const Type& type, const Param& param, const UpdateOpti
   const Type codes{Dtype::u8, type.shape};
   const Type scales{Dtype::f32, {ceil_div(n, kCodeBlock)}};
   return {&adamw8bit_def,
+          &adamw8bit_master_def,
           {{"m", codes}, {"m_scale", scales}, {"v", codes}, {"v_scale", scales}},
           adam_attrs(o)};
 }
@@ -58,19 +59,22 @@ UpdateRule adam_mini_rule(const Type& type, const Param& param, const UpdateOpti
   attrs.set("groups", groups);
   attrs.set("in_out", param.in_out);
   return {&adam_mini_def,
+          &adam_mini_master_def,
           {{"m", {o.state, type.shape}}, {"v", {Dtype::f32, {adam_mini_parts(groups)}}}},
           std::move(attrs)};
 }
 
 UpdateRule lion_rule(const Type& type, const Param&, const UpdateOptions& o) {
   return {&lion_def,
+          &lion_master_def,
           {{"m", {o.state, type.shape}}},
           {{"beta1", o.beta1}, {"beta2", o.beta2}, {"weight_decay", o.weight_decay}}};
 }
 
 UpdateRule sgd_rule(const Type& type, const Param&, const UpdateOptions& o) {
-  if (o.momentum == 0) return {&sgd_def, {}, {{"weight_decay", o.weight_decay}}};
+  if (o.momentum == 0) return {&sgd_def, &sgd_master_def, {}, {{"weight_decay", o.weight_decay}}};
   return {&sgd_momentum_def,
+          &sgd_momentum_master_def,
           {{"momentum", {o.state, type.shape}}},
           {{"momentum", o.momentum}, {"weight_decay", o.weight_decay}}};
 }
@@ -82,13 +86,15 @@ void emit_update(Builder& b, std::string_view name, const UpdateRule& rule, cons
                          rule.states.size(), update.states.size());
   std::vector<ValueId> inputs{update.param, update.grad};
   inputs.insert(inputs.end(), update.states.begin(), update.states.end());
+  if (update.weight.valid()) inputs.push_back(update.weight);
   inputs.insert(inputs.end(), {update.lr, update.step, update.scale});
   Attrs attrs = rule.attrs;
   if (rule.needs_seed(b.type(update.param))) {
     inputs.push_back(update.seed);
     attrs.set("key", b.full_name(name));
   }
-  b.emit(*rule.def, name, std::move(inputs), std::move(attrs));
+  b.emit(update.weight.valid() ? *rule.on_master : *rule.def, name, std::move(inputs),
+         std::move(attrs));
   b.last().predicate = predicate;
 }
 

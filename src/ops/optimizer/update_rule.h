@@ -25,6 +25,7 @@ struct UpdateState {
 
 struct UpdateRule {
   const OpDef* def = nullptr;
+  const OpDef* on_master = nullptr;  // the same where a weight is rounded from the parameter
   std::vector<UpdateState> states;
   Attrs attrs;
 
@@ -48,6 +49,7 @@ struct Update {
   ValueId step;                 // i64[]: the optimizer's own count, 1 on the first update
   ValueId scale;                // f32[]: the factor on the gradient
   ValueId seed;                 // i64[]; left out where the rule needs none
+  ValueId weight;               // bf16 or f16, rounded from a master; else none
 };
 // predicate: i32[]; the parameter and its state stay as they are when it is 0.
 void emit_update(Builder& b, std::string_view name, const UpdateRule& rule, const Update& update,

@@ -27,6 +27,12 @@ TEST(AdamMini, Checks) { check_op(adam_mini_def); }
 TEST(Lion, Checks) { check_op(lion_def); }
 TEST(Sgd, Checks) { check_op(sgd_def); }
 TEST(SgdMomentum, Checks) { check_op(sgd_momentum_def); }
+TEST(AdamWMaster, Checks) { check_op(adamw_master_def); }
+TEST(AdamW8bitMaster, Checks) { check_op(adamw8bit_master_def); }
+TEST(AdamMiniMaster, Checks) { check_op(adam_mini_master_def); }
+TEST(LionMaster, Checks) { check_op(lion_master_def); }
+TEST(SgdMaster, Checks) { check_op(sgd_master_def); }
+TEST(SgdMomentumMaster, Checks) { check_op(sgd_momentum_master_def); }
 
 using Numbers = std::vector<double>;
 
@@ -46,15 +52,20 @@ struct Trained {
   }
 
   void step(const Numbers& grad, double scale = 1) {
+    const auto out = run_op(*rule.def, inputs(grad, scale), rule.attrs);
+    param = out[0];
+    states.assign(out.begin() + 1, out.end());
+  }
+
+  // Of the next step.
+  std::vector<RefTensor> inputs(const Numbers& grad, double scale = 1) {
     std::vector<RefTensor> inputs{param, {{Dtype::f32, param.shape()}, grad}};
     inputs.insert(inputs.end(), states.begin(), states.end());
     inputs.push_back(scalar(Dtype::f32, lr));
     inputs.push_back(scalar(Dtype::i64, static_cast<double>(++steps)));
     inputs.push_back(scalar(Dtype::f32, scale));
     inputs.push_back(scalar(Dtype::i64, 3));
-    const auto out = run_op(*rule.def, inputs, rule.attrs);
-    param = out[0];
-    states.assign(out.begin() + 1, out.end());
+    return inputs;
   }
 };
 
@@ -158,6 +169,34 @@ TEST(Update, SameBitsOnAnyNumberOfThreads) {
   EXPECT_TRUE(with_threads(1, bits) == with_threads(3, bits));
 }
 
+// --- masters -------------------------------------------------------------------------------------
+
+TEST(MasterUpdate, HasTheBitsOfTheUpdateAndOfItsResultToNearest) {
+  constexpr int64_t rows = 41, columns = 101, n = rows * columns;
+  const Type type = f32({rows, columns});
+  const Param param{.role = Role::matrix, .in_out = true};
+  const UpdateOptions options[] = {{.state = Dtype::bf16, .weight_decay = 0.1},
+                                   {.momentum = 0, .weight_decay = 0.1}};
+  for (auto method : {adamw_rule, adamw8bit_rule, adam_mini_rule, lion_rule, sgd_rule}) {
+    for (const UpdateOptions& o : options) {
+      for (const Dtype half : {Dtype::bf16, Dtype::f16}) {
+        Trained t(method(type, param, o), type, noise(n, 1));
+        std::vector<RefTensor> inputs = t.inputs(noise(n, 2));
+        const std::vector<RefTensor> apart = run_op(*t.rule.def, inputs, t.rule.attrs);
+        const RefTensor weight{{half, type.shape}, Numbers(n)};
+        inputs.insert(inputs.begin() + 1 + static_cast<std::ptrdiff_t>(apart.size()), weight);
+        const std::vector<RefTensor> out = run_op(*t.rule.on_master, inputs, t.rule.attrs);
+        ASSERT_EQ(out.size(), apart.size() + 1);
+        for (size_t i = 0; i < apart.size(); ++i)
+          EXPECT_TRUE(out[i].v == apart[i].v) << t.rule.on_master->kind << " output " << i;
+        const std::vector<std::byte> nearest = to_bytes({weight.type, apart[0].v});
+        EXPECT_TRUE(out.back().v == from_bytes(weight.type, nearest.data()).v)
+            << t.rule.on_master->kind;
+      }
+    }
+  }
+}
+
 // --- rules ---------------------------------------------------------------------------------------
 
 double bytes_per_element(const UpdateRule& rule, const Shape& shape) {
@@ -213,7 +252,7 @@ class UpdateProgram : public ::testing::Test {
     return add_shared(module, std::move(name), type, Category::optimizer, Scope::persistent);
   }
   ValueId scalar_of(const char* name, Dtype dtype) { return value(name, {dtype, {}}); }
-  void emit(const UpdateRule& rule, ValueId param) {
+  void emit(const UpdateRule& rule, ValueId param, ValueId weight = {}) {
     std::vector<ValueId> states;
     for (const UpdateState& s : rule.states)
       states.push_back(value(fmt::format("{}.{}", s.name, ++made), s.type));
@@ -224,7 +263,8 @@ class UpdateProgram : public ::testing::Test {
                  .lr = lr,
                  .step = step,
                  .scale = lr,
-                 .seed = seed},
+                 .seed = seed,
+                 .weight = weight},
                 finite);
   }
 
@@ -247,6 +287,37 @@ TEST_F(UpdateProgram, WritesInPlaceUnderThePredicate) {
       EXPECT_EQ(module[op.outputs[o]].base, op.inputs[o + 1]) << op.def->kind;
     EXPECT_FALSE(op.inputs.back().valid()) << op.def->kind << " draws nothing in f32";
   }
+}
+
+TEST_F(UpdateProgram, OnAMasterWritesTheWeightToo) {
+  for (auto rule : {adamw_rule, adamw8bit_rule, adam_mini_rule, lion_rule, sgd_rule}) {
+    emit(rule(f32({8, 4}), role(Role::matrix), {}), p, half);
+    const Op& op = b.last();
+    EXPECT_EQ(op.predicate, finite);
+    EXPECT_EQ(module[op.outputs.front()].base, p);
+    EXPECT_EQ(module[op.outputs.back()].base, half);
+    EXPECT_FALSE(op.inputs.back().valid()) << op.def->kind << " rounds the weight to nearest";
+    // Beside what the update alone moves, the weight is written and not read.
+    emit(rule(f32({8, 4}), role(Role::matrix), {}), p);
+    const Cost alone = cost_of(module, b.last(), Backend::cpu);
+    const Cost cost = cost_of(module, *(&b.last() - 1), Backend::cpu);
+    EXPECT_EQ(cost.bytes_read, alone.bytes_read);
+    EXPECT_EQ(cost.bytes_written, alone.bytes_written + 8 * 4 * 2);
+  }
+}
+
+TEST_F(UpdateProgram, RefusesWeightsThatAreNotRoundedFromTheMaster) {
+  const UpdateRule lion = lion_rule(f32({8, 4}), {}, {});
+  const auto refused = [&](ValueId param, ValueId weight) {
+    return refusal_of([&] { emit(lion, param, weight); });
+  };
+  EXPECT_THAT(refused(p, value("w", f32({8, 4}))), HasSubstr("weight is f32[8,4], not bf16[8,4]"));
+  EXPECT_THAT(refused(p, value("short", {Dtype::bf16, {8, 3}})),
+              HasSubstr("weight is bf16[8,3], not bf16[8,4]"));
+  EXPECT_THAT(refused(half, value("h", {Dtype::bf16, {8, 4}})),
+              HasSubstr("a master is in f32, not bf16[8,4]"));
+  g = value("dh", {Dtype::f16, {8, 4}});
+  EXPECT_THAT(refused(p, half), HasSubstr("a gradient of f16 is none of a weight of bf16"));
 }
 
 TEST_F(UpdateProgram, DrawsUnderItsOwnNameWhereItRounds) {
