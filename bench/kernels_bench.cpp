@@ -176,16 +176,18 @@ class SampleOnDevice {
 };
 
 // What a step's update does: AdamW on every parameter of the model, in one call.
-void measure_update(const ModelShape& m, Rates& rates) {
+void measure_update(const ModelShape& m, const OpDef& def, Rates& rates) {
   std::vector<Sample> samples;
   for (int64_t elements : m.parameter_elements())
-    samples.push_back(in_dtype(adamw_sample(elements).sample, Dtype::bf16));
-  const ManyUpdates updates(ops::adamw_def, std::move(samples), the_stream());
+    samples.push_back(&def == &ops::adamw_master_def
+                          ? adamw_master_sample(elements).sample
+                          : in_dtype(adamw_sample(elements).sample, Dtype::bf16));
+  const ManyUpdates updates(def, std::move(samples), the_stream());
   const std::vector<KernelArgs> calls = updates.calls();
   updates.kernel().run_many(calls);
   constexpr int kSteps = 3;
   const double time = microseconds([&](int) { updates.kernel().run_many(calls); }, kSteps);
-  rates.report(m.name, "adamw, all parameters", updates.cost(), time);
+  rates.report(m.name, fmt::format("{}, all parameters", def.kind), updates.cost(), time);
 }
 
 // Which ops: those whose names contain one of the parts, or all.
@@ -204,7 +206,8 @@ void measure_model(const ModelShape& m, Parts parts, Rates& rates) {
         adamw_sample(2 * m.F * m.C), sum_squares_sample(300, m.C * m.C)}) {
     if (wanted(*s.def, parts)) SampleOnDevice(s).measure(rates);
   }
-  if (wanted(ops::adamw_def, parts)) measure_update(m, rates);
+  for (const OpDef* def : {&ops::adamw_def, &ops::adamw_master_def})
+    if (wanted(*def, parts)) measure_update(m, *def, rates);
 }
 
 // Layer norms at the widths of two models that have them.

@@ -64,17 +64,15 @@ std::vector<KernelArgs> ManyUpdates::calls(const int32_t* predicate) const {
   return calls;
 }
 
-// Reads the gradients and everything else, which it writes again.
 Cost ManyUpdates::cost() const {
-  Cost cost;
-  for (const Arrays& a : arrays_) {
-    cost.bytes_read += a.in[ops::UpdatePorts::kGrad].type->bytes();
-    for (const Tensor& t : a.out) {
-      cost.bytes_read += t.type->bytes();
-      cost.bytes_written += t.type->bytes();
-    }
+  Cost sum;
+  for (const Sample& s : samples_) {
+    const OpCase c = build_program(def_, s);
+    const Cost cost = cost_of(c.module, c.program().ops[0], Backend::cuda);
+    sum.bytes_read += cost.bytes_read;
+    sum.bytes_written += cost.bytes_written;
   }
-  return cost;
+  return sum;
 }
 
 std::vector<std::vector<std::byte>> ManyUpdates::download() const {

@@ -8,6 +8,7 @@
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/optimizer/adamw.h"
 #include "ops/optimizer/clip.h"
+#include "ops/optimizer/update_op.h"
 
 namespace snug {
 namespace {
@@ -111,6 +112,15 @@ TrainingSample adamw_sample(int64_t elements) {
             {"eps", 1e-8},
             {"weight_decay", 0.1},
             {"key", "update.w"}}}};
+}
+
+TrainingSample adamw_master_sample(int64_t elements) {
+  Sample sample = adamw_sample(elements).sample;
+  const Type half{Dtype::bf16, {elements}};
+  sample.inputs[ops::UpdatePorts::kGrad].type = half;
+  const size_t weight = ops::UpdatePorts(ops::adamw_def.outputs.size()).lr;
+  sample.inputs.insert(sample.inputs.begin() + static_cast<std::ptrdiff_t>(weight), {half});
+  return {&ops::adamw_master_def, std::move(sample)};
 }
 
 TrainingSample sum_squares_sample(int64_t tensors, int64_t elements) {
