@@ -128,10 +128,9 @@ void Updates::emit(Builder& b, const Trained& t, ValueId grad, ValueId step,
                     .lr = lr_,
                     .step = step,
                     .scale = clip.scale,
-                    .seed = t.rule.needs_seed(type) ? seed_ : ValueId{}},
+                    .seed = t.rule.needs_seed(type) ? seed_ : ValueId{},
+                    .weight = t.master.valid() ? t.param : ValueId{}},
                    clip.finite);
-  if (!t.master.valid()) return;
-  ops::assign(b, "round." + t.name, t.param, b.last().outputs.at(0));
 }
 
 }  // namespace snug

@@ -35,7 +35,7 @@ class Updates {
   ops::Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& parts,
                  double max_norm, ValueId loss) const;
   void bind_norm(ValueId norm) const;  // to the shared value that is read after a step
-  // One parameter's update from `grad`, and its rounded copy where it has a master.
+  // One parameter's update from `grad`, which also rounds it where it has a master.
   void emit(Builder& b, const Trained& t, ValueId grad, ValueId step, const ops::Clip& clip) const;
 
  private:

@@ -1,7 +1,7 @@
 // assign: the next version of a persistent value, rounded from another: 16-bit weights from their
 // fp32 master.
 //
-//   assign(b, "round.wte", /*target=*/weight_bf16, /*source=*/next_master);
+//   assign(b, "load.wte", /*target=*/weight_bf16, /*source=*/master);
 #pragma once
 
 #include "ir/builder.h"

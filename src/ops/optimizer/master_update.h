@@ -1,5 +1,5 @@
-// Updates of fp32 masters: the op of a method that also writes the weight of 2 bytes, which forward
-// reads, rounded to nearest from the new master. Its bits are those of an `assign` after the update.
+// Updates of fp32 masters: the op of a method that also writes the weight of 2 bytes that forward
+// reads, rounded to nearest from the new master, with the bits of an `assign` after the update.
 //
 //   inputs   param, grad, <states>, weight, lr, step, scale, optional seed
 //   outputs  param, <states>, weight: each the next version of its input
