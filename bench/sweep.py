@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Snug beside torch.compile over models, shapes, precisions and dropout, on one GPU: tokens/s and memory of each.
 
-    bench/sweep.py RESULTS.jsonl [--seconds 540] [--only PART] [--commit NAME]    measures cells that RESULTS does not have yet
+    bench/sweep.py RESULTS.jsonl [--seconds 540] [--only PART...] [--commit NAME] measures cells that RESULTS does not have yet
     bench/sweep.py RESULTS.jsonl --prepare 4                                      lets PyTorch compile for them, 4 at a time
     bench/sweep.py RESULTS.jsonl --table                                          prints what there is
 
@@ -204,13 +204,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", type=Path)
     parser.add_argument("--seconds", type=float, default=540, help="no cell begins that might end after them")
-    parser.add_argument("--only", default="", help="cells whose name has this part")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="PART", help="cells whose names have one of these parts")
     parser.add_argument("--commit", default="", help="what was built, for RESULTS")
     parser.add_argument("--prepare", type=int, default=0, metavar="N")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     done, start, longest = measured(options.results), time.monotonic(), 30.0
-    cells = [cell for cell in CELLS if options.only in name_of(cell)]
+    cells = [cell for cell in CELLS if any(part in name_of(cell) for part in options.only)]
     if options.prepare:
         return prepare([cell for cell in cells if name_of(cell) not in done], options.prepare, options.seconds)
     for cell in cells:
