@@ -55,12 +55,6 @@ CLI::Option* add_option(CLI::App& app, const std::string& name, T& member, std::
   }
 }
 
-// The table's help, and for --gpu the names that the catalogue has.
-std::string full_help(std::string_view key, std::string_view help) {
-  if (key != "gpu") return std::string(help);
-  return fmt::format("{}; one of {}", help, join(gpu_names(), ", "));
-}
-
 // CLI11's complaint in our words; only what a person can run into has words of its own.
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
   std::string what = error.what();
@@ -122,11 +116,11 @@ void add_options(CLI::App& app, Options& options, OptionUse use) {
   app.add_option("model,--model", options.model,
                  "a built-in name, a config.json, or a Hugging Face directory")
       ->required();
-  each_option(options, [&](std::string_view key, auto& member, std::string_view help,
-                           OptionUse belongs) {
-    CLI::Option* option = add_option(app, fmt::format("--{}", key), member, full_help(key, help));
-    if (belongs == OptionUse::train && use != OptionUse::train) option->group("");
-  });
+  each_option(
+      options, [&](std::string_view key, auto& member, std::string_view help, OptionUse belongs) {
+        CLI::Option* option = add_option(app, fmt::format("--{}", key), member, std::string(help));
+        if (belongs == OptionUse::train && use != OptionUse::train) option->group("");
+      });
   app.set_config("--config", "", "a TOML file of `option = value` lines; the command line wins")
       ->check(ConfigFile::check);
   app.config_formatter(std::make_shared<ConfigFile>(app));

@@ -34,6 +34,7 @@ constexpr Verb kVerbs[] = {
     {"calibrate", "measures this device, so that plans rest on what it does", calibrate_verb},
     {"doctor", "the machine, its libraries, free memory, and what is missing", doctor_verb},
     {"models", "the built-in models", models_verb},
+    {"gpus", "the GPUs that --gpu may name", gpus_verb},
 };
 
 void print_help() {

@@ -15,6 +15,7 @@ int ladder_verb(const std::vector<std::string>& arguments);
 int bench_verb(const std::vector<std::string>& arguments);
 int calibrate_verb(const std::vector<std::string>& arguments);
 int doctor_verb(const std::vector<std::string>& arguments);
+int gpus_verb(const std::vector<std::string>& arguments);
 int models_verb(const std::vector<std::string>& arguments);
 
 }  // namespace snug::cli

@@ -134,7 +134,8 @@ void each_option(O& o, Visit&& visit) {
   visit("explain", o.explain,
         "plan: what else was considered and why it lost; train: predicted beside measured", both);
   visit("gpu", o.gpu,
-        "a GPU to plan for, e.g. rtx4090: its speed, and its memory where there is no --budget",
+        "a GPU to plan for, e.g. rtx4090 or g6.xlarge (snug gpus lists them): its speed, and its "
+        "memory where there is no --budget",
         both);
   visit("device", o.device, "cpu | cuda | null (null follows every byte and computes nothing)",
         both);

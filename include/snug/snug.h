@@ -132,7 +132,16 @@ struct ModelLine {
   int64_t parameters = 0, layers = 0, width = 0, heads = 0, kv_heads = 0, vocabulary = 0;
 };
 std::vector<ModelLine> models();
+
+struct GpuLine {
+  std::string name, title;
+  std::vector<std::string> clouds;  // machines of clouds that have it: "g6", "g2-standard"
+  std::string capability;           // "8.9"
+  int64_t memory_bytes = 0;
+  double fp32_flops = 0, tf32_flops = 0, bf16_flops = 0, fp16_flops = 0;  // a second; 0: none
+  double bytes_per_s = 0;
+};
 // What --gpu may say.
-std::vector<std::string> gpu_names();
+std::vector<GpuLine> gpus();
 
 }  // namespace snug

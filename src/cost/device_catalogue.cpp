@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <utility>
-#include <vector>
 
 #include "base/text.h"
 
@@ -15,43 +15,124 @@ constexpr int64_t MiB = int64_t{1} << 20;
 constexpr double T = 1e12;  // operations
 constexpr double G = 1e9;   // bytes
 
-// name, title, memory, then fp32 tf32 bf16 fp16 (dense, fp32 accumulation), memory, host link. Of
-// data sheets and white papers: boost clocks, without sparsity; GeForce cards accumulate in fp32 at
-// half rate.
-const std::array kCatalogue{
-    DeviceSpec{"h200", "NVIDIA H200", Backend::cuda, 143771 * MiB, 67 * T, 495 * T, 989 * T,
-               989 * T, 4800 * G, 55 * G},
-    DeviceSpec{"h100", "NVIDIA H100 80GB HBM3", Backend::cuda, 81559 * MiB, 67 * T, 495 * T,
-               989 * T, 989 * T, 3350 * G, 55 * G},
-    DeviceSpec{"h100-nvl", "NVIDIA H100 NVL", Backend::cuda, 95830 * MiB, 60 * T, 417 * T, 835 * T,
-               835 * T, 3938 * G, 55 * G},
-    DeviceSpec{"h100-pcie", "NVIDIA H100 PCIe", Backend::cuda, 81559 * MiB, 51 * T, 378 * T,
-               756 * T, 756 * T, 2039 * G, 55 * G},
-    DeviceSpec{"a100-80", "NVIDIA A100-SXM4-80GB", Backend::cuda, 81920 * MiB, 19.5 * T, 156 * T,
-               312 * T, 312 * T, 2039 * G, 25 * G},
-    DeviceSpec{"a100-80-pcie", "NVIDIA A100 80GB PCIe", Backend::cuda, 81920 * MiB, 19.5 * T,
-               156 * T, 312 * T, 312 * T, 1935 * G, 25 * G},
-    DeviceSpec{"a100-40", "NVIDIA A100-SXM4-40GB", Backend::cuda, 40960 * MiB, 19.5 * T, 156 * T,
-               312 * T, 312 * T, 1555 * G, 25 * G},
-    DeviceSpec{"l40s", "NVIDIA L40S", Backend::cuda, 46068 * MiB, 91.6 * T, 183 * T, 362 * T,
-               362 * T, 864 * G, 25 * G},
-    DeviceSpec{"l4", "NVIDIA L4", Backend::cuda, 23034 * MiB, 30.3 * T, 60 * T, 121 * T, 121 * T,
-               300 * G, 25 * G},
-    DeviceSpec{"a10", "NVIDIA A10", Backend::cuda, 23028 * MiB, 31.2 * T, 62.5 * T, 125 * T,
-               125 * T, 600 * G, 25 * G},
-    DeviceSpec{"a6000", "NVIDIA RTX A6000", Backend::cuda, 49140 * MiB, 38.7 * T, 77.4 * T,
-               154.8 * T, 154.8 * T, 768 * G, 25 * G},
-    DeviceSpec{"rtx5090", "NVIDIA GeForce RTX 5090", Backend::cuda, 32607 * MiB, 104.8 * T,
-               104.8 * T, 209.5 * T, 209.5 * T, 1792 * G, 50 * G},
-    DeviceSpec{"rtx4090", "NVIDIA GeForce RTX 4090", Backend::cuda, 24564 * MiB, 82.6 * T, 82.6 * T,
-               165.2 * T, 165.2 * T, 1008 * G, 25 * G},
-    DeviceSpec{"rtx3090", "NVIDIA GeForce RTX 3090", Backend::cuda, 24576 * MiB, 35.6 * T, 35.6 * T,
-               71 * T, 71 * T, 936 * G, 25 * G},
-    DeviceSpec{"v100-32", "Tesla V100-SXM2-32GB", Backend::cuda, 32768 * MiB, 15.7 * T, 0, 0,
-               125 * T, 900 * G, 12 * G},
-    DeviceSpec{"v100-16", "Tesla V100-SXM2-16GB", Backend::cuda, 16384 * MiB, 15.7 * T, 0, 0,
-               125 * T, 900 * G, 12 * G},
+// Of data sheets and white papers: boost clocks (laptops': at their highest power), without
+// sparsity, accumulation in fp32; cores x clock where a sheet is silent. Titles and mebibytes as
+// nvidia-smi shows them.
+struct Row {
+  const char *name, *title;
+  int MiB, capability;
+  double fp32, tf32, half;  // TFLOP/s
+  double memory, link;      // GB/s: of its memory, and to the host one way
 };
+
+// clang-format off
+constexpr Row kProfessional[] = {
+    // name              title                         MiB    cc  fp32   tf32   half   GB/s  link
+    {"b200",             "NVIDIA B200",               183359, 100, 75,    1125,  2250,  7700, 55},
+    {"h200",             "NVIDIA H200",                143771, 90, 67,    495,   989,   4800, 55},
+    {"h200-nvl",         "NVIDIA H200 NVL",            143771, 90, 60,    417,   835,   4800, 55},
+    {"h100",             "NVIDIA H100 80GB HBM3",      81559,  90, 67,    495,   989,   3350, 55},
+    {"h100-nvl",         "NVIDIA H100 NVL",            95830,  90, 60,    417,   835,   3938, 55},
+    {"h100-pcie",        "NVIDIA H100 PCIe",           81559,  90, 51,    378,   756,   2039, 55},
+    {"a100-80",          "NVIDIA A100-SXM4-80GB",      81920,  80, 19.5,  156,   312,   2039, 25},
+    {"a100-80-pcie",     "NVIDIA A100 80GB PCIe",      81920,  80, 19.5,  156,   312,   1935, 25},
+    {"a100-40",          "NVIDIA A100-SXM4-40GB",      40960,  80, 19.5,  156,   312,   1555, 25},
+    {"a30",              "NVIDIA A30",                 24576,  80, 10.3,  82,    165,   933,  25},
+    {"l40s",             "NVIDIA L40S",                46068,  89, 91.6,  183,   362,   864,  25},
+    {"l40",              "NVIDIA L40",                 46068,  89, 90.5,  90.5,  181,   864,  25},
+    {"l4",               "NVIDIA L4",                  23034,  89, 30.3,  60,    121,   300,  25},
+    {"a40",              "NVIDIA A40",                 46068,  86, 37.4,  74.8,  149.7, 696,  25},
+    {"a10",              "NVIDIA A10",                 23028,  86, 31.2,  62.5,  125,   600,  25},
+    {"a10g",             "NVIDIA A10G",                23028,  86, 31.5,  35,    70,    600,  25},
+    {"rtxpro6000",       "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+                                                       97887, 120, 126,   252,   503.8, 1792, 50},
+    {"rtxpro6000-maxq",  "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+                                                       97887, 120, 110,   219.4, 438.9, 1792, 50},
+    {"rtxpro6000-server", "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+                                                       97887, 120, 120,   240,   480,   1597, 50},
+    {"rtx6000-ada",      "NVIDIA RTX 6000 Ada Generation", 49140, 89, 91.1, 182.1, 364.2, 960, 25},
+    {"a6000",            "NVIDIA RTX A6000",           49140,  86, 38.7,  77.4,  154.8, 768,  25},
+    {"a5000",            "NVIDIA RTX A5000",           24564,  86, 27.8,  55.6,  111.1, 768,  25},
+    {"a4000",            "NVIDIA RTX A4000",           16376,  86, 19.2,  38.4,  76.7,  448,  25},
+    {"v100-32",          "Tesla V100-SXM2-32GB",       32768,  70, 15.7,  0,     125,   900,  12},
+    {"v100-16",          "Tesla V100-SXM2-16GB",       16384,  70, 15.7,  0,     125,   900,  12},
+};
+
+// GeForce cards accumulate in fp32 at half rate: tf32 is as fast as fp32, bf16 and fp16 are twice
+// as fast.
+struct GeForce {
+  const char *name, *title;
+  int MiB, capability;
+  double fp32, memory, link;  // TFLOP/s, GB/s
+};
+constexpr GeForce kGeForce[] = {
+    // name             title                            MiB    cc   fp32   GB/s  link
+    {"rtx5090",         "NVIDIA GeForce RTX 5090",        32607, 120, 104.8, 1792, 50},
+    {"rtx5080",         "NVIDIA GeForce RTX 5080",        16303, 120, 56.3,  960,  50},
+    {"rtx5070ti",       "NVIDIA GeForce RTX 5070 Ti",     16303, 120, 43.9,  896,  50},
+    {"rtx5070",         "NVIDIA GeForce RTX 5070",        12227, 120, 30.9,  672,  50},
+    {"rtx5060ti-8",     "NVIDIA GeForce RTX 5060 Ti",     8151,  120, 23.7,  448,  25},
+    {"rtx5060ti-16",    "NVIDIA GeForce RTX 5060 Ti",     16311, 120, 23.7,  448,  25},
+    {"rtx5060",         "NVIDIA GeForce RTX 5060",        8151,  120, 19.2,  448,  25},
+    {"rtx4090",         "NVIDIA GeForce RTX 4090",        24564, 89,  82.6,  1008, 25},
+    {"rtx4090d",        "NVIDIA GeForce RTX 4090 D",      24564, 89,  73.5,  1008, 25},
+    {"rtx4080-super",   "NVIDIA GeForce RTX 4080 SUPER",  16376, 89,  52.2,  736,  25},
+    {"rtx4080",         "NVIDIA GeForce RTX 4080",        16376, 89,  48.7,  717,  25},
+    {"rtx4070ti-super", "NVIDIA GeForce RTX 4070 Ti SUPER", 16376, 89, 44.1, 672,  25},
+    {"rtx4070ti",       "NVIDIA GeForce RTX 4070 Ti",     12282, 89,  40.1,  504,  25},
+    {"rtx4070-super",   "NVIDIA GeForce RTX 4070 SUPER",  12282, 89,  35.5,  504,  25},
+    {"rtx4070",         "NVIDIA GeForce RTX 4070",        12282, 89,  29.1,  504,  25},
+    {"rtx4060ti-8",     "NVIDIA GeForce RTX 4060 Ti",     8188,  89,  22.1,  288,  12},
+    {"rtx4060ti-16",    "NVIDIA GeForce RTX 4060 Ti",     16380, 89,  22.1,  288,  12},
+    {"rtx4060",         "NVIDIA GeForce RTX 4060",        8188,  89,  15.1,  272,  12},
+    {"rtx3090ti",       "NVIDIA GeForce RTX 3090 Ti",     24564, 86,  40,    1008, 25},
+    {"rtx3090",         "NVIDIA GeForce RTX 3090",        24576, 86,  35.6,  936,  25},
+    {"rtx3080ti",       "NVIDIA GeForce RTX 3080 Ti",     12288, 86,  34.1,  912,  25},
+    {"rtx3080-10",      "NVIDIA GeForce RTX 3080",        10240, 86,  29.8,  760,  25},
+    {"rtx3080-12",      "NVIDIA GeForce RTX 3080",        12288, 86,  30.6,  912,  25},
+    {"rtx3070ti",       "NVIDIA GeForce RTX 3070 Ti",     8192,  86,  21.7,  608,  25},
+    {"rtx3070",         "NVIDIA GeForce RTX 3070",        8192,  86,  20.3,  448,  25},
+    {"rtx3060ti",       "NVIDIA GeForce RTX 3060 Ti",     8192,  86,  16.2,  448,  25},
+    {"rtx3060",         "NVIDIA GeForce RTX 3060",        12288, 86,  12.7,  360,  25},
+
+    {"rtx5090-laptop",   "NVIDIA GeForce RTX 5090 Laptop GPU",    24463, 120, 45.3, 896, 25},
+    {"rtx5080-laptop",   "NVIDIA GeForce RTX 5080 Laptop GPU",    16303, 120, 35.1, 896, 25},
+    {"rtx5070ti-laptop", "NVIDIA GeForce RTX 5070 Ti Laptop GPU", 12227, 120, 26.1, 672, 25},
+    {"rtx5070-laptop",   "NVIDIA GeForce RTX 5070 Laptop GPU",    8151,  120, 21.6, 384, 25},
+    {"rtx5060-laptop",   "NVIDIA GeForce RTX 5060 Laptop GPU",    8151,  120, 16.6, 384, 25},
+    {"rtx4090-laptop",   "NVIDIA GeForce RTX 4090 Laptop GPU",    16376, 89,  39.7, 576, 25},
+    {"rtx4080-laptop",   "NVIDIA GeForce RTX 4080 Laptop GPU",    12282, 89,  33.9, 432, 25},
+    {"rtx4070-laptop",   "NVIDIA GeForce RTX 4070 Laptop GPU",    8188,  89,  20,   256, 12},
+    {"rtx4060-laptop",   "NVIDIA GeForce RTX 4060 Laptop GPU",    8188,  89,  14.6, 256, 12},
+    {"rtx4050-laptop",   "NVIDIA GeForce RTX 4050 Laptop GPU",    6141,  89,  12.1, 192, 12},
+    {"rtx3080ti-laptop", "NVIDIA GeForce RTX 3080 Ti Laptop GPU", 16384, 86,  23.6, 512, 25},
+    {"rtx3080-laptop-8", "NVIDIA GeForce RTX 3080 Laptop GPU",    8192,  86,  21,   448, 25},
+    {"rtx3080-laptop-16", "NVIDIA GeForce RTX 3080 Laptop GPU",   16384, 86,  21,   448, 25},
+    {"rtx3070ti-laptop", "NVIDIA GeForce RTX 3070 Ti Laptop GPU", 8192,  86,  17.5, 448, 25},
+    {"rtx3070-laptop",   "NVIDIA GeForce RTX 3070 Laptop GPU",    8192,  86,  16.6, 448, 25},
+    {"rtx3060-laptop",   "NVIDIA GeForce RTX 3060 Laptop GPU",    6144,  86,  13.1, 336, 25},
+};
+
+// What clouds call machines that have one kind of GPU, of AWS, Google and Azure; a size may follow
+// ("g5.xlarge", "a3-highgpu-8g"). Azure's smaller NV machines, with a part of an A10, are left out.
+struct CloudName {
+  std::string_view machine, gpu;
+};
+constexpr CloudName kClouds[] = {
+    {"p3", "v100-16"}, {"p3dn", "v100-32"}, {"p4d", "a100-40"}, {"p4de", "a100-80"},
+    {"p5", "h100"}, {"p5e", "h200"}, {"p5en", "h200"}, {"p6-b200", "b200"},
+    {"g5", "a10g"}, {"g6", "l4"}, {"gr6", "l4"}, {"g6e", "l40s"},
+    {"a2-highgpu", "a100-40"}, {"a2-megagpu", "a100-40"}, {"a2-ultragpu", "a100-80"},
+    {"a3-highgpu", "h100"}, {"a3-megagpu", "h100"}, {"a3-ultragpu", "h200"},
+    {"a4-highgpu", "b200"}, {"g2-standard", "l4"},
+    {"nc-a100", "a100-80-pcie"}, {"nc24ads_a100_v4", "a100-80-pcie"},
+    {"nc48ads_a100_v4", "a100-80-pcie"}, {"nc96ads_a100_v4", "a100-80-pcie"},
+    {"nc-h100", "h100-nvl"}, {"nc40ads_h100_v5", "h100-nvl"}, {"nc80adis_h100_v5", "h100-nvl"},
+    {"nd96asr_v4", "a100-40"}, {"nd96amsr_a100_v4", "a100-80"}, {"nd96isr_h100_v5", "h100"},
+    {"nd96isr_h200_v5", "h200"}, {"nvads_a10_v5", "a10"}, {"nv36ads_a10_v5", "a10"},
+    {"nv36adms_a10_v5", "a10"}, {"nv72ads_a10_v5", "a10"},
+};
+// clang-format on
 
 // CUDA offers less than nvidia-smi's total: by 614 MiB on an H200 (measured), and, by what
 // out-of-memory messages say of others, 551 of an H100's, up to 770 of an A100-80's, 390 of an RTX
@@ -59,42 +140,100 @@ const std::array kCatalogue{
 constexpr double kKeptBack = 0.02;
 constexpr int64_t kMostKeptBack = 832 * MiB;
 
-// Words that make another device of a title: a slower chip, or a part of one.
-constexpr std::array<std::string_view, 5> kOthers{"laptop", "mobile", "d", "ti", "mig"};
-
-// Lower case, letters and digits only.
-std::string squeezed(std::string_view text) {
-  std::string out;
-  for (const char c : text)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
+DeviceSpec spec_of(const Row& r) {
+  const double bf16 = r.capability >= 80 ? r.half : 0;
+  return {r.name,     r.title,  Backend::cuda, r.capability, r.MiB * MiB, r.fp32 * T,
+          r.tf32 * T, bf16 * T, r.half * T,    r.memory * G, r.link * G};
 }
 
-// The words of a title, and neighbours as one: "rtx", "4090", "rtx4090".
-std::vector<std::string> words_of(std::string_view title) {
+std::vector<DeviceSpec> all_devices() {
+  std::vector<DeviceSpec> all;
+  for (const Row& row : kProfessional) all.push_back(spec_of(row));
+  for (const GeForce& g : kGeForce) {
+    all.push_back(spec_of(
+        {g.name, g.title, g.MiB, g.capability, g.fp32, g.fp32, 2 * g.fp32, g.memory, g.link}));
+  }
+  return all;
+}
+
+// Words of letters and digits, in lower case, without those that tell no cards apart.
+std::vector<std::string> words_of(std::string_view text) {
+  constexpr std::array<std::string_view, 7> kEmpty{"nvidia",    "geforce",    "tesla",  "gpu",
+                                                   "blackwell", "generation", "edition"};
   std::vector<std::string> words;
   std::string word;
-  for (const char c : std::string(title) + " ") {
+  for (const char c : std::string(text) + " ") {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      word += c;
-    } else if (!word.empty()) {
-      words.push_back(squeezed(std::exchange(word, {})));
+      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      continue;
     }
+    if (word.ends_with("gb")) word.resize(word.size() - 2);
+    if (!word.empty() && std::ranges::find(kEmpty, word) == kEmpty.end()) words.push_back(word);
+    word.clear();
   }
-  for (size_t i = 0, n = words.size(); i + 1 < n; ++i) words.push_back(words[i] + words[i + 1]);
   return words;
 }
 
-// How many parts an entry's name has, where the title has them all ("a100-40": A100 and 40GB), else
-// none.
+// "rtx4090" for "NVIDIA GeForce RTX 4090".
+std::string key_of(std::string_view text) { return join(words_of(text), ""); }
+
+// How many parts an entry's name has, where they are the title's words, with or without the words
+// for its socket and memory ("a100-40": A100-PCIE-40GB); else none.
 size_t shared_parts(const DeviceSpec& spec, std::span<const std::string> title) {
+  constexpr std::array<std::string_view, 9> kSockets{"pcie", "sxm",   "sxm2", "sxm3", "sxm4",
+                                                     "sxm5", "hbm2e", "hbm3", "hbm3e"};
   const std::vector<std::string> parts = split(spec.name, '-');
-  const bool all = std::ranges::all_of(parts, [&](const std::string& part) {
-    return std::ranges::any_of(
-        title, [&](const std::string& word) { return word == part || word == part + "gb"; });
-  });
-  return all ? parts.size() : 0;
+  const auto has = [](const auto& words, const std::string& word) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  const bool all = std::ranges::all_of(parts, [&](const auto& part) { return has(title, part); });
+  const bool no_other = std::ranges::all_of(
+      title, [&](const auto& word) { return has(parts, word) || has(kSockets, word); });
+  return all && no_other ? parts.size() : 0;
+}
+
+const DeviceSpec* device_of_name(std::string_view name) {
+  const auto found = std::ranges::find(device_catalogue(), key_of(name),
+                                       [](const DeviceSpec& spec) { return key_of(spec.name); });
+  return found != device_catalogue().end() ? &*found : nullptr;
+}
+
+// Those that a driver calls so: several, where their memory differs.
+std::vector<const DeviceSpec*> devices_of_title(std::string_view title) {
+  std::vector<const DeviceSpec*> found;
+  for (const DeviceSpec& spec : device_catalogue())
+    if (key_of(spec.title) == key_of(title)) found.push_back(&spec);
+  return found;
+}
+
+// By the name of a cloud's machine: "g5.xlarge", "a3-highgpu-8g", "Standard_NC24ads_A100_v4".
+const DeviceSpec* device_of_cloud(std::string_view machine) {
+  std::string name;
+  for (const char c : machine)
+    name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (name.starts_with("standard_")) name.erase(0, std::string_view("standard_").size());
+  for (const CloudName& known : kClouds) {
+    const size_t size = known.machine.size();
+    const bool sized = name.starts_with(known.machine) && name.size() > size &&
+                       (name[size] == '.' || name[size] == '-');
+    if (sized || key_of(name) == key_of(known.machine)) return device_of_name(known.gpu);
+  }
+  return nullptr;
+}
+
+// What a user may have meant: the sizes and kinds of a name, else what is written nearly so.
+std::string nearest_names(std::string_view name) {
+  std::vector<std::string> names, kinds;
+  for (const DeviceSpec& spec : device_catalogue()) {
+    names.push_back(spec.name);
+    for (size_t dash = 0; (dash = spec.name.find('-', dash)) != std::string::npos; ++dash) {
+      if (key_of(spec.name.substr(0, dash)) != key_of(name)) continue;
+      kinds.push_back(spec.name);
+      break;
+    }
+  }
+  if (kinds.empty()) return did_you_mean(key_of(name), names);
+  return fmt::format(" - did you mean '{}'?", fmt::join(kinds, "' or '"));
 }
 
 }  // namespace
@@ -110,26 +249,36 @@ double DeviceSpec::peak_flops(Dtype dtype, const Math& math) const {
   return math.tf32 && tf32_flops > 0 ? tf32_flops : fp32_flops;
 }
 
-std::span<const DeviceSpec> device_catalogue() { return kCatalogue; }
+std::span<const DeviceSpec> device_catalogue() {
+  static const std::vector<DeviceSpec> all = all_devices();
+  return all;
+}
 
 DeviceSpec this_cpu(int64_t threads) {
   const auto n = static_cast<double>(std::max<int64_t>(threads, 1));
   const double flops = 60 * G * n;
-  return {"cpu", "this CPU", Backend::cpu, 0, flops, flops, flops, flops, 10 * G * std::min(n, 8.0),
-          0};
+  return {.name = "cpu",
+          .title = "this CPU",
+          .backend = Backend::cpu,
+          .fp32_flops = flops,
+          .tf32_flops = flops,
+          .bf16_flops = flops,
+          .fp16_flops = flops,
+          .bytes_per_s = 10 * G * std::min(n, 8.0)};
 }
 
-const DeviceSpec* match_device(std::string_view title) {
-  const std::string wanted = squeezed(title);
-  for (const DeviceSpec& spec : kCatalogue)
-    if (squeezed(spec.name) == wanted || squeezed(spec.title) == wanted) return &spec;
+const DeviceSpec* match_device(std::string_view title, int64_t memory_bytes) {
+  if (const DeviceSpec* spec = device_of_name(title)) return spec;
+  const auto apart = [&](const DeviceSpec* spec) {
+    return std::abs(spec->memory_bytes - memory_bytes);
+  };
+  if (const auto sizes = devices_of_title(title); !sizes.empty())
+    return *std::ranges::min_element(sizes, {}, apart);
 
   const std::vector<std::string> words = words_of(title);
-  for (const std::string_view other : kOthers)
-    if (std::ranges::find(words, other) != words.end()) return nullptr;
   const DeviceSpec* best = nullptr;
   size_t most = 0;
-  for (const DeviceSpec& spec : kCatalogue) {
+  for (const DeviceSpec& spec : device_catalogue()) {
     const size_t parts = shared_parts(spec, words);
     if (parts > most) best = &spec;
     most = std::max(most, parts);
@@ -138,17 +287,19 @@ const DeviceSpec* match_device(std::string_view title) {
 }
 
 const DeviceSpec& find_device(std::string_view name) {
-  if (const DeviceSpec* spec = match_device(name)) return *spec;
-  std::vector<std::string> names, sizes;
-  for (const DeviceSpec& spec : kCatalogue) {
-    names.push_back(spec.name);
-    if (squeezed(spec.name).starts_with(squeezed(name))) sizes.push_back(spec.name);
-  }
-  throw usage_error("--gpu '{}' is not in the catalogue{}", name,
-                    sizes.size() > 1
-                        ? fmt::format(" - did you mean '{}'?", fmt::join(sizes, "' or '"))
-                        : did_you_mean(squeezed(name), names))
-      .hint(fmt::format("known: {}", fmt::join(names, ", ")));
+  const bool one = device_of_name(name) != nullptr || devices_of_title(name).size() < 2;
+  const DeviceSpec* spec = one ? match_device(name) : nullptr;
+  if (spec == nullptr) spec = device_of_cloud(name);
+  if (spec != nullptr) return *spec;
+  throw usage_error("--gpu '{}' is not in the catalogue{}", name, nearest_names(name))
+      .hint(fmt::format("`snug gpus` lists the {} that are", device_catalogue().size()));
+}
+
+std::vector<std::string_view> cloud_names(const DeviceSpec& spec) {
+  std::vector<std::string_view> names;
+  for (const CloudName& known : kClouds)
+    if (known.gpu == spec.name) names.push_back(known.machine);
+  return names;
 }
 
 }  // namespace snug

@@ -1,6 +1,7 @@
 // The catalogue of devices: what a data sheet says, so that a plan needs no device.
 //
 //   const DeviceSpec& gpu = find_device("rtx4090");   // or "RTX 4090", "NVIDIA GeForce RTX 4090"
+//   find_device("g5.xlarge").name;                    // "a10g": what a cloud's machine has
 //   match_device("NVIDIA A100-PCIE-40GB")->name;      // "a100-40"
 //   gpu.memory_bytes;   gpu.peak_flops(Dtype::bf16, {});
 #pragma once
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/op_def.h"
 
@@ -31,6 +33,7 @@ struct DeviceSpec {
   std::string name;   // as --gpu says it: "h200"
   std::string title;  // as its driver says it: "NVIDIA H200"
   Backend backend = Backend::cuda;
+  int capability = 0;        // compute capability: 89 for 8.9; 0: not a GPU
   int64_t memory_bytes = 0;  // as nvidia-smi reports it; 0: the machine's own memory
   // Dense operations per second; 0: it has no such arithmetic.
   double fp32_flops = 0, tf32_flops = 0, bf16_flops = 0, fp16_flops = 0;
@@ -49,11 +52,15 @@ std::span<const DeviceSpec> device_catalogue();
 // The processor this runs on: nominal figures for its threads.
 DeviceSpec this_cpu(int64_t threads);
 
-// The entry that a driver's name belongs to: by name or title, whatever the case, spaces and
-// dashes, else the longest name whose parts are all in the title. nullptr when the catalogue has
-// none.
-const DeviceSpec* match_device(std::string_view title);
-// The same for what a user says. Throws a usage error with the nearest name and the list of all.
+// The entry that a driver's name belongs to, whatever the case, spaces and dashes. Every word of the
+// name must be the entry's: a laptop's, a Ti or a part of a GPU (MIG) is never taken for the larger
+// one. Where cards of one name differ in memory, that of the nearest size, or the smallest. nullptr
+// when the catalogue has none.
+const DeviceSpec* match_device(std::string_view title, int64_t memory_bytes = 0);
+// The same for what a user says, clouds' machines too ("p4d.24xlarge", "a3-highgpu-8g"): the one GPU
+// in them. Throws a usage error with the nearest names; a name that several sizes have is refused.
 const DeviceSpec& find_device(std::string_view name);
+// What clouds call machines with this GPU: "g6", "g2-standard".
+std::vector<std::string_view> cloud_names(const DeviceSpec& spec);
 
 }  // namespace snug

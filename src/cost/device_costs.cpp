@@ -46,16 +46,18 @@ const CudaProbe& probed() {
 }
 
 // A GPU that the catalogue does not know is taken for one that it does, under its own name.
-DeviceSpec spec_of(const std::string& gpu) {
-  if (const DeviceSpec* spec = match_device(gpu)) return *spec;
+DeviceSpec spec_here() {
+  const GpuProbe& gpu = probed().driver.gpus.front();
+  const int64_t memory = gpu.memory ? gpu.memory->total : 0;
+  if (const DeviceSpec* spec = match_device(gpu.name, memory)) return *spec;
   DeviceSpec spec = nominal_model(Backend::cuda).spec();
-  spec.title = gpu;
+  spec.title = gpu.name;
   return spec;
 }
 
 CostModel gpu_cost_model(const Options& o, const Math& math) {
   if (o.gpu.empty() && gpu_here().empty()) return {nominal_model(Backend::cuda).spec(), math};
-  const DeviceSpec spec = o.gpu.empty() ? spec_of(gpu_here()) : find_device(o.gpu);
+  const DeviceSpec spec = o.gpu.empty() ? spec_here() : find_device(o.gpu);
   const std::string& name = o.gpu.empty() ? gpu_here() : spec.title;
   // The file may be of another machine with such a GPU: then its versions are not ours to
   // judge.

@@ -1,4 +1,4 @@
-// The built-in models, as `snug models` lists them, and the GPUs of the catalogue.
+// What is built in: the models, as `snug models` lists them, and the GPUs, as `snug gpus` does.
 #include "cost/device_catalogue.h"
 #include "models/catalogue.h"
 #include "models/model.h"
@@ -17,12 +17,22 @@ std::vector<ModelLine> models() {
   return lines;
 }
 
-std::vector<std::string> gpu_names() {
-  std::vector<std::string> names;
-  for (const DeviceSpec& device : device_catalogue()) {
-    if (device.backend == Backend::cuda) names.push_back(device.name);
+std::vector<GpuLine> gpus() {
+  std::vector<GpuLine> lines;
+  for (const DeviceSpec& gpu : device_catalogue()) {
+    const auto clouds = cloud_names(gpu);
+    lines.push_back({.name = gpu.name,
+                     .title = gpu.title,
+                     .clouds = {clouds.begin(), clouds.end()},
+                     .capability = fmt::format("{}.{}", gpu.capability / 10, gpu.capability % 10),
+                     .memory_bytes = gpu.memory_bytes,
+                     .fp32_flops = gpu.fp32_flops,
+                     .tf32_flops = gpu.tf32_flops,
+                     .bf16_flops = gpu.bf16_flops,
+                     .fp16_flops = gpu.fp16_flops,
+                     .bytes_per_s = gpu.bytes_per_s});
   }
-  return names;
+  return lines;
 }
 
 }  // namespace snug

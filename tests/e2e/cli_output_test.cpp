@@ -61,7 +61,8 @@ TEST_F(CliOutput, AReaderThatLeavesCostsNothing) {
 }
 
 TEST_F(CliOutput, EveryVerbReportsLostResults) {
-  for (const char* words : {"models", "help", "plan tiny --seq 16", "doctor", "plan --help"}) {
+  for (const char* words :
+       {"models", "gpus", "help", "plan tiny --seq 16", "doctor", "plan --help"}) {
     SCOPED_TRACE(words);
     const Ended run = in_shell("\"$@\" >/dev/full", words);
     EXPECT_EQ(run.code, static_cast<int>(ExitCode::bad_input));
@@ -119,7 +120,7 @@ TEST_F(CliOutput, HelpOfAVerbIsTheVerbsHelp) {
   EXPECT_EQ(snug("help plan").out, snug("plan --help").out);
   EXPECT_EQ(snug("help plan").code, 0);
   EXPECT_THAT(snug("help plan").out, ::testing::HasSubstr("rtx4090"));
-  EXPECT_THAT(snug("help plan").out, ::testing::HasSubstr("h200"));
+  EXPECT_THAT(snug("help plan").out, ::testing::HasSubstr("snug gpus"));
   expect_refused("help plna", ExitCode::usage, "did you mean 'plan'?");
 }
 
@@ -134,6 +135,17 @@ TEST_F(CliOutput, ModelsAsJson) {
   ASSERT_NE(gpt2, models.end());
   EXPECT_EQ((*gpt2)["layers"], 12);
   EXPECT_EQ((*gpt2)["params"], 124439808);
+}
+
+TEST_F(CliOutput, GpusAsTableAndJson) {
+  const Ended table = snug("gpus");
+  EXPECT_THAT(table.out, ::testing::ContainsRegex("rtx4060ti-16 +16.00 GiB +8.9 "));
+  for (const std::string& line : split(table.out, '\n')) EXPECT_LE(line.size(), 100U) << line;
+  const auto gpus = nlohmann::json::parse(snug("gpus --json").out);
+  const auto l4 = std::ranges::find(gpus, "l4", [](const auto& gpu) { return gpu["name"]; });
+  ASSERT_NE(l4, gpus.end());
+  EXPECT_EQ((*l4)["compute_capability"], "8.9");
+  EXPECT_EQ((*l4)["clouds"], (nlohmann::json{"g6", "gr6", "g2-standard"}));
 }
 
 TEST_F(CliOutput, NamesDoNotReachTheTerminalAsCommands) {

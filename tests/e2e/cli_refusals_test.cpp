@@ -218,10 +218,13 @@ TEST_F(CliRefusals, AModelThatDoesNotFit) {
 TEST_F(CliRefusals, Gpus) {
   expect_refused("plan tiny --gpu rtx4900", kUsage,
                  "--gpu 'rtx4900' is not in the catalogue - did you mean 'rtx4090'?",
-                 "known: h200, h100,");
+                 "`snug gpus` lists the ");
   expect_refused("plan tiny --gpu", kUsage, "--gpu needs a value");
   expect_refused("plan tiny --gpu A100", kUsage,
                  "did you mean 'a100-80' or 'a100-80-pcie' or 'a100-40'?");
+  expect_refused("plan tiny --gpu rtx4060ti", kUsage,
+                 "did you mean 'rtx4060ti-8' or 'rtx4060ti-16'?");
+  EXPECT_EQ(snug("plan tiny --gpu g6.xlarge").code, 0) << "what a cloud calls it";
   expect_refused("plan tiny --gpu h200 --device cpu", kUsage, "--gpu h200 and --device cpu",
                  "leave one of them out");
   write("gpu.toml", "gpu = \"h200\"\n");
