@@ -24,7 +24,10 @@ struct NvmlMemory {
 struct GpuProbe {
   std::string name;
   int major = 0, minor = 0;  // compute capability
-  int multiprocessors = 0;   // 0: not known, as from NVML
+  // 0: not known, as from NVML.
+  int multiprocessors = 0;
+  int threads = 0;              // that a multiprocessor holds at once
+  int64_t shared_of_block = 0;  // bytes of shared memory that a block can have
   std::optional<NvmlMemory> memory;
   std::vector<GpuProcess> processes;
 };

@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "hal/cpu/cpu_device.h"
-#include "hal/cuda/probe.h"
 #include "report/doctor_report.h"
 #include "snug/snug.h"
+#include "verbs/doctor.h"
 
 namespace snug {
 namespace {
@@ -63,15 +63,40 @@ std::vector<Missing> missing_libraries(const CudaProbe& probe) {
   return out;
 }
 
+// A GPU that cannot be used, too old or without code in this binary, and one that starts slowly.
+std::optional<Missing> missing_code(const CudaProbe& probe, size_t index) {
+  const GpuProbe& gpu = probe.driver.gpus[index];
+  const std::string row = fmt::format("GPU {}", index);
+  if (!features_of(10 * gpu.major + gpu.minor).supported) {
+    return Missing{
+        row, "It is not supported: Snug's kernels need the tensor cores of Ampere.",
+        fmt::format("Use a GPU of compute capability {}.{} or newer: GeForce RTX 30, A10 "
+                    "or A100 and what came after.",
+                    kOldestCapability / 10, kOldestCapability % 10)};
+  }
+  const std::string build = "Build on this machine, or for every GPU: ./dev build --all-gpus.";
+  if (!works_on(probe, gpu))
+    return Missing{row, "This binary has no code for it: nothing runs on it.", build};
+  if (!probe.built_for.empty() &&
+      code_for(probe.built_for, 10 * gpu.major + gpu.minor) == GpuCode::ptx) {
+    return Missing{row, "Its code is compiled by the driver at the first start, and may be slower.",
+                   build};
+  }
+  return {};
+}
+
+}  // namespace
+
 std::vector<Missing> missing_of(const CudaProbe& probe) {
   std::vector<Missing> out;
   if (!probe.why_not.empty()) out.push_back(missing_gpu(probe));
   if (!probe.built) return out;
+  for (size_t i = 0; i < probe.driver.gpus.size(); ++i) {
+    if (auto code = missing_code(probe, i)) out.push_back(*std::move(code));
+  }
   for (Missing& library : missing_libraries(probe)) out.push_back(std::move(library));
   return out;
 }
-
-}  // namespace
 
 DoctorReport doctor() {
   const HostProbe host{.cores = std::thread::hardware_concurrency(),

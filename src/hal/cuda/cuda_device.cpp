@@ -219,9 +219,10 @@ class CudaDeviceImpl final : public CudaDevice {
     check(cudaGetDeviceProperties(&properties, ordinal), "asking GPU {} what it is", ordinal);
     name_ = properties.name;
     capability_ = 10 * properties.major + properties.minor;
-    if (capability_ < kOldest) {
+    if (!features_of(capability_).supported) {
       throw device_error("{} has compute capability {}.{}: the kernels need {}.{} or newer", name_,
-                         properties.major, properties.minor, kOldest / 10, kOldest % 10);
+                         properties.major, properties.minor, kOldestCapability / 10,
+                         kOldestCapability % 10);
     }
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
     ring_ = std::make_unique<UploadRing>();
@@ -301,8 +302,6 @@ class CudaDeviceImpl final : public CudaDevice {
   }
 
  private:
-  static constexpr int kOldest = 70;
-
   // What is opened and loaded behind the arena: cuBLASLt, cuDNN, kernels, graphs. So an arena is
   // taken where this process can have what its plan counts. A driver that has taken all of it by
   // then needs some more nevertheless.

@@ -59,6 +59,8 @@ GpuProbe probe_device(int device) {
   gpu.major = attribute(cudaDevAttrComputeCapabilityMajor, device);
   gpu.minor = attribute(cudaDevAttrComputeCapabilityMinor, device);
   gpu.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
+  gpu.threads = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, device);
+  gpu.shared_of_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   return gpu;
 }
 
@@ -106,6 +108,7 @@ CudaProbe probe_cuda() {
       .built = true,
       .toolkit = CUDART_VERSION,
       .cudnn_built = kCudnnBuilt,
+      .built_for = architectures_of(SNUG_CUDA_ARCHITECTURES),
       .driver = probe_driver(),
       .cublas_lt = probe_library(fmt::format("libcublasLt.so.{}", CUDART_VERSION / 1000),
                                  "cublasLtGetVersion"),

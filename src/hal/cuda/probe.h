@@ -4,6 +4,7 @@
 //   if (const std::string why = why_no_cuda(); !why.empty()) throw device_error("{}", why);
 #pragma once
 
+#include "hal/cuda/gpu_code.h"
 #include "hal/cuda/usable.h"
 #include "hal/nvml.h"
 
@@ -18,6 +19,7 @@ struct CudaProbe {
   bool built = false;        // has this build the CUDA backend
   int toolkit = 0;           // what it was built with: 13000 for 13.0
   bool cudnn_built = false;  // ... and with cudnn-frontend, so that attention is cuDNN's
+  std::vector<BuiltArchitecture> built_for;  // what its device code was compiled for
   // Its GPUs are numbered as CUDA numbers them, or as NVML does where CUDA cannot use them.
   DriverProbe driver;
   LibraryProbe cublas_lt, cudnn, nccl;  // in a build with CUDA
