@@ -29,6 +29,7 @@ struct FitLevel {
   double step_seconds = 0;  // modelled
   double tokens_per_s = 0;
   std::string recompute;              // what backward recomputes, in words
+  std::string attention;              // on a GPU: whose kernels compute it, in words
   std::string next;                   // one more: "--batch 13", "llama-7b:2432x19"
   std::optional<int64_t> next_bytes;  // what that needs, at least; none: bytes are not the limit
   std::string limit;                  // what is, then: "gpt2 has 1,024 positions"

@@ -14,7 +14,7 @@ namespace snug {
 namespace {
 
 using nlohmann::json;
-constexpr int kFormat = 5;  // since 4, "has" knows grouped attention
+constexpr int kFormat = 6;  // since 4, "has" knows grouped attention; since 6, who serves it
 
 json to_json(const OpSample& s) {
   return {{"kind", s.kind}, {"dtype", name_of(s.dtype)}, {"tf32", s.tf32},

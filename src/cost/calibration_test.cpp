@@ -86,8 +86,8 @@ TEST_F(CalibrationFile, OfAnotherShapeIsIgnoredWithAWord) {
 
 TEST_F(CalibrationFile, OfAnotherFormatOrDeviceSaysSo) {
   const std::string whole = read_file(path_);
-  EXPECT_THAT(word_on(replaced(whole, "\"format\": 5", "\"format\": 99")),
-              HasSubstr("it is of format 99, not 5"));
+  EXPECT_THAT(word_on(replaced(whole, "\"format\": 6", "\"format\": 5")),
+              HasSubstr("it is of format 5, not 6"));
   EXPECT_THAT(word_on(whole, "NVIDIA L4"),
               HasSubstr("it was measured on NVIDIA H200, not on NVIDIA L4"));
   EXPECT_THAT(word_on(whole, "NVIDIA H200", 8), HasSubstr("not on NVIDIA H200 with 8 threads"));

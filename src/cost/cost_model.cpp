@@ -16,13 +16,17 @@ struct Class {
   double extra_seconds = 0;
 };
 struct Classes {
-  Class matmul, attention, traffic, odd_matmul;
+  Class matmul, attention, traffic, odd_matmul, own_attention, plain_attention;
 };
 // An H200, bf16, in a step (docs/performance.md): matmuls 640 to 710 of 989 TFLOP/s; attention 260
 // to 340 forward, 195 to 235 backward; streaming kernels 82 to 97 % of a copy, a copy 88 % of peak;
-// matmuls over odd rows (kOdd) 105 to 166 TFLOP/s on tensor cores.
-constexpr Classes kGpu{{0.69, 4e-6}, {0.24, 4e-6}, {0.8, 2e-6}, {0.13, 4e-6}};
-constexpr Classes kCpu{{0.65, 1e-6}, {0.4, 1e-6}, {0.8, 1e-6}, {0.65, 1e-6}};
+// matmuls over odd rows (kOdd) 105 to 166 TFLOP/s on tensor cores. Attention on kernels of our own:
+// 72 to 132 TFLOP/s on tensor cores, the lower with dropout; 10 of fp32's 67 on plain tiles.
+constexpr Classes kGpu{{0.69, 4e-6}, {0.24, 4e-6}, {0.8, 2e-6},
+                       {0.13, 4e-6}, {0.1, 4e-6},  {0.15, 4e-6}};
+constexpr Class kCpuAttention{0.4, 1e-6};
+constexpr Classes kCpu{{0.65, 1e-6}, kCpuAttention, {0.8, 1e-6},
+                       {0.65, 1e-6}, kCpuAttention, kCpuAttention};
 
 const Classes& classes_of(Backend backend) { return backend == Backend::cuda ? kGpu : kCpu; }
 
@@ -82,20 +86,31 @@ double CostModel::seconds(const Module& module, const Op& op) const {
   const Cost cost = cost_of(module, op, spec_.backend);
   const int64_t bytes = cost.bytes_read + cost.bytes_written;
   const Dtype dtype = kernel_dtype(module, op);
-  const uint32_t bits = kernel_bits(module, op, spec_.backend, cost);
+  const uint32_t bits = kernel_bits(module, op, spec_.backend, cost, math_);
   if (measured_ != nullptr) {
     const Key key{op.def, dtype, bits, cost.flops, bytes, cost.exps};
     const auto work = [&] { return work_of(module, op, spec_.backend, math_); };
     if (const auto seconds = measured_->seconds(key, work)) return *seconds;
   }
-  const Roof roof =
-      spec_.roof(dtype, math_, static_cast<double>(cost.flops), static_cast<double>(bytes));
+  const Roof roof = roof_of(spec_, {.dtype = dtype,
+                                    .tf32 = math_.tf32,
+                                    .has = bits,
+                                    .flops = static_cast<double>(cost.flops),
+                                    .bytes = static_cast<double>(bytes)});
   const Classes& classes = classes_of(spec_.backend);
   const bool odd = (bits & kOdd) != 0 && (dtype != Dtype::f32 || math_.tf32);
   return by_catalogue(roof, classes,
-                      odd                     ? classes.odd_matmul
-                      : is_matmul(module, op) ? classes.matmul
-                                              : classes.attention);
+                      odd                             ? classes.odd_matmul
+                      : is_matmul(module, op)         ? classes.matmul
+                      : (bits & kOwnTensorCores) != 0 ? classes.own_attention
+                      : (bits & kPlainTiles) != 0     ? classes.plain_attention
+                                                      : classes.attention);
+}
+
+double CostModel::plain_tiles_take_times() const {
+  const Classes& classes = classes_of(spec_.backend);
+  return classes.attention.efficiency * spec_.peak_flops(Dtype::bf16, {}) /
+         (classes.plain_attention.efficiency * spec_.peak_flops(Dtype::f32, {}));
 }
 
 std::string CostModel::origin() const {

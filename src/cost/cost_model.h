@@ -26,6 +26,9 @@ class CostModel {
   // May be called from several threads. Copies share their cache.
   double seconds(const Module& module, const Op& op) const;
 
+  // How many times longer attention takes on plain tiles than in bf16 on tensor cores, about.
+  double plain_tiles_take_times() const;
+
   Backend backend() const { return spec_.backend; }
   const DeviceSpec& spec() const { return spec_; }
   const Math& math() const { return math_; }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cost/op_work.h"
+#include "cost/step_cost.h"
 #include "models/model.h"
 #include "passes/passes.h"
 
@@ -76,7 +77,7 @@ TEST(OpWork, TellsProductsWithOddRowsApartOnAGpu) {
         compile("m", Model::load(model).forward({.batch = 1, .seq = seq, .chunked_loss = chunked}),
                 {.precision = Dtype::bf16, .backend = backend});
     return std::ranges::count_if(module.program("micro_first").ops, [&](const Op& op) {
-      return (kernel_bits(module, op, backend, cost_of(module, op, backend)) & kOdd) != 0;
+      return (kernel_bits(module, op, backend, cost_of(module, op, backend), {}) & kOdd) != 0;
     });
   };
   EXPECT_EQ(odd_ops("gpt2", false, Backend::cuda), 3) << "with logits of 50257 columns";
@@ -121,6 +122,51 @@ TEST(CostModel, OfTheCatalogueKnowsThatWholeLogitsOverAnOddVocabularyAreSlow) {
   EXPECT_LT(seconds("qwen2.5-0.5b", false), 1.1 * seconds("qwen2.5-0.5b", true));
 }
 
+// A GPT-2 of 1024 tokens on an H200. Seconds of attention: of a step's forward and backward.
+struct AttentionCost {
+  ServedCost cost;
+  double flops = 0;
+  double rate() const { return flops / cost.seconds / 1e12; }  // TFLOP/s
+};
+AttentionCost attention_cost(Dtype precision, const Math& math, double dropout = 0,
+                             ops::AttentionKind kind = ops::AttentionKind::flash) {
+  const BuildOptions build{.batch = 8, .attention = kind, .dropout = dropout};
+  const Module module = compile("gpt2", Model::load("gpt2").forward(build),
+                                {.precision = precision, .backend = Backend::cuda});
+  AttentionCost out{served_cost(module, CostModel(find_device("h200"), math)).value()};
+  for (const Op& op : module.program("micro_first").ops) {
+    if (op.def->served != nullptr)
+      out.flops += static_cast<double>(cost_of(module, op, Backend::cuda).flops);
+  }
+  return out;
+}
+
+TEST(CostModel, OfTheCatalogueKnowsWhoServesAttention) {
+  const AttentionCost cudnn = attention_cost(Dtype::bf16, {});
+  const AttentionCost own = attention_cost(Dtype::bf16, {}, 0.1);
+  const AttentionCost tf32 = attention_cost(Dtype::f32, {.tf32 = true});
+  const AttentionCost plain = attention_cost(Dtype::f32, {});
+  EXPECT_EQ(cudnn.cost.served.by, Server::cudnn);
+  EXPECT_EQ(own.cost.served.by, Server::tensor_cores);
+  EXPECT_EQ(tf32.cost.served.by, Server::tensor_cores);
+  EXPECT_EQ(plain.cost.served.by, Server::plain_tiles);
+  EXPECT_NEAR(plain.rate(), 10, 1) << "measured: 9 to 10 TFLOP/s";
+  EXPECT_GT(tf32.rate(), 3 * plain.rate());
+  EXPECT_GT(own.rate(), 1.5 * tf32.rate());
+  EXPECT_GT(cudnn.rate(), 1.5 * own.rate());
+  const AttentionCost standard = attention_cost(Dtype::bf16, {}, 0, ops::AttentionKind::standard);
+  EXPECT_EQ(standard.cost.served.by, Server::plain_tiles);
+  EXPECT_LT(standard.rate(), 11) << "in halves too";
+  EXPECT_NEAR(CostModel(find_device("h200"), {}).plain_tiles_take_times(), 24, 2);
+}
+
+TEST(ServedCost, IsNothingWhereNobodyChooses) {
+  const Module mlp =
+      compile("mlp", Model::load("mlp:64x2").forward({.batch = 2}), {.backend = Backend::cuda});
+  EXPECT_FALSE(served_cost(mlp, nominal_model(Backend::cuda)).has_value());
+  EXPECT_FALSE(served_cost(tiny(), nominal_model(Backend::cpu)).has_value());
+}
+
 TEST(KernelBits, GroupedAttentionIsAnotherKernel) {
   const auto variants = [](const char* model) {
     std::set<std::string> kinds;
@@ -128,7 +174,7 @@ TEST(KernelBits, GroupedAttentionIsAnotherKernel) {
                                   {.precision = Dtype::bf16, .backend = Backend::cuda});
     for (const Op& op : module.program("micro_first").ops) {
       const Cost cost = cost_of(module, op, Backend::cuda);
-      if ((kernel_bits(module, op, Backend::cuda, cost) & kVariant) != 0)
+      if ((kernel_bits(module, op, Backend::cuda, cost, {}) & kVariant) != 0)
         kinds.emplace(op.def->kind);
     }
     return kinds;

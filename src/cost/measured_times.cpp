@@ -22,11 +22,9 @@ constexpr double kShape = 0.7;
 constexpr double kApart = 4;
 constexpr size_t kEnough = 2;  // samples of the same kernel, beside which no other one counts
 
-Roof roof_of(const DeviceSpec& rates, const OpWork& work) {
-  return rates.roof(work.dtype, {.tf32 = work.tf32}, work.flops, work.bytes);
-}
-
 double log_of(double work) { return std::log(std::max(work, 1.0)); }
+
+bool same_server(uint32_t a, uint32_t b) { return ((a ^ b) & kServers) == 0; }
 
 // The samples of the same work as one, with their mean time: what adds up stays so.
 std::vector<OpSample> merged(std::vector<OpSample> samples) {
@@ -50,7 +48,7 @@ std::vector<OpSample> merged(std::vector<OpSample> samples) {
 DeviceSpec with_measured_rates(const DeviceSpec& spec, const Calibration& measured) {
   double fp32 = 0, tf32 = 0, bf16 = 0, fp16 = 0;
   for (const OpSample& s : measured.samples) {
-    if (!roof_of(spec, s).by_arithmetic()) continue;
+    if (!roof_of(spec, s).by_arithmetic() || (s.has & kPlainTiles) != 0) continue;
     double& best = s.dtype == Dtype::bf16  ? bf16
                    : s.dtype == Dtype::f16 ? fp16
                    : s.tf32                ? tf32
@@ -75,7 +73,7 @@ MeasuredTimes::MeasuredTimes(const Calibration& measured, const DeviceSpec& spec
   for (const OpSample& sample : measured.samples) {
     groups[{sample.kind, sample.dtype, sample.tf32}].push_back(sample);
     const Roof roof = roof_of(rates_, sample);
-    if (roof.seconds() > 0)
+    if (roof.seconds() > 0 && (sample.has & kPlainTiles) == 0)
       pools_[roof.by_arithmetic() ? 1 : 0].emplace_back(std::log(roof.seconds()),
                                                         roof.seconds() / sample.seconds);
   }
@@ -121,7 +119,7 @@ double MeasuredTimes::Surface::at(const Point& q) const {
   const auto same = [&](const Point& p) { return p.has == q.has; };
   const bool enough = std::cmp_greater_equal(std::ranges::count_if(points, same), kEnough);
   for (const Point& p : points) {
-    if (enough && !same(p)) continue;
+    if (!same_server(p.has, q.has) || (enough && !same(p))) continue;
     near.emplace_back(square(p.x - q.x) + square(p.y - q.y) + square(p.apart - q.apart) +
                           kApart * kApart * std::popcount(p.has ^ q.has),
                       &p);
@@ -164,16 +162,23 @@ double MeasuredTimes::Surface::at(const Point& q) const {
   return std::clamp(mean.z + slope_x * (q.x - mean.x) + slope_y * (q.y - mean.y), least, most);
 }
 
-// The same dtype, else one of its size, else the one with most samples.
+// One with samples of the same server; of these the same dtype, else one of its size, else the one
+// with most samples.
 const MeasuredTimes::Surface* MeasuredTimes::nearest_surface(const OpWork& work) const {
   const auto found = kinds_.find(work.kind);
   if (found == kinds_.end()) return nullptr;
+  const auto of_server = [&](const Surface& s) {
+    return std::ranges::any_of(s.points,
+                               [&](const Point& p) { return same_server(p.has, work.has); });
+  };
   const auto likeness = [&](const Surface& s) {
-    return std::tuple(!s.points.empty(), s.dtype == work.dtype && s.tf32 == work.tf32,
+    return std::tuple(of_server(s), !s.points.empty(), s.dtype == work.dtype && s.tf32 == work.tf32,
                       s.dtype == work.dtype, size_of(s.dtype) == size_of(work.dtype),
                       s.points.size());
   };
-  return &*std::ranges::max_element(found->second, {}, likeness);
+  const Surface& nearest = *std::ranges::max_element(found->second, {}, likeness);
+  const bool other = !nearest.points.empty() && !of_server(nearest);
+  return other ? nullptr : &nearest;
 }
 
 std::optional<double> MeasuredTimes::usual_efficiency(const Roof& roof) const {
@@ -194,6 +199,7 @@ std::optional<double> MeasuredTimes::seconds(const OpWork& work) const {
   if (roof <= 0) return surface != nullptr ? surface->launch : launch_;
   if (surface != nullptr && !surface->points.empty())
     return surface->launch + roof / std::exp(surface->at(place_of(work)));
+  if ((work.has & kServers) != 0) return std::nullopt;
   if (const auto usual = usual_efficiency(roof_of(rates_, work)))
     return std::max(launch_, roof / *usual);
   return std::nullopt;

@@ -29,7 +29,8 @@ class MeasuredTimes {
   MeasuredTimes(const Calibration& measured, const DeviceSpec& spec, double launch);
 
   // A kind that was not measured in this dtype goes by its own efficiency in another one; a kind
-  // that was never measured, by the middle of others of its size with the same bound.
+  // that was never measured, by the middle of others of its size with the same bound. Nothing for
+  // kernels of our own (kServers) that were not measured: those of others say nothing of them.
   std::optional<double> seconds(const OpWork& work) const;
 
  private:

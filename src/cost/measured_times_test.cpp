@@ -120,6 +120,27 @@ TEST(MeasuredTimes, GoByTheSameKernelWhereThereIsEnoughOfIt) {
   EXPECT_NEAR(asked.flops / times.seconds(asked).value(), 110e12, 10e12);
 }
 
+// Of three servers each has its own times; one that was not measured has none, and plain tiles go by
+// fp32's peak in every type.
+TEST(MeasuredTimes, OfOneServerSayNothingOfAnother) {
+  Calibration c = streaming();
+  const OpSample cudnn = sample("attention", 1e12, 1e8, 4e-3);
+  OpSample plain = sample("attention", 1e12, 1e8, 1e-1);
+  plain.has = kPlainTiles;
+  c.samples.insert(c.samples.end(), {cudnn, plain});
+  const MeasuredTimes times = times_of(c);
+  OpWork asked = work("attention", 2e12, 2e8);
+  EXPECT_NEAR(times.seconds(asked).value(), 8e-3, 1e-4);
+  asked.has = kPlainTiles;
+  EXPECT_NEAR(times.seconds(asked).value(), 2e-1, 2e-3);
+  asked.dtype = Dtype::f32;
+  EXPECT_NEAR(times.seconds(asked).value(), 2e-1, 2e-3);
+  asked.has = kOwnTensorCores;
+  EXPECT_FALSE(times.seconds(asked).has_value());
+  EXPECT_FALSE(times.seconds({.kind = "other", .has = kPlainTiles, .flops = 1e12}).has_value());
+  EXPECT_EQ(with_measured_rates(find_device("h200"), c).bf16_flops, 250e12);
+}
+
 TEST(MeasuredTimes, GoThroughTheRoofForAnotherDtype) {
   Calibration c = streaming();
   c.samples.push_back(sample("linear", 1e12, 1e8, 2e-3));                 // 500 TFLOP/s

@@ -15,6 +15,11 @@ bool has_odd_rows(const Module& module, Dtype dtype, const std::vector<ValueId>&
   });
 }
 
+uint32_t server_bits(Server server) {
+  if (server == Server::tensor_cores) return kOwnTensorCores;
+  return server == Server::plain_tiles ? kPlainTiles : 0;
+}
+
 }  // namespace
 
 bool is_arithmetic(const Cost& cost) {
@@ -37,8 +42,9 @@ bool is_large_matmul(const Module& module, const Op& op, const Cost& cost) {
   return is_matmul(module, op) && is_arithmetic(cost);
 }
 
-uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost) {
-  constexpr size_t kInputs = 30;
+uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost,
+                     const Math& math) {
+  constexpr size_t kInputs = 28;
   uint32_t bits = 0;
   for (size_t i = 0; i < op.inputs.size() && i < kInputs; ++i)
     if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) bits |= uint32_t{1} << i;
@@ -47,7 +53,13 @@ uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const 
   if (matmul && (has_odd_rows(module, dtype, op.inputs) || has_odd_rows(module, dtype, op.outputs)))
     bits |= kOdd;
   if (cost.variant) bits |= kVariant;
-  return bits;
+  return backend == Backend::cuda ? bits | server_bits(served_on_gpu(module, op, math).by) : bits;
+}
+
+Roof roof_of(const DeviceSpec& device, const OpWork& work) {
+  const bool plain = (work.has & kPlainTiles) != 0;
+  return device.roof(plain ? Dtype::f32 : work.dtype, {.tf32 = work.tf32 && !plain}, work.flops,
+                     work.bytes);
 }
 
 OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& math) {
@@ -56,7 +68,7 @@ OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& 
   return {.kind = std::string(op.def->kind),
           .dtype = dtype,
           .tf32 = math.tf32 && dtype == Dtype::f32,
-          .has = kernel_bits(module, op, backend, cost),
+          .has = kernel_bits(module, op, backend, cost, math),
           .flops = static_cast<double>(cost.flops),
           .bytes = static_cast<double>(cost.bytes_read) + static_cast<double>(cost.bytes_written),
           .exps = static_cast<double>(cost.exps)};

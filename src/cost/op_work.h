@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cost/device_catalogue.h"
 #include "ir/op_def.h"
 #include "ir/program.h"
 
@@ -38,9 +39,17 @@ bool is_large_matmul(const Module& module, const Op& op, const Cost& cost);
 // What makes another kernel of an op that costs so much: bit i for its optional input i (dropout, a
 // sum); for a matmul on a GPU kOdd, where rows of its matrices are no multiple of the 16 bytes
 // that fast ones go by (whole logits over a vocabulary of 50257; chunked ones lie in padded rows);
-// and kVariant, where the op's own cost says that another kernel serves it.
+// kVariant, where the op's own cost says that another kernel serves it; and on a GPU who serves it,
+// where that is not cuDNN: samples of one server say nothing of another.
 constexpr uint32_t kOdd = uint32_t{1} << 31;
 constexpr uint32_t kVariant = uint32_t{1} << 30;
-uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost);
+constexpr uint32_t kOwnTensorCores = uint32_t{1} << 29;
+constexpr uint32_t kPlainTiles = uint32_t{1} << 28;
+constexpr uint32_t kServers = kOwnTensorCores | kPlainTiles;
+uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost,
+                     const Math& math);
+
+// How long work takes at a device's peaks. Plain tiles compute in fp32, whatever they read.
+Roof roof_of(const DeviceSpec& device, const OpWork& work);
 
 }  // namespace snug

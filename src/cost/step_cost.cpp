@@ -38,6 +38,21 @@ double seconds_on_lanes(const Module& module, const Program& program,
   return last;
 }
 
+std::optional<ServedCost> served_cost(const Module& module, const CostModel& model) {
+  if (model.backend() != Backend::cuda) return {};
+  ServedCost slowest;
+  for (const Program& program : module.programs) {
+    const auto runs = static_cast<double>(runs_per_step(module, program.name));
+    for (const Op& op : program.ops) {
+      const Served served = served_on_gpu(module, op, model.math());
+      if (served.by == Server::only || runs == 0) continue;
+      if (served.by > slowest.served.by) slowest.served = served;
+      slowest.seconds += runs * model.seconds(module, op);
+    }
+  }
+  return slowest.served.by == Server::only ? std::nullopt : std::optional(slowest);
+}
+
 StepCost step_cost(const Module& module, const CostModel& model) {
   StepCost cost;
   std::vector<double> seconds;

@@ -4,6 +4,7 @@
 //   p.step_seconds;   p.repeat_seconds / p.step_seconds   // what recompute costs
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "cost/cost_model.h"
@@ -22,6 +23,14 @@ struct StepCost {
   double repeat_seconds = 0;  // the part that repeats forward ops
 };
 StepCost step_cost(const Module& module, const CostModel& model);
+
+// The ops of a step that several servers could run on a GPU, which are attention's: the slowest that
+// serves one of them, and what they take together. Nothing on a CPU, or where there are none.
+struct ServedCost {
+  Served served;
+  double seconds = 0;
+};
+std::optional<ServedCost> served_cost(const Module& module, const CostModel& model);
 
 // When the last op of a program ends, given what each takes: an op starts when its lane is free and
 // what it waits for on other lanes has ended. On one lane that is the sum.

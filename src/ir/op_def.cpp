@@ -80,6 +80,12 @@ Cost cost_of(const Module& module, const Op& op, Backend backend) {
   return cost;
 }
 
+Served served_on_gpu(const Module& module, const Op& op, const Math& math) {
+  if (op.def->served == nullptr) return {};
+  const auto inputs = input_types(module, op);
+  return op.def->served(OpView{*op.def, op.name, op.layer, inputs, op.attrs}, math);
+}
+
 Dtype kernel_dtype(const Module& module, const Op& op) {
   for (ValueId id : op.inputs) {
     if (id.valid()) return module[id].type.dtype;

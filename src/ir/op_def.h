@@ -83,6 +83,15 @@ struct Cost {
 
 // --- kernels ------------------------------------------------------------------------------------
 
+// Whose kernels run an op on a GPU, where there are several: the slower the later.
+enum class Server : uint8_t { only, cudnn, tensor_cores, plain_tiles };
+struct Served {
+  Server by = Server::only;
+  std::string_view why = "";      // it is not cuDNN: "dropout"
+  std::string_view instead = "";  // what would put it on tensor cores: "--tf32"
+  friend bool operator==(const Served&, const Served&) = default;
+};
+
 struct Tensor {
   void* data = nullptr;  // nullptr: absent
   const Type* type = nullptr;
@@ -98,7 +107,7 @@ struct Tensor {
 // How matmuls and sums may be computed, where a backend has a choice.
 struct Math {
   bool deterministic = false;   // the same bits from every run; algorithms are chosen by rule
-  bool tf32 = false;            // fp32 matmuls may round their factors to tf32
+  bool tf32 = false;            // fp32 matmuls, attention's too, may round their factors to tf32
   bool quick_autotune = false;  // algorithms are timed briefly, and not cached
   friend bool operator==(const Math&, const Math&) = default;
 };
@@ -260,6 +269,8 @@ struct OpDef {
   // it.
   void (*grad)(GradContext&) = nullptr;
   Cost (*cost)(const OpView&, std::span<const Type> outputs, Backend) = nullptr;
+  // On a GPU, by rule. nullptr: one set of kernels serves all.
+  Served (*served)(const OpView&, const Math&) = nullptr;
 
   std::vector<Alias> alias = {};
   std::vector<Accumulate> accumulate = {};
@@ -295,6 +306,7 @@ const OpDef* find_op(Registry registry, std::string_view kind);
 std::vector<const Type*> input_types(const Module& module, const Op& op);
 std::vector<Type> output_types(const Module& module, const Op& op);
 Cost cost_of(const Module& module, const Op& op, Backend backend);
+Served served_on_gpu(const Module& module, const Op& op, const Math& math);
 Dtype kernel_dtype(const Module& module, const Op& op);
 
 }  // namespace snug

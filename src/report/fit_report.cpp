@@ -75,6 +75,7 @@ std::string one_table(const FitReport& report, const Options& options) {
   out +=
       line("time", fmt::format("{} a step, {} tokens/s ({})", step_text(level.step_seconds * 1e3),
                                format_rate(level.tokens_per_s), report.times_from));
+  if (!level.attention.empty()) out += line("attention", level.attention);
   return out + next_line(report, level);
 }
 
@@ -109,6 +110,8 @@ std::string models_table(const FitReport& report, const Options& options) {
                     ? fmt::format("{} needs {}", level.next, format_bytes(*level.next_bytes))
                     : level.limit,
                 kLevel);
+    if (level.attention.starts_with("plain"))
+      out += line("", "attention on " + level.attention, kLevel);
   }
   return out;
 }
@@ -128,6 +131,7 @@ Json level_json(const FitLevel& level) {
            {"step_ms", level.step_seconds * 1e3},
            {"tokens_per_s", level.tokens_per_s},
            {"recompute", level.recompute},
+           {"attention", or_null(level.attention)},
            {"next", level.next},
            {"next_bytes", nullptr},
            {"limit", nullptr}};

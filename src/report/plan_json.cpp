@@ -112,6 +112,16 @@ Json chosen_json(const PlanFacts& facts) {
           {"extra_time", facts.chosen->extra_time}};
 }
 
+Json attention_json(const PlanFacts& facts) {
+  if (!facts.attention) return nullptr;
+  constexpr std::array kNames{"only", "cudnn", "tensor_cores", "plain_tiles"};
+  const AttentionFacts& a = *facts.attention;
+  return {{"kernels", kNames[static_cast<size_t>(a.by)]},
+          {"why", or_null(a.why)},
+          {"instead", or_null(a.instead)},
+          {"share_of_step", a.share}};
+}
+
 }  // namespace
 
 int64_t PlanFacts::tokens_per_step() const {
@@ -168,6 +178,7 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
       {"step_ms", or_null(facts.step_ms)},
       {"tokens_per_s", or_null(facts.tokens_per_s())},
       {"rests_on", facts.rests_on.empty() ? Json(nullptr) : Json(facts.rests_on)},
+      {"attention", attention_json(facts)},
       {"recipe", facts.recipe},
       {"chosen", facts.changed},
       {"chosen_recompute", chosen_json(facts)},

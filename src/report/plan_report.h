@@ -28,6 +28,15 @@ struct Advice {
   double slower = 0;  // time for a token, as a part of what it is now; below zero: faster
 };
 
+// Whose kernels compute attention on a GPU.
+struct AttentionFacts {
+  Server by = Server::cudnn;
+  std::string why;      // it is not cuDNN: "dropout"
+  std::string instead;  // plain tiles: the flags that would use tensor cores
+  double share = 0;     // of the step's time, modelled
+  double times = 1;     // plain tiles: how many times longer than tensor cores they take, about
+};
+
 // What the breakdown cannot know: the words of the question, and what was predicted beside bytes.
 struct PlanFacts {
   std::string model;
@@ -45,7 +54,8 @@ struct PlanFacts {
   bool explain = false;              // are the runners-up shown?
   std::optional<double> step_ms;     // modelled
   std::string rests_on;              // what the time was modelled from
-  std::vector<Advice> advice;        // the best first
+  std::optional<AttentionFacts> attention;
+  std::vector<Advice> advice;  // the best first
 
   int64_t tokens_per_step() const;
   std::optional<double> tokens_per_s() const;
@@ -60,6 +70,9 @@ inline bool is_faster(const Advice& a) { return a.slower < -0.01; }
 std::string_view name_of(Effect effect);
 
 bool fits(const MemoryBreakdown& memory, const PlanFacts& facts);
+
+// "cuDNN's kernels, 7 % of the step", "plain tiles (fp32 without --tf32), 46 % of the step: ...".
+std::string attention_text(const AttentionFacts& attention);
 
 // At most 100 columns. colour: use terminal colours.
 std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, bool colour);

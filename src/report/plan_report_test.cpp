@@ -81,6 +81,11 @@ TEST(RenderPlan, StaysWithinAHundredColumnsAndPlainText) {
   PlanFacts facts = sample_facts();
   facts.step_ms = 123'456;
   facts.rests_on = "catalogue figures of a device whose name is long, GeForce RTX 4090 Ti Super";
+  facts.attention = AttentionFacts{.by = Server::plain_tiles,
+                                   .why = "fp32 and heads of more than 128 elements",
+                                   .instead = "--attention flash with --precision bf16",
+                                   .share = 1,
+                                   .times = 100};
   facts.explain = true;
   facts.runners_up = {
       {"--batch 4 --accum 2 --attention standard --loss chunked:256 --precision bf16 "
@@ -123,6 +128,27 @@ TEST(RenderPlan, SaysWhatAndWhere) {
   EXPECT_THAT(text, HasSubstr("\nneeds  3.91 GiB at the peak ("));
   EXPECT_THAT(text, Not(HasSubstr("budget")));
   EXPECT_THAT(text, Not(HasSubstr("staging")));
+}
+
+TEST(RenderPlan, SaysWhoComputesAttention) {
+  PlanFacts facts = sample_facts();
+  const auto text = [&] { return render_plan(sample_account(), facts, false); };
+  EXPECT_THAT(text(), Not(HasSubstr("kernels  "))) << "on a CPU";
+  facts.attention = AttentionFacts{.by = Server::cudnn, .share = 0.07};
+  EXPECT_THAT(text(), HasSubstr("\nkernels  attention on cuDNN's kernels, 7 % of the step\n"));
+  facts.attention = AttentionFacts{.by = Server::tensor_cores, .why = "dropout", .share = 0.1};
+  EXPECT_THAT(text(),
+              HasSubstr("attention on Snug's tensor-core kernels (dropout), 10 % of the step\n"));
+  facts.attention = AttentionFacts{.by = Server::plain_tiles,
+                                   .why = "fp32 without --tf32",
+                                   .instead = "--tf32 or --precision bf16",
+                                   .share = 0.46,
+                                   .times = 23.6};
+  EXPECT_THAT(text(),
+              HasSubstr("\nkernels  attention on plain tiles (fp32 without --tf32), 46 % of "
+                        "the step: about 24 times slower"));
+  EXPECT_THAT(text(), HasSubstr("--tf32 or --precision bf16 would use\n"));
+  EXPECT_THAT(render_plan(sample_account(), facts, true), HasSubstr("\x1b[1;31mkernels"));
 }
 
 // The names of the rows of layers that keep these bytes each.
@@ -266,6 +292,17 @@ TEST(PlanJson, AdviceAndRunnersUp) {
   EXPECT_EQ(json["advice"][0]["saves_bytes"].get<int64_t>() + 2900 * kMiB, json["arena_bytes"]);
   EXPECT_EQ(json["runners_up"][0]["change"], "--loss whole");
   EXPECT_EQ(json["runners_up"][0]["step_ms"], 500);
+}
+
+TEST(PlanJson, SaysWhoComputesAttention) {
+  PlanFacts facts = sample_facts();
+  EXPECT_TRUE(plan_json(sample_account(), facts)["attention"].is_null());
+  facts.attention = AttentionFacts{.by = Server::tensor_cores, .why = "dropout", .share = 0.25};
+  const auto attention = plan_json(sample_account(), facts)["attention"];
+  EXPECT_EQ(attention["kernels"], "tensor_cores");
+  EXPECT_EQ(attention["why"], "dropout");
+  EXPECT_TRUE(attention["instead"].is_null());
+  EXPECT_EQ(attention["share_of_step"], 0.25);
 }
 
 TEST(PlanJson, SpeedFollowsFromTheStepTime) {

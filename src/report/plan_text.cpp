@@ -162,6 +162,16 @@ std::string speed(const PlanFacts& facts) {
   return out;
 }
 
+// A warning where attention does without tensor cores.
+std::string kernels(const PlanFacts& facts, const Paint& paint) {
+  if (!facts.attention) return "";
+  const std::string text = "attention on " + attention_text(*facts.attention);
+  std::string out;
+  for (const std::string& line : lines_of(split(text, ' '), kColumns - 9))
+    out += fact(out.empty() ? "kernels" : "", line);
+  return facts.attention->by == Server::plain_tiles ? paint.bad(out) : out;
+}
+
 std::string largest(const SpaceBreakdown& space, const Paint& paint) {
   if (space.largest.empty()) return "";
   std::string out = "\n" + paint.title("largest at the peak") + "\n";
@@ -202,6 +212,16 @@ StateBytes state_of(const MemoryBreakdown& memory) {
   return state;
 }
 
+std::string attention_text(const AttentionFacts& a) {
+  const std::string why = a.why.empty() ? "" : fmt::format(" ({})", a.why);
+  const std::string share = fmt::format(", {:.0f} % of the step", 100 * a.share);
+  if (a.by == Server::cudnn) return "cuDNN's kernels" + share;
+  if (a.by == Server::tensor_cores) return "Snug's tensor-core kernels" + why + share;
+  return fmt::format(
+      "plain tiles{}{}: about {:.0f} times slower than tensor cores, which {} would use", why,
+      share, a.times, a.instead);
+}
+
 std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, bool colour) {
   const Paint paint{colour};
   std::string out = header(memory, facts, paint);
@@ -213,6 +233,7 @@ std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, b
   }
   out += facts_of_peak(memory);
   out += speed(facts);
+  out += kernels(facts, paint);
   out += choice_text(facts);
   out += layers_text(memory, paint);
   out += largest(memory.device(), paint);

@@ -12,6 +12,7 @@
 #include "recipe/techniques.h"
 #include "search/largest.h"
 #include "search/plan_run.h"
+#include "verbs/plan.h"
 
 namespace snug {
 namespace {
@@ -95,6 +96,7 @@ FoundLevel describe(const Options& asked, const Resolved& run, Change change) {
                   .recompute = planned.chosen               ? planned.chosen->policy
                                : leaves_recompute_open(run) ? "none"
                                                             : run.options.recompute};
+  if (const auto attention = attention_of(planned)) report.attention = attention_text(*attention);
   return {std::move(report), std::move(change)};
 }
 

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cost/step_cost.h"
 #include "ir/text.h"
 #include "verbs/advice.h"
 
@@ -45,6 +46,17 @@ std::vector<std::string> headline_of(const Options& options, const Model& model)
 
 }  // namespace
 
+std::optional<AttentionFacts> attention_of(const PlannedRun& planned) {
+  const CostModel& model = planned.run.cost_model;
+  const auto cost = served_cost(planned.plan.module, model);
+  if (!cost) return {};
+  return AttentionFacts{.by = cost->served.by,
+                        .why = std::string(cost->served.why),
+                        .instead = std::string(cost->served.instead),
+                        .share = cost->seconds / planned.step_seconds,
+                        .times = model.plain_tiles_take_times()};
+}
+
 PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
   const Resolved& run = planned.run;
   PlanFacts facts{.model = run.model.config().name,
@@ -59,7 +71,8 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
                   .runners_up = planned.others,
                   .explain = run.options.explain,
                   .step_ms = planned.step_seconds * 1e3,
-                  .rests_on = run.cost_model.origin()};
+                  .rests_on = run.cost_model.origin(),
+                  .attention = attention_of(planned)};
   for (const Change& change : planned.changed) facts.changed.push_back(flags_of(change));
   if (run.budget) facts.budget_bytes = *run.budget + run.context;
   const bool wanted = advise == Advise::always ||

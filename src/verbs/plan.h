@@ -10,6 +10,9 @@ namespace snug {
 // Are changes looked for? Each is a plan of its own: a run that fits begins without them.
 enum class Advise { never, when_it_does_not_fit, always };
 
+// Nothing on a CPU, or where the model has none.
+std::optional<AttentionFacts> attention_of(const PlannedRun& planned);
+
 PlanFacts facts_of(const PlannedRun& planned, Advise advise);
 
 PlanReport report_of(const PlannedRun& planned, Advise advise, bool colour);

@@ -113,6 +113,7 @@ TEST_F(CliFit, ForPeopleItIsATableOfAtMost100Columns) {
     const Ended run = snug(fmt::format("fit gpt2 --gpu rtx4090 --of {} --batch 8 --seq 512", of));
     ASSERT_EQ(run.code, 0) << run.err;
     EXPECT_THAT(run.out, HasSubstr("rtx4090"));
+    EXPECT_THAT(run.out, HasSubstr("plain tiles (fp32 without --tf32)"));
     for (const std::string& line : split(run.out, '\n')) EXPECT_LE(line.size(), 100) << line;
   }
 }

@@ -17,7 +17,7 @@ TEST_F(CliPlan, JsonHasTheFieldsThatOthersRelyOn) {
   const auto plan = nlohmann::json::parse(run.out);
   for (const char* field : {"fits", "arena_bytes", "max_live_bytes", "budget_bytes", "breakdown",
                             "host_bytes", "disk_bytes", "params", "step_ms", "tokens_per_s",
-                            "rests_on", "recipe", "chosen", "runners_up", "advice"})
+                            "rests_on", "attention", "recipe", "chosen", "runners_up", "advice"})
     EXPECT_TRUE(plan.contains(field)) << field;
   EXPECT_EQ(plan["fits"], true);
   EXPECT_EQ(plan["budget_bytes"], 1 << 30);
@@ -81,6 +81,38 @@ TEST_F(CliPlan, TheProgramReadsBack) {
 TEST_F(CliPlan, TwiceGivesTheSameBytes) {
   EXPECT_EQ(snug("plan gpt2 --json").out, snug("plan gpt2 --json").out);
   EXPECT_EQ(snug("plan tiny --program").out, snug("plan tiny --program").out);
+}
+
+// By rule and without a GPU. Attention of gpt2 has dropout of 0.1.
+TEST_F(CliPlan, SaysWhoComputesAttentionOnAGpu) {
+  const auto attention = [&](const std::string& options) {
+    return nlohmann::json::parse(snug("plan gpt2 --seq 512 --json " + options).out)["attention"];
+  };
+  EXPECT_TRUE(attention("").is_null()) << "on a CPU nobody chooses";
+  const auto plain = attention("--gpu h200");
+  EXPECT_EQ(plain["kernels"], "plain_tiles");
+  EXPECT_EQ(plain["why"], "fp32 without --tf32");
+  EXPECT_EQ(plain["instead"], "--tf32 or --precision bf16");
+  EXPECT_GT(plain["share_of_step"], 0.1);
+  EXPECT_LT(plain["share_of_step"], 1);
+  EXPECT_EQ(attention("--gpu h200 --tf32")["kernels"], "tensor_cores");
+  EXPECT_EQ(attention("--gpu h200 --precision bf16")["why"], "dropout");
+  const auto cudnn = attention("--device cuda --precision bf16 --dropout 0");
+  EXPECT_EQ(cudnn["kernels"], "cudnn");
+  EXPECT_TRUE(cudnn["why"].is_null());
+  EXPECT_EQ(attention("--gpu h200 --precision bf16 --attention standard")["instead"],
+            "--attention flash");
+  EXPECT_THAT(snug("plan gpt2 --seq 512 --gpu h200").out,
+              ::testing::HasSubstr("\nkernels  attention on plain tiles (fp32 without --tf32), "));
+}
+
+TEST_F(CliPlan, HeadsThatNoKernelTakesAreRefused) {
+  write("wide.json",
+        R"({"model_type": "gpt2", "n_embd": 640, "n_head": 2, "n_layer": 1, "vocab_size": 64,
+            "n_positions": 64})");
+  for (const char* where : {"", " --gpu h200", " --gpu h200 --precision bf16"})
+    expect_refused(std::string("plan wide.json") + where, ExitCode::usage,
+                   "heads of 320 elements: attention takes up to 256");
 }
 
 TEST_F(CliPlan, TakesWhatTrainTakes) {

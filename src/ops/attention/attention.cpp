@@ -6,6 +6,7 @@
 #include "ops/attention/attention_cuda.h"
 #include "ops/attention/attention_cudnn.h"
 #include "ops/attention/attention_reference.h"
+#include "ops/attention/attention_server.h"
 #include "ops/attention/packed_heads.h"
 #include "ops/infer.h"
 
@@ -15,7 +16,8 @@ namespace {
 // Head geometry, and what dropout needs: `random` is the port of seed, followed by step and sample.
 PackedHeads checked(const OpView& op, size_t random) {
   const PackedHeads p = checked_heads(op);
-  op.require(p.D <= kMaxHeadDim, "head_dim {} is beyond {}", p.D, kMaxHeadDim);
+  op.require(p.D <= kMaxHeadDim, "heads of {} elements: attention takes up to {}", p.D,
+             kMaxHeadDim);
   if (!op.attrs.has("p")) return p;
   const double dropout = op.attrs.f("p");
   op.require(dropout > 0 && dropout < 1, "dropout {} is not in [0, 1)", dropout);
@@ -221,6 +223,7 @@ const OpDef attention_def{
     .infer = infer,
     .grad = grad,
     .cost = cost,
+    .served = served_attention,
     .random = true,
     .selective = true,
     .kernels = float_kernels(attention_cpu, {.run = SNUG_CUDA_KERNEL(attention_cuda)}),
@@ -234,6 +237,7 @@ const OpDef attention_grad_def{
     .outputs = {"dqkv"},
     .infer = infer_grad,
     .cost = cost_grad</*kShared=*/1>,
+    .served = served_attention,
     .random = true,
     .kernels = float_kernels(attention_grad_cpu, {.run = SNUG_CUDA_KERNEL(attention_grad_cuda)}),
     .reference = attention_grad_reference,
@@ -246,6 +250,7 @@ const OpDef chunked_attention_def{
     .infer = infer_chunked,
     .grad = grad_from_rows<chunked_attention_grad_def>,
     .cost = cost_chunked,
+    .served = served_flash_attention,
     .random = true,
     .selective = true,
     .kernels = float_kernels(chunked_attention_cpu, kFlashCuda),
@@ -259,6 +264,7 @@ const OpDef chunked_attention_grad_def{
     .outputs = {"dqkv"},
     .infer = infer_chunked_grad,
     .cost = cost_chunked_grad,
+    .served = served_flash_attention,
     .random = true,
     .exact = {1, 2},  // y and lse: the probabilities and their gradients hang on them
     .kernels = float_kernels(chunked_attention_grad_cpu, kFlashGradCuda),
@@ -272,6 +278,7 @@ const OpDef flash_attention_def{
     .infer = infer_rows,
     .grad = grad_from_rows<flash_attention_grad_def>,
     .cost = cost_flash,
+    .served = served_flash_attention,
     .random = true,
     .selective = true,
     .kernels = float_kernels(flash_attention_cpu, kFlashCuda),
@@ -285,6 +292,7 @@ const OpDef flash_attention_grad_def{
     .outputs = {"dqkv"},
     .infer = infer_rows_grad,
     .cost = cost_flash_grad,
+    .served = served_flash_attention,
     .random = true,
     .exact = {1, 2},  // y and lse: the probabilities and their gradients hang on them
     .kernels = float_kernels(flash_attention_grad_cpu, kFlashGradCuda),

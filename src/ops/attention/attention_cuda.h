@@ -1,6 +1,7 @@
 // CUDA kernels of the attention family. flash runs through cuDNN where that serves; on our own
 // tensor-core kernels where it does not, halves with dropout above all; and on plain tiles
-// elsewhere: f32 without tf32. chunked has no kernels of its own here: it is the same function with
+// elsewhere: f32 that must not be rounded to tf32 (attention_server.h has the rule). chunked has no
+// kernels of its own here: it is the same function with
 // the same statistics, and flash's scores are smaller than any chunk's.
 #pragma once
 
@@ -17,8 +18,8 @@ void prepare_flash_attention_cuda(const KernelArgs& a);
 void flash_attention_grad_cuda(const KernelArgs& a);
 void prepare_flash_attention_grad_cuda(const KernelArgs& a);
 
-// On tensor cores: halves, heads of up to 256; floats where they may be rounded to tf32, heads of up
-// to 128. The workspace of the second: f32 [B,H,T], delta.
+// On tensor cores: halves with heads of up to 256, and f32 as tf32 with heads of up to 128. The
+// workspace of the second: f32 [B,H,T], delta.
 constexpr bool mma_serves(const PackedHeads& p, Dtype dtype, bool tf32) {
   return is_half(dtype) ? p.D <= 256 : tf32 && p.D <= 128;
 }

@@ -6,7 +6,8 @@
 
 #include <cmath>
 
-#include "ops/attention/attention_cudnn.h"
+#include "ops/attention/attention_cpu.h"
+#include "ops/attention/attention_server.h"
 #include "ops/testing/op_check.h"
 
 namespace snug::ops {
@@ -213,6 +214,56 @@ TEST(Attention, CudnnScratchFollowsTheShape) {
   EXPECT_FALSE(cudnn_serves(p, Dtype::f32, /*dropout=*/false));
 }
 
+TEST(Attention, IsServedByTheFastestThatTakesIt) {
+  const auto server = [](int64_t D, Dtype dtype, bool dropout = false, bool tf32 = false) {
+    return attention_server({.B = 2, .T = 128, .H = 4, .K = 2, .D = D}, dtype, dropout, tf32);
+  };
+  EXPECT_EQ(server(64, Dtype::bf16), Server::cudnn);
+  EXPECT_EQ(server(128, Dtype::f16), Server::cudnn);
+  EXPECT_EQ(server(64, Dtype::bf16, /*dropout=*/true), Server::tensor_cores);
+  EXPECT_EQ(server(36, Dtype::bf16), Server::tensor_cores);
+  EXPECT_EQ(server(256, Dtype::f16), Server::tensor_cores);
+  EXPECT_EQ(server(128, Dtype::f32, /*dropout=*/false, /*tf32=*/true), Server::tensor_cores);
+  EXPECT_EQ(server(64, Dtype::f32, /*dropout=*/true, /*tf32=*/true), Server::tensor_cores);
+  EXPECT_EQ(server(129, Dtype::f32, /*dropout=*/false, /*tf32=*/true), Server::plain_tiles);
+  EXPECT_EQ(server(64, Dtype::f32), Server::plain_tiles);
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
+    for (int64_t D = 1; D <= kMaxHeadDim; ++D) {
+      EXPECT_NE(server(D, dtype), Server::plain_tiles) << D;
+      EXPECT_TRUE(server(D, dtype) != Server::cudnn ||
+                  mma_serves({.B = 1, .T = 2, .H = 1, .K = 1, .D = D}, dtype, false))
+          << "where there is no cuDNN, tensor cores serve";
+    }
+  }
+}
+
+// An op of a module says the same, and why.
+TEST(Attention, SaysWhyItIsNotServedByCudnn) {
+  const auto served = [](AttentionKind kind, Dtype dtype, int64_t D, const Math& math = {}) {
+    Module module{.name = "test"};
+    Builder b(module, "test");
+    const ValueId qkv =
+        add_shared(module, "qkv", {dtype, {2, 16, 3 * D}}, Category::inputs, Scope::step);
+    attention(b, "attn", {.qkv = qkv, .heads = 1, .kv_heads = 1, .head_dim = D, .kind = kind});
+    return served_on_gpu(module, module.programs.front().ops.front(), math);
+  };
+  using enum AttentionKind;
+  EXPECT_EQ(served(flash, Dtype::bf16, 64), Served{Server::cudnn});
+  EXPECT_EQ(served(chunked, Dtype::bf16, 64), Served{Server::cudnn});
+  EXPECT_EQ(served(flash, Dtype::bf16, 256),
+            (Served{Server::tensor_cores, "heads of more than 128 elements"}));
+  EXPECT_EQ(served(flash, Dtype::f32, 64, {.tf32 = true}),
+            (Served{Server::tensor_cores, "fp32 as tf32"}));
+  EXPECT_EQ(served(flash, Dtype::f32, 64),
+            (Served{Server::plain_tiles, "fp32 without --tf32", "--tf32 or --precision bf16"}));
+  EXPECT_EQ(served(flash, Dtype::f32, 256),
+            (Served{Server::plain_tiles, "fp32 without --tf32", "--precision bf16"}));
+  EXPECT_EQ(served(flash, Dtype::f32, 256, {.tf32 = true}).why,
+            "fp32 and heads of more than 128 elements");
+  EXPECT_EQ(served(standard, Dtype::bf16, 64),
+            (Served{Server::plain_tiles, "--attention standard", "--attention flash"}));
+}
+
 // --- refusals ---
 
 std::string refusal(int64_t width, const Attention& p) {
@@ -237,7 +288,8 @@ TEST(Attention, RefusesWhatDoesNotFitTogether) {
   EXPECT_THAT(refusal(81, {.heads = 6, .kv_heads = 2, .head_dim = 8}),
               HasSubstr("has width 81, but 6 heads and 2 x 2 kv heads of 8 elements need 80"));
   EXPECT_THAT(refusal(80, {.heads = 6, .kv_heads = 0, .head_dim = 8}), HasSubstr("positive"));
-  EXPECT_THAT(refusal(900, {.heads = 1, .kv_heads = 1, .head_dim = 300}), HasSubstr("beyond 256"));
+  EXPECT_THAT(refusal(900, {.heads = 1, .kv_heads = 1, .head_dim = 300}),
+              HasSubstr("heads of 300 elements: attention takes up to 256"));
   EXPECT_THAT(refusal(80, {.heads = 6, .kv_heads = 2, .head_dim = 8, .dropout = 1.5}),
               HasSubstr("dropout 1.5"));
   EXPECT_THAT(refusal(80, {.heads = 6, .kv_heads = 2, .head_dim = 8, .dropout = 0.1}),

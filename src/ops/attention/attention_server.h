@@ -1,0 +1,22 @@
+// Whose kernels compute attention on CUDA: by rule and without a GPU, so that a plan made anywhere
+// says what will run. Where cuDNN should and is not there, Snug's tensor-core kernels do.
+//
+//   attention_server(p, Dtype::bf16, /*dropout=*/false, /*tf32=*/false) == Server::cudnn
+#pragma once
+
+#include "ops/attention/attention_cuda.h"
+#include "ops/attention/attention_cudnn.h"
+
+namespace snug::ops {
+
+// flash and chunked attention.
+constexpr Server attention_server(const PackedHeads& p, Dtype dtype, bool dropout, bool tf32) {
+  if (cudnn_serves(p, dtype, dropout)) return Server::cudnn;
+  return mma_serves(p, dtype, tf32) ? Server::tensor_cores : Server::plain_tiles;
+}
+
+// The same of an op, with the reason where it is not cuDNN. The standard kind has plain tiles only.
+Served served_flash_attention(const OpView& op, const Math& math);
+Served served_attention(const OpView& op, const Math& math);
+
+}  // namespace snug::ops
