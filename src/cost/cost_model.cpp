@@ -21,7 +21,7 @@ struct Classes {
 // An H200, bf16, in a step (docs/performance.md): matmuls 640 to 710 of 989 TFLOP/s; attention 260
 // to 340 forward, 195 to 235 backward; streaming kernels 82 to 97 % of a copy, a copy 88 % of peak;
 // matmuls over odd rows (kOdd) 105 to 166 TFLOP/s on tensor cores. Attention on kernels of our own:
-// 72 to 132 TFLOP/s on tensor cores, the lower with dropout; 10 of fp32's 67 on plain tiles.
+// 83 to 108 TFLOP/s on tensor cores with dropout; 10 of fp32's 67 on plain tiles.
 constexpr Classes kGpu{{0.69, 4e-6}, {0.24, 4e-6}, {0.8, 2e-6},
                        {0.13, 4e-6}, {0.1, 4e-6},  {0.15, 4e-6}};
 constexpr Class kCpuAttention{0.4, 1e-6};
