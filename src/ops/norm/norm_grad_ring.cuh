@@ -1,5 +1,5 @@
-// Backward of norms whose sums fill registers: two vectors to a lane, in exactly as many warps as a
-// row needs, and the parameters in shared memory. Of layer norms, which have two sums, and wherever
+// Backward of norms whose sums fill registers: two vectors to a lane, or three where those fill a
+// warp with a row, in exactly as many warps as a row needs, and the parameters in shared memory. Of layer norms, which have two sums, and wherever
 // shared memory is too small for the other kernel: this one takes as many groups as fit.
 #pragma once
 
@@ -8,12 +8,14 @@
 
 namespace snug::ops {
 
-constexpr int kRingVectors = 2, kRingThreads = 768;
-static_assert(kRingThreads / 64 <= 15, "groups of two warps and more have a barrier each");
+// As many threads as leave each the registers for its sums.
+template <int kVectors>
+constexpr int kRingThreads = kVectors == 2 ? 768 : 640;
+static_assert(kRingThreads<2> / 64 <= 15, "groups of two warps and more have a barrier each");
 
 // kStages rows of up to three tensors for every group. A lane copies the vectors that it will read
 // itself, so nobody waits for anybody.
-template <typename T>
+template <typename T, int kVectors>
 struct RowRing {
   using V = Vector<T>;
   int columns;
@@ -33,7 +35,7 @@ struct RowRing {
   // Starts the copy of one row.
   __device__ void copy(int tensor, int stage, const T* from, int64_t row) const {
     const uint32_t to = data + 16 * slot(tensor, stage);
-    for_group_vectors<T, kRingVectors>(columns, [&](int, int column) {
+    for_group_vectors<T, kVectors>(columns, [&](int, int column) {
       start_copy<16>(to + column * static_cast<uint32_t>(sizeof(T)), from + row * columns + column);
     });
   }
@@ -68,14 +70,14 @@ class HeldParams {
   int row_vectors_;
 };
 
-template <typename T, bool kCentered, bool kRecomputes>
-__global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p) {
+template <typename T, bool kCentered, bool kRecomputes, int kVectors>
+__global__ void __launch_bounds__(kRingThreads<kVectors>, 1) norm_grad_ring(NormGrad<T> p) {
   constexpr int kParams = kCentered ? 2 : 1;
   using V = Vector<T>;
   using Sum = GroupSum<kParams, /*kAlone=*/false>;
   after_previous();
   __shared__ alignas(16) typename Sum::Slots slots;
-  const RowRing<T> ring{p.columns};
+  const RowRing<T, kVectors> ring{p.columns};
   const auto fetch = [&](int row, int stage) {
     ring.copy(kX, stage, p.x, row);
     ring.copy(kDy, stage, p.dy, row);
@@ -95,14 +97,14 @@ __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p)
     if constexpr (kCentered) next_mean = p.mean[row];
   };
   load_statistics(last);
-  ParamSums<T, kParams, kRingVectors> sums;
+  ParamSums<T, kParams, kVectors> sums;
   for_staged_rows(last, step, fetch, [&](int row, int stage) {
     const int64_t start = int64_t{row} * p.columns;
     const float rstd = next_rstd;
     const float mean = kCentered ? next_mean : 0;
     load_statistics(row - step);
     float totals[kParams] = {};
-    for_group_vectors<T, kRingVectors>(p.columns, [&](int k, int column) {
+    for_group_vectors<T, kVectors>(p.columns, [&](int k, int column) {
       const V x = ring.at(kX, stage, k);
       const V dy = ring.at(kDy, stage, k);
       add_vector(k, x, dy, params.weight(column), mean, rstd, totals, sums);
@@ -110,7 +112,7 @@ __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p)
     row_sum(totals);
     const RowMeans means = row_means(totals, p.per_column);
 #pragma unroll 1  // the sums leave registers for one vector at a time
-    for (int k = 0; k < kRingVectors; ++k) {
+    for (int k = 0; k < kVectors; ++k) {
       const int column = static_cast<int>(k * blockDim.x + threadIdx.x) * V::kSize;
       if (column >= p.columns) break;
       const V x = ring.at(kX, stage, k);
@@ -134,29 +136,37 @@ __global__ void __launch_bounds__(kRingThreads, 1) norm_grad_ring(NormGrad<T> p)
       }
     }
   });
-  const auto for_vectors = [&](const auto& fn) {
-    for_group_vectors<T, kRingVectors>(p.columns, fn);
-  };
+  const auto for_vectors = [&](const auto& fn) { for_group_vectors<T, kVectors>(p.columns, fn); };
   write_partial(sums, static_cast<int>(threadIdx.y), static_cast<int>(blockDim.y), for_vectors,
                 p.partial + int64_t{blockIdx.x} * kParams * p.columns, p.columns);
 }
 
 // Was it launched? Where rows vectorise, and a block holds one.
-template <typename T, bool kCentered, bool kRecomputes>
-bool launch_ring(const NormGrad<T>& p, unsigned blocks, cudaStream_t stream) {
+template <typename T, bool kCentered, bool kRecomputes, int kVectors>
+bool launch_ring_of(const NormGrad<T>& p, unsigned blocks, cudaStream_t stream) {
   constexpr int kParams = kCentered ? 2 : 1;
   const int64_t row = p.columns * int64_t{sizeof(T)};
   if (row == 0 || row % 16 != 0 || p.rows > INT32_MAX / 2) return false;
-  const auto kernel = norm_grad_ring<T, kCentered, kRecomputes>;
-  const int64_t warps = group_warps(row, kRingVectors);
+  const auto kernel = norm_grad_ring<T, kCentered, kRecomputes, kVectors>;
+  const int64_t warps = group_warps(row, kVectors);
   const int64_t of_group = row * kStages * (p.dx_sum != nullptr ? 3 : 2);
   const int64_t room = most_dynamic_shared(kernel) - kParams * row;
-  const int64_t groups = std::min(kRingThreads / (32 * warps), room / of_group);
+  const int64_t groups = std::min(kRingThreads<kVectors> / (32 * warps), room / of_group);
   if (groups < 1) return false;
   launch_after_previous(kernel, blocks,
                         dim3(static_cast<unsigned>(32 * warps), static_cast<unsigned>(groups)),
                         static_cast<size_t>(groups * of_group + kParams * row), stream, p);
   return true;
+}
+
+// One warp to a row needs no barrier: rows of 768 halves, which are GPT-2's and BERT's.
+template <typename T, bool kCentered, bool kRecomputes>
+bool launch_ring(const NormGrad<T>& p, unsigned blocks, cudaStream_t stream) {
+  if constexpr (kCentered && sizeof(T) == 2) {
+    if (p.columns * int64_t{sizeof(T)} == 3 * 32 * 16)
+      return launch_ring_of<T, kCentered, kRecomputes, 3>(p, blocks, stream);
+  }
+  return launch_ring_of<T, kCentered, kRecomputes, 2>(p, blocks, stream);
 }
 
 }  // namespace snug::ops
