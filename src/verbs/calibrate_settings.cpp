@@ -38,6 +38,9 @@ const std::vector<CalibrationSetting>& for_gpu() {
     {"mlp",     4, 4096,      0, 1024,    1, {}},
     {"llama",   2, 1536,  32000,    1, 4096, {"fp16", "without master", "lion"}, {{"loss-scale", "128"}}},
     {"llama",   2, 2048,  32000,   16, 1024, {}},
+    {"bert",    2,  768,  30522,  128,  128, {"bf16"}},
+    {"gpt2",    2,  768,  50257,  256,  128, {"bf16 without master", "adam-mini"}},
+    {"gpt2",    2,  768,  50257,   16, 1024, {"bf16 without master"}, {{"optimizer", "sgd"}}},
   };
   return settings;
 }
