@@ -93,4 +93,12 @@ Dtype kernel_dtype(const Module& module, const Op& op) {
   return module[op.outputs.at(0)].type.dtype;
 }
 
+Space space_of(const Module& module, const Op& op) {
+  for (const std::vector<ValueId>* ids : {&op.outputs, &op.inputs}) {
+    for (ValueId id : *ids)
+      if (id.valid()) return module[id].space;
+  }
+  return Space::device;
+}
+
 }  // namespace snug

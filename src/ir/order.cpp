@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/rng.h"
 #include "base/units.h"
 #include "ir/segments.h"
 
@@ -176,6 +177,29 @@ void Order::add_waits(int32_t op, std::span<const int32_t> last_on_lane) {
     for (size_t l = 0; l < L; ++l) clock[l] = std::max(clock[l], clock_of(other)[l]);
   }
   clock[mine] = op;
+}
+
+std::vector<int32_t> random_extension(const Order& order, uint64_t seed) {
+  std::vector<size_t> next(static_cast<size_t>(order.lanes()));  // by lane: its place in ops_on
+  std::vector<int32_t> ready, out;
+  const auto has_ended = [&](int32_t op) {
+    const auto lane = static_cast<size_t>(order.lane_of(op));
+    const std::span<const int32_t> ops = order.ops_on(order.lane_of(op));
+    return next[lane] > 0 && ops[next[lane] - 1] >= op;
+  };
+  for (;;) {
+    ready.clear();
+    for (int32_t lane = 0; lane < order.lanes(); ++lane) {
+      const std::span<const int32_t> ops = order.ops_on(lane);
+      const size_t at = next[static_cast<size_t>(lane)];
+      if (at < ops.size() && std::ranges::all_of(order.waits(ops[at]), has_ended))
+        ready.push_back(ops[at]);
+    }
+    if (ready.empty()) return out;
+    seed = mix(seed);
+    out.push_back(ready[seed % ready.size()]);
+    ++next[static_cast<size_t>(order.lane_of(out.back()))];
+  }
 }
 
 }  // namespace snug

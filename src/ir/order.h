@@ -1,6 +1,7 @@
 // In which order a program's ops run when its lanes run side by side. This is the one statement of
-// it: lifetimes ask here, and through them placement and the verifier. Executors of today run all
-// lanes in list order, which is one of the orders that it allows.
+// it: lifetimes ask here, and through them placement, the verifier and the lanes of the executor
+// (runtime/lanes.h). A device with a stream runs all of them in list order, which is one of the
+// orders that it allows.
 //
 // List order is issue order, and one lane runs its ops in that order. Across lanes an op waits for
 // whoever last wrote the bytes it reads, for whoever last wrote or read the bytes it writes, and
@@ -79,5 +80,9 @@ class Order {
   std::vector<std::vector<int32_t>> waits_;
   std::vector<int32_t> clocks_;  // [ops, lanes]
 };
+
+// One of the orders in which the lanes' timing may let the ops end, each as likely as the ready
+// lanes are at every point: what a test runs that must not depend on timing.
+std::vector<int32_t> random_extension(const Order& order, uint64_t seed);
 
 }  // namespace snug

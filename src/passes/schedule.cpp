@@ -8,9 +8,11 @@ namespace snug {
 void schedule(Module& module, Backend backend) {
   for (size_t p = 0; p < module.programs.size(); ++p) {
     for (Op& op : module.programs[p].ops) {
-      const int64_t bytes = cost_of(module, op, backend).workspace;
+      const Space space = space_of(module, op);
+      const int64_t bytes = cost_of(module, op, backend_in(space, backend)).workspace;
       if (bytes == 0) continue;
       Value scratch;
+      scratch.space = space;
       scratch.name = op.name + ".scratch";
       scratch.type = {Dtype::u8, {bytes}};
       scratch.category = Category::workspace;

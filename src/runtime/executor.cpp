@@ -1,7 +1,10 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 
+#include "base/rng.h"
 #include "hal/cpu/cpu_device.h"
 #include "hal/device_failure.h"
 #include "runtime/batches.h"
@@ -16,9 +19,16 @@ Backend backend_of(const Device& device) {
   return device.kind() == DeviceKind::cuda ? Backend::cuda : Backend::cpu;
 }
 
+// What moves an op's bytes from space to space, where all of them are the host's.
+void move_on_host(const KernelArgs& a) {
+  std::memcpy(a.out<void>(0), a.in<void>(0), static_cast<size_t>(a.out(0).type->bytes()));
+}
+constexpr Kernel kMoveOnHost{Backend::cpu, Dtype::u8, move_on_host};
+
 const Kernel& kernel_for(const Module& module, const Op& op, const Device& device) {
+  if (op.def->crosses_spaces) return kMoveOnHost;
   const Dtype dtype = kernel_dtype(module, op);
-  const Backend backend = backend_of(device);
+  const Backend backend = backend_in(space_of(module, op), backend_of(device));
   const Kernel* kernel = op.def->find_kernel(backend, dtype);
   if (kernel == nullptr) {
     throw usage_error("{} '{}' has no {} kernel for {}", op.def->kind, op.name, name_of(dtype),
@@ -38,16 +48,17 @@ void require_runnable(const Module& module, const Device& device) {
   }
   for (const Value& value : module.values) {
     if (value.space == Space::device) continue;
+    if (value.space == Space::host && shares_host_memory(device)) continue;
     throw usage_error("value '{}' lives in {} memory, which this executor does not have",
                       value.name, name_of(value.space));
   }
 }
 
-// Where the shared values end.
+// Where the device's shared values end.
 int64_t transient_floor(const Module& module) {
   int64_t floor = 0;
   for (const Value& value : module.values) {
-    if (value.shared() && value.owns_bytes())
+    if (value.shared() && value.owns_bytes() && value.space == Space::device)
       floor = std::max(floor, *value.offset + value.storage_bytes());
   }
   return floor;
@@ -58,10 +69,19 @@ int64_t transient_floor(const Module& module) {
 Executor::Executor(const Module& module, Device& device, ExecutorOptions options)
     : module_(module), device_(device), options_(options) {
   require_runnable(module, device);
-  arena_ = device.allocate(planned_bytes());
+  for (size_t s = 0; s < kSpaces; ++s) {
+    const int64_t bytes = module.arena_bytes[s];
+    if (bytes > 0 || static_cast<Space>(s) == Space::device) arenas_[s] = device.allocate(bytes);
+  }
   const int64_t floor = transient_floor(module);
-  transient_ = {arena_->data() + floor, static_cast<size_t>(planned_bytes() - floor)};
-  for (size_t p = 0; p < module.programs.size(); ++p) programs_.push_back(resolve(p));
+  transient_ = {arenas_[0]->data() + floor, static_cast<size_t>(planned_bytes() - floor)};
+  int32_t lanes = 1;
+  for (size_t p = 0; p < module.programs.size(); ++p) {
+    programs_.push_back(resolve(p));
+    if (programs_[p].order) lanes = std::max(lanes, programs_[p].order->lanes());
+  }
+  if (lanes > 1 && !options_.order_seed && device.stream() == nullptr)
+    lanes_ = std::make_unique<LaneThreads>(lanes);
   prepare();
 }
 
@@ -104,6 +124,9 @@ Executor::Compiled Executor::resolve(size_t index) const {
         {add_ranges(born[at]), born[at].size(), add_ranges(dead[at]), dead[at].size()});
   }
   out.batches = batch_sizes(out.kernels, out.args);
+  if (std::ranges::any_of(program.ops,
+                          [&](const Op& op) { return op.lane != program.ops[0].lane; }))
+    out.order.emplace(module_, program);
   return out;
 }
 
@@ -114,12 +137,12 @@ void Executor::prepare() {
     for (size_t at = 0; at < programs_[p].kernels.size(); ++at) {
       const KernelFn fn = programs_[p].kernels[at]->prepare;
       if (fn == nullptr) continue;
-      if (!any) device_.fill_noise({arena_->data(), static_cast<size_t>(arena_->bytes())});
+      if (!any) device_.fill_noise({arenas_[0]->data(), static_cast<size_t>(arenas_[0]->bytes())});
       any = true;
       call_kernel(p, at, [&] { fn(programs_[p].args[at]); });
     }
   }
-  if (any) arena_->reset();
+  if (any) arenas_[0]->reset();
 }
 
 // A failure is named by `op`.
@@ -150,10 +173,46 @@ void Executor::run(std::string_view name) {
   const int32_t index = module_.program_index(name);
   if (index < 0) throw internal_error("module '{}' has no program '{}'", module_.name, name);
   const auto program = static_cast<size_t>(index);
-  if (device_.stream() == nullptr) {
-    run_on_host(program);
-  } else {
+  if (device_.stream() != nullptr) {
     run_on_stream(program);
+  } else if (!programs_[program].order || observe) {  // list order is one that lanes allow
+    run_on_host(program);
+  } else if (options_.order_seed) {
+    run_in_random_order(program);
+  } else {
+    run_lanes(program);
+  }
+}
+
+void Executor::run_op(const Compiled& program, size_t at) const {
+  const KernelArgs& args = program.args[at];
+  if (args.predicate == nullptr || *args.predicate != 0) program.kernels[at]->run(args);
+}
+
+void Executor::run_lanes(size_t index) {
+  const Compiled& program = programs_[index];
+  lanes_->run(*program.order, [&](int32_t op) { run_op(program, static_cast<size_t>(op)); });
+}
+
+void Executor::run_in_random_order(size_t index) {
+  const Compiled& program = programs_[index];
+  const std::vector<int32_t> order =
+      random_extension(*program.order, mix(*options_.order_seed + ++random_runs_));
+  std::map<ValueId, size_t> last_use;  // of locals: the place in `order`
+  for (size_t place = 0; place < order.size(); ++place) {
+    for_each_access(module_.programs[index].ops[static_cast<size_t>(order[place])],
+                    [&](ValueId id, bool) {
+                      const ValueId root = module_.root(id);
+                      if (!module_[root].shared()) last_use[root] = place;
+                    });
+  }
+  std::vector<std::vector<ValueId>> dead(order.size());
+  for (const auto& [root, place] : last_use) dead[place].push_back(root);
+  for (size_t place = 0; place < order.size(); ++place) {
+    run_op(program, static_cast<size_t>(order[place]));
+    if (!options_.poison_dead) continue;
+    for (ValueId root : dead[place])
+      device_.fill({address(root), static_cast<size_t>(module_[root].storage_bytes())}, kNanByte);
   }
 }
 
@@ -165,8 +224,7 @@ void Executor::run_on_host(size_t index) {
     for (const auto& range : std::span(program.ranges).subspan(lives.first_born, lives.born)) {
       allow_access(range.data(), static_cast<int64_t>(range.size()));
     }
-    const KernelArgs& args = program.args[at];
-    if (args.predicate == nullptr || *args.predicate != 0) program.kernels[at]->run(args);
+    run_op(program, at);
     if (observe) observe(index, at);
     poison_what_died(program, at);
     for (const auto& range : std::span(program.ranges).subspan(lives.first_dead, lives.dead))
@@ -245,7 +303,8 @@ std::byte* Executor::address(ValueId id) const {
   int64_t offset = 0;
   for (; module_[id].base.valid(); id = module_[id].base)
     offset += module_[id].view_offset * size_of(module_[id].type.dtype);
-  return arena_->data() + *module_[id].offset + offset;
+  const auto space = static_cast<size_t>(module_[id].space);
+  return arenas_[space]->data() + *module_[id].offset + offset;
 }
 
 std::span<std::byte> Executor::range(ValueId id) const {
@@ -285,10 +344,16 @@ void Executor::require_size(ValueId id, size_t bytes) const {
                        module_[id].type.bytes());
 }
 
-int64_t Executor::planned_bytes() const {
-  return module_.arena_bytes[static_cast<size_t>(Space::device)];
+int64_t Executor::planned_bytes(Space space) const {
+  return module_.arena_bytes[static_cast<size_t>(space)];
 }
-int64_t Executor::allocated_bytes() const { return arena_->bytes(); }
-int64_t Executor::measured_bytes() const { return arena_->high_water_mark(); }
+int64_t Executor::allocated_bytes(Space space) const {
+  const auto& arena = arenas_[static_cast<size_t>(space)];
+  return arena ? arena->bytes() : 0;
+}
+int64_t Executor::measured_bytes(Space space) const {
+  const auto& arena = arenas_[static_cast<size_t>(space)];
+  return arena ? arena->high_water_mark() : 0;
+}
 
 }  // namespace snug

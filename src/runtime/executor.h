@@ -10,27 +10,34 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "hal/device.h"
 #include "ir/op_def.h"
+#include "ir/order.h"
 #include "ir/program.h"
+#include "runtime/lanes.h"
 
 namespace snug {
 
 struct ExecutorOptions {
   // Test mode: overwrites each value with NaN when its lifetime ends. Results must not change.
   bool poison_dead = false;
+  // Test mode, where kernels run on the host: instead of lanes side by side, one op after another
+  // in a random order of those that the lanes allow, another one in each run. With poison_dead a
+  // value is overwritten behind its last use in that order.
+  std::optional<uint64_t> order_seed = {};
   Math math = {};
 };
 
 class Executor {
  public:
-  // Allocates the arena of the device space: exactly the plan's number. Refuses, before that, an op
-  // without a kernel and a value in another space. Then lets kernels choose their algorithms.
-  // `module` and `device` outlive this.
+  // Allocates one arena for each space that the plan uses: exactly the plan's numbers. Refuses,
+  // before that, an op without a kernel and a value in a space that the device has not. Then lets
+  // kernels choose their algorithms. `module` and `device` outlive this.
   Executor(const Module& module, Device& device, ExecutorOptions options = {});
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -81,9 +88,10 @@ class Executor {
     return values<T>(id)[0];
   }
 
-  int64_t planned_bytes() const;    // what the plan says
-  int64_t allocated_bytes() const;  // what was asked of the device
-  int64_t measured_bytes() const;   // the highest byte written so far, plus one
+  int64_t planned_bytes(Space space = Space::device) const;    // what the plan says
+  int64_t allocated_bytes(Space space = Space::device) const;  // what was asked of the device
+  // The highest byte written so far, plus one.
+  int64_t measured_bytes(Space space = Space::device) const;
 
   // Where the device was last known to be, in words: what a failure is named by.
   std::string last_place() const;
@@ -104,6 +112,7 @@ class Executor {
     std::vector<KernelArgs> args;
     std::vector<Lifetimes> lifetimes;
     std::vector<size_t> batches;  // how many ops run together, at the first of them
+    std::optional<Order> order;   // where there are several lanes
     bool ran = false;
     std::unique_ptr<Recording> recording;
   };
@@ -113,6 +122,9 @@ class Executor {
   template <typename Fn>
   void call_kernel(size_t program, size_t op, const Fn& call);
   void run_on_host(size_t index);
+  void run_lanes(size_t index);
+  void run_in_random_order(size_t index);
+  void run_op(const Compiled& program, size_t at) const;
   void run_on_stream(size_t index);
   void enqueue_all(size_t index);
   void poison_what_died(const Compiled& program, size_t at);
@@ -124,7 +136,9 @@ class Executor {
   const Module& module_;
   Device& device_;
   ExecutorOptions options_;
-  std::unique_ptr<Memory> arena_;
+  std::unique_ptr<Memory> arenas_[kSpaces];
+  std::unique_ptr<LaneThreads> lanes_;  // where some program has several, and no streams
+  uint64_t random_runs_ = 0;
   std::vector<Compiled> programs_;
   std::span<std::byte> transient_;  // transient values: everything above the shared ones
 };

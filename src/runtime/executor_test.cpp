@@ -92,8 +92,8 @@ TEST(Executor, RefusesWhatItCannotRunBeforeItAllocates) {
   EXPECT_THAT(refusal(without.placed()), HasSubstr("no_kernel 'strange' has no f32 kernel"));
 
   Reversed elsewhere;
-  elsewhere.module[elsewhere.middle].space = Space::host;
-  EXPECT_THAT(refusal(elsewhere.module), HasSubstr("value 'middle' lives in host memory"));
+  elsewhere.module[elsewhere.middle].space = Space::disk;
+  EXPECT_THAT(refusal(elsewhere.module), HasSubstr("value 'middle' lives in disk memory"));
 
   Reversed early;
   early.module.level = Level::step;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "ir/op_def.h"
@@ -87,8 +88,9 @@ class ProgramRun {
   ProgramRun(const Module& module, const Program& program, Shadow& shadow)
       : module_(module), program_(program), shadow_(shadow), made_(module.values.size()) {}
 
-  void run() {
-    for (const Op& op : program_.ops) {
+  void run(std::span<const int32_t> order) {
+    for (const int32_t at : order) {
+      const Op& op = program_.ops[static_cast<size_t>(at)];
       for_each_access(op, [&](ValueId id, bool writes) {
         if (!writes) read(op, id);
       });
@@ -147,7 +149,7 @@ bool in_step(const Module& module, const Program& program) {
 
 }  // namespace
 
-NullRun run_null(const Module& module) {
+NullRun run_null(const Module& module, std::optional<uint64_t> seed) {
   if (module.level != Level::placed) throw internal_error("module '{}' is not placed", module.name);
   Shadow shadow(module);
   auto each_shared = [&](auto&& visit) {
@@ -158,7 +160,10 @@ NullRun run_null(const Module& module) {
   };
   NullRun run;
   auto run_program = [&](const Program& program) {
-    ProgramRun(module, program, shadow).run();
+    std::vector<int32_t> order(program.ops.size());
+    std::iota(order.begin(), order.end(), 0);
+    if (seed) order = random_extension(Order(module, program), *seed += 1);
+    ProgramRun(module, program, shadow).run(order);
     run.ops += static_cast<int64_t>(program.ops.size());
   };
   each_shared([&](ValueId id) { shadow.write(id); });

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "ir/program.h"
 
@@ -20,6 +21,7 @@ struct NullRun {
   std::array<int64_t, kSpaces> high_water{};  // highest byte touched, plus one, per space
 };
 
-NullRun run_null(const Module& module);
+// With a seed, every program in a random order of those that its lanes allow.
+NullRun run_null(const Module& module, std::optional<uint64_t> seed = {});
 
 }  // namespace snug

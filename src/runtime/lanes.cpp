@@ -1,0 +1,105 @@
+#include "runtime/lanes.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace snug {
+namespace {
+
+constexpr int32_t kAll = std::numeric_limits<int32_t>::max();
+
+// How many ops of its lane have ended when `op` has.
+int32_t ended_with(const Order& order, int32_t op) {
+  const std::span<const int32_t> ops = order.ops_on(order.lane_of(op));
+  return static_cast<int32_t>(std::ranges::lower_bound(ops, op) - ops.begin()) + 1;
+}
+
+}  // namespace
+
+LaneThreads::LaneThreads(int32_t lanes)
+    : ended_(std::make_unique<Ended[]>(static_cast<size_t>(lanes))) {
+  for (int32_t lane = 1; lane < lanes; ++lane) threads_.emplace_back([this, lane] { stay(lane); });
+}
+
+LaneThreads::~LaneThreads() {
+  {
+    const std::scoped_lock lock(mutex_);
+    leaving_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void LaneThreads::run(const Order& order, const Work& work) {
+  {
+    const std::scoped_lock lock(mutex_);
+    for (size_t lane = 0; lane <= threads_.size(); ++lane) ended_[lane].ops = 0;
+    failed_ = false;
+    failure_ = nullptr;
+    order_ = &order;
+    work_ = &work;
+    busy_ = static_cast<int32_t>(threads_.size());
+    ++run_;
+  }
+  changed_.notify_all();
+  run_lane(0);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return busy_ == 0; });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+// A thread's life: it sleeps until there is another run.
+void LaneThreads::stay(int32_t lane) {
+  int64_t seen = 0;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return leaving_ || run_ > seen; });
+      if (leaving_) return;
+      seen = run_;
+    }
+    run_lane(lane);
+    {
+      const std::scoped_lock lock(mutex_);
+      --busy_;
+    }
+    changed_.notify_all();
+  }
+}
+
+void LaneThreads::run_lane(int32_t lane) {
+  if (lane >= order_->lanes()) return;
+  try {
+    for (const int32_t op : order_->ops_on(lane)) {
+      for (const int32_t other : order_->waits(op)) wait_for(other);
+      if (failed_) return;
+      (*work_)(op);
+      Ended& mine = ended_[static_cast<size_t>(lane)];
+      ++mine.ops;
+      mine.ops.notify_all();
+    }
+  } catch (...) {
+    fail();
+  }
+}
+
+void LaneThreads::wait_for(int32_t op) {
+  std::atomic<int32_t>& ended = ended_[static_cast<size_t>(order_->lane_of(op))].ops;
+  const int32_t wanted = ended_with(*order_, op);
+  for (int32_t now = ended; now < wanted && !failed_; now = ended) ended.wait(now);
+}
+
+// The first failure counts. Nobody waits for a lane that has ended early.
+void LaneThreads::fail() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!failure_) failure_ = std::current_exception();
+  }
+  failed_ = true;
+  for (size_t lane = 0; lane <= threads_.size(); ++lane) {
+    ended_[lane].ops = kAll;
+    ended_[lane].ops.notify_all();
+  }
+}
+
+}  // namespace snug

@@ -1,0 +1,61 @@
+// The lanes of a program on a machine without streams: a thread each, which waits exactly where
+// Order says.
+//
+//   LaneThreads threads(order.lanes());
+//   threads.run(order, [&](int32_t op) { ... });   // returns when every op has run
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "ir/order.h"
+
+namespace snug {
+
+class LaneThreads {
+ public:
+  using Work = std::function<void(int32_t op)>;
+
+  // The first lane is the caller's own thread; the others have one each, asleep between runs.
+  explicit LaneThreads(int32_t lanes);
+  ~LaneThreads();
+  LaneThreads(const LaneThreads&) = delete;
+  LaneThreads& operator=(const LaneThreads&) = delete;
+
+  // Calls work(op) for every op. When one throws, no lane starts another, and it is thrown here.
+  void run(const Order& order, const Work& work);
+
+ private:
+  void stay(int32_t lane);
+  void run_lane(int32_t lane);
+  void wait_for(int32_t op);
+  void fail();
+
+  // How many ops of a lane have ended. Apart, so that lanes do not wait for each other's cache lines.
+  struct alignas(64) Ended {
+    std::atomic<int32_t> ops = 0;
+  };
+  std::unique_ptr<Ended[]> ended_;
+  std::atomic<bool> failed_ = false;
+  std::exception_ptr failure_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Under the mutex: what to run, the how many-th run it is, and how many threads are at it.
+  const Order* order_ = nullptr;
+  const Work* work_ = nullptr;
+  int64_t run_ = 0;
+  int32_t busy_ = 0;
+  bool leaving_ = false;
+
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace snug

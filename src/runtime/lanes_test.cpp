@@ -1,0 +1,203 @@
+// What everything that runs side by side rests on: whatever the timing of the lanes, the results
+// have the same bits.
+#include "runtime/lanes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <set>
+
+#include "hal/cpu/cpu_device.h"
+#include "runtime/executor.h"
+#include "runtime/null_executor.h"
+#include "runtime/testing/toy_programs.h"
+
+namespace snug {
+namespace {
+
+using testing_ops::Fixture;
+using testing_ops::kVector;
+
+// A random program over two spaces and four lanes: values are brought from the host and put back,
+// some of them held back by `after`, and computed with on both sides.
+class LaneProgram : public Fixture {
+ public:
+  explicit LaneProgram(unsigned seed) : random_(seed) {
+    for (const char* name : {"w0", "w1", "w2"}) {
+      weights.push_back(add_shared(module, name, kVector, Category::params, Scope::persistent));
+      module[weights.back()].space = Space::host;
+      on_host_.push_back(weights.back());
+    }
+    for (int i = 0; i < 60; ++i) add_op(fmt::format("op{}", i));
+    ValueId sum = on_device_.back();
+    for (size_t i = 1; i < 5 && i < on_device_.size(); ++i)
+      sum = on("compute", b.emit(testing_ops::add, fmt::format("sum{}", i),
+                                 {sum, on_device_[on_device_.size() - 1 - i]})[0]);
+    finish(sum, 0.5);
+  }
+
+  std::vector<ValueId> weights;  // on the host
+
+ private:
+  ValueId on(const char* lane, ValueId made, Space space = Space::device) {
+    b.last().lane = lane;
+    module[made].space = space;
+    return made;
+  }
+  ValueId recent(const std::vector<ValueId>& from) {
+    return from[from.size() - 1 - random_() % std::min<size_t>(from.size(), 5)];
+  }
+  void add_op(const std::string& name) {
+    switch (random_() % 6) {
+      case 0:
+        on_device_.push_back(on("copy_in", b.emit(testing_ops::move, name, {recent(on_host_)})[0]));
+        if (!computed_.empty() && random_() % 2 == 0) b.last().after = {computed_.back()};
+        return;
+      case 1:
+        if (on_device_.empty()) return;
+        on_host_.push_back(
+            on("copy_out", b.emit(testing_ops::move, name, {recent(on_device_)})[0], Space::host));
+        return;
+      case 2:
+        on_host_.push_back(on("host_compute", scaled(name, recent(on_host_), 1.25), Space::host));
+        return;
+      case 3:
+        on_device_.push_back(on("compute", scaled(name, recent_or_x(), 0.75)));
+        break;
+      case 4:
+        on_device_.push_back(on("compute", b.emit(testing_ops::reverse, name, {recent_or_x()})[0]));
+        break;
+      default:
+        on_device_.push_back(
+            on("compute", b.emit(testing_ops::add, name, {recent_or_x(), recent_or_x()})[0]));
+    }
+    computed_.push_back(name);
+  }
+  ValueId recent_or_x() { return on_device_.empty() ? x : recent(on_device_); }
+
+  std::mt19937 random_;
+  std::vector<ValueId> on_device_, on_host_;
+  std::vector<std::string> computed_;
+};
+
+std::vector<float> result_of(Executor& executor, const LaneProgram& f) {
+  for (ValueId id : f.weights) {
+    const std::span<float> w = executor.values<float>(id);
+    for (size_t i = 0; i < w.size(); ++i)
+      w[i] = static_cast<float>(i) + 100 * static_cast<float>(id.index);
+  }
+  std::ranges::fill(executor.values<float>(f.x), 3.0F);
+  executor.run("p");
+  const std::span<float> y = executor.values<float>(f.y);
+  return {y.begin(), y.end()};
+}
+
+std::vector<float> in_list_order(const LaneProgram& f) {
+  const auto device = cpu_device();
+  Executor executor(f.module, *device);
+  executor.observe = [](size_t, size_t) {};
+  return result_of(executor, f);
+}
+
+TEST(Lanes, AnyOrderThatTheyAllowGivesTheSameBits) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    LaneProgram f(seed);
+    f.placed();
+    const std::vector<float> want = in_list_order(f);
+    const auto device = cpu_device();
+    Executor executor(f.module, *device, {.poison_dead = true, .order_seed = seed});
+    for (int run = 0; run < 10; ++run) ASSERT_EQ(result_of(executor, f), want) << "seed " << seed;
+    for (uint64_t order = 0; order < 10; ++order) run_null(f.module, order);
+  }
+}
+
+TEST(Lanes, ThreadsGiveTheSameBits) {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    LaneProgram f(seed);
+    f.placed();
+    const std::vector<float> want = in_list_order(f);
+    const auto device = cpu_device();
+    Executor executor(f.module, *device);
+    for (int run = 0; run < 20; ++run) ASSERT_EQ(result_of(executor, f), want) << "seed " << seed;
+  }
+}
+
+TEST(Lanes, EachSpaceHasAnArenaOfThePlansBytes) {
+  LaneProgram f(1);
+  f.placed();
+  const auto device = cpu_device();
+  Executor executor(f.module, *device);
+  result_of(executor, f);
+  for (const Space space : {Space::device, Space::host}) {
+    EXPECT_GT(executor.planned_bytes(space), 0);
+    EXPECT_EQ(executor.allocated_bytes(space), executor.planned_bytes(space));
+    EXPECT_EQ(executor.measured_bytes(space), executor.planned_bytes(space));
+  }
+  EXPECT_EQ(executor.allocated_bytes(Space::disk), 0);
+}
+
+// Placed as if all ops ran one after another, programs whose lanes run side by side must be found.
+TEST(Lanes, APlacementThatForgetsThemIsFound) {
+  int found = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    LaneProgram f(seed);
+    auto& ops = f.module.programs[0].ops;
+    std::vector<std::string> lanes;
+    for (Op& op : ops) lanes.push_back(std::exchange(op.lane, "compute"));
+    f.placed();
+    for (size_t i = 0; i < ops.size(); ++i) ops[i].lane = lanes[i];
+    const auto is_found = [&](uint64_t order) {
+      try {
+        run_null(f.module, order);
+      } catch (const Error&) {
+        return true;
+      }
+      return false;
+    };
+    for (uint64_t order = 0; order < 20; ++order) {
+      if (!is_found(order)) continue;
+      ++found;
+      break;
+    }
+  }
+  EXPECT_GE(found, 18) << "of 20 programs";
+}
+
+TEST(Lanes, AnExtensionHoldsEveryOpOnceAndKeepsTheOrder) {
+  LaneProgram f(3);
+  f.placed();
+  const Order order(f.module, f.module.program("p"));
+  std::set<std::vector<int32_t>> different;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const std::vector<int32_t> extension = random_extension(order, seed);
+    ASSERT_EQ(extension.size(), f.module.program("p").ops.size());
+    for (size_t a = 0; a < extension.size(); ++a)
+      for (size_t b = 0; b < a; ++b) ASSERT_FALSE(order.before(extension[a], extension[b]));
+    different.insert(extension);
+  }
+  EXPECT_GT(different.size(), 15U);
+}
+
+TEST(Lanes, AFailureOnOneEndsTheRunAndIsToldOnce) {
+  LaneProgram f(5);
+  f.placed();
+  const Order order(f.module, f.module.program("p"));
+  ASSERT_GT(order.lanes(), 2);
+  LaneThreads threads(order.lanes());
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> ran = 0;
+    const auto fails = [&](int32_t op) {
+      ++ran;
+      if (op == 10 + round) throw std::runtime_error("broken");
+    };
+    EXPECT_THROW(threads.run(order, fails), std::runtime_error);
+    ran = 0;
+    threads.run(order, [&](int32_t) { ++ran; });
+    EXPECT_EQ(ran, static_cast<int>(f.module.program("p").ops.size()));
+  }
+}
+
+}  // namespace
+}  // namespace snug
