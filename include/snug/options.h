@@ -141,7 +141,7 @@ void each_option(O& o, Visit&& visit) {
         both);
   visit("deterministic", o.deterministic,
         "the same bits from every run: algorithms are chosen by rule, not by timing", both);
-  visit("tf32", o.tf32, "a GPU's fp32 matmuls may round their factors to tf32", both);
+  visit("tf32", o.tf32, "a GPU's fp32 matmuls and attention may round their factors to tf32", both);
   visit("seed", o.seed, "of initial weights, shuffling and dropout", both);
   visit("json", o.json, "results as JSON on stdout", both);
   visit("optimizer", o.optimizer, "adamw | adamw8bit | adam-mini | lion | sgd", both);

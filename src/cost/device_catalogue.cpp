@@ -54,8 +54,6 @@ constexpr Row kProfessional[] = {
     {"a6000",            "NVIDIA RTX A6000",           49140,  86, 38.7,  77.4,  154.8, 768,  25},
     {"a5000",            "NVIDIA RTX A5000",           24564,  86, 27.8,  55.6,  111.1, 768,  25},
     {"a4000",            "NVIDIA RTX A4000",           16376,  86, 19.2,  38.4,  76.7,  448,  25},
-    {"v100-32",          "Tesla V100-SXM2-32GB",       32768,  70, 15.7,  0,     125,   900,  12},
-    {"v100-16",          "Tesla V100-SXM2-16GB",       16384,  70, 15.7,  0,     125,   900,  12},
 };
 
 // GeForce cards accumulate in fp32 at half rate: tf32 is as fast as fp32, bf16 and fp16 are twice
@@ -119,7 +117,7 @@ struct CloudName {
   std::string_view machine, gpu;
 };
 constexpr CloudName kClouds[] = {
-    {"p3", "v100-16"}, {"p3dn", "v100-32"}, {"p4d", "a100-40"}, {"p4de", "a100-80"},
+    {"p4d", "a100-40"}, {"p4de", "a100-80"},
     {"p5", "h100"}, {"p5e", "h200"}, {"p5en", "h200"}, {"p6-b200", "b200"},
     {"g5", "a10g"}, {"g6", "l4"}, {"gr6", "l4"}, {"g6e", "l40s"},
     {"a2-highgpu", "a100-40"}, {"a2-megagpu", "a100-40"}, {"a2-ultragpu", "a100-80"},
@@ -129,7 +127,7 @@ constexpr CloudName kClouds[] = {
     {"nc48ads_a100_v4", "a100-80-pcie"}, {"nc96ads_a100_v4", "a100-80-pcie"},
     {"nc-h100", "h100-nvl"}, {"nc40ads_h100_v5", "h100-nvl"}, {"nc80adis_h100_v5", "h100-nvl"},
     {"nd96asr_v4", "a100-40"}, {"nd96amsr_a100_v4", "a100-80"}, {"nd96isr_h100_v5", "h100"},
-    {"nd96isr_h200_v5", "h200"}, {"nvads_a10_v5", "a10"}, {"nv36ads_a10_v5", "a10"},
+    {"nd96isr_h200_v5", "h200"}, {"nv36ads_a10_v5", "a10"},
     {"nv36adms_a10_v5", "a10"}, {"nv72ads_a10_v5", "a10"},
 };
 // clang-format on
@@ -214,8 +212,9 @@ const DeviceSpec* device_of_cloud(std::string_view machine) {
   if (name.starts_with("standard_")) name.erase(0, std::string_view("standard_").size());
   for (const CloudName& known : kClouds) {
     const size_t size = known.machine.size();
+    const bool dashed = known.machine.find('-') != std::string_view::npos;  // Google's
     const bool sized = name.starts_with(known.machine) && name.size() > size &&
-                       (name[size] == '.' || name[size] == '-');
+                       (name[size] == '.' || (dashed && name[size] == '-'));
     if (sized || key_of(name) == key_of(known.machine)) return device_of_name(known.gpu);
   }
   return nullptr;

@@ -117,7 +117,10 @@ std::string attention_text(const CudaProbe& probe) {
                            ? "cuDNN in bf16 and fp16; Snug's tensor-core kernels where there is "
                              "dropout or heads are beyond 128, and in fp32 with --tf32"
                            : "Snug's tensor-core kernels in bf16 and fp16, and in fp32 with --tf32";
-  return fmt::format("attention: {}; plain tiles, many times slower, in fp32 without", halves);
+  return fmt::format(
+      "attention: {}; plain tiles, many times slower, in fp32 without --tf32 or "
+      "with heads beyond 128",
+      halves);
 }
 
 void add_facts(Table& table, const CudaProbe& probe, const GpuProbe& gpu) {

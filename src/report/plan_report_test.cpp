@@ -147,7 +147,7 @@ TEST(RenderPlan, SaysWhoComputesAttention) {
   EXPECT_THAT(text(),
               HasSubstr("\nkernels  attention on plain tiles (fp32 without --tf32), 46 % of "
                         "the step: about 24 times slower"));
-  EXPECT_THAT(text(), HasSubstr("--tf32 or --precision bf16 would use\n"));
+  EXPECT_THAT(text(), HasSubstr("--tf32 or --precision bf16 would use tensor cores\n"));
   EXPECT_THAT(render_plan(sample_account(), facts, true), HasSubstr("\x1b[1;31mkernels"));
 }
 

@@ -218,8 +218,8 @@ std::string attention_text(const AttentionFacts& a) {
   if (a.by == Server::cudnn) return "cuDNN's kernels" + share;
   if (a.by == Server::tensor_cores) return "Snug's tensor-core kernels" + why + share;
   return fmt::format(
-      "plain tiles{}{}: about {:.0f} times slower than tensor cores, which {} would use", why,
-      share, a.times, a.instead);
+      "plain tiles{}{}: about {:.0f} times slower than cuDNN in bf16; {} would use tensor cores",
+      why, share, a.times, a.instead);
 }
 
 std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, bool colour) {
