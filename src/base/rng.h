@@ -1,9 +1,10 @@
 // Counter-based random numbers: a pure function of a key and a counter, so that any element can be
-// drawn alone, in any order, on any device, and again during recompute. Philox 4x32-10 (Salmon et
-// al., SC'11).
+// drawn alone, in any order, on any device, and again during recompute. Philox 4x32 (Salmon et al.,
+// SC'11) of ten rounds, of seven for masks.
 //
 //   Key key = random_key(seed, step, hash_name("layers.3.attn.dropout"));
 //   float u = unit_float(philox(key, element / 4, sample)[element % 4]);    // in [0, 1)
+//   bool kept = sixteen_bits(key, element, sample) >= threshold;            // a mask's
 #pragma once
 
 #include <array>
@@ -73,6 +74,10 @@ constexpr std::array<uint32_t, 4> philox(Key key, uint64_t counter, uint64_t str
   }
   return {c0, c1, c2, c3};
 }
+
+// The known answers of Random123.
+static_assert(philox(0, 0) == std::array{0x6627e8d5U, 0xe169c58dU, 0xbc57ac4cU, 0x9b00dbd8U});
+static_assert(philox<7>(0, 0) == std::array{0x5f6fb709U, 0x0d893f64U, 0x4f121f81U, 0x4f730a48U});
 
 // 16 bits for each of eight neighbours, two to a word, the first in the low half. Seven rounds are
 // the fewest that pass every test of Salmon et al.; masks are drawn billions of times a step.

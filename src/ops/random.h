@@ -27,6 +27,8 @@ inline Key op_key(int64_t seed, int64_t step, const Attrs& attrs) {
 inline uint32_t drop_threshold(double p) {
   return std::min(static_cast<uint32_t>(p * 65536.0 + 0.5), 65535U);
 }
+// What a kept element is multiplied by: one over the part that is kept.
+inline double drop_scale(double p) { return 65536.0 / (65536 - drop_threshold(p)); }
 inline bool keeps(Key key, int64_t sample, int64_t element, uint32_t threshold) {
   return sixteen_bits(key, static_cast<uint64_t>(element), static_cast<uint64_t>(sample)) >=
          threshold;

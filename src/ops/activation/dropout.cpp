@@ -42,7 +42,7 @@ void reference(const RefArgs& a) {
     for (int64_t e = 0; e < per_sample; ++e) {
       const auto at = static_cast<size_t>(b * per_sample + e);
       const bool kept = keeps(key, scalar(kSample) + b, e, threshold);
-      a.out(0).v[at] = kept ? a.in(kX).v[at] / (1 - p) : 0;
+      a.out(0).v[at] = kept ? a.in(kX).v[at] * drop_scale(p) : 0;
     }
   }
 }

@@ -37,7 +37,7 @@ void dropout(const KernelArgs& a) {
   auto scalar = [&](size_t port) { return *a.in(port).as<const int64_t>(); };
   const double p = a.attrs.f("p");
   const Mask mask{op_key(scalar(1), scalar(2), a.attrs), drop_threshold(p),
-                  static_cast<float>(1 / (1 - p))};
+                  static_cast<float>(drop_scale(p))};
   const auto first_sample = static_cast<uint64_t>(scalar(3));
   const T* x = a.in<T>(0);  // [B, ...]
   T* y = a.out<T>(0);       // may be x

@@ -41,8 +41,7 @@ __global__ void __launch_bounds__(RowTiles::kMostThreads) dropout(Dropout<T> p, 
     } else {
       const uint32_t kept = bits.kept(p.threshold) >> (at % 8);
 #pragma unroll
-      for (int i = 0; i < V::kSize; ++i)
-        y.set(i, (kept >> i & 1) != 0 ? x[k][i] * p.scale : 0.0F);
+      for (int i = 0; i < V::kSize; ++i) y.set(i, (kept >> i & 1) != 0 ? x[k][i] * p.scale : 0.0F);
     }
     y.store(p.y + start + at);
   });
@@ -64,7 +63,7 @@ void dropout_cuda(const KernelArgs& a) {
                        .name = hash_name(a.attrs.s("key")),
                        .per_sample = a.in(kX).elements() / B,
                        .threshold = drop_threshold(drop),
-                       .scale = static_cast<float>(1 / (1 - drop))};
+                       .scale = static_cast<float>(drop_scale(drop))};
     visit_width<T>(p.per_sample, [&](auto access) {
       using V = decltype(access);
       const RowTiles tiles = row_tiles<kPerThread>(B, p.per_sample / V::kSize);

@@ -24,7 +24,7 @@ inline CudaDropout cuda_dropout(const KernelArgs& a, size_t port) {
   if (!a.attrs.has("p")) return {};
   const double p = a.attrs.f("p");
   return {a.in<int64_t>(port),         a.in<int64_t>(port + 1), a.in<int64_t>(port + 2),
-          hash_name(a.attrs.s("key")), drop_threshold(p),       static_cast<float>(1 / (1 - p))};
+          hash_name(a.attrs.s("key")), drop_threshold(p),       static_cast<float>(drop_scale(p))};
 }
 
 // What the probabilities of one sample are multiplied by.

@@ -26,7 +26,7 @@ AttentionDropout attention_dropout(const KernelArgs& a, size_t port) {
   return {.key = op_key(*a.in<int64_t>(port), *a.in<int64_t>(port + 1), a.attrs),
           .sample = *a.in<int64_t>(port + 2),
           .threshold = drop_threshold(p),
-          .scale = static_cast<float>(1 / (1 - p))};
+          .scale = static_cast<float>(drop_scale(p))};
 }
 
 }  // namespace snug::ops

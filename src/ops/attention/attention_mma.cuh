@@ -8,7 +8,7 @@
 // in an order that gives each lane neighbours: KeyColumns where keys are columns of the scores,
 // KeyRows where they are rows. Sums over keys do not depend on it.
 //
-// Every shape fits the 99 KiB of shared memory that a block has on all of these GPUs.
+// Every shape fits the shared memory that a block has on all of these GPUs.
 #pragma once
 
 #include "kernels/cuda/copies.cuh"
@@ -20,6 +20,7 @@ namespace snug::ops {
 
 constexpr int kMmaWarps = 4;
 constexpr int kMmaThreads = 32 * kMmaWarps;
+constexpr int kSharedEverywhere = 99 * 1024;  // bytes of a block
 
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % 32; }
 __device__ inline int warp() { return static_cast<int>(threadIdx.x) / 32; }
@@ -369,7 +370,10 @@ void visit_mma(Dtype dtype, int64_t D, Fn&& fn) {
   visit_device_float(dtype, [&](auto zero) {
     if (D <= 64) return fn(zero, std::integral_constant<int, 64>{});
     if (D <= 128) return fn(zero, std::integral_constant<int, 128>{});
-    if constexpr (sizeof(zero) == 2) fn(zero, std::integral_constant<int, 256>{});
+    if constexpr (sizeof(zero) == 2) {
+      if (D <= 256) return fn(zero, std::integral_constant<int, 256>{});
+    }
+    throw internal_error("heads of {} elements in {} on tensor cores", D, name_of(dtype));
   });
 }
 

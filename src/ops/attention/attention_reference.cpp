@@ -59,7 +59,7 @@ class Problem {
     const Key key = op_key(scalar(random_), scalar(random_ + 1), a_.attrs);
     const int64_t element = (r.h * p.T + r.i) * p.T + j;
     const bool kept = keeps(key, scalar(random_ + 2) + r.b, element, drop_threshold(dropout_));
-    return kept ? 1 / (1 - dropout_) : 0;
+    return kept ? drop_scale(dropout_) : 0;
   }
 
   const PackedHeads p;

@@ -3,7 +3,8 @@
 // result, of scores its columns x, x + 16, ..., of a head four columns from 4x, then from
 // 4x + 64, ... Every sum has one order, so the bits are the same in every run.
 //
-// Used only where cuDNN (attention_cudnn.h) and the tensor cores (attention_mma.cuh) do not serve.
+// Of the flash kind used only where cuDNN (attention_cudnn.h) and the tensor cores
+// (attention_mma.cuh) do not serve; of the standard kind always.
 #pragma once
 
 #include "kernels/cuda/kernel.cuh"

@@ -20,6 +20,7 @@ struct GradTiles {
   static constexpr int kStatsAt =
       2 * Owned::kBytes + 2 * Shape::kGradBuffers * Walked::kBytes;  // bytes
   static constexpr int kBytes = kStatsAt + Shape::kGradBuffers * 2 * Shape::kWalked * 4;
+  static_assert(kBytes <= kSharedEverywhere);
   uint32_t at;
 
   __device__ Owned owned(int which) const { return {at + which * Owned::kBytes}; }
@@ -50,7 +51,7 @@ __device__ void differentiate(float& score, float& dprob, Row row, float scale, 
 // the scores [H*T, T]: bit e of each.
 template <int kEach>
 struct KeptKeys {
-  uint32_t columns[4];
+  uint32_t columns[4] = {};
 
   __device__ void draw(const DropoutFactors& dropout, int64_t row, int T, int key) {
     const auto eight = [&](int column, int from, bool whole) {
@@ -314,7 +315,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
           const int j = n * kWalked + group;
           if (j >= shape.T || (g.causal && j > i0 + own + 16 * kResults - 1))
             break;  // nothing is seen
-          uint32_t kept[kResults][2];
+          uint32_t kept[kResults][2] = {};
           if constexpr (kDropout) {
             const int first = j + 8 * lane_column();  // this lane's keys are eight from here on
 #pragma unroll

@@ -12,6 +12,7 @@ struct ForwardTiles {
   using Queries = MmaTile<T, Shape::kOwned, kD>;
   using Keys = MmaTile<T, Shape::kWalked, kD>;
   static constexpr int kBytes = Queries::kBytes + 4 * Keys::kBytes;
+  static_assert(kBytes <= kSharedEverywhere);
   uint32_t at;
 
   __device__ Queries queries() const { return {at}; }

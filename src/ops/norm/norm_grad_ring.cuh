@@ -1,6 +1,7 @@
 // Backward of norms whose sums fill registers: two vectors to a lane, or three where those fill a
-// warp with a row, in exactly as many warps as a row needs, and the parameters in shared memory. Of layer norms, which have two sums, and wherever
-// shared memory is too small for the other kernel: this one takes as many groups as fit.
+// warp with a row, in exactly as many warps as a row needs, and the parameters in shared memory. Of
+// layer norms, which have two sums, and wherever shared memory is too small for the other kernel:
+// this one takes as many groups as fit.
 #pragma once
 
 #include "kernels/cuda/shared_memory.h"
