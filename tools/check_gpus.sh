@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly FAMILIES=("80:80,86,87,89" "100:100" "120:120") # virtual architecture:chips
+readonly FAMILIES=("80:80,86,87,89,90,100,120" "100:100" "120:120") # virtual architecture:chips
 JOBS=${JOBS:-$(nproc 2>/dev/null || echo 2)}
 
 work=$(mktemp -d)

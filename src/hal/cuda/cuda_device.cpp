@@ -218,8 +218,7 @@ class CudaDeviceImpl final : public CudaDevice {
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, ordinal), "asking GPU {} what it is", ordinal);
     name_ = properties.name;
-    capability_ = 10 * properties.major + properties.minor;
-    if (!features_of(capability_).supported) {
+    if (!features_of(10 * properties.major + properties.minor).supported) {
       throw device_error("{} has compute capability {}.{}: the kernels need {}.{} or newer", name_,
                          properties.major, properties.minor, kOldestCapability / 10,
                          kOldestCapability % 10);
@@ -235,7 +234,6 @@ class CudaDeviceImpl final : public CudaDevice {
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string_view name() const override { return name_; }
-  int capability() const override { return capability_; }
 
   std::unique_ptr<Memory> allocate(int64_t bytes) override {
     const GpuMemory now = memory();
@@ -322,7 +320,6 @@ class CudaDeviceImpl final : public CudaDevice {
   }
 
   int ordinal_;
-  int capability_ = 0;
   int64_t used_before_ = 0;
   int64_t held_ = 0;  // in arenas
   std::string name_;

@@ -2,7 +2,7 @@
 // memory for what goes up, graphs for what is enqueued again and again.
 //
 //   auto device = cuda_device();                 // throws a device error that says what is missing
-//   device->capability() >= 80                   // 9.0 is 90
+//   device->memory().free                        // bytes, now
 #pragma once
 
 #include <memory>
@@ -20,7 +20,6 @@ class CudaDevice : public Device {
   // What driver and libraries are granted beside the arena; an H200's take 534 to 552 MiB.
   static constexpr int64_t kContextBytes = int64_t{576} << 20;
 
-  virtual int capability() const = 0;
   virtual GpuMemory memory() const = 0;
 };
 

@@ -22,10 +22,7 @@ DeviceFacts real_facts() {
   cudaDeviceProp properties{};
   cuda::check(cudaGetDeviceProperties(&properties, device), "asking what the device has");
   return {.name = properties.name,
-          .capability = 10 * properties.major + properties.minor,
           .multiprocessors = properties.multiProcessorCount,
-          .threads = properties.maxThreadsPerMultiProcessor,
-          .shared = static_cast<int64_t>(properties.sharedMemPerMultiprocessor),
           .shared_of_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin),
           .early_launches = properties.major >= 9};
 }

@@ -8,12 +8,9 @@
 namespace snug::ops {
 
 struct DeviceFacts {
-  std::string name;    // "NVIDIA H200"
-  int capability = 0;  // 90 for 9.0
+  std::string name;  // "NVIDIA H200"
   int multiprocessors = 0;
-  int threads = 0;              // that a multiprocessor holds at once
-  int64_t shared = 0;           // bytes of shared memory of a multiprocessor
-  int64_t shared_of_block = 0;  // ... and of a block, its static arrays included
+  int64_t shared_of_block = 0;  // bytes of shared memory, a kernel's static arrays included
   bool early_launches = false;  // programmatic dependent launch (launch.cuh)
 };
 

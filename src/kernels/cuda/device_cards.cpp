@@ -14,16 +14,13 @@ constexpr int kFirstWithEarlyLaunches = 90;
 constexpr int64_t KiB = 1024;
 struct Card {
   std::string_view name;
-  int capability, multiprocessors, threads;
-  int64_t shared, shared_of_block;
+  int capability, multiprocessors;
+  int64_t shared_of_block;
 };
 constexpr std::array kCards = {
-    Card{"a100", 80, 108, 2048, 164 * KiB, 163 * KiB},
-    Card{"rtx3090", 86, 82, 1536, 100 * KiB, 99 * KiB},
-    Card{"rtx4090", 89, 128, 1536, 100 * KiB, 99 * KiB},
-    Card{"h100", 90, 132, 2048, 228 * KiB, 227 * KiB},
-    Card{"b200", 100, 148, 2048, 228 * KiB, 227 * KiB},
-    Card{"rtx5090", 120, 170, 1536, 100 * KiB, 99 * KiB},
+    Card{"a100", 80, 108, 163 * KiB},   Card{"rtx3090", 86, 82, 99 * KiB},
+    Card{"rtx4090", 89, 128, 99 * KiB}, Card{"h100", 90, 132, 227 * KiB},
+    Card{"b200", 100, 148, 227 * KiB},  Card{"rtx5090", 120, 170, 99 * KiB},
 };
 
 const Card& find_card(std::string_view name) {
@@ -41,10 +38,7 @@ const Card& find_card(std::string_view name) {
 DeviceFacts as_card(const DeviceFacts& real, std::string_view card_name) {
   const Card& card = find_card(card_name);
   return {.name = fmt::format("{} as {}", real.name, card.name),
-          .capability = std::min(real.capability, card.capability),
           .multiprocessors = std::min(real.multiprocessors, card.multiprocessors),
-          .threads = std::min(real.threads, card.threads),
-          .shared = std::min(real.shared, card.shared),
           .shared_of_block = std::min(real.shared_of_block, card.shared_of_block),
           .early_launches = real.early_launches && card.capability >= kFirstWithEarlyLaunches};
 }
