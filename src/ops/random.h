@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/rng.h"
 #include "ir/attrs.h"
@@ -25,7 +26,7 @@ inline Key op_key(int64_t seed, int64_t step, const Attrs& attrs) {
 // Dropout keeps an element when its 16 random bits reach the threshold; p counts to the nearest
 // 1 / 65536.
 inline uint32_t drop_threshold(double p) {
-  return std::min(static_cast<uint32_t>(p * 65536.0 + 0.5), 65535U);
+  return std::min(static_cast<uint32_t>(std::lround(p * 65536)), 65535U);
 }
 // What a kept element is multiplied by: one over the part that is kept.
 inline double drop_scale(double p) { return 65536.0 / (65536 - drop_threshold(p)); }

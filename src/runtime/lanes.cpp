@@ -16,8 +16,7 @@ int32_t ended_with(const Order& order, int32_t op) {
 
 }  // namespace
 
-LaneThreads::LaneThreads(int32_t lanes)
-    : ended_(std::make_unique<Ended[]>(static_cast<size_t>(lanes))) {
+LaneThreads::LaneThreads(int32_t lanes) : ended_(static_cast<size_t>(lanes)) {
   for (int32_t lane = 1; lane < lanes; ++lane) threads_.emplace_back([this, lane] { stay(lane); });
 }
 

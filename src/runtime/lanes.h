@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -42,7 +41,7 @@ class LaneThreads {
   struct alignas(64) Ended {
     std::atomic<int32_t> ops = 0;
   };
-  std::unique_ptr<Ended[]> ended_;
+  std::vector<Ended> ended_;
   std::atomic<bool> failed_ = false;
   std::exception_ptr failure_;
 

@@ -48,7 +48,7 @@ constexpr Heads kOtherHeads[] = {
     {1, 140, 2, 1, 100, true, 0},   {1, 140, 2, 1, 44, false, 0},
 };
 
-void check(const Heads& heads, Dtype dtype, const Math& math, Oracle oracle) {
+void check(const Heads& heads, Dtype dtype, const Math& math, const Oracle& oracle) {
   const Sample sample = in_dtype(sample_of(heads), dtype);
   SCOPED_TRACE(fmt::format("{} in {}", sample.name, name_of(dtype)));
   CudaRunner runner(math);
