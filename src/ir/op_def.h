@@ -309,8 +309,7 @@ Cost cost_of(const Module& module, const Op& op, Backend backend);
 Served served_on_gpu(const Module& module, const Op& op, const Math& math);
 Dtype kernel_dtype(const Module& module, const Op& op);
 
-// Where an op runs: in the space of what it writes, or reads where it writes nothing. One that
-// crosses spaces runs nowhere: the runtime moves its bytes.
+// Where an op runs: in the space of what it writes, or reads where it writes nothing.
 Space space_of(const Module& module, const Op& op);
 // Whose kernels run in a space, where the device is of `backend`.
 constexpr Backend backend_in(Space space, Backend backend) {

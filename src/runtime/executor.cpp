@@ -1,7 +1,6 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include "base/rng.h"
@@ -19,14 +18,7 @@ Backend backend_of(const Device& device) {
   return device.kind() == DeviceKind::cuda ? Backend::cuda : Backend::cpu;
 }
 
-// What moves an op's bytes from space to space, where all of them are the host's.
-void move_on_host(const KernelArgs& a) {
-  std::memcpy(a.out<void>(0), a.in<void>(0), static_cast<size_t>(a.out(0).type->bytes()));
-}
-constexpr Kernel kMoveOnHost{Backend::cpu, Dtype::u8, move_on_host};
-
 const Kernel& kernel_for(const Module& module, const Op& op, const Device& device) {
-  if (op.def->crosses_spaces) return kMoveOnHost;
   const Dtype dtype = kernel_dtype(module, op);
   const Backend backend = backend_in(space_of(module, op), backend_of(device));
   const Kernel* kernel = op.def->find_kernel(backend, dtype);

@@ -17,10 +17,18 @@ int32_t ended_with(const Order& order, int32_t op) {
 }  // namespace
 
 LaneThreads::LaneThreads(int32_t lanes) : ended_(static_cast<size_t>(lanes)) {
-  for (int32_t lane = 1; lane < lanes; ++lane) threads_.emplace_back([this, lane] { stay(lane); });
+  try {
+    for (int32_t lane = 1; lane < lanes; ++lane)
+      threads_.emplace_back([this, lane] { stay(lane); });
+  } catch (...) {  // the system grants no more threads
+    dismiss();
+    throw;
+  }
 }
 
-LaneThreads::~LaneThreads() {
+LaneThreads::~LaneThreads() { dismiss(); }
+
+void LaneThreads::dismiss() {
   {
     const std::scoped_lock lock(mutex_);
     leaving_ = true;

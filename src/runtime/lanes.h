@@ -32,6 +32,7 @@ class LaneThreads {
   void run(const Order& order, const Work& work);
 
  private:
+  void dismiss();
   void stay(int32_t lane);
   void run_lane(int32_t lane);
   void wait_for(int32_t op);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "hal/cpu/cpu_device.h"
+#include "ops/basic/copy.h"
 #include "runtime/executor.h"
 #include "runtime/null_executor.h"
 #include "runtime/testing/toy_programs.h"
@@ -52,13 +53,13 @@ class LaneProgram : public Fixture {
   void add_op(const std::string& name) {
     switch (random_() % 6) {
       case 0:
-        on_device_.push_back(on("copy_in", b.emit(testing_ops::move, name, {recent(on_host_)})[0]));
+        on_device_.push_back(on("copy_in", ops::copy(b, name, recent(on_host_))));
         if (!computed_.empty() && random_() % 2 == 0) b.last().after = {computed_.back()};
         return;
       case 1:
         if (on_device_.empty()) return;
         on_host_.push_back(
-            on("copy_out", b.emit(testing_ops::move, name, {recent(on_device_)})[0], Space::host));
+            on("copy_out", ops::copy(b, name, recent(on_device_), Space::host), Space::host));
         return;
       case 2:
         on_host_.push_back(on("host_compute", scaled(name, recent(on_host_), 1.25), Space::host));

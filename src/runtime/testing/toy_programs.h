@@ -53,10 +53,6 @@ inline const OpDef add{.kind = "add",
                        .infer = like_first,
                        .kernels = {{Backend::cpu, Dtype::f32, add_cpu}}};
 
-// The same bytes in another space: the runtime moves them.
-inline const OpDef move{
-    .kind = "move", .inputs = {"x"}, .outputs = {"y"}, .infer = like_first, .crosses_spaces = true};
-
 // state' = state + x, in place.
 inline void add_to_cpu(const KernelArgs& a) {
   for (int64_t i = 0; i < a.out(0).elements(); ++i) a.out<float>(0)[i] += a.in<float>(1)[i];
