@@ -157,11 +157,19 @@ def torch_command(folder, cell):
             "--precision", precision, "--dropout", dropout]
 
 
-def train_torch(folder, cell):
-    ended = subprocess.run(torch_command(folder, cell), capture_output=True, text=True)
-    if ended.returncode != 0:
-        return dict(error=ended.stderr.strip().splitlines()[-1:])
-    return json.loads(ended.stdout.splitlines()[-1])
+def measure(cell):
+    """Snug, then PyTorch, which has read its libraries by then and leaves the GPU alone until it is told."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_config(cell[0], float(cell[2]), int(cell[3].split("x")[1]), folder)
+        with subprocess.Popen(torch_command(folder, cell) + ["--wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as torch:
+            try:
+                snug = train_snug(folder, cell)
+                out, err = torch.communicate("now\n")
+            finally:
+                torch.kill()
+        failed = torch.returncode != 0
+        return dict(snug=snug, torch=dict(error=err.strip().splitlines()[-1:]) if failed else json.loads(out.splitlines()[-1]))
 
 
 def prepare(cells, at_once, seconds):
@@ -219,10 +227,7 @@ def main():
             show(done[name])
         elif not options.table and time.monotonic() - start + longest < options.seconds:
             began = time.monotonic()
-            with tempfile.TemporaryDirectory() as folder:
-                write_config(cell[0], float(cell[2]), int(cell[3].split("x")[1]), folder)
-                found = dict(cell=name, commit=options.commit, snug=train_snug(folder, cell),
-                             torch=train_torch(folder, cell))
+            found = dict(cell=name, commit=options.commit, **measure(cell))
             longest = max(longest, time.monotonic() - began)
             with options.results.open("a") as out:
                 out.write(json.dumps(found) + "\n")

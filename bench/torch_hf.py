@@ -4,14 +4,18 @@
 
 Weights and AdamW's state are fp32, the arithmetic is in `--precision` (fp32: matmuls in tf32), AdamW is fused, gradients are
 clipped to norm 1, the attention is the faster of PyTorch's own at this shape, with its dropout. Encoders guess every token.
+With --wait it imports what it needs and waits for a line on its input before it touches the GPU.
 """
 
 import argparse
+import importlib
 import json
 import statistics
+import sys
 import time
 
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from gpu_memory import used_bytes
 from torch_gpu import KINDS, forget_warm_up
@@ -49,7 +53,6 @@ def use_fastest_attention(config, options):
 
 
 def model_of(options):
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
     config = AutoConfig.from_pretrained(options.directory, attn_implementation="sdpa")
     for name in list(config.to_dict()):
         if name.endswith("_pdrop") or name.endswith("dropout") or name.endswith("dropout_prob"):
@@ -60,6 +63,13 @@ def model_of(options):
         return config, kind.from_config(config).train()
 
 
+def wait_for_turn(config):
+    for module in ("torch._dynamo", "torch._inductor.compile_fx",
+                   f"transformers.models.{config.model_type}.modeling_{config.model_type}"):
+        importlib.import_module(module)
+    sys.stdin.readline()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", help="that holds a config.json")
@@ -67,7 +77,10 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--precision", choices=TYPES, default="bf16")
     parser.add_argument("--dropout", type=float, default=0)
+    parser.add_argument("--wait", action="store_true")
     options = parser.parse_args()
+    if options.wait:
+        wait_for_turn(AutoConfig.from_pretrained(options.directory))
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
     before = used_bytes()
