@@ -50,6 +50,9 @@ void update(Module& module, const Recipe& recipe) {
 }
 
 void lay_out(Module& module, const Recipe& recipe) {
+  // Lanes when all copies are there, those that recompute has cloned too.
+  assign_lanes(module);
+
   // In-place only after the last pass that adds readers: granting it is a statement about all of
   // them.
   in_place(module);
@@ -68,6 +71,8 @@ constexpr StageOfCompile kStages[] = {
     // accumulating writes.
     {Stage::accumulate, accumulate},
     {Stage::update, update},
+    // Every access is there by now, and every program.
+    {Stage::homes, homes},
     {Stage::lay_out, lay_out},
 };
 

@@ -29,6 +29,7 @@ enum class Stage : uint8_t {
   keep,           // what forward keeps for backward: recompute, compression
   accumulate,     // micro-batches
   update,
+  homes,   // what lives elsewhere is brought and put back
   lay_out  // bytes shared in place, scratch, lifetimes
 };
 
@@ -77,6 +78,14 @@ void optimizer(Module& module, const Recipe& recipe);
 // gradient is complete. Nothing may wait for the norm of all gradients: no clipping, no dynamic
 // loss scale. graph -> graph.
 void update_in_backward(Module& module, const Recipe& recipe);
+
+// Moves the values that the recipe offloads to their home, and copies them to the device and back
+// around their uses, in every program. Results stay the same bit for bit. graph -> graph.
+void homes(Module& module, const Recipe& recipe);
+
+// Gives every op its lane, by what it does: copies into the device and out of it, to and from disk,
+// what runs on the host, and the rest. graph -> graph.
+void assign_lanes(Module& module);
 
 // Removes ops whose results nobody reads. graph -> graph.
 void eliminate_dead(Module& module);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ir/op_def.h"
+#include "passes/offload.h"
 #include "passes/recompute_policy.h"
 
 namespace snug {
@@ -30,6 +31,7 @@ struct Recipe {
   int64_t accum = 1;  // micro-batches per step
   RecomputePolicy recompute;
   CompressKind compress = CompressKind::none;
+  Offload offload;
   // Backward ops that can recompute a cheap forward result on the way do so, and it is not kept.
   bool fused_recompute = false;
 

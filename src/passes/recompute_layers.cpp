@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "passes/layer_range.h"
 #include "passes/recompute_policy.h"
 
 namespace snug {
@@ -33,12 +34,9 @@ void add_group(const std::string& group, std::string_view whole, std::vector<Seg
         .hint("e.g. layers:0-8=attn.norm+mlp.act,9=full,10-13=every:2");
   };
   std::vector<std::string> parts = split(group, '=');
-  const auto ends = split(parts.front(), '-');
-  int32_t first = 0;
-  int32_t last = 0;
-  if (parts.size() < 2 || ends.size() > 2 || !read_number(ends.front(), first) ||
-      !read_number(ends.back(), last) || first < 0 || last < first)
-    throw wrong("is not LAYER=WHAT or FIRST-LAST=WHAT");
+  const auto range = read_layer_range(parts.front());
+  if (parts.size() < 2 || !range) throw wrong("is not LAYER=WHAT or FIRST-LAST=WHAT");
+  auto [first, last] = *range;
   if (!out.empty() && first <= out.back().last) throw wrong("comes after a later layer");
   int32_t length = 1;
   std::string what = parts[1];

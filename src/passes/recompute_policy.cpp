@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "ir/op_def.h"
+#include "passes/layer_range.h"
 
 namespace snug {
 namespace {
@@ -20,14 +21,10 @@ constexpr const char* kForms =
 std::vector<Segment> parse_list(std::string_view text, std::string_view whole) {
   std::vector<Segment> out;
   for (const std::string& part : split(text, ',')) {
-    const auto ends = split(part, '-');
-    int32_t first = 0;
-    int32_t last = 0;
-    if (ends.size() > 2 || !read_number(ends.front(), first) || !read_number(ends.back(), last) ||
-        first < 0 || last < first) {
+    const auto range = read_layer_range(part);
+    if (!range)
       throw usage_error("--recompute '{}': '{}' is not a layer or a range of layers", whole, part);
-    }
-    out.push_back({first, last});
+    out.push_back({range->first, range->last});
   }
   return out;
 }

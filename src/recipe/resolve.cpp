@@ -154,6 +154,7 @@ Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {
   Settings settings;
   settings.build = settle_build(o, model);
   settings.recipe = settle_recipe(o, budget);
+  require_layers(settings.recipe.offload, model.config().L);
   settings.math = {
       .deterministic = o.deterministic, .tf32 = o.tf32, .quick_autotune = o.tune == "short"};
   return settings;

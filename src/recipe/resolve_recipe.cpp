@@ -100,6 +100,8 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   if (o.recompute == "auto") o.recompute = budget ? auto_within(o, *budget) : "none";
   r.recompute = parse_recompute(o.recompute);
   r.compress = parse_compress(o.compress);
+  r.offload = parse_offload(o.offload);
+  o.offload = text(r.offload);
   r.precision = parse_precision(o.precision, "precision");
   r.master = parse_master(o.master);
   resolve_grad_dtype(o, r);

@@ -1,0 +1,305 @@
+// Values whose home is another space: brought before they are used, put back after they are written
+// (Recipe::offload). Parameters, their masters, gradients and optimizer states move there for good;
+// what forward keeps for backward is put there after its last forward reader and brought back for
+// its first backward reader. Nothing is computed differently.
+//
+// A program is cut into segments: the ops of one layer in a row, or one op of the update. A value
+// that is used in a segment and again within `ahead` segments stays meanwhile; all that it does
+// between being brought and given up is one visit. The copies of a segment are listed `ahead`
+// segments before it, and bounded by the end of the segment before that: staging does not grow with
+// the number of layers.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "ir/builder.h"
+#include "ir/order.h"
+#include "ops/basic/copy.h"
+#include "passes/passes.h"
+
+namespace snug {
+namespace {
+
+// From the first use of a value in some segments to the last: for so long it has bytes on the
+// device.
+struct Visit {
+  int32_t first_segment = 0;
+  int32_t last_op = 0;  // that uses it
+  int32_t last_write = -1;
+  bool brought = true;                    // else its first op makes all of it
+  ValueId whole = {};                     // on the device: all of it, as it was first
+  ValueId latest = {};                    // its last version
+  std::map<ValueId, ValueId> parts = {};  // parts of what it was before -> the same of `whole`
+};
+
+// A value with a home elsewhere, in one program.
+struct Homed {
+  ValueId home = {};    // its last version there; none before a kept value has been put
+  bool shared = false;  // else a value that forward keeps for backward
+  std::vector<Visit> visits = {};
+  size_t now = 0;  // the visit that is going on
+
+  Visit& visit() { return visits[now]; }
+  // The op after which the visit's bytes go home, or -1.
+  int32_t put_after(size_t v) const {
+    if (shared) return visits[v].last_write;
+    return v == 0 ? visits[v].last_op : -1;
+  }
+};
+
+class ProgramHomes {
+ public:
+  ProgramHomes(Module& module, size_t program, const Offload& offload)
+      : module_(module),
+        offload_(offload),
+        extents_(extents_of(module)),
+        builder_(module, module.programs[program].name),
+        ops_(std::exchange(builder_.program().ops, {})),
+        to_put_(ops_.size()),
+        ending_(ops_.size()) {
+    cut_into_segments();
+    find_visits();
+  }
+
+  void run() {
+    if (homed_.empty()) {
+      builder_.program().ops = std::move(ops_);
+      return;
+    }
+    for (int32_t at = 0; at < static_cast<int32_t>(ops_.size()); ++at) {
+      if (at == 0 || segment(at) != segment(at - 1)) begin_segment(at);
+      add(at);
+    }
+  }
+
+ private:
+  const Extent& extent(ValueId id) const { return extents_[static_cast<size_t>(id.index)]; }
+  ValueId root(ValueId id) const { return extent(id).root; }
+  bool is_whole(ValueId id) const { return extent(id) == extent(root(id)); }
+  Op& op(int32_t at) { return ops_[static_cast<size_t>(at)]; }
+  int32_t segment(int32_t at) const { return segment_of_[static_cast<size_t>(at)]; }
+
+  void cut_into_segments() {
+    const ProgramRole role = builder_.program().role;
+    const bool op_by_op = role == ProgramRole::update || role == ProgramRole::load;
+    for (size_t at = 0; at < ops_.size(); ++at) {
+      if (at == 0 || op_by_op || ops_[at].layer != ops_[at - 1].layer) first_of_.push_back(at);
+      segment_of_.push_back(static_cast<int32_t>(first_of_.size()) - 1);
+    }
+    to_bring_.resize(first_of_.size());
+  }
+
+  // --- what is homed, and when it is on the device -----------------------------------------------
+
+  void find_visits() {
+    for (int32_t at = 0; at < static_cast<int32_t>(ops_.size()); ++at) {
+      for_each_access(op(at), [&](ValueId id, bool writes) {
+        const Value& value = module_[root(id)];
+        if (value.shared() ? value.space == Space::device : !may_be_kept(value)) return;
+        Homed& homed = homed_[root(id)];
+        homed.shared = value.shared();
+        if (homed.shared) homed.home = root(id);
+        use(homed, id, at, writes);
+      });
+    }
+    std::erase_if(homed_,
+                  [&](const auto& entry) { return !entry.second.shared && !rests(entry.second); });
+    for (const auto& [id, homed] : homed_) {
+      for (size_t v = 0; v < homed.visits.size(); ++v) {
+        const Visit& visit = homed.visits[v];
+        if (visit.brought) to_bring_[static_cast<size_t>(visit.first_segment)].push_back({id, v});
+        if (const int32_t at = homed.put_after(v); at >= 0)
+          to_put_[static_cast<size_t>(at)].push_back(id);
+        ending_[static_cast<size_t>(visit.last_op)].push_back(id);
+      }
+    }
+  }
+
+  void use(Homed& homed, ValueId id, int32_t at, bool writes) {
+    const bool stays = !homed.visits.empty() &&
+                       segment(at) - segment(homed.visits.back().last_op) <= offload_.ahead + 1;
+    if (!stays)
+      homed.visits.push_back({.first_segment = segment(at), .brought = !makes_all(root(id), at)});
+    homed.visits.back().last_op = at;
+    if (writes) homed.visits.back().last_write = at;
+  }
+
+  // Does the op write the whole value and read nothing of it? A predicate may leave it as it was.
+  bool makes_all(ValueId value, int32_t at) {
+    bool reads = op(at).predicate.valid(), all = false;
+    for_each_access(op(at), [&](ValueId id, bool writes) {
+      if (root(id) != value) return;
+      reads = reads || !writes;
+      all = all || (writes && is_whole(id));
+    });
+    return all && !reads;
+  }
+
+  bool may_be_kept(const Value& value) const {
+    return value.category == Category::activations && value.type.shape.rank() > 0 &&
+           offload_.home_of(OffloadItem::activations, value.layer) != Space::device;
+  }
+
+  // Is it made in forward, and only read again, much later, in backward?
+  bool rests(const Homed& homed) {
+    const std::vector<Visit>& visits = homed.visits;
+    return visits.size() > 1 && !visits[0].brought &&
+           op(visits[0].last_op).phase == Phase::forward &&
+           op(visits.back().last_op).phase == Phase::backward &&
+           std::all_of(visits.begin() + 1, visits.end(),
+                       [](const Visit& v) { return v.last_write < 0; });
+  }
+
+  // --- the program again, with copies ------------------------------------------------------------
+
+  // Brings what is due `ahead` segments later; at the start, where there is nothing to run beside,
+  // also all that is due before that.
+  void begin_segment(int32_t at) {
+    const int32_t last =
+        std::min(segment(at) + offload_.ahead, static_cast<int32_t>(first_of_.size()) - 1);
+    const int32_t first = at == 0 ? 0 : segment(at) + offload_.ahead;
+    bool bounded = at == 0;
+    for (int32_t due = first; due <= last; ++due) {
+      for (const auto& [id, v] : to_bring_[static_cast<size_t>(due)]) {
+        bring(id, v);
+        if (!std::exchange(bounded, true))
+          builder_.last().after = not_before(last_op_, put_before(segment(at)));
+      }
+    }
+    // What is on its way out has left before the device makes so much more.
+    const std::string put = put_before(segment(at) - offload_.ahead);
+    if (!put.empty() && put != waited_for_) op(at).after.push_back(put);
+    waited_for_ = put;
+  }
+
+  void bring(ValueId id, size_t v) {
+    Homed& homed = homed_.at(id);
+    Visit& visit = homed.visits[v];
+    builder_.set_layer(module_[id].layer);
+    builder_.set_phase(ops_[first_of_[static_cast<size_t>(visit.first_segment)]].phase);
+    visit.whole = ops::copy(builder_, module_[id].name + ".fetch", homed.home, Space::device);
+    visit.latest = visit.whole;
+    module_[visit.whole].category = Category::staging;
+  }
+
+  static std::vector<std::string> not_before(const std::string& op, const std::string& put) {
+    return put.empty() ? std::vector{op} : std::vector{op, put};
+  }
+
+  // The last put before a segment begins; none where there is none.
+  std::string put_before(int32_t segment) const {
+    const auto after = last_put_.lower_bound(segment);
+    return after == last_put_.begin() ? "" : std::prev(after)->second;
+  }
+
+  void add(int32_t at) {
+    Op& now = op(at);
+    for (ValueId& id : now.inputs) id = on_device(id);
+    now.predicate = on_device(now.predicate);
+    for (const ValueId id : now.outputs) write_on_device(id);
+    builder_.program().ops.push_back(std::move(now));
+    last_op_ = builder_.last().name;
+    const Phase phase = builder_.last().phase;
+    for (const ValueId id : to_put_[static_cast<size_t>(at)]) put(id, phase, segment(at));
+    for (const ValueId id : ending_[static_cast<size_t>(at)]) ++homed_.at(id).now;
+  }
+
+  Homed* homed(ValueId id) {
+    const auto found = id.valid() ? homed_.find(root(id)) : homed_.end();
+    return found == homed_.end() ? nullptr : &found->second;
+  }
+
+  // What an op of the visit that is going on reads in place of `id`.
+  ValueId on_device(ValueId id) {
+    Homed* of = homed(id);
+    if (of == nullptr || is_made_in(of->visit(), id)) return id;
+    Visit& visit = of->visit();
+    const Value value = module_[id];
+    if (is_whole(id) && value.type == module_[visit.whole].type) return visit.whole;
+    const auto [place, is_new] = visit.parts.try_emplace(id);
+    if (is_new) {
+      builder_.set_layer(value.layer);
+      place->second = builder_.view(visit.whole, value.name + ".fetched", value.type.shape,
+                                    extent(id).begin / size_of(value.type.dtype));
+    }
+    return place->second;
+  }
+
+  // Has an op of the visit made it, or what it is a view of?
+  bool is_made_in(const Visit& visit, ValueId id) const {
+    for (; id.valid(); id = module_[id].base) {
+      if (const auto made = made_in_.find(id); made != made_in_.end())
+        return made->second == &visit;
+    }
+    return false;
+  }
+
+  // The op makes a version of the value, or the value itself: on the device from now on.
+  void write_on_device(ValueId id) {
+    Homed* of = homed(id);
+    if (of == nullptr) return;
+    if (!is_whole(id)) {
+      throw internal_error("'{}' is a part of '{}', which has its home elsewhere", module_[id].name,
+                           module_[root(id)].name);
+    }
+    Visit& visit = of->visit();
+    made_in_[id] = &visit;
+    module_[id].space = Space::device;
+    module_[id].base = visit.latest;
+    visit.latest = id;
+    if (visit.whole.valid()) return;
+    visit.whole = id;
+    if (of->shared) module_[id].category = Category::staging;
+  }
+
+  void put(ValueId id, Phase phase, int32_t segment) {
+    Homed& of = homed_.at(id);
+    builder_.set_layer(module_[id].layer);
+    builder_.set_phase(phase);
+    const std::string name = module_[id].name + ".put";
+    if (of.shared) {
+      of.home = builder_.emit_into(ops::copy_def, name, {of.visit().latest}, id);
+    } else {
+      of.home = ops::copy(builder_, name, of.visit().latest,
+                          offload_.home_of(OffloadItem::activations, module_[id].layer));
+      module_[of.home].category = module_[id].category;
+    }
+    last_put_[segment] = builder_.last().name;
+  }
+
+  struct Bring {
+    ValueId id;
+    size_t visit;
+  };
+
+  Module& module_;
+  const Offload& offload_;
+  std::vector<Extent> extents_;  // of the values as they were
+  Builder builder_;
+  std::vector<Op> ops_;  // as they were
+  std::vector<int32_t> segment_of_;
+  std::vector<size_t> first_of_;                       // by segment: its first op
+  std::map<ValueId, Homed> homed_;                     // by the value that owns the bytes
+  std::vector<std::vector<Bring>> to_bring_;           // by segment
+  std::vector<std::vector<ValueId>> to_put_, ending_;  // by op: after it
+  std::map<ValueId, const Visit*> made_in_;            // what ops have made so far
+  std::map<int32_t, std::string> last_put_;            // by segment
+  std::string last_op_;                                // that is no copy of these
+  std::string waited_for_;
+};
+
+}  // namespace
+
+void homes(Module& module, const Recipe& recipe) {
+  const Offload& offload = recipe.offload;
+  if (offload.none()) return;
+  for (Value& value : module.values) {
+    const auto item = offload_item(value.category);
+    if (value.shared() && value.owns_bytes() && item)
+      value.space = offload.home_of(*item, value.layer);
+  }
+  for (size_t p = 0; p < module.programs.size(); ++p) ProgramHomes(module, p, offload).run();
+  sweep_values(module);
+}
+
+}  // namespace snug

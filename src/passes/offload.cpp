@@ -1,0 +1,186 @@
+#include "passes/offload.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace snug {
+namespace {
+
+constexpr std::array<std::string_view, kOffloadItems> kItems{"optimizer", "master", "grads",
+                                                             "params", "activations"};
+constexpr std::string_view kAll = "all";
+constexpr const char* kForm =
+    "e.g. optimizer,master or params@0-11+15=host; none keeps all on the device";
+
+bool holds(const std::vector<LayerRange>& ranges, int32_t layer) {
+  return std::ranges::any_of(
+      ranges, [&](const LayerRange& r) { return r.first <= layer && layer <= r.last; });
+}
+
+bool overlap(const std::vector<LayerRange>& a, const std::vector<LayerRange>& b) {
+  if (a.empty() || b.empty()) return true;
+  return std::ranges::any_of(a, [&](const LayerRange& x) {
+    return std::ranges::any_of(
+        b, [&](const LayerRange& y) { return x.first <= y.last && y.first <= x.last; });
+  });
+}
+
+// Rising, and what touches is one.
+std::vector<LayerRange> tidy(std::vector<LayerRange> ranges) {
+  std::ranges::sort(ranges, {}, &LayerRange::first);
+  std::vector<LayerRange> out;
+  for (const LayerRange& r : ranges) {
+    if (!out.empty() && r.first <= out.back().last + 1) {
+      out.back().last = std::max(out.back().last, r.last);
+    } else {
+      out.push_back(r);
+    }
+  }
+  return out;
+}
+
+// One "params@0-11+15=host".
+class Part {
+ public:
+  Part(std::string_view part, std::string_view whole) : part_(part), whole_(whole) {}
+
+  std::vector<Offload::Rule> rules() const {
+    std::string_view rest = part_;
+    const std::string_view place = cut_off(rest, '=');
+    const std::string_view layers = cut_off(rest, '@');
+    std::vector<Offload::Rule> out;
+    for (size_t i = 0; i < kItems.size(); ++i) {
+      if (rest == kItems[i] || rest == kAll)
+        out.push_back({static_cast<OffloadItem>(i), read_layers(layers), read_place(place)});
+    }
+    if (!out.empty()) return out;
+    std::vector<std::string> words(kItems.begin(), kItems.end());
+    words.emplace_back(kAll);
+    throw wrong(
+        fmt::format("'{}' is not one of {}{}", rest, join(words, ", "), did_you_mean(rest, words)));
+  }
+
+ private:
+  // What is behind the last `at`, which with it is taken from the text; nullptr where there is none.
+  static std::string_view cut_off(std::string_view& text, char at) {
+    const size_t place = text.rfind(at);
+    if (place == std::string_view::npos) return {};
+    const std::string_view behind = text.substr(place + 1);
+    text = text.substr(0, place);
+    return behind;
+  }
+
+  std::vector<LayerRange> read_layers(std::string_view text) const {
+    if (text.data() == nullptr) return {};
+    std::vector<LayerRange> out;
+    for (const std::string& part : split(text, '+')) {
+      const auto range = read_layer_range(part);
+      if (!range) throw wrong(fmt::format("'{}' is not a layer or a range of layers", part));
+      out.push_back(*range);
+    }
+    return tidy(std::move(out));
+  }
+
+  Space read_place(std::string_view text) const {
+    if (text.data() == nullptr || text == name_of(Space::host)) return Space::host;
+    if (text == name_of(Space::disk)) throw wrong("nothing can live on disk yet, only on the host");
+    throw wrong(fmt::format("'{}' is not a place: host", text));
+  }
+
+  Error wrong(std::string_view why) const {
+    return usage_error("--offload '{}': {}", whole_, why).hint(kForm);
+  }
+
+  std::string_view part_, whole_;
+};
+
+void add(Offload& offload, const Offload::Rule& rule, std::string_view whole) {
+  for (Offload::Rule& known : offload.rules) {
+    if (known.item != rule.item) continue;
+    if (known.place != rule.place) {
+      if (!overlap(known.layers, rule.layers)) continue;
+      throw usage_error("--offload '{}' says two things of {}", whole, name_of(rule.item));
+    }
+    if (known.layers.empty() || rule.layers.empty()) {
+      known.layers.clear();
+    } else {
+      known.layers.insert(known.layers.end(), rule.layers.begin(), rule.layers.end());
+      known.layers = tidy(std::move(known.layers));
+    }
+    return;
+  }
+  offload.rules.push_back(rule);
+}
+
+std::string behind_item(const Offload::Rule& rule) {
+  std::vector<std::string> ranges;
+  for (const LayerRange& r : rule.layers)
+    ranges.push_back(r.first == r.last ? fmt::format("{}", r.first)
+                                       : fmt::format("{}-{}", r.first, r.last));
+  return (ranges.empty() ? "" : "@" + join(ranges, "+")) +
+         (rule.place == Space::host ? "" : fmt::format("={}", name_of(rule.place)));
+}
+
+}  // namespace
+
+std::string_view name_of(OffloadItem item) { return kItems[static_cast<size_t>(item)]; }
+
+std::optional<OffloadItem> offload_item(Category category) {
+  switch (category) {
+    case Category::optimizer:
+      return OffloadItem::optimizer;
+    case Category::master:
+      return OffloadItem::master;
+    case Category::grads:
+      return OffloadItem::grads;
+    case Category::params:
+      return OffloadItem::params;
+    case Category::activations:
+      return OffloadItem::activations;
+    default:
+      return std::nullopt;
+  }
+}
+
+Space Offload::home_of(OffloadItem item, int32_t layer) const {
+  for (const Rule& rule : rules) {
+    if (rule.item == item && (rule.layers.empty() || holds(rule.layers, layer))) return rule.place;
+  }
+  return Space::device;
+}
+
+Offload parse_offload(std::string_view text) {
+  Offload offload;
+  if (text == "none") return offload;
+  for (const std::string& part : split(text, ',')) {
+    for (const Offload::Rule& rule : Part(part, text).rules()) add(offload, rule, text);
+  }
+  std::ranges::stable_sort(offload.rules, {}, &Offload::Rule::item);
+  return offload;
+}
+
+std::string text(const Offload& offload) {
+  if (offload.none()) return "none";
+  std::vector<std::string> parts;
+  for (const Offload::Rule& rule : offload.rules)
+    parts.push_back(std::string(name_of(rule.item)) + behind_item(rule));
+  const bool alike = std::ranges::all_of(offload.rules, [&](const Offload::Rule& rule) {
+    return behind_item(rule) == behind_item(offload.rules.front());
+  });
+  if (alike && offload.rules.size() == kItems.size())
+    return std::string(kAll) + behind_item(offload.rules.front());
+  return join(parts, ",");
+}
+
+void require_layers(const Offload& offload, int64_t layers) {
+  for (const Offload::Rule& rule : offload.rules) {
+    if (rule.layers.empty() || rule.layers.back().last < layers) continue;
+    throw usage_error("--offload {}: layer {} of {}, but the model has {}", text(offload),
+                      rule.layers.back().last, name_of(rule.item), layers)
+        .hint("layers are counted from 0");
+  }
+}
+
+}  // namespace snug

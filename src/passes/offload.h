@@ -1,0 +1,48 @@
+// Which values live outside the device, and where: what `--offload` says, as data for the pass.
+//
+//   Offload offload = parse_offload("optimizer,params@0-11+15");
+//   offload.home_of(OffloadItem::params, /*layer=*/3);   // Space::host
+//   text(offload);                                       // "optimizer,params@0-11+15"
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/value.h"
+#include "passes/layer_range.h"
+
+namespace snug {
+
+enum class OffloadItem : uint8_t { optimizer, master, grads, params, activations };
+constexpr int kOffloadItems = 5;
+std::string_view name_of(OffloadItem item);
+// What a value of this category is to the option; none where it never leaves the device.
+std::optional<OffloadItem> offload_item(Category category);
+
+struct Offload {
+  struct Rule {
+    OffloadItem item = OffloadItem::optimizer;
+    std::vector<LayerRange> layers = {};  // rising, apart; none: all, and what belongs to no layer
+    Space place = Space::host;
+    friend bool operator==(const Rule&, const Rule&) = default;
+  };
+  std::vector<Rule> rules = {};  // by item; no two say different things of one layer
+  // A value is brought while the program is so many layers before the one that uses it.
+  int32_t ahead = 1;
+
+  bool none() const { return rules.empty(); }
+  Space home_of(OffloadItem item, int32_t layer) const;
+  friend bool operator==(const Offload&, const Offload&) = default;
+};
+
+// none | ITEM[@LAYERS][=PLACE],... with ITEM optimizer, master, grads, params, activations or all,
+// LAYERS like 0-11+15, PLACE host. Throws a usage error.
+Offload parse_offload(std::string_view text);
+// So that parse_offload reads it back.
+std::string text(const Offload& offload);
+// Throws a usage error where it names a layer that is not there.
+void require_layers(const Offload& offload, int64_t layers);
+
+}  // namespace snug
