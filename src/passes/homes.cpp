@@ -23,23 +23,26 @@ namespace {
 // From the first use of a value in some segments to the last: for so long it has bytes on the
 // device.
 struct Visit {
+  Extent bytes;  // of the value: all, or the slice that an update works on
   int32_t first_segment = 0;
-  int32_t last_op = 0;  // that uses it
+  int32_t first_op = 0, last_op = 0;  // that use it
   int32_t last_write = -1;
   bool brought = true;                    // else its first op makes all of it
-  ValueId whole = {};                     // on the device: all of it, as it was first
-  ValueId latest = {};                    // its last version
-  std::map<ValueId, ValueId> parts = {};  // parts of what it was before -> the same of `whole`
+  ValueId whole = {};                     // on the device: all of these bytes, as they were first
+  ValueId latest = {};                    // their last version
+  std::map<ValueId, ValueId> parts = {};  // parts of what they were before -> the same of `whole`
+
+  bool holds(const Extent& part) const {
+    return bytes.root == part.root && bytes.begin <= part.begin && part.end <= bytes.end;
+  }
 };
 
 // A value with a home elsewhere, in one program.
 struct Homed {
-  ValueId home = {};    // its last version there; none before a kept value has been put
   bool shared = false;  // else a value that forward keeps for backward
   std::vector<Visit> visits = {};
-  size_t now = 0;  // the visit that is going on
+  std::map<int64_t, std::pair<Extent, ValueId>> puts = {};  // by first byte: the last version there
 
-  Visit& visit() { return visits[now]; }
   // The op after which the visit's bytes go home, or -1.
   int32_t put_after(size_t v) const {
     if (shared) return visits[v].last_write;
@@ -55,8 +58,7 @@ class ProgramHomes {
         extents_(extents_of(module)),
         builder_(module, module.programs[program].name),
         ops_(std::exchange(builder_.program().ops, {})),
-        to_put_(ops_.size()),
-        ending_(ops_.size()) {
+        to_put_(ops_.size()) {
     cut_into_segments();
     find_visits();
   }
@@ -75,15 +77,14 @@ class ProgramHomes {
  private:
   const Extent& extent(ValueId id) const { return extents_[static_cast<size_t>(id.index)]; }
   ValueId root(ValueId id) const { return extent(id).root; }
-  bool is_whole(ValueId id) const { return extent(id) == extent(root(id)); }
   Op& op(int32_t at) { return ops_[static_cast<size_t>(at)]; }
   int32_t segment(int32_t at) const { return segment_of_[static_cast<size_t>(at)]; }
 
   void cut_into_segments() {
     const ProgramRole role = builder_.program().role;
-    const bool op_by_op = role == ProgramRole::update || role == ProgramRole::load;
+    op_by_op_ = role == ProgramRole::update || role == ProgramRole::load;
     for (size_t at = 0; at < ops_.size(); ++at) {
-      if (at == 0 || op_by_op || ops_[at].layer != ops_[at - 1].layer) first_of_.push_back(at);
+      if (at == 0 || op_by_op_ || ops_[at].layer != ops_[at - 1].layer) first_of_.push_back(at);
       segment_of_.push_back(static_cast<int32_t>(first_of_.size()) - 1);
     }
     to_bring_.resize(first_of_.size());
@@ -98,7 +99,6 @@ class ProgramHomes {
         if (value.shared() ? value.space == Space::device : !may_be_kept(value)) return;
         Homed& homed = homed_[root(id)];
         homed.shared = value.shared();
-        if (homed.shared) homed.home = root(id);
         use(homed, id, at, writes);
       });
     }
@@ -109,28 +109,42 @@ class ProgramHomes {
         const Visit& visit = homed.visits[v];
         if (visit.brought) to_bring_[static_cast<size_t>(visit.first_segment)].push_back({id, v});
         if (const int32_t at = homed.put_after(v); at >= 0)
-          to_put_[static_cast<size_t>(at)].push_back(id);
-        ending_[static_cast<size_t>(visit.last_op)].push_back(id);
+          to_put_[static_cast<size_t>(at)].push_back({id, v});
       }
     }
   }
 
+  // What moves when `id` is used. Updates work on slices; elsewhere values move whole.
+  const Extent& unit(ValueId id) const { return op_by_op_ ? extent(id) : extent(root(id)); }
+
   void use(Homed& homed, ValueId id, int32_t at, bool writes) {
-    const bool stays = !homed.visits.empty() &&
-                       segment(at) - segment(homed.visits.back().last_op) <= offload_.ahead + 1;
-    if (!stays)
-      homed.visits.push_back({.first_segment = segment(at), .brought = !makes_all(root(id), at)});
-    homed.visits.back().last_op = at;
-    if (writes) homed.visits.back().last_write = at;
+    const Extent& bytes = unit(id);
+    const auto last = std::find_if(homed.visits.rbegin(), homed.visits.rend(),
+                                   [&](const Visit& v) { return v.bytes.overlaps(bytes); });
+    const bool near =
+        last != homed.visits.rend() && segment(at) - segment(last->last_op) <= offload_.ahead + 1;
+    const bool stays = near && last->bytes == bytes;
+    if (near && !stays && (writes || last->last_write >= 0)) {
+      throw internal_error("'{}' is used as another part of '{}' than just before",
+                           module_[id].name, module_[root(id)].name);
+    }
+    if (!stays) {
+      homed.visits.push_back({.bytes = bytes,
+                              .first_segment = segment(at),
+                              .first_op = at,
+                              .brought = !makes_all(bytes, at)});
+    }
+    Visit& visit = stays ? *last : homed.visits.back();
+    visit.last_op = at;
+    if (writes) visit.last_write = at;
   }
 
-  // Does the op write the whole value and read nothing of it? A predicate may leave it as it was.
-  bool makes_all(ValueId value, int32_t at) {
+  // Does the op write all of these bytes and read none? A predicate may leave them as they were.
+  bool makes_all(const Extent& bytes, int32_t at) {
     bool reads = op(at).predicate.valid(), all = false;
     for_each_access(op(at), [&](ValueId id, bool writes) {
-      if (root(id) != value) return;
-      reads = reads || !writes;
-      all = all || (writes && is_whole(id));
+      reads = reads || (!writes && extent(id).overlaps(bytes));
+      all = all || (writes && extent(id) == bytes);
     });
     return all && !reads;
   }
@@ -177,9 +191,27 @@ class ProgramHomes {
     Visit& visit = homed.visits[v];
     builder_.set_layer(module_[id].layer);
     builder_.set_phase(ops_[first_of_[static_cast<size_t>(visit.first_segment)]].phase);
-    visit.whole = ops::copy(builder_, module_[id].name + ".fetch", homed.home, Space::device);
+    visit.whole = ops::copy(builder_, module_[id].name + ".fetch", at_home(homed, visit.bytes),
+                            Space::device);
     visit.latest = visit.whole;
     module_[visit.whole].category = Category::staging;
+  }
+
+  // These bytes where they live, as they are now.
+  ValueId at_home(const Homed& homed, const Extent& bytes) {
+    const auto put = homed.puts.find(bytes.begin);
+    if (put != homed.puts.end() && put->second.first == bytes) return put->second.second;
+    return part_of(bytes.root, extent(bytes.root), bytes, "at_home");
+  }
+
+  // The same bytes as a view of `whole`, which holds those of `all`; `whole` itself where that is
+  // all of them.
+  ValueId part_of(ValueId whole, const Extent& all, const Extent& bytes, std::string_view what) {
+    if (bytes == all) return whole;
+    const Value value = module_[whole];
+    const int64_t size = size_of(value.type.dtype);
+    return builder_.view(whole, fmt::format("{}.{}", value.name, what),
+                         {(bytes.end - bytes.begin) / size}, (bytes.begin - all.begin) / size);
   }
 
   static std::vector<std::string> not_before(const std::string& op, const std::string& put) {
@@ -194,33 +226,38 @@ class ProgramHomes {
 
   void add(int32_t at) {
     Op& now = op(at);
-    for (ValueId& id : now.inputs) id = on_device(id);
-    now.predicate = on_device(now.predicate);
-    for (const ValueId id : now.outputs) write_on_device(id);
+    for (ValueId& id : now.inputs) id = on_device(id, at);
+    now.predicate = on_device(now.predicate, at);
+    for (const ValueId id : now.outputs) write_on_device(id, at);
     builder_.program().ops.push_back(std::move(now));
     last_op_ = builder_.last().name;
     const Phase phase = builder_.last().phase;
-    for (const ValueId id : to_put_[static_cast<size_t>(at)]) put(id, phase, segment(at));
-    for (const ValueId id : ending_[static_cast<size_t>(at)]) ++homed_.at(id).now;
+    for (const auto& [id, v] : to_put_[static_cast<size_t>(at)]) put(id, v, phase, segment(at));
   }
 
-  Homed* homed(ValueId id) {
-    const auto found = id.valid() ? homed_.find(root(id)) : homed_.end();
-    return found == homed_.end() ? nullptr : &found->second;
+  // The visit that an op belongs to which uses `id`; none where it is at home on the device.
+  Visit* visit_of(ValueId id, int32_t at) {
+    const auto homed = id.valid() ? homed_.find(root(id)) : homed_.end();
+    if (homed == homed_.end()) return nullptr;
+    for (Visit& visit : homed->second.visits) {
+      if (visit.first_op <= at && at <= visit.last_op && visit.holds(extent(id))) return &visit;
+    }
+    throw internal_error("'{}' is used, but was not brought", module_[id].name);
   }
 
-  // What an op of the visit that is going on reads in place of `id`.
-  ValueId on_device(ValueId id) {
-    Homed* of = homed(id);
-    if (of == nullptr || is_made_in(of->visit(), id)) return id;
-    Visit& visit = of->visit();
-    const Value value = module_[id];
-    if (is_whole(id) && value.type == module_[visit.whole].type) return visit.whole;
-    const auto [place, is_new] = visit.parts.try_emplace(id);
+  // What the op reads in place of `id`.
+  ValueId on_device(ValueId id, int32_t at) {
+    Visit* visit = visit_of(id, at);
+    if (visit == nullptr || is_made_in(*visit, id)) return id;
+    if (extent(id) == visit->bytes && module_[id].type == module_[visit->whole].type)
+      return visit->whole;
+    const auto [place, is_new] = visit->parts.try_emplace(id);
     if (is_new) {
+      const Value value = module_[id];
       builder_.set_layer(value.layer);
-      place->second = builder_.view(visit.whole, value.name + ".fetched", value.type.shape,
-                                    extent(id).begin / size_of(value.type.dtype));
+      place->second =
+          builder_.view(visit->whole, value.name + ".fetched", value.type.shape,
+                        (extent(id).begin - visit->bytes.begin) / size_of(value.type.dtype));
     }
     return place->second;
   }
@@ -235,39 +272,44 @@ class ProgramHomes {
   }
 
   // The op makes a version of the value, or the value itself: on the device from now on.
-  void write_on_device(ValueId id) {
-    Homed* of = homed(id);
-    if (of == nullptr) return;
-    if (!is_whole(id)) {
+  void write_on_device(ValueId id, int32_t at) {
+    Visit* visit = visit_of(id, at);
+    if (visit == nullptr) return;
+    if (extent(id) != visit->bytes) {
       throw internal_error("'{}' is a part of '{}', which has its home elsewhere", module_[id].name,
                            module_[root(id)].name);
     }
-    Visit& visit = of->visit();
-    made_in_[id] = &visit;
-    module_[id].space = Space::device;
-    module_[id].base = visit.latest;
-    visit.latest = id;
-    if (visit.whole.valid()) return;
-    visit.whole = id;
-    if (of->shared) module_[id].category = Category::staging;
+    made_in_[id] = visit;
+    Value& value = module_[id];
+    value.space = Space::device;
+    value.base = visit->latest;
+    value.view_offset = 0;
+    visit->latest = id;
+    if (visit->whole.valid()) return;
+    visit->whole = id;
+    if (module_[root(id)].shared()) value.category = Category::staging;
   }
 
-  void put(ValueId id, Phase phase, int32_t segment) {
-    Homed& of = homed_.at(id);
+  void put(ValueId id, size_t v, Phase phase, int32_t segment) {
+    Homed& homed = homed_.at(id);
+    const Visit& visit = homed.visits[v];
     builder_.set_layer(module_[id].layer);
     builder_.set_phase(phase);
     const std::string name = module_[id].name + ".put";
-    if (of.shared) {
-      of.home = builder_.emit_into(ops::copy_def, name, {of.visit().latest}, id);
+    ValueId there;
+    if (homed.shared) {
+      there = builder_.emit_into(ops::copy_def, name, {visit.latest},
+                                 part_of(id, extent(id), visit.bytes, "target"));
     } else {
-      of.home = ops::copy(builder_, name, of.visit().latest,
-                          offload_.home_of(OffloadItem::activations, module_[id].layer));
-      module_[of.home].category = module_[id].category;
+      there = ops::copy(builder_, name, visit.latest,
+                        offload_.home_of(OffloadItem::activations, module_[id].layer));
+      module_[there].category = module_[id].category;
     }
+    homed.puts[visit.bytes.begin] = {visit.bytes, there};
     last_put_[segment] = builder_.last().name;
   }
 
-  struct Bring {
+  struct Moved {
     ValueId id;
     size_t visit;
   };
@@ -276,15 +318,16 @@ class ProgramHomes {
   const Offload& offload_;
   std::vector<Extent> extents_;  // of the values as they were
   Builder builder_;
-  std::vector<Op> ops_;  // as they were
+  std::vector<Op> ops_;    // as they were
+  bool op_by_op_ = false;  // every op is a segment
   std::vector<int32_t> segment_of_;
-  std::vector<size_t> first_of_;                       // by segment: its first op
-  std::map<ValueId, Homed> homed_;                     // by the value that owns the bytes
-  std::vector<std::vector<Bring>> to_bring_;           // by segment
-  std::vector<std::vector<ValueId>> to_put_, ending_;  // by op: after it
-  std::map<ValueId, const Visit*> made_in_;            // what ops have made so far
-  std::map<int32_t, std::string> last_put_;            // by segment
-  std::string last_op_;                                // that is no copy of these
+  std::vector<size_t> first_of_;              // by segment: its first op
+  std::map<ValueId, Homed> homed_;            // by the value that owns the bytes
+  std::vector<std::vector<Moved>> to_bring_;  // by segment
+  std::vector<std::vector<Moved>> to_put_;    // by op: after it
+  std::map<ValueId, const Visit*> made_in_;   // what ops have made so far
+  std::map<int32_t, std::string> last_put_;   // by segment
+  std::string last_op_;                       // that is no copy of these
   std::string waited_for_;
 };
 

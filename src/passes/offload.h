@@ -31,6 +31,8 @@ struct Offload {
   std::vector<Rule> rules = {};  // by item; no two say different things of one layer
   // A value is brought while the program is so many layers before the one that uses it.
   int32_t ahead = 1;
+  // Elements that an update takes at once of a parameter that is not all on the device.
+  int64_t slice = int64_t{1} << 24;
 
   bool none() const { return rules.empty(); }
   Space home_of(OffloadItem item, int32_t layer) const;

@@ -37,7 +37,8 @@ void optimizer(Module& module, const Recipe& recipe) {
   const ops::Clip clip = updates.clip(b, "norm.clip", {squares}, recipe.clip, loss);
   updates.bind_norm(clip.norm);
   const ValueId step = updates.advance(b, clip.finite);
-  for (const Updates::Trained& t : updates.trained()) updates.emit(b, t, t.grad, step, clip);
+  for (const Updates::Trained& t : updates.trained())
+    updates.emit_in_slices(b, t, t.grad, step, clip);
   if (recipe.loss_scale.dynamic) adjust_scale(b, recipe.loss_scale, clip.finite);
   module.step.push_back({1, {b.program().name}});
 }

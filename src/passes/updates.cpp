@@ -1,7 +1,9 @@
 #include "passes/updates.h"
 
+#include <algorithm>
 #include <optional>
 
+#include "base/units.h"
 #include "ops/basic/assign.h"
 
 namespace snug {
@@ -33,7 +35,7 @@ ops::UpdateRule rule_for(const Type& type, const Param& param, const Recipe& r) 
 
 }  // namespace
 
-Updates::Updates(Module& module, const Recipe& recipe) : module_(module) {
+Updates::Updates(Module& module, const Recipe& recipe) : module_(module), offload_(recipe.offload) {
   collect();
   if (trained_.empty())
     throw usage_error("model '{}' has no trainable parameter that the loss depends on",
@@ -46,8 +48,7 @@ Updates::Updates(Module& module, const Recipe& recipe) : module_(module) {
   loss_scale_ = module.find_shared(shared_names::kLossScale);
   if (recipe.master) add_masters();
   for (Trained& t : trained_) {
-    const ValueId target = t.master.valid() ? t.master : t.param;
-    const Value value = module[target];
+    const Value value = module[t.target()];
     t.rule = rule_for(value.type, *value.param, recipe);
     for (const ops::UpdateState& state : t.rule.states) {
       t.states.push_back(add_shared(module, fmt::format("{}.{}", t.name, state.name), state.type,
@@ -116,21 +117,60 @@ void Updates::bind_norm(ValueId norm) const {
   module_[norm].category = Category::buffers;
 }
 
+ops::Update Updates::update_of(const Trained& t, ValueId grad, ValueId step,
+                               const ops::Clip& clip) const {
+  return {.param = t.target(),
+          .grad = grad,
+          .states = t.states,
+          .lr = lr_,
+          .step = step,
+          .scale = clip.scale,
+          .seed = t.rule.needs_seed(module_[t.target()].type) ? seed_ : ValueId{},
+          .weight = t.master.valid() ? t.param : ValueId{}};
+}
+
 void Updates::emit(Builder& b, const Trained& t, ValueId grad, ValueId step,
                    const ops::Clip& clip) const {
-  const ValueId target = t.master.valid() ? t.master : t.param;
-  const Type& type = module_[target].type;
-  b.set_layer(module_[target].layer);
-  ops::emit_update(b, "update." + t.name, t.rule,
-                   {.param = target,
-                    .grad = grad,
-                    .states = t.states,
-                    .lr = lr_,
-                    .step = step,
-                    .scale = clip.scale,
-                    .seed = t.rule.needs_seed(type) ? seed_ : ValueId{},
-                    .weight = t.master.valid() ? t.param : ValueId{}},
-                   clip.finite);
+  b.set_layer(module_[t.param].layer);
+  ops::emit_update(b, "update." + t.name, t.rule, update_of(t, grad, step, clip), clip.finite);
+}
+
+// How many elements go at once: all, where nothing has to be brought.
+int64_t Updates::slice_of(const Trained& t) const {
+  const int64_t all = module_[t.param].type.shape.elements();
+  std::vector<ValueId> used = t.states;
+  used.insert(used.end(), {t.param, t.target(), t.grad});
+  const bool at_home = std::ranges::all_of(used, [&](ValueId id) {
+    const Value& value = module_[id];
+    const auto item = offload_item(value.category);
+    return !item || offload_.home_of(*item, value.layer) == Space::device;
+  });
+  if (at_home || t.rule.grain == 0) return all;
+  return std::max<int64_t>(1, offload_.slice / t.rule.grain) * t.rule.grain;
+}
+
+void Updates::emit_in_slices(Builder& b, const Trained& t, ValueId grad, ValueId step,
+                             const ops::Clip& clip) const {
+  const int64_t all = module_[t.param].type.shape.elements();
+  const int64_t slice = slice_of(t);
+  if (slice >= all) return emit(b, t, grad, step, clip);
+  const std::string whole = "update." + t.name;
+  b.set_layer(module_[t.param].layer);
+  for (int64_t first = 0; first < all; first += slice) {
+    const auto part = [&](ValueId id, int64_t per = 1) {
+      return id.valid() ? b.view(id, fmt::format("{}.{}", module_[id].name, first / slice),
+                                 {ceil_div(std::min(slice, all - first), per)}, first / per)
+                        : id;
+    };
+    ops::Update update = update_of(t, part(grad), step, clip);
+    update.param = part(update.param);
+    update.weight = part(update.weight);
+    for (size_t s = 0; s < t.states.size(); ++s)
+      update.states[s] = part(t.states[s], t.rule.states[s].per);
+    update.first = first;
+    update.whole = whole;
+    ops::emit_update(b, fmt::format("{}.{}", whole, first / slice), t.rule, update, clip.finite);
+  }
 }
 
 }  // namespace snug

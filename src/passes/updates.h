@@ -20,6 +20,8 @@ class Updates {
     ValueId grad;      // shared, carried through the step
     ops::UpdateRule rule;
     std::vector<ValueId> states;
+
+    ValueId target() const { return master.valid() ? master : param; }  // what the rule works on
   };
 
   // Adds masters, states and scalars to the module; with masters also the program `load`, which
@@ -37,13 +39,19 @@ class Updates {
   void bind_norm(ValueId norm) const;  // to the shared value that is read after a step
   // One parameter's update from `grad`, which also rounds it where it has a master.
   void emit(Builder& b, const Trained& t, ValueId grad, ValueId step, const ops::Clip& clip) const;
+  // The same in slices where some of what it needs lives elsewhere: never all of it is on its way.
+  void emit_in_slices(Builder& b, const Trained& t, ValueId grad, ValueId step,
+                      const ops::Clip& clip) const;
 
  private:
   void collect();
+  ops::Update update_of(const Trained& t, ValueId grad, ValueId step, const ops::Clip& clip) const;
+  int64_t slice_of(const Trained& t) const;
   void add_masters();
   ValueId seed();
 
   Module& module_;
+  const Offload& offload_;
   std::vector<Trained> trained_;
   ValueId lr_, norm_, updates_, loss_scale_, seed_;
 };

@@ -34,6 +34,7 @@ Offload draw_offload(int seed) {
   }
   if (offload.none()) offload.rules.push_back({});
   offload.ahead = 1 + static_cast<int32_t>(below(3));
+  offload.slice = int64_t{1} << (4 + below(12));
   return offload;
 }
 
@@ -92,7 +93,8 @@ TEST_P(OffloadIsExact, BitForBit) {
   for (int seed = GetParam(); seed < kOffloadSeeds; seed += kOffloadShards) {
     const DrawnRecipe d = draw_recipe(seed);
     const Offload offload = draw_offload(seed);
-    SCOPED_TRACE(fmt::format("{} offload {} ahead {}", d.text, text(offload), offload.ahead));
+    SCOPED_TRACE(fmt::format("{} offload {} ahead {} slice {}", d.text, text(offload),
+                             offload.ahead, offload.slice));
     ASSERT_NO_THROW(check_offload(d, offload));
     if (HasFailure()) return;
   }

@@ -109,7 +109,7 @@ __device__ void step_block(const UpdateCuda& u, const State& s, const UpdateNumb
     m[i] = i < where.count ? state[0] : 0;
     v[i] = i < where.count ? state[1] : 0;
   }
-  rounded<P>(next, c.key, 0, group).store(static_cast<P*>(u.param), where);
+  rounded<P>(next, c.key, 0, u.slice + group).store(static_cast<P*>(u.param), where);
   if constexpr (!std::is_same_v<W, NoWeight>)
     nearest<W>(next).store(static_cast<W*>(u.weight), where);
 

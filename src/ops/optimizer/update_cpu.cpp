@@ -45,7 +45,7 @@ float* Stored::open(int64_t begin, int64_t n, float* buffer) const {
 void Stored::close(int64_t begin, int64_t n, const float* from) const {
   if (!written_ || dtype_ == Dtype::f32) return;
   uint32_t noise[kUpdateTile];
-  draw_noise(key_, stream_, begin, n, noise);
+  draw_noise(key_, stream_, first_ + begin, n, noise);
   visit_float(dtype_, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, float>) {
@@ -63,6 +63,7 @@ UpdateCpu::UpdateCpu(const KernelArgs& a, size_t states)
   step = static_cast<double>(*a.in<int64_t>(ports.step));
   scale = *a.in<float>(ports.scale);
   keep = static_cast<float>(1 - lr * a.attrs.f("weight_decay"));
+  first_ = a.attrs.i("first", 0);
   if (a.has(ports.seed))
     key_ = op_key(*a.in<int64_t>(ports.seed), *a.in<int64_t>(ports.step), a.attrs);
 }

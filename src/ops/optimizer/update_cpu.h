@@ -21,9 +21,10 @@ constexpr int64_t kUpdateTile = 1024;  // divides a block, is a multiple of kPer
 // One array of an update.
 class Stored {
  public:
-  static Stored read_only(const Tensor& t) { return {t, false, 0, 0}; }
-  static Stored rounded(const Tensor& t, Key key, uint64_t stream) {
-    return {t, true, key, stream};
+  static Stored read_only(const Tensor& t) { return {t, false, 0, 0, 0}; }
+  // `first`: the element of the whole parameter that the array begins with.
+  static Stored rounded(const Tensor& t, Key key, uint64_t stream, int64_t first) {
+    return {t, true, key, stream, first};
   }
 
   // n <= kUpdateTile elements from `begin` on: the array itself, or `buffer` filled from it.
@@ -32,14 +33,20 @@ class Stored {
   void close(int64_t begin, int64_t n, const float* from) const;
 
  private:
-  Stored(const Tensor& t, bool written, Key key, uint64_t stream)
-      : data_(t.data), dtype_(t.type->dtype), written_(written), key_(key), stream_(stream) {}
+  Stored(const Tensor& t, bool written, Key key, uint64_t stream, int64_t first)
+      : data_(t.data),
+        dtype_(t.type->dtype),
+        written_(written),
+        key_(key),
+        stream_(stream),
+        first_(first) {}
 
   void* data_;
   Dtype dtype_;
   bool written_;
   Key key_;
   uint64_t stream_;
+  int64_t first_;
 };
 
 class UpdateCpu {
@@ -72,12 +79,13 @@ class UpdateCpu {
   }
 
  private:
-  Stored output(size_t o) const { return Stored::rounded(a_.out(o), key_, o); }
+  Stored output(size_t o) const { return Stored::rounded(a_.out(o), key_, o, first_); }
   void store_weight(int64_t begin, int64_t n, const float* from) const;
 
   const KernelArgs& a_;
   size_t weight_;  // its output, or 0
   Key key_ = 0;
+  int64_t first_ = 0;
 };
 
 // Adam's numbers that are the same for every element, made once in double.

@@ -35,8 +35,9 @@ struct UpdateArrays {
   int64_t n;
   uint64_t name;
   double weight_decay;
-  uint32_t first;  // in a table: its first chunk, counted through all rows
-  bool aligned;    // all arrays can be read in vectors
+  uint32_t first;        // in a table: its first chunk, counted through all rows
+  uint32_t slice : 31;   // groups of eight of the whole parameter before these
+  uint32_t aligned : 1;  // all arrays can be read in vectors
 };
 
 // The addresses of the step's scalars, which the ops of a program share.
@@ -67,10 +68,11 @@ struct UpdateCuda : UpdateArrays, UpdateScalars {
     name = seed == nullptr ? 0 : hash_name(a.attrs.s("key"));
     weight_decay = a.attrs.f("weight_decay");
     first = 0;
-    aligned = true;
+    slice = static_cast<uint32_t>(a.attrs.i("first", 0) / 8) & 0x7FFF'FFFF;
+    uintptr_t bits = 0;
     const void* const arrays[] = {param, grad, states[0], states[1], weight};
-    for (const void* array : arrays)
-      aligned = aligned && reinterpret_cast<uintptr_t>(array) % 16 == 0;
+    for (const void* array : arrays) bits |= reinterpret_cast<uintptr_t>(array);
+    aligned = bits % 16 == 0;
   }
 };
 
@@ -239,13 +241,13 @@ struct UpdateGroup {
       next_m[i] = state[0];
       next_v[i] = state[1];
     }
-    rounded<P>(next, own.key, 0, group).store(static_cast<P*>(u.param), where);
+    rounded<P>(next, own.key, 0, u.slice + group).store(static_cast<P*>(u.param), where);
     if constexpr (!std::is_same_v<W, NoWeight>)
       nearest<W>(next).store(static_cast<W*>(u.weight), where);
     if constexpr (kM)
-      rounded<M>(next_m, own.key, 1, group).store(static_cast<M*>(u.states[0]), where);
+      rounded<M>(next_m, own.key, 1, u.slice + group).store(static_cast<M*>(u.states[0]), where);
     if constexpr (kV)
-      rounded<V>(next_v, own.key, 2, group).store(static_cast<V*>(u.states[1]), where);
+      rounded<V>(next_v, own.key, 2, u.slice + group).store(static_cast<V*>(u.states[1]), where);
   }
 };
 

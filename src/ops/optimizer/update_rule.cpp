@@ -48,8 +48,12 @@ UpdateRule adamw8bit_rule(const Type& type, const Param& param, const UpdateOpti
   const Type scales{Dtype::f32, {ceil_div(n, kCodeBlock)}};
   return {&adamw8bit_def,
           &adamw8bit_master_def,
-          {{"m", codes}, {"m_scale", scales}, {"v", codes}, {"v_scale", scales}},
-          adam_attrs(o)};
+          {{"m", codes},
+           {"m_scale", scales, kCodeBlock},
+           {"v", codes},
+           {"v_scale", scales, kCodeBlock}},
+          adam_attrs(o),
+          kCodeBlock};
 }
 
 UpdateRule adam_mini_rule(const Type& type, const Param& param, const UpdateOptions& o) {
@@ -61,7 +65,8 @@ UpdateRule adam_mini_rule(const Type& type, const Param& param, const UpdateOpti
   return {&adam_mini_def,
           &adam_mini_master_def,
           {{"m", {o.state, type.shape}}, {"v", {Dtype::f32, {adam_mini_parts(groups)}}}},
-          std::move(attrs)};
+          std::move(attrs),
+          /*grain=*/0};
 }
 
 UpdateRule lion_rule(const Type& type, const Param&, const UpdateOptions& o) {
@@ -91,7 +96,8 @@ void emit_update(Builder& b, std::string_view name, const UpdateRule& rule, cons
   Attrs attrs = rule.attrs;
   if (rule.needs_seed(b.type(update.param))) {
     inputs.push_back(update.seed);
-    attrs.set("key", b.full_name(name));
+    attrs.set("key", b.full_name(update.whole.empty() ? name : update.whole));
+    if (update.first > 0) attrs.set("first", update.first);
   }
   b.emit(update.weight.valid() ? *rule.on_master : *rule.def, name, std::move(inputs),
          std::move(attrs));

@@ -21,6 +21,7 @@ struct UpdateOptions {
 struct UpdateState {
   std::string_view name;  // "m", "v", "m_scale", ...: the op's port
   Type type;              // all bytes zero before the first update
+  int64_t per = 1;        // elements of the parameter for each of its own
 };
 
 struct UpdateRule {
@@ -28,7 +29,11 @@ struct UpdateRule {
   const OpDef* on_master = nullptr;  // the same where a weight is rounded from the parameter
   std::vector<UpdateState> states;
   Attrs attrs;
+  // A parameter can be updated in slices that begin at multiples of so many elements, with the bits
+  // of the whole; 0: only whole.
+  int64_t grain = kUpdateGrain;
 
+  static constexpr int64_t kUpdateGrain = 8;  // elements that one draw of rounding noise serves
   int64_t state_bytes() const;
   // Whether something is stored in 2 bytes, so that a seed is needed to round it without bias.
   bool needs_seed(const Type& param) const;
@@ -50,6 +55,10 @@ struct Update {
   ValueId scale;                // f32[]: the factor on the gradient
   ValueId seed;                 // i64[]; left out where the rule needs none
   ValueId weight;               // bf16 or f16, rounded from a master; else none
+  // A slice: the element of the parameter that is its first, and the name that the update of the
+  // whole would have.
+  int64_t first = 0;
+  std::string_view whole = {};
 };
 // predicate: i32[]; the parameter and its state stay as they are when it is 0.
 void emit_update(Builder& b, std::string_view name, const UpdateRule& rule, const Update& update,
