@@ -56,6 +56,8 @@ std::string_view name_of(ProgramRole role) {
       return "update";
     case ProgramRole::load:
       return "load";
+    case ProgramRole::flush:
+      return "flush";
   }
   return "?";
 }

@@ -24,8 +24,8 @@ enum class Phase : uint8_t { forward, backward, update };
 std::string_view name_of(Phase phase);
 
 // What a program is for. A step runs the training programs, then the update; `load` rounds masters
-// to the parameters that training reads; `other` is a program outside of training, a test's for
-// example.
+// to the parameters that training reads; `flush` makes the updates that the next step would make on
+// its way; `other` is a program outside of training, a test's for example.
 enum class ProgramRole : uint8_t {
   other,
   training_first,  // the first micro-batch: overwrites gradients and loss
@@ -33,14 +33,15 @@ enum class ProgramRole : uint8_t {
   training_last,   // adds to them, and updates in backward
   evaluation,
   update,
-  load
+  load,
+  flush
 };
-constexpr int kProgramRoles = 7;
+constexpr int kProgramRoles = 8;
 std::string_view name_of(ProgramRole role);
 // The name of the program that compile makes for a role.
 constexpr std::string_view program_name(ProgramRole role) {
   constexpr std::string_view names[kProgramRoles] = {
-      "main", "micro_first", "micro_next", "micro_last", "eval", "update", "load"};
+      "main", "micro_first", "micro_next", "micro_last", "eval", "update", "load", "flush"};
   return names[static_cast<size_t>(role)];
 }
 constexpr bool is_training(ProgramRole role) {

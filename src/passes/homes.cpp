@@ -52,14 +52,14 @@ struct Homed {
 
 class ProgramHomes {
  public:
-  ProgramHomes(Module& module, size_t program, const Offload& offload)
+  ProgramHomes(Module& module, size_t program, const Recipe& recipe)
       : module_(module),
-        offload_(offload),
+        offload_(recipe.offload),
         extents_(extents_of(module)),
         builder_(module, module.programs[program].name),
         ops_(std::exchange(builder_.program().ops, {})),
         to_put_(ops_.size()) {
-    cut_into_segments();
+    cut_into_segments(recipe.fold_update);
     find_visits();
   }
 
@@ -80,11 +80,15 @@ class ProgramHomes {
   Op& op(int32_t at) { return ops_[static_cast<size_t>(at)]; }
   int32_t segment(int32_t at) const { return segment_of_[static_cast<size_t>(at)]; }
 
-  void cut_into_segments() {
+  void cut_into_segments(bool folded) {
     const ProgramRole role = builder_.program().role;
-    op_by_op_ = role == ProgramRole::update || role == ProgramRole::load;
+    only_updates_ = !is_training(role) && role != ProgramRole::evaluation;
+    const auto updates = [&](size_t at) {
+      return (only_updates_ || folded) && ops_[at].phase == Phase::update;
+    };
     for (size_t at = 0; at < ops_.size(); ++at) {
-      if (at == 0 || op_by_op_ || ops_[at].layer != ops_[at - 1].layer) first_of_.push_back(at);
+      if (at == 0 || updates(at) || updates(at - 1) || ops_[at].layer != ops_[at - 1].layer)
+        first_of_.push_back(at);
       segment_of_.push_back(static_cast<int32_t>(first_of_.size()) - 1);
     }
     to_bring_.resize(first_of_.size());
@@ -114,8 +118,12 @@ class ProgramHomes {
     }
   }
 
-  // What moves when `id` is used. Updates work on slices; elsewhere values move whole.
-  const Extent& unit(ValueId id) const { return op_by_op_ ? extent(id) : extent(root(id)); }
+  // What moves when `id` is used. Updates work on slices; what forward and backward use moves whole.
+  const Extent& unit(ValueId id) const {
+    const Category category = module_[root(id)].category;
+    const bool only_updated = category == Category::optimizer || category == Category::master;
+    return only_updates_ || only_updated ? extent(id) : extent(root(id));
+  }
 
   void use(Homed& homed, ValueId id, int32_t at, bool writes) {
     const Extent& bytes = unit(id);
@@ -318,8 +326,8 @@ class ProgramHomes {
   const Offload& offload_;
   std::vector<Extent> extents_;  // of the values as they were
   Builder builder_;
-  std::vector<Op> ops_;    // as they were
-  bool op_by_op_ = false;  // every op is a segment
+  std::vector<Op> ops_;  // as they were
+  bool only_updates_ = false;
   std::vector<int32_t> segment_of_;
   std::vector<size_t> first_of_;              // by segment: its first op
   std::map<ValueId, Homed> homed_;            // by the value that owns the bytes
@@ -341,7 +349,7 @@ void homes(Module& module, const Recipe& recipe) {
     if (value.shared() && value.owns_bytes() && item)
       value.space = offload.home_of(*item, value.layer);
   }
-  for (size_t p = 0; p < module.programs.size(); ++p) ProgramHomes(module, p, offload).run();
+  for (size_t p = 0; p < module.programs.size(); ++p) ProgramHomes(module, p, recipe).run();
   sweep_values(module);
 }
 

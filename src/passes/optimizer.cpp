@@ -1,8 +1,9 @@
 // The update as a program of its own: global norm and clipping over all gradients, then each
-// parameter. A norm or a loss that is not finite turns the whole update off, and the optimizer's
+// parameter; or, folded, all but the layers' own, which the next step updates on its way. A norm or a loss that is not finite turns the whole update off, and the optimizer's
 // own step count with it; a dynamic loss scale then shrinks.
 #include "ir/builder.h"
 #include "ops/optimizer/loss_scale.h"
+#include "passes/fold_updates.h"
 #include "passes/updates.h"
 
 namespace snug {
@@ -37,10 +38,13 @@ void optimizer(Module& module, const Recipe& recipe) {
   const ops::Clip clip = updates.clip(b, "norm.clip", {squares}, recipe.clip, loss);
   updates.bind_norm(clip.norm);
   const ValueId step = updates.advance(b, clip.finite);
-  for (const Updates::Trained& t : updates.trained())
-    updates.emit_in_slices(b, t, t.grad, step, clip);
+  const Updates::Numbers numbers = updates.numbers(step, clip);
+  for (const Updates::Trained& t : updates.trained()) {
+    if (!recipe.fold_update || !folds(module, t)) updates.emit_in_slices(b, t, numbers);
+  }
   if (recipe.loss_scale.dynamic) adjust_scale(b, recipe.loss_scale, clip.finite);
   module.step.push_back({1, {b.program().name}});
+  if (recipe.fold_update) fold_updates(b, updates, numbers);
 }
 
 }  // namespace snug

@@ -43,6 +43,8 @@ struct Recipe {
   OptimizerKind optimizer = OptimizerKind::adamw;
   Dtype state_dtype = Dtype::f32;  // f32 or bf16
   bool update_in_backward = false;
+  // Layers are updated on the way through the next step's first forward, each before it is used.
+  bool fold_update = false;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;

@@ -96,7 +96,7 @@ class UpdateInBackward {
     squares_.push_back(ops::sum_squares(builder_, name + ".squares", {due.grad}));
     const ops::Clip clip =
         updates_.clip(builder_, name + ".finite", {squares_.back()}, kNoClipping, loss_);
-    updates_.emit(builder_, *due.trained, due.grad, step_, clip);
+    updates_.emit(builder_, *due.trained, due.grad, updates_.numbers(step_, clip));
   }
 
   Module& module_;

@@ -92,7 +92,11 @@ void Updates::add_masters() {
     module_[t.master].parameter = t.param;
     if (!load) load.emplace(module_, ProgramRole::load).set_phase(Phase::update);
     load->set_layer(param.layer);
-    ops::assign(*load, "load." + param.name, t.param, t.master);
+    const std::string name = "load." + param.name;
+    for_slices(t, /*grain=*/1, [&](int64_t first, int64_t elements) {
+      const auto part = [&](ValueId id) { return part_of(*load, id, first, elements); };
+      ops::assign(*load, name, part(t.param), part(t.master));
+    });
   }
 }
 
@@ -117,60 +121,69 @@ void Updates::bind_norm(ValueId norm) const {
   module_[norm].category = Category::buffers;
 }
 
-ops::Update Updates::update_of(const Trained& t, ValueId grad, ValueId step,
-                               const ops::Clip& clip) const {
+ops::Update Updates::update_of(const Trained& t, ValueId grad, const Numbers& numbers) const {
   return {.param = t.target(),
           .grad = grad,
           .states = t.states,
-          .lr = lr_,
-          .step = step,
-          .scale = clip.scale,
+          .lr = numbers.lr,
+          .step = numbers.step,
+          .scale = numbers.scale,
           .seed = t.rule.needs_seed(module_[t.target()].type) ? seed_ : ValueId{},
           .weight = t.master.valid() ? t.param : ValueId{}};
 }
 
-void Updates::emit(Builder& b, const Trained& t, ValueId grad, ValueId step,
-                   const ops::Clip& clip) const {
+void Updates::emit(Builder& b, const Trained& t, ValueId grad, const Numbers& numbers) const {
   b.set_layer(module_[t.param].layer);
-  ops::emit_update(b, "update." + t.name, t.rule, update_of(t, grad, step, clip), clip.finite);
+  ops::emit_update(b, "update." + t.name, t.rule, update_of(t, grad, numbers), numbers.finite);
 }
 
-// How many elements go at once: all, where nothing has to be brought.
-int64_t Updates::slice_of(const Trained& t) const {
-  const int64_t all = module_[t.param].type.shape.elements();
-  std::vector<ValueId> used = t.states;
-  used.insert(used.end(), {t.param, t.target(), t.grad});
-  const bool at_home = std::ranges::all_of(used, [&](ValueId id) {
-    const Value& value = module_[id];
-    const auto item = offload_item(value.category);
-    return !item || offload_.home_of(*item, value.layer) == Space::device;
-  });
-  if (at_home || t.rule.grain == 0) return all;
-  return std::max<int64_t>(1, offload_.slice / t.rule.grain) * t.rule.grain;
-}
-
-void Updates::emit_in_slices(Builder& b, const Trained& t, ValueId grad, ValueId step,
-                             const ops::Clip& clip) const {
-  const int64_t all = module_[t.param].type.shape.elements();
-  const int64_t slice = slice_of(t);
-  if (slice >= all) return emit(b, t, grad, step, clip);
+void Updates::emit_in_slices(Builder& b, const Trained& t, const Numbers& numbers) const {
   const std::string whole = "update." + t.name;
-  b.set_layer(module_[t.param].layer);
-  for (int64_t first = 0; first < all; first += slice) {
-    const auto part = [&](ValueId id, int64_t per = 1) {
-      return id.valid() ? b.view(id, fmt::format("{}.{}", module_[id].name, first / slice),
-                                 {ceil_div(std::min(slice, all - first), per)}, first / per)
-                        : id;
-    };
-    ops::Update update = update_of(t, part(grad), step, clip);
-    update.param = part(update.param);
-    update.weight = part(update.weight);
-    for (size_t s = 0; s < t.states.size(); ++s)
-      update.states[s] = part(t.states[s], t.rule.states[s].per);
+  for_slices(t, t.rule.grain, [&](int64_t first, int64_t elements) {
+    if (elements == elements_of(t)) return emit(b, t, t.grad, numbers);
+    b.set_layer(module_[t.param].layer);
+    ops::Update update = update_of(t, t.grad, numbers);
+    for (ValueId* id : {&update.param, &update.grad, &update.weight})
+      *id = part_of(b, *id, first, elements);
+    for (size_t s = 0; s < t.states.size(); ++s) {
+      const int64_t per = t.rule.states[s].per;
+      update.states[s] = part_of(b, t.states[s], first / per, ceil_div(elements, per));
+    }
     update.first = first;
     update.whole = whole;
-    ops::emit_update(b, fmt::format("{}.{}", whole, first / slice), t.rule, update, clip.finite);
-  }
+    ops::emit_update(b, whole, t.rule, update, numbers.finite);
+  });
+}
+
+int64_t Updates::elements_of(const Trained& t) const {
+  return module_[t.param].type.shape.elements();
+}
+
+bool Updates::is_all_at_home(const Trained& t) const {
+  std::vector<ValueId> used = t.states;
+  used.insert(used.end(), {t.param, t.target(), t.grad});
+  return std::ranges::all_of(used, [&](ValueId id) { return on_device(id); });
+}
+
+bool Updates::on_device(ValueId id) const {
+  const Value& value = module_[id];
+  const auto item = offload_item(value.category);
+  return !item || offload_.home_of(*item, value.layer) == Space::device;
+}
+
+// fn(first, elements) for each slice: one of all elements where nothing has to be brought, or where
+// the grain says so.
+template <typename Fn>
+void Updates::for_slices(const Trained& t, int64_t grain, const Fn& fn) const {
+  const int64_t all = elements_of(t);
+  const int64_t slice =
+      grain == 0 || is_all_at_home(t) ? all : std::max<int64_t>(1, offload_.slice / grain) * grain;
+  for (int64_t first = 0; first < all; first += slice) fn(first, std::min(slice, all - first));
+}
+
+ValueId Updates::part_of(Builder& b, ValueId id, int64_t first, int64_t elements) const {
+  if (!id.valid() || elements == module_[id].type.shape.elements()) return id;
+  return b.view(id, module_[id].name + ".slice", {elements}, first);
 }
 
 }  // namespace snug

@@ -30,6 +30,16 @@ class Updates {
 
   const std::vector<Trained>& trained() const { return trained_; }
 
+  // The scalars of an update, all on the device.
+  struct Numbers {
+    ValueId lr, step, scale;
+    ValueId finite;  // the update is made where it is not 0
+  };
+  Numbers numbers(ValueId step, const ops::Clip& clip) const {
+    return {.lr = lr_, .step = step, .scale = clip.scale, .finite = clip.finite};
+  }
+  ValueId count() const { return updates_; }  // of updates, shared
+
   // The count of updates, one further where `finite` says so.
   ValueId advance(Builder& b, ValueId finite) const;
   // The norm of the gradients whose squares are summed in `parts`, loss scale taken out; not finite
@@ -38,15 +48,19 @@ class Updates {
                  double max_norm, ValueId loss) const;
   void bind_norm(ValueId norm) const;  // to the shared value that is read after a step
   // One parameter's update from `grad`, which also rounds it where it has a master.
-  void emit(Builder& b, const Trained& t, ValueId grad, ValueId step, const ops::Clip& clip) const;
+  void emit(Builder& b, const Trained& t, ValueId grad, const Numbers& numbers) const;
   // The same in slices where some of what it needs lives elsewhere: never all of it is on its way.
-  void emit_in_slices(Builder& b, const Trained& t, ValueId grad, ValueId step,
-                      const ops::Clip& clip) const;
+  void emit_in_slices(Builder& b, const Trained& t, const Numbers& numbers) const;
 
  private:
   void collect();
-  ops::Update update_of(const Trained& t, ValueId grad, ValueId step, const ops::Clip& clip) const;
-  int64_t slice_of(const Trained& t) const;
+  ops::Update update_of(const Trained& t, ValueId grad, const Numbers& numbers) const;
+  bool on_device(ValueId id) const;
+  int64_t elements_of(const Trained& t) const;
+  bool is_all_at_home(const Trained& t) const;
+  template <typename Fn>
+  void for_slices(const Trained& t, int64_t grain, const Fn& fn) const;
+  ValueId part_of(Builder& b, ValueId id, int64_t first, int64_t elements) const;
   void add_masters();
   ValueId seed();
 

@@ -53,8 +53,16 @@ void initialise(Executor& executor, uint64_t seed) {
   }
 }
 
-void derive(Executor& executor) {
-  if (executor.module().program_index(ProgramRole::load) >= 0) executor.run(ProgramRole::load);
+namespace {
+
+void run_if_there(Executor& executor, ProgramRole role) {
+  if (executor.module().program_index(role) >= 0) executor.run(role);
 }
+
+}  // namespace
+
+void derive(Executor& executor) { run_if_there(executor, ProgramRole::load); }
+
+void flush_updates(Executor& executor) { run_if_there(executor, ProgramRole::flush); }
 
 }  // namespace snug

@@ -14,4 +14,8 @@ void initialise(Executor& executor, uint64_t seed);
 // place. Runs the program `load` where the module has one.
 void derive(Executor& executor);
 
+// Makes the updates that the next step would make on its way: to be called before anyone but a step
+// looks at the parameters. Runs the program `flush` where the module has one.
+void flush_updates(Executor& executor);
+
 }  // namespace snug

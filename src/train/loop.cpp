@@ -274,6 +274,7 @@ class Training {
   void evaluate(int64_t step) {
     if (!samples_.has_held_out()) return;
     doing("evaluating");
+    flush_updates(executor_);
     double sum = 0;
     const int64_t batches = run_.options.eval_batches;
     for (int64_t b = 0; b < batches; ++b) {
@@ -292,6 +293,7 @@ class Training {
   void save() {
     if (run_.options.out.empty()) return;
     doing("saving");
+    flush_updates(executor_);
     const std::filesystem::path directory = run_.options.out;
     HostValues host(executor_);
     save_model(executor_.module(), [&](ValueId id) { return host.look(id); },

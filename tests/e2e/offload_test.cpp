@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "runtime/host_values.h"
+#include "runtime/initialise.h"
 #include "runtime/null_executor.h"
 #include "support/random_recipe.h"
 #include "support/small_run.h"
@@ -47,6 +48,7 @@ Trained train_and_look(SmallRun& run) {
   Trained out{run.losses(kOffloadSteps), {}};
   out.losses.push_back(run.evaluate());
   out.losses.push_back(run.step());
+  flush_updates(run.executor());
   HostValues host(run.executor());
   for (size_t i = 0; i < run.module().values.size(); ++i) {
     const Value& value = run.module().values[i];
@@ -68,7 +70,7 @@ void expect_planned(SmallRun& run) {
   }
 }
 
-void check_offload(const DrawnRecipe& d, const Offload& offload) {
+void check_offload(const DrawnRecipe& d, const Offload& offload, bool fold) {
   SmallRun in_memory(d.model, d.build, d.recipe);
   const Trained want = train_and_look(in_memory);
   Recipe recipe = d.recipe;
@@ -80,6 +82,7 @@ void check_offload(const DrawnRecipe& d, const Offload& offload) {
     EXPECT_TRUE(got.values == want.values) << how << ": a persistent value is another";
     if (!options.poison_dead) expect_planned(run);
   };
+  recipe.fold_update = fold;
   expect_same("on lanes", {});
   expect_same("in a random order", {.poison_dead = true, .order_seed = 7});
 }
@@ -93,10 +96,35 @@ TEST_P(OffloadIsExact, BitForBit) {
   for (int seed = GetParam(); seed < kOffloadSeeds; seed += kOffloadShards) {
     const DrawnRecipe d = draw_recipe(seed);
     const Offload offload = draw_offload(seed);
-    SCOPED_TRACE(fmt::format("{} offload {} ahead {} slice {}", d.text, text(offload),
-                             offload.ahead, offload.slice));
-    ASSERT_NO_THROW(check_offload(d, offload));
+    const bool fold = !d.recipe.update_in_backward && seed / kOffloadShards % 2 == 0;
+    SCOPED_TRACE(fmt::format("{} offload {} ahead {} slice {} fold {}", d.text, text(offload),
+                             offload.ahead, offload.slice, fold));
+    ASSERT_NO_THROW(check_offload(d, offload, fold));
     if (HasFailure()) return;
+  }
+}
+
+// A fetch without a bound would live from the first op on, a put without one until the last.
+TEST(Offload, StagingDoesNotGrowWithLayers) {
+  for (const char* what : {"optimizer,master", "params", "grads", "activations", "all"}) {
+    for (const char* recompute : {"none", "full"}) {
+      std::vector<int64_t> transient;
+      for (const int layers : {12, 24, 48}) {
+        const Model model = Model::load(fmt::format("llama-7b:256x{}", layers));
+        Recipe recipe{
+            .accum = 2, .recompute = parse_recompute(recompute), .precision = Dtype::bf16};
+        recipe.offload = parse_offload(what);
+        const Plan plan = make_plan("deep", model.forward({.batch = 2, .seq = 64}), recipe);
+        transient.push_back(plan.memory.device().placement.transient_arena_bytes);
+      }
+      if (std::string_view(what) == "activations" || std::string_view(what) == "all") {
+        EXPECT_EQ(transient[1], transient[0]) << what << " recompute " << recompute;
+        EXPECT_EQ(transient[2], transient[0]) << what << " recompute " << recompute;
+      } else {  // what forward keeps stays, and grows evenly
+        EXPECT_EQ(transient[2] - transient[1], 2 * (transient[1] - transient[0]))
+            << what << " recompute " << recompute;
+      }
+    }
   }
 }
 

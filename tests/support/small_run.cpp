@@ -88,6 +88,7 @@ std::vector<float> SmallRun::losses(int steps) {
 }
 
 float SmallRun::evaluate() {
+  flush_updates(*executor_);
   executor_->run(ProgramRole::evaluation);
   return mean_loss(1);
 }

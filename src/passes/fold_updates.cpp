@@ -1,0 +1,136 @@
+#include "passes/fold_updates.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ops/basic/copy.h"
+#include "ops/basic/fill.h"
+
+namespace snug {
+namespace {
+
+class Fold {
+ public:
+  Fold(Module& module, const Updates& updates) : module_(module), updates_(updates) {}
+
+  // The numbers outlive their program: they are what the updates read until they are made.
+  void keep(Builder& update, const Updates::Numbers& numbers) {
+    const Type number{Dtype::f32, {}};
+    numbers_ = {.lr = shared("update.lr", number),
+                .step = updates_.count(),
+                .scale = shared("update.scale", number),
+                .finite = shared("update.due", {Dtype::i32, {}})};
+    update.set_layer(kNoLayer);
+    update.emit_into(ops::copy_def, "update.lr.keep", {numbers.lr}, numbers_.lr);
+    for (const auto& [made, kept] :
+         {std::pair(numbers.scale, numbers_.scale), std::pair(numbers.finite, numbers_.finite)}) {
+      module_[made].base = kept;
+      module_[made].category = Category::buffers;
+    }
+  }
+
+  void add_flush() {
+    Builder b(module_, ProgramRole::flush);
+    b.set_phase(Phase::update);
+    for (const Updates::Trained& t : updates_.trained()) {
+      if (folds(module_, t)) updates_.emit_in_slices(b, t, numbers_);
+    }
+    say_done(b);
+  }
+
+  void add_to_training() {
+    Builder b(module_, ProgramRole::training_first);
+    b.set_phase(Phase::update);
+    std::vector<Op> ops = std::exchange(b.program().ops, {});
+    const std::vector<std::vector<const Updates::Trained*>> due = when_due(ops);
+    const auto last = std::ranges::find_if(due.rbegin(), due.rend(),
+                                           [](const auto& some) { return !some.empty(); });
+    for (size_t at = 0; at < ops.size(); ++at) {
+      for (const Updates::Trained* t : due[at]) {
+        updates_.emit(b, *t, t->grad, numbers_);
+        updated_[t->param] = version_in(b.last(), t->param);
+      }
+      if (at + 1 == static_cast<size_t>(due.rend() - last)) say_done(b);
+      for (ValueId& id : ops[at].inputs) id = updated(id);
+      b.program().ops.push_back(std::move(ops[at]));
+    }
+  }
+
+ private:
+  ValueId shared(const char* name, const Type& type) {
+    return add_shared(module_, name, type, Category::buffers, Scope::step);
+  }
+
+  void say_done(Builder& b) const {
+    b.set_layer(kNoLayer);
+    const ValueId done = ops::fill(b, "update.done", module_[numbers_.finite].type, 0);
+    module_[done].base = numbers_.finite;
+    module_[done].category = Category::buffers;
+  }
+
+  // The output that is the parameter's next version.
+  ValueId version_in(const Op& update, ValueId param) const {
+    return *std::ranges::find_if(update.outputs,
+                                 [&](ValueId id) { return module_.root(id) == param; });
+  }
+
+  // What an op reads once the parameter is updated; a view of it looks at the new version.
+  ValueId updated(ValueId id) {
+    if (!id.valid()) return id;
+    if (const auto found = updated_.find(id); found != updated_.end()) return found->second;
+    if (const ValueId base = module_[id].base; base.valid() && !module_[id].shared())
+      module_[id].base = updated(base);
+    return id;
+  }
+
+  // By op: what is updated just before it. A layer's parameters take turns with the forward ops of
+  // the layer before it, the first layer's with nobody.
+  std::vector<std::vector<const Updates::Trained*>> when_due(const std::vector<Op>& ops) const {
+    std::vector<std::vector<size_t>> forward(module_.layers.size());
+    std::vector<size_t> first_use(module_.values.size(), ops.size());
+    for (size_t at = 0; at < ops.size(); ++at) {
+      for (ValueId id : ops[at].inputs) {
+        if (!id.valid()) continue;
+        size_t& first = first_use[static_cast<size_t>(module_.root(id).index)];
+        first = std::min(first, at);
+      }
+      if (ops[at].phase == Phase::forward && ops[at].layer >= 0)
+        forward[static_cast<size_t>(ops[at].layer)].push_back(at);
+    }
+    std::vector<std::vector<const Updates::Trained*>> of_layer(module_.layers.size());
+    for (const Updates::Trained& t : updates_.trained()) {
+      if (folds(module_, t)) of_layer[static_cast<size_t>(module_[t.param].layer)].push_back(&t);
+    }
+    std::vector<std::vector<const Updates::Trained*>> due(ops.size());
+    for (size_t l = 0; l < of_layer.size(); ++l) {
+      for (size_t i = 0; i < of_layer[l].size(); ++i) {
+        const Updates::Trained* t = of_layer[l][i];
+        size_t at = std::min(first_use[static_cast<size_t>(t->param.index)], ops.size() - 1);
+        if (l > 0 && !forward[l - 1].empty())
+          at = std::min(at, forward[l - 1][i * forward[l - 1].size() / of_layer[l].size()]);
+        due[at].push_back(t);
+      }
+    }
+    return due;
+  }
+
+  Module& module_;
+  const Updates& updates_;
+  Updates::Numbers numbers_;
+  std::map<ValueId, ValueId> updated_;  // parameters, by now
+};
+
+}  // namespace
+
+bool folds(const Module& module, const Updates::Trained& t) {
+  return module[t.param].layer != kNoLayer;
+}
+
+void fold_updates(Builder& update, const Updates& updates, const Updates::Numbers& numbers) {
+  Fold fold(update.module(), updates);
+  fold.keep(update, numbers);
+  fold.add_flush();
+  fold.add_to_training();
+}
+
+}  // namespace snug

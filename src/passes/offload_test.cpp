@@ -1,0 +1,56 @@
+#include "passes/offload.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace snug {
+namespace {
+
+std::string why_not_offload(std::string_view option) {
+  try {
+    parse_offload(option);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    return e.what();
+  }
+  return "taken";
+}
+
+TEST(ParseOffload, ReadsBackWhatItWrites) {
+  for (const char* option :
+       {"none", "optimizer", "all", "all@0-3", "params@0-11+15", "optimizer,master@2"})
+    EXPECT_EQ(text(parse_offload(option)), option);
+  EXPECT_EQ(text(parse_offload("params@3+0-1+2=host,optimizer")), "optimizer,params@0-3");
+  EXPECT_EQ(text(parse_offload("optimizer,master,grads,params,activations")), "all");
+  EXPECT_EQ(text(parse_offload("params@1,params")), "params");
+  EXPECT_EQ(text(parse_offload("all@1,params@4")),
+            "optimizer@1,master@1,grads@1,params@1+4,activations@1");
+}
+
+TEST(ParseOffload, SaysWhereAValueLives) {
+  const Offload offload = parse_offload("optimizer,params@0-1+3");
+  EXPECT_EQ(offload.home_of(OffloadItem::optimizer, 7), Space::host);
+  EXPECT_EQ(offload.home_of(OffloadItem::optimizer, kNoLayer), Space::host);
+  EXPECT_EQ(offload.home_of(OffloadItem::params, 1), Space::host);
+  EXPECT_EQ(offload.home_of(OffloadItem::params, 2), Space::device);
+  EXPECT_EQ(offload.home_of(OffloadItem::params, kNoLayer), Space::device);
+  EXPECT_EQ(offload.home_of(OffloadItem::grads, 0), Space::device);
+}
+
+TEST(ParseOffload, RefusesByName) {
+  EXPECT_NE(why_not_offload("optimiser").find("did you mean 'optimizer'"), std::string::npos);
+  EXPECT_NE(why_not_offload("").find("'' is not one of"), std::string::npos);
+  EXPECT_NE(why_not_offload("params,").find("'' is not one of"), std::string::npos);
+  EXPECT_NE(why_not_offload("params@").find("'' is not a layer"), std::string::npos);
+  EXPECT_NE(why_not_offload("params@5-2").find("'5-2' is not a layer"), std::string::npos);
+  EXPECT_NE(why_not_offload("params@-1").find("'-1' is not a layer"), std::string::npos);
+  EXPECT_NE(why_not_offload("params=tape").find("'tape' is not a place"), std::string::npos);
+  EXPECT_NE(why_not_offload("params=disk").find("disk"), std::string::npos);
+  EXPECT_NE(why_not_offload("none,params").find("'none' is not one of"), std::string::npos);
+  EXPECT_THROW(require_layers(parse_offload("params@0-12"), 12), Error);
+  EXPECT_NO_THROW(require_layers(parse_offload("params@0-11"), 12));
+}
+
+}  // namespace
+}  // namespace snug
