@@ -11,7 +11,7 @@
 #include "base/median.h"
 #include "base/units.h"
 #include "gpu/device_buffer.h"
-#include "gpu/many_updates.h"
+#include "gpu/many_ops.h"
 #include "gpu/training_samples.h"
 #include "hal/cuda/cuda_device.h"
 #include "hal/cuda/event.h"
@@ -182,7 +182,7 @@ void measure_update(const ModelShape& m, const OpDef& def, Rates& rates) {
     samples.push_back(&def == &ops::adamw_master_def
                           ? adamw_master_sample(elements).sample
                           : in_dtype(adamw_sample(elements).sample, Dtype::bf16));
-  const ManyUpdates updates(def, std::move(samples), the_stream());
+  const ManyOps updates(def, std::move(samples), the_stream());
   const std::vector<KernelArgs> calls = updates.calls();
   updates.kernel().run_many(calls);
   constexpr int kSteps = 3;

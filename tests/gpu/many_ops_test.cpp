@@ -1,5 +1,5 @@
 // Updates of many parameters in one call against one call each: the same bits.
-#include "gpu/many_updates.h"
+#include "gpu/many_ops.h"
 
 #include <gtest/gtest.h>
 
@@ -61,15 +61,15 @@ std::vector<std::vector<std::byte>> run(const OpDef& def, const std::vector<Samp
                                         bool together, int32_t predicate = 1) {
   DeviceBuffer go(sizeof predicate, the_stream());
   go.upload(reinterpret_cast<const std::byte*>(&predicate));
-  const ManyUpdates updates(def, samples, the_stream());
-  const std::vector<KernelArgs> calls = updates.calls(reinterpret_cast<const int32_t*>(go.data()));
+  const ManyOps ops(def, samples, the_stream());
+  const std::vector<KernelArgs> calls = ops.calls(reinterpret_cast<const int32_t*>(go.data()));
   if (together) {
-    updates.kernel().run_many(calls);
+    ops.kernel().run_many(calls);
   } else {
-    for (const KernelArgs& call : calls) updates.kernel().run(call);
+    for (const KernelArgs& call : calls) ops.kernel().run(call);
   }
-  EXPECT_TRUE(updates.intact()) << def.kind << " writes outside of its arrays";
-  return updates.download();
+  EXPECT_TRUE(ops.intact()) << def.kind << " writes outside of its arrays";
+  return ops.download();
 }
 
 // An array of floats, rounded to nearest.
