@@ -21,6 +21,7 @@
 #include "ops/norm/layer_norm.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/optimizer/adamw.h"
+#include "ops/optimizer/clip.h"
 #include "ops/testing/op_check.h"
 
 namespace snug {
@@ -175,19 +176,20 @@ class SampleOnDevice {
   std::vector<std::vector<DeviceBuffer>> sets_;
 };
 
-// What a step's update does: AdamW on every parameter of the model, in one call.
+// What a step's update does: the norm and AdamW, on every parameter of the model in one call.
 void measure_update(const ModelShape& m, const OpDef& def, Rates& rates) {
   std::vector<Sample> samples;
   for (int64_t elements : m.parameter_elements())
-    samples.push_back(&def == &ops::adamw_master_def
-                          ? adamw_master_sample(elements).sample
-                          : in_dtype(adamw_sample(elements).sample, Dtype::bf16));
-  const ManyOps updates(def, std::move(samples), the_stream());
-  const std::vector<KernelArgs> calls = updates.calls();
-  updates.kernel().run_many(calls);
+    samples.push_back(&def == &ops::adamw_master_def ? adamw_master_sample(elements).sample
+                      : &def == &ops::adamw_def
+                          ? in_dtype(adamw_sample(elements).sample, Dtype::bf16)
+                          : in_dtype(sum_squares_sample(elements).sample, Dtype::bf16));
+  const ManyOps all(def, std::move(samples), the_stream());
+  const std::vector<KernelArgs> calls = all.calls();
+  all.kernel().run_many(calls);
   constexpr int kSteps = 3;
-  const double time = microseconds([&](int) { updates.kernel().run_many(calls); }, kSteps);
-  rates.report(m.name, fmt::format("{}, all parameters", def.kind), updates.cost(), time);
+  const double time = microseconds([&](int) { all.kernel().run_many(calls); }, kSteps);
+  rates.report(m.name, fmt::format("{}, all parameters", def.kind), all.cost(), time);
 }
 
 // Which ops: those whose names contain one of the parts, or all.
@@ -203,10 +205,10 @@ void measure_model(const ModelShape& m, Parts parts, Rates& rates) {
         norm_sample(m, ops::layer_norm_def), norm_sample(m, ops::residual_layer_norm_def),
         activation_sample(m, ops::swiglu_def), activation_sample(m, ops::gelu_def), rope_sample(m),
         embedding_sample(m), embedding_grad_sample(m), bias_grad_sample(m),
-        adamw_sample(2 * m.F * m.C), sum_squares_sample(300, m.C * m.C)}) {
+        adamw_sample(2 * m.F * m.C)}) {
     if (wanted(*s.def, parts)) SampleOnDevice(s).measure(rates);
   }
-  for (const OpDef* def : {&ops::adamw_def, &ops::adamw_master_def})
+  for (const OpDef* def : {&ops::sum_squares_def, &ops::adamw_def, &ops::adamw_master_def})
     if (wanted(*def, parts)) measure_update(m, *def, rates);
 }
 

@@ -28,14 +28,16 @@ void adjust_scale(Builder& b, const LossScale& p, ValueId finite) {
 
 void optimizer(Module& module, const Recipe& recipe) {
   const Updates updates(module, recipe);
-  std::vector<ValueId> grads;
-  for (const Updates::Trained& t : updates.trained()) grads.push_back(t.grad);
-
   Builder b(module, ProgramRole::update);
   b.set_phase(Phase::update);
-  const ValueId squares = ops::sum_squares(b, "norm.squares", grads);
+  std::vector<ValueId> squares;  // in a row: together they are few launches
+  for (const Updates::Trained& t : updates.trained()) {
+    b.set_layer(module[t.param].layer);
+    squares.push_back(ops::sum_squares(b, "norm." + t.name + ".squares", t.grad));
+  }
+  b.set_layer(kNoLayer);
   const ValueId loss = module.find_shared(shared_names::kLoss);
-  const ops::Clip clip = updates.clip(b, "norm.clip", {squares}, recipe.clip, loss);
+  const ops::Clip clip = updates.clip(b, "norm.clip", squares, recipe.clip, loss);
   updates.bind_norm(clip.norm);
   const ValueId step = updates.advance(b, clip.finite);
   const Updates::Numbers numbers = updates.numbers(step, clip);

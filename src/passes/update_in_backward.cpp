@@ -18,7 +18,8 @@ class UpdateInBackward {
       : module_(module),
         updates_(module, recipe),
         single_(recipe.accum == 1),
-        builder_(module, single_ ? ProgramRole::training_first : ProgramRole::training_last) {}
+        builder_(module, single_ ? ProgramRole::training_first : ProgramRole::training_last),
+        squares_(updates_.trained().size()) {}
 
   void run() {
     std::vector<Op> ops = std::move(builder_.program().ops);
@@ -93,9 +94,9 @@ class UpdateInBackward {
   void update(const Due& due) {
     const std::string name = "update." + due.trained->name;
     builder_.set_layer(module_[due.trained->param].layer);
-    squares_.push_back(ops::sum_squares(builder_, name + ".squares", {due.grad}));
-    const ops::Clip clip =
-        updates_.clip(builder_, name + ".finite", {squares_.back()}, kNoClipping, loss_);
+    const ValueId squares = ops::sum_squares(builder_, name + ".squares", due.grad);
+    const ops::Clip clip = updates_.clip(builder_, name + ".finite", {squares}, kNoClipping, loss_);
+    squares_[static_cast<size_t>(due.trained - updates_.trained().data())] = squares;
     updates_.emit(builder_, *due.trained, due.grad, updates_.numbers(step_, clip));
   }
 
@@ -106,7 +107,7 @@ class UpdateInBackward {
   size_t loss_known_ = 0;  // the op that makes the step's loss
   ValueId loss_;
   std::vector<std::vector<Due>> due_;  // by op
-  std::vector<ValueId> squares_;
+  std::vector<ValueId> squares_;       // in the order of the parameters, as `optimizer` has them
   ValueId step_;
 };
 

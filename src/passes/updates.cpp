@@ -111,9 +111,9 @@ ValueId Updates::advance(Builder& b, ValueId finite) const {
   return ops::advance(b, "updates.next", updates_, finite);
 }
 
-ops::Clip Updates::clip(Builder& b, std::string_view name, const std::vector<ValueId>& parts,
+ops::Clip Updates::clip(Builder& b, std::string_view name, const std::vector<ValueId>& squares,
                         double max_norm, ValueId loss) const {
-  return ops::clip(b, name, parts, max_norm, loss_scale_, loss);
+  return ops::clip(b, name, squares, max_norm, loss_scale_, loss);
 }
 
 void Updates::bind_norm(ValueId norm) const {

@@ -42,9 +42,9 @@ class Updates {
 
   // The count of updates, one further where `finite` says so.
   ValueId advance(Builder& b, ValueId finite) const;
-  // The norm of the gradients whose squares are summed in `parts`, loss scale taken out; not finite
-  // where the loss is not.
-  ops::Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& parts,
+  // The norm of the gradients whose blocks `squares` sums, loss scale taken out; not finite where
+  // the loss is not.
+  ops::Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& squares,
                  double max_norm, ValueId loss) const;
   void bind_norm(ValueId norm) const;  // to the shared value that is read after a step
   // One parameter's update from `grad`, which also rounds it where it has a master.

@@ -1,10 +1,12 @@
-// Updates of many parameters in one call against one call each: the same bits.
+// Updates of many parameters and sums of many gradients in one call against one call each: the same
+// bits.
 #include "gpu/many_ops.h"
 
 #include <gtest/gtest.h>
 
 #include "gpu/cuda_runner.h"
 #include "ops/optimizer/adamw.h"
+#include "ops/optimizer/clip.h"
 #include "ops/optimizer/lion.h"
 #include "ops/optimizer/sgd.h"
 #include "ops/optimizer/update_op.h"
@@ -150,6 +152,20 @@ TEST(ManyUpdates, MayDifferInTypesAndNumbers) {
     samples.push_back(std::move(s));
   }
   expect_same_bits(ops::adamw_def, samples);
+}
+
+TEST(ManySums, HaveTheBitsOfOneByOne) {
+  SNUG_NEEDS_CUDA;
+  for (const Dtype dtype : {f32, bf16, f16}) {
+    std::vector<Sample> samples;
+    for (size_t i = 0; i < 300; ++i) {  // more than one launch takes
+      const int64_t elements = kSizes[i % kSizes.size()] + static_cast<int64_t>(i / kSizes.size());
+      samples.push_back({fmt::format("{}", i), {{{dtype, {elements}}}}});
+    }
+    EXPECT_TRUE(run(ops::sum_squares_def, samples, /*together=*/true) ==
+                run(ops::sum_squares_def, samples, /*together=*/false))
+        << name_of(dtype);
+  }
 }
 
 }  // namespace snug

@@ -123,10 +123,8 @@ TrainingSample adamw_master_sample(int64_t elements) {
   return {&ops::adamw_master_def, std::move(sample)};
 }
 
-TrainingSample sum_squares_sample(int64_t tensors, int64_t elements) {
-  Sample sample{fmt::format("{} tensors", tensors), {}};
-  for (int64_t i = 0; i < tensors; ++i) sample.inputs.push_back({{kFloat, {elements + 8 * i}}});
-  return {&ops::sum_squares_def, std::move(sample)};
+TrainingSample sum_squares_sample(int64_t elements) {
+  return {&ops::sum_squares_def, {fmt::format("{} elements", elements), {{{kFloat, {elements}}}}}};
 }
 
 void add_fused_recompute(OpCase& c) {

@@ -38,7 +38,7 @@ TrainingSample bias_grad_sample(const ModelShape& m);
 TrainingSample head_sample(const ModelShape& m, int64_t chunk = 1024);
 TrainingSample adamw_sample(int64_t elements);
 TrainingSample adamw_master_sample(int64_t elements);  // in f32, gradient and weight in bf16
-TrainingSample sum_squares_sample(int64_t tensors, int64_t elements);
+TrainingSample sum_squares_sample(int64_t elements);
 
 // Appends the backward op that also recomputes what a policy may choose not to keep.
 void add_fused_recompute(OpCase& c);

@@ -9,6 +9,7 @@
 #include "ops/infer.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"
+#include "ops/optimizer/sum_blocks.h"
 
 namespace snug::ops {
 namespace {
@@ -16,36 +17,26 @@ namespace {
 // --- sum_squares ---------------------------------------------------------------------------------
 
 std::vector<Type> infer_sum(const OpView& op) {
-  op.require(op.size() > 0, "there are no gradients to sum");
-  for (const Type* grad : op.inputs)
-    op.require(is_model_float(grad->dtype), "{} is no gradient", grad->text());
-  return {{Dtype::f64, {}}};
+  const Type& grad = op.in(0);
+  op.require(is_model_float(grad.dtype), "{} is no gradient", grad.text());
+  return {{Dtype::f64, {sum_blocks(grad.shape.elements())}}};
 }
 
 Cost cost_sum(const OpView& op, std::span<const Type>, Backend) {
-  Cost cost{.workspace = sum_squares_workspace(op)};
-  for (const Type* grad : op.inputs) {
-    cost.flops = checked_add(cost.flops, checked_mul(2, grad->shape.elements(), op.name), op.name);
-  }
-  return cost;
+  return {.flops = checked_mul(2, op.in(0).shape.elements(), op.name)};
 }
 
 void reference_sum(const RefArgs& a) {
-  for (const RefTensor* grad : a.inputs) {
-    for (double g : grad->v) a.out(0).v[0] += g * g;
-  }
+  const std::vector<double>& grad = a.in(0).v;
+  for (size_t i = 0; i < grad.size(); ++i) a.out(0).v[i / kSumBlock] += grad[i] * grad[i];
 }
 
 std::vector<Sample> samples_sum() {
-  constexpr Dtype f32 = Dtype::f32, bf16 = Dtype::bf16, f16 = Dtype::f16;
-  const auto grads = [](const char* name, std::initializer_list<Type> types) {
-    Sample sample{name, {}};
-    for (const Type& type : types) sample.inputs.push_back({type});
-    return sample;
+  const auto grad = [](const char* name, const Shape& shape) {
+    return Sample{name, {{{Dtype::f32, shape}}}};
   };
-  return {grads("one", {{f32, {7}}}), grads("several", {{f32, {3, 5}}, {f32, {1}}, {f32, {64, 2}}}),
-          grads("over a block", {{f32, {65537}}, {f32, {9}}}),
-          grads("each its own type", {{bf16, {65537}}, {f32, {9}}, {f16, {3, 5}}})};
+  return {grad("within a vector", {3}), grad("within a block", {37, 129}),
+          grad("one block", {kSumBlock}), grad("blocks and a rest", {2 * kSumBlock + 4099})};
 }
 
 // --- clip ----------------------------------------------------------------------------------------
@@ -56,20 +47,22 @@ std::vector<Type> infer_clip(const OpView& op) {
   op.require(op.size() > kSums, "there is no sum of squares");
   for (const size_t port : {kLossScale, kLoss}) require_type(op, port, {Dtype::f32, {}});
   for (size_t i = kSums; i < op.size(); ++i)
-    op.require(op.in(i) == Type{Dtype::f64, {}}, "sum_squares is {}, not f64[]", op.in(i).text());
+    op.require(op.in(i).dtype == Dtype::f64 && op.in(i).shape.rank() == 1,
+               "sum_squares is {}, not f64[blocks]", op.in(i).text());
   return {{Dtype::f32, {}}, {Dtype::f32, {}}, {Dtype::i32, {}}};
 }
 
-// Scratch on CUDA: a running sum, where there are more sums than one launch takes.
-Cost cost_clip(const OpView&, std::span<const Type>, Backend backend) {
-  return {.workspace = backend == Backend::cuda ? size_of(Dtype::f64) : 0};
+Cost cost_clip(const OpView& op, std::span<const Type>, Backend backend) {
+  return {.workspace = backend == Backend::cuda ? clip_workspace_cuda(op.size() - kSums) : 0};
 }
 
 void reference_clip(const RefArgs& a) {
   const double max_norm = a.attrs.f("max_norm");
   const double loss_scale = a.has(kLossScale) ? a.in(kLossScale).v[0] : 1;
   double sum = 0;
-  for (const RefTensor* part : a.inputs.subspan(kSums)) sum += part->v[0];
+  for (const RefTensor* squares : a.inputs.subspan(kSums)) {
+    for (double block : squares->v) sum += block;
+  }
   const double norm = std::sqrt(sum) / loss_scale;
   a.out(0).v[0] = norm;
   const bool finite = std::isfinite(norm) && (!a.has(kLoss) || std::isfinite(a.in(kLoss).v[0]));
@@ -79,25 +72,31 @@ void reference_clip(const RefArgs& a) {
 }
 
 std::vector<Sample> samples_clip() {
-  const auto sample = [](const char* name, std::initializer_list<double> sums, double max_norm,
+  struct Squares {
+    double each;
+    int64_t blocks = 1;
+  };
+  const auto sample = [](const char* name, std::initializer_list<Squares> squares, double max_norm,
                          std::optional<double> loss_scale = {}, std::optional<double> loss = {}) {
     const auto given = [](std::optional<double> value) -> SampleInput {
       return {{Dtype::f32, {}}, value ? Fill::constant(*value) : Fill::absent()};
     };
     Sample result{name, {given(loss_scale), given(loss)}, {{"max_norm", max_norm}}};
-    for (double sum : sums) result.inputs.push_back({{Dtype::f64, {}}, Fill::constant(sum)});
+    for (const Squares& s : squares)
+      result.inputs.push_back({{Dtype::f64, {s.blocks}}, Fill::constant(s.each)});
     return result;
   };
-  return {sample("clipped", {25}, 1),
-          sample("within", {0.25}, 1),
-          sample("off", {25}, 0),
-          sample("zero", {0}, 1),
-          sample("several sums", {16, 9}, 1),
-          sample("scaled, clipped", {25e6, 75e6}, 1, 1024),
-          sample("scaled, within", {25}, 1, 1024),
-          sample("scaled, off", {25e6}, 0, 65536),
-          sample("with a loss", {25}, 1, {}, 3),
-          sample("scaled, with a loss that is inf", {25e6}, 1, 1024,
+  return {sample("clipped", {{25}}, 1),
+          sample("within", {{0.25}}, 1),
+          sample("off", {{25}}, 0),
+          sample("zero", {{0}}, 1),
+          sample("several gradients", {{16}, {9}}, 1),
+          sample("several blocks", {{16, 3}, {0.01, kClipSlots + 5}, {9}, {0.5, 7}}, 1),
+          sample("scaled, clipped", {{25e6}, {75e6}}, 1, 1024),
+          sample("scaled, within", {{25}}, 1, 1024),
+          sample("scaled, off", {{25e6}}, 0, 65536),
+          sample("with a loss", {{25}}, 1, {}, 3),
+          sample("scaled, with a loss that is inf", {{25e6}}, 1, 1024,
                  std::numeric_limits<double>::infinity())};
 }
 
@@ -118,11 +117,13 @@ std::vector<Sample> samples_advance() {
 
 const OpDef sum_squares_def{
     .kind = "sum_squares",
-    .inputs = {variadic("grads")},
-    .outputs = {"sum"},
+    .inputs = {"grad"},
+    .outputs = {"sums"},
     .infer = infer_sum,
     .cost = cost_sum,
-    .kernels = float_kernels(sum_squares_cpu, {.run = SNUG_CUDA_KERNEL(sum_squares_cuda)}),
+    .kernels =
+        float_kernels(sum_squares_cpu, {.run = SNUG_CUDA_KERNEL(sum_squares_cuda),
+                                        .run_many = SNUG_CUDA_KERNEL(sum_squares_many_cuda)}),
     .reference = reference_sum,
     .samples = samples_sum,
 };
@@ -151,14 +152,14 @@ const OpDef advance_def{
     .samples = samples_advance,
 };
 
-ValueId sum_squares(Builder& b, std::string_view name, std::vector<ValueId> grads) {
-  return b.emit(sum_squares_def, name, std::move(grads))[0];
+ValueId sum_squares(Builder& b, std::string_view name, ValueId grad) {
+  return b.emit(sum_squares_def, name, {grad})[0];
 }
 
-Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& parts, double max_norm,
+Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& squares, double max_norm,
           ValueId loss_scale, ValueId loss) {
   std::vector<ValueId> inputs{loss_scale, loss};
-  inputs.insert(inputs.end(), parts.begin(), parts.end());
+  inputs.insert(inputs.end(), squares.begin(), squares.end());
   const auto out = b.emit(clip_def, name, std::move(inputs), {{"max_norm", max_norm}});
   return {.norm = out[0], .scale = out[1], .finite = out[2]};
 }

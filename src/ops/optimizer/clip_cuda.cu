@@ -12,22 +12,24 @@ namespace {
 
 // As many gradients as the parameters of one launch hold (4 KB).
 struct Gradients {
-  static constexpr int kMost = 160;
+  static constexpr int kMost = 127;
   struct One {
     const void* data;
+    double* sums;
     int64_t elements;
     int32_t first;  // its first block in this launch
-    Dtype dtype;
   };
   One list[kMost];
   int32_t count = 0, blocks = 0;
 
-  void add(const Tensor& grad) {
-    list[count++] = {grad.data, grad.elements(), blocks, grad.type->dtype};
-    blocks += static_cast<int32_t>(sum_blocks(grad.elements()));
+  void add(const KernelArgs& a) {
+    const int64_t elements = a.in(0).elements();
+    if (elements == 0) return;
+    list[count++] = {a.in(0).data, a.out<double>(0), elements, blocks};
+    blocks += static_cast<int32_t>(sum_blocks(elements));
   }
 };
-static_assert(sizeof(Gradients) + sizeof(double*) <= 4096);
+static_assert(sizeof(Gradients) <= 4096);
 
 // The last gradient that begins at or before `block`.
 __device__ const Gradients::One& gradient_of(const Gradients& gradients, int32_t block) {
@@ -39,80 +41,64 @@ __device__ const Gradients::One& gradient_of(const Gradients& gradients, int32_t
   return gradients.list[low];
 }
 
-constexpr int kSumThreads = 256;
-
+// This thread's vectors of a block's n elements: four of them on their way at once; one by one
+// where the address does not allow vectors, and at the end.
 template <typename T>
-__device__ double squares(const Vector<T>& x) {
-  double sum = 0;
-#pragma unroll
-  for (int i = 0; i < Vector<T>::kSize; ++i) {
-    const auto g = static_cast<double>(x[i]);
-    sum += g * g;
-  }
-  return sum;
-}
-
-// This thread's share of n elements: vectors, four of them on their way at once, then what is left.
-template <typename T>
-__device__ double share_of_squares(const T* x, int64_t n) {
+__device__ double share_of_squares(const T* x, int n) {
   constexpr int kSize = Vector<T>::kSize;
   constexpr int kAtOnce = 4;
-  const int vectors = reinterpret_cast<uintptr_t>(x) % 16 == 0 ? static_cast<int>(n / kSize) : 0;
-  double sum = 0;
+  const int vectors = reinterpret_cast<uintptr_t>(x) % 16 == 0 ? n / kSize : 0;
+  double slots[kSize] = {};
+  const auto add = [&](int i, float g) {
+    slots[i] += static_cast<double>(g) * static_cast<double>(g);
+  };
   int p = static_cast<int>(threadIdx.x);
-  for (; p + (kAtOnce - 1) * kSumThreads < vectors; p += kAtOnce * kSumThreads) {
+  for (; p + (kAtOnce - 1) * kSumVectors < vectors; p += kAtOnce * kSumVectors) {
     Vector<T> x4[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k)
-      x4[k] = Vector<T>::load_once(x + int64_t{p + k * kSumThreads} * kSize);
+      x4[k] = Vector<T>::load_once(x + (p + k * kSumVectors) * kSize);
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) sum += squares(x4[k]);
+    for (int k = 0; k < kAtOnce; ++k) {
+#pragma unroll
+      for (int i = 0; i < kSize; ++i) add(i, x4[k][i]);
+    }
   }
-  for (; p < vectors; p += kSumThreads)
-    sum += squares(Vector<T>::load_once(x + int64_t{p} * kSize));
-  for (int64_t i = int64_t{vectors} * kSize + threadIdx.x; i < n; i += kSumThreads) {
-    const auto g = static_cast<double>(to_float(x[i]));
-    sum += g * g;
+  for (; p < vectors; p += kSumVectors) {
+    const auto x1 = Vector<T>::load_once(x + p * kSize);
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) add(i, x1[i]);
   }
+  for (; p * kSize < n; p += kSumVectors) {
+#pragma unroll
+    for (int i = 0; i < kSize; ++i)
+      if (p * kSize + i < n) add(i, to_float(x[p * kSize + i]));
+  }
+  double sum = 0;
+#pragma unroll
+  for (int i = 0; i < kSize; ++i) sum += slots[i];
   return sum;
 }
 
 template <typename T>
-__device__ double squares_of_block(const Gradients::One& grad, int64_t block) {
-  const int64_t begin = block * kSumBlock;
-  const int64_t left = grad.elements - begin;
-  return share_of_squares(static_cast<const T*>(grad.data) + begin,
-                          left < kSumBlock ? left : kSumBlock);
-}
-
-__global__ void __launch_bounds__(kSumThreads, 4)
-    sum_of_blocks(const __grid_constant__ Gradients gradients, double* partial) {
+__global__ void __launch_bounds__(kSumVectors, 4)
+    sum_of_blocks(const __grid_constant__ Gradients gradients) {
   const Gradients::One& grad = gradient_of(gradients, static_cast<int32_t>(blockIdx.x));
-  const int64_t block = int64_t{blockIdx.x} - grad.first;
-  const double share = grad.dtype == Dtype::bf16  ? squares_of_block<__nv_bfloat16>(grad, block)
-                       : grad.dtype == Dtype::f16 ? squares_of_block<__half>(grad, block)
-                                                  : squares_of_block<float>(grad, block);
-  const double sum = block_sum<kSumThreads>(share);
-  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
-}
-
-constexpr int kTotalThreads = 1024;
-
-__global__ void __launch_bounds__(kTotalThreads)
-    add_partials(const double* partial, int64_t n, double* to) {
-  double share = 0;
-#pragma unroll 4
-  for (int64_t i = threadIdx.x; i < n; i += kTotalThreads) share += partial[i];
-  const double sum = block_sum<kTotalThreads>(share);
-  if (threadIdx.x == 0) *to = sum;
+  const int64_t block = int64_t{blockIdx.x} - grad.first, begin = block * kSumBlock;
+  const int64_t left = grad.elements - begin;
+  const double sum = block_sum<kSumVectors>(
+      share_of_squares(static_cast<const T*>(grad.data) + begin,
+                       static_cast<int>(left < kSumBlock ? left : kSumBlock)));
+  if (threadIdx.x == 0) grad.sums[block] = sum;
 }
 
 // --- clip ----------------------------------------------------------------------------------------
 
-struct Sums {
-  static constexpr int kMost = 448;
-  const double* list[kMost];
-  int count = 0;
+// The block sums of one launch's gradients.
+struct Squares {
+  const double* list[kClipAtOnce];
+  uint32_t first[kClipAtOnce + 1];  // of each, and at last the end: counted through all launches
+  uint32_t count = 0;
 };
 
 struct ClipCuda {
@@ -131,22 +117,36 @@ struct ClipCuda {
     *finite = good ? 1 : 0;
   }
 };
+static_assert(sizeof(Squares) + sizeof(ClipCuda) + 2 * sizeof(void*) <= 4096);
 
-// Adds this launch's sums to those of the launches before; the last one finishes.
-__global__ void __launch_bounds__(kSumThreads)
-    clip(const __grid_constant__ Sums sums, const __grid_constant__ ClipCuda c, double* running,
+// One thread for each slot, which are kept between launches; the last one finishes.
+__global__ void __launch_bounds__(kClipSlots)
+    clip(const __grid_constant__ Squares squares, const __grid_constant__ ClipCuda c, double* slots,
          bool first, bool last) {
-  double share = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < sums.count; i += kSumThreads)
-    share += *sums.list[i];
-  double sum = block_sum<kSumThreads>(share);
-  if (threadIdx.x != 0) return;
-  if (!first) sum += *running;
-  if (last) {
-    c.finish(sum);
-  } else {
-    *running = sum;
+  constexpr int kAtOnce = 8;
+  const uint32_t begin = squares.first[0], end = squares.first[squares.count];
+  double sum = first ? 0 : slots[threadIdx.x];
+  uint32_t row = 0;
+  for (uint32_t at = begin + (threadIdx.x - begin) % kClipSlots; at < end;) {
+    double blocks[kAtOnce];
+#pragma unroll
+    for (double& block : blocks) {
+      block = 0;
+      if (at < end) {
+        while (at >= squares.first[row + 1]) ++row;
+        block = squares.list[row][at - squares.first[row]];
+      }
+      at += kClipSlots;
+    }
+#pragma unroll
+    for (const double block : blocks) sum += block;
   }
+  if (!last) {
+    slots[threadIdx.x] = sum;
+    return;
+  }
+  sum = block_sum<kClipSlots>(sum);
+  if (threadIdx.x == 0) c.finish(sum);
 }
 
 // --- counters ------------------------------------------------------------------------------------
@@ -178,27 +178,20 @@ __global__ void adjust_loss_scale(const __grid_constant__ LossScaleCuda a) {
 
 }  // namespace
 
-void sum_squares_cuda(const KernelArgs& a) {
-  auto* const partial = reinterpret_cast<double*>(a.workspace.data());
-  int64_t done = 0;
-  Gradients some;
-  const auto launch = [&] {
-    if (some.blocks > 0) {
-      sum_of_blocks<<<static_cast<unsigned>(some.blocks), kSumThreads, 0, stream_of(a)>>>(
-          some, partial + done);
+void sum_squares_cuda(const KernelArgs& a) { sum_squares_many_cuda({&a, 1}); }
+
+// All calls are of one row of the kernel table, and so of one type.
+void sum_squares_many_cuda(std::span<const KernelArgs> all) {
+  visit_device_float(all[0].in(0).type->dtype, [&](auto zero) {
+    for (size_t i = 0; i < all.size();) {
+      Gradients some;
+      while (i < all.size() && some.count < Gradients::kMost) some.add(all[i++]);
+      if (some.blocks == 0) continue;
+      sum_of_blocks<decltype(zero)>
+          <<<static_cast<unsigned>(some.blocks), kSumVectors, 0, stream_of(all[0])>>>(some);
       check_launch("sum_squares");
     }
-    done += some.blocks;
-    some.count = some.blocks = 0;
-  };
-  for (const Tensor& grad : a.inputs) {
-    if (grad.elements() == 0) continue;
-    some.add(grad);
-    if (some.count == Gradients::kMost) launch();
-  }
-  launch();
-  add_partials<<<1, kTotalThreads, 0, stream_of(a)>>>(partial, done, a.out<double>(0));
-  check_launch("sum_squares' last sum");
+  });
 }
 
 void clip_cuda(const KernelArgs& a) {
@@ -208,15 +201,19 @@ void clip_cuda(const KernelArgs& a) {
                    .norm = a.out<float>(0),
                    .scale = a.out<float>(1),
                    .finite = a.out<int32_t>(2)};
-  auto* const running = reinterpret_cast<double*>(a.workspace.data());
-  const auto parts = a.inputs.subspan(2);
-  for (size_t begin = 0; begin < parts.size(); begin += Sums::kMost) {
-    Sums sums;
-    for (const Tensor& part :
-         parts.subspan(begin, std::min<size_t>(Sums::kMost, parts.size() - begin)))
-      sums.list[sums.count++] = part.as<const double>();
-    clip<<<1, kSumThreads, 0, stream_of(a)>>>(sums, c, running, begin == 0,
-                                              begin + Sums::kMost >= parts.size());
+  auto* const slots = reinterpret_cast<double*>(a.workspace.data());
+  const auto all = a.inputs.subspan(2);
+  uint32_t blocks = 0;
+  for (size_t begin = 0; begin < all.size(); begin += kClipAtOnce) {
+    Squares squares;
+    for (const Tensor& one : all.subspan(begin, std::min(kClipAtOnce, all.size() - begin))) {
+      squares.list[squares.count] = one.as<const double>();
+      squares.first[squares.count++] = blocks;
+      blocks += static_cast<uint32_t>(one.elements());
+    }
+    squares.first[squares.count] = blocks;
+    clip<<<1, kClipSlots, 0, stream_of(a)>>>(squares, c, slots, begin == 0,
+                                             begin + kClipAtOnce >= all.size());
     check_launch("clip");
   }
 }

@@ -1,6 +1,8 @@
 #include "ops/optimizer/optimizer_cpu.h"
 
+#include <array>
 #include <cmath>
+#include <span>
 
 #include "kernels/float_kernels.h"
 #include "ops/optimizer/sum_blocks.h"
@@ -8,58 +10,57 @@
 namespace snug::ops {
 namespace {
 
-template <typename T>
-double block_sum_squares(const T* x, int64_t n) {
+// As block_sum on CUDA adds its threads: each 32 by halves, then those sums in order.
+double sum_as_threads(std::span<double> x) {
   double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) {
-    const auto g = static_cast<double>(static_cast<float>(x[i]));
-    sum += g * g;
+  for (size_t warp = 0; warp < x.size(); warp += 32) {
+    for (size_t half = 16; half > 0; half /= 2) {
+      for (size_t i = warp; i < warp + half; ++i) x[i] += x[i + half];
+    }
+    sum += x[warp];
   }
   return sum;
 }
 
-// Elements [begin, end) of a gradient of any type.
-double sum_squares_of(const Tensor& grad, int64_t begin, int64_t end) {
-  return visit_float(grad.type->dtype, [&](auto zero) {
-    return block_sum_squares(grad.as<const decltype(zero)>() + begin, end - begin);
-  });
+template <typename T>
+double sum_block(const T* x, int64_t n) {
+  constexpr int64_t kSize = 16 / sizeof(T), kSlots = kSumVectors * kSize;
+  std::array<double, kSlots> slots{};
+  for (int64_t row = 0; row < n; row += kSlots) {
+    const int64_t count = std::min(kSlots, n - row);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto g = static_cast<double>(static_cast<float>(x[row + i]));
+      slots[i] += g * g;  // the square is exact
+    }
+  }
+  std::array<double, kSumVectors> vectors{};
+  for (int64_t i = 0; i < kSlots; ++i) vectors[i / kSize] += slots[i];
+  return sum_as_threads(vectors);
 }
 
 }  // namespace
 
-int64_t sum_squares_workspace(const OpView& op) {
-  int64_t blocks = 0;
-  for (const Type* grad : op.inputs) blocks += sum_blocks(grad->shape.elements());
-  return checked_mul(blocks, size_of(Dtype::f64), op.name);
-}
-
 void sum_squares_cpu(const KernelArgs& a) {
-  auto* partial = reinterpret_cast<double*>(a.workspace.data());
-  int64_t blocks = 0;
-#pragma omp parallel reduction(max : blocks)
-  {
-    int64_t first = 0;  // of this gradient, among all blocks
-    for (const Tensor& grad : a.inputs) {
-      const int64_t n = grad.elements();
-      const int64_t count = sum_blocks(n);
-#pragma omp for schedule(static) nowait
-      for (int64_t b = 0; b < count; ++b)
-        partial[first + b] = sum_squares_of(grad, b * kSumBlock, std::min(n, (b + 1) * kSumBlock));
-      first += count;
-    }
-    blocks = first;
-  }
-  double sum = 0;
-  for (int64_t b = 0; b < blocks; ++b) sum += partial[b];
-  *a.out<double>(0) = sum;
+  auto* sums = a.out<double>(0);
+  const int64_t n = a.in(0).elements(), blocks = sum_blocks(n);
+  visit_float(a.in(0).type->dtype, [&](auto zero) {
+    const auto* x = a.in<decltype(zero)>(0);
+#pragma omp parallel for schedule(static) if (blocks > 1)
+    for (int64_t b = 0; b < blocks; ++b)
+      sums[b] = sum_block(x + b * kSumBlock, std::min(kSumBlock, n - b * kSumBlock));
+  });
 }
 
 void clip_cpu(const KernelArgs& a) {
   const auto max_norm = static_cast<float>(a.attrs.f("max_norm"));
   const float loss_scale = a.has(0) ? *a.in<float>(0) : 1;
-  double sum = 0;
-  for (const Tensor& part : a.inputs.subspan(2)) sum += *part.as<const double>();
+  std::array<double, kClipSlots> slots{};
+  size_t at = 0;
+  for (const Tensor& squares : a.inputs.subspan(2)) {
+    for (int64_t b = 0; b < squares.elements(); ++b)
+      slots[at++ % kClipSlots] += squares.as<const double>()[b];
+  }
+  const double sum = sum_as_threads(slots);
   const auto norm = static_cast<float>(std::sqrt(sum) / static_cast<double>(loss_scale));
   const bool finite = std::isfinite(norm) && (!a.has(1) || std::isfinite(*a.in<float>(1)));
   const float factor = max_norm > 0 && finite ? std::min(1.0F, max_norm / (norm + 1e-6F)) : 1;

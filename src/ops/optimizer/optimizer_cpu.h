@@ -17,7 +17,4 @@ void clip_cpu(const KernelArgs& a);
 void advance_cpu(const KernelArgs& a);
 void adjust_loss_scale_cpu(const KernelArgs& a);
 
-// Scratch of sum_squares: one double per block of each gradient.
-int64_t sum_squares_workspace(const OpView& op);
-
 }  // namespace snug::ops
