@@ -31,10 +31,7 @@ void optimizer(Module& module, const Recipe& recipe) {
   Builder b(module, ProgramRole::update);
   b.set_phase(Phase::update);
   std::vector<ValueId> squares;  // in a row: together they are few launches
-  for (const Updates::Trained& t : updates.trained()) {
-    b.set_layer(module[t.param].layer);
-    squares.push_back(ops::sum_squares(b, "norm." + t.name + ".squares", t.grad));
-  }
+  for (const Updates::Trained& t : updates.trained()) updates.add_squares(b, t, squares);
   b.set_layer(kNoLayer);
   const ValueId loss = module.find_shared(shared_names::kLoss);
   const ops::Clip clip = updates.clip(b, "norm.clip", squares, recipe.clip, loss);

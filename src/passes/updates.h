@@ -46,6 +46,8 @@ class Updates {
   // the loss is not.
   ops::Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& squares,
                  double max_norm, ValueId loss) const;
+  // The sums of squares of the gradient's blocks, in their order; in slices where it is brought.
+  void add_squares(Builder& b, const Trained& t, std::vector<ValueId>& sums) const;
   void bind_norm(ValueId norm) const;  // to the shared value that is read after a step
   // One parameter's update from `grad`, which also rounds it where it has a master.
   void emit(Builder& b, const Trained& t, ValueId grad, const Numbers& numbers) const;

@@ -35,7 +35,7 @@ Offload draw_offload(int seed) {
   }
   if (offload.none()) offload.rules.push_back({});
   offload.ahead = 1 + static_cast<int32_t>(below(3));
-  offload.slice = int64_t{1} << (4 + below(12));
+  offload.slice = int64_t{1} << (7 + below(11));
   return offload;
 }
 
