@@ -47,6 +47,7 @@ struct Options {
   std::string optimizer = "adamw";
   std::string state_dtype = "fp32";
   bool update_in_backward = false;
+  std::string fold_update = "auto";
   double lr = 3e-4;
   std::string lr_scale = "none";
   int64_t base_batch = 0;
@@ -155,6 +156,10 @@ void each_option(O& o, Visit&& visit) {
         "fp32 | bf16: type of the optimizer's moments (bf16 with stochastic rounding)", both);
   visit("update-in-backward", o.update_in_backward,
         "update each parameter as soon as its gradient is complete, and free the gradient", both);
+  visit("fold-update", o.fold_update,
+        "auto | on | off: update a layer on the way through the next step's forward, so that its "
+        "state comes and goes meanwhile (auto: where that is offloaded)",
+        both);
   visit("beta1", o.beta1, "decay of the first moment", both);
   visit("beta2", o.beta2, "decay of the second moment (negative: 0.95, for lion 0.99)", both);
   visit("eps", o.eps, "adamw, adamw8bit, adam-mini: epsilon", both);

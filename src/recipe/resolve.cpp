@@ -118,6 +118,8 @@ void each_settled(Visit&& visit) {
   visit("loss", &Options::loss);
   visit("recompute", &Options::recompute);
   visit("compress", &Options::compress);
+  visit("offload", &Options::offload);
+  visit("fold-update", &Options::fold_update);
   visit("precision", &Options::precision);
   visit("master", &Options::master);
   visit("tf32", &Options::tf32);

@@ -1,4 +1,5 @@
 // The techniques: words to settings, defaults made explicit, contradictions named.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -76,6 +77,20 @@ void resolve_optimizer(Options& o, Recipe& r) {
   r.clip = o.clip;
 }
 
+// Folding gains where an update has to wait for its state.
+void resolve_fold_update(Options& o, Recipe& r) {
+  require_word(o.fold_update, "fold-update", {"auto", "on", "off"});
+  if (o.fold_update == "on" && r.update_in_backward) {
+    throw usage_error("--fold-update on and --update-in-backward: an update is made once")
+        .hint("leave one of them out");
+  }
+  const bool moves_state = std::ranges::any_of(r.offload.rules, [](const Offload::Rule& rule) {
+    return rule.item == OffloadItem::optimizer || rule.item == OffloadItem::master;
+  });
+  if (o.fold_update == "auto") o.fold_update = moves_state && !r.update_in_backward ? "on" : "off";
+  r.fold_update = o.fold_update == "on";
+}
+
 // As the user wrote it, where all of it is the arena's.
 std::string auto_within(const Options& o, int64_t arena) {
   return context_bytes(backend_of(o)) == 0 && !o.budget.empty() ? "auto:" + o.budget
@@ -108,6 +123,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   resolve_loss_scale(o, r);
   resolve_optimizer(o, r);
   r.update_in_backward = o.update_in_backward;
+  resolve_fold_update(o, r);
   for (const Technique& t : techniques())
     if (t.refuse != nullptr) t.refuse(o, r);
   return r;
