@@ -22,6 +22,7 @@ struct Options {
   int64_t seq = 0;           // 0: 1024, or what the model can take
   int64_t accum = 0;         // 0: 1, or what the search chooses
   int64_t global_batch = 0;  // 0: batch x accum
+  std::string micro_order = "auto";
   std::string attention = "auto";
   std::string loss = "auto";
   std::string recompute = "auto";
@@ -96,6 +97,10 @@ void each_option(O& o, Visit&& visit) {
   visit("global-batch", o.global_batch,
         "sequences per step in place of --accum; the last micro-batch may be short (0: batch x "
         "accum)",
+        both);
+  visit("micro-order", o.micro_order,
+        "auto | horizontal | vertical | groups:K: micro-batches one after another, or all (K) of "
+        "them through a layer before the next (auto is horizontal)",
         both);
   visit("precision", o.precision, "fp32 | bf16 | fp16: type of weights and activations", both);
   visit("master", o.master,

@@ -69,8 +69,11 @@ class Parser {
     ProgramRole role = ProgramRole::other;
     if (scan_.accept_word("role"))
       role = enumerator<ProgramRole>(scan_, "a program's role", kProgramRoles);
+    int64_t micro_batches = 1;
+    if (scan_.accept_word("micro-batches"))
+      micro_batches = scan_.integer("a number of micro-batches");
     scan_.end_line();
-    module_.programs.push_back({name, {}, role});
+    module_.programs.push_back({name, {}, role, micro_batches});
     values_.forget_locals();
     phase_ = Phase::forward;
     while (!scan_.at_end() && statement()) continue;

@@ -223,6 +223,7 @@ class Printer {
   void program(const Program& p) {
     out_ += fmt::format("\nprogram {}", word(p.name));
     if (p.role != ProgramRole::other) out_ += fmt::format("  role {}", name_of(p.role));
+    if (p.micro_batches != 1) out_ += fmt::format("  micro-batches {}", p.micro_batches);
     out_ += "\n";
     Lines lines;
     const size_t digits = fmt::format("{}", p.ops.size()).size();

@@ -69,6 +69,7 @@ struct Program {
   std::string name;
   std::vector<Op> ops;
   ProgramRole role = ProgramRole::other;
+  int64_t micro_batches = 1;  // that a run of it takes through the model, layer by layer
 };
 
 // `times` runs of the programs in order: repeat 3 { micro_next }.

@@ -5,7 +5,9 @@
 //   place(module);                                                     // at level placed
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "ir/forward.h"
 #include "passes/recipe.h"
@@ -21,7 +23,13 @@ constexpr const char* kLoss = "loss_sum";         // f32, read: the sum over the
 constexpr const char* kLearningRate = "lr";       // f32, fed
 constexpr const char* kGradNorm = "grad_norm";    // f32, read
 constexpr const char* kUpdates = "updates";       // i64, persistent: optimizer steps taken
+
+// What every micro-batch has of its own; of any shape.
+constexpr std::array<std::string_view, 4> kMicroBatch{"tokens", "targets", "features", "sample"};
 }  // namespace shared_names
+
+// Where a program takes several micro-batches at once: the name of the input of one of them.
+std::string micro_batch_input(std::string_view name, int64_t micro_batch);
 
 // The stages of compile, in their order.
 enum class Stage : uint8_t {
@@ -65,7 +73,8 @@ void recompute(Module& module, std::string_view program, const std::vector<bool>
 // loss of a step stays the same; gradients change by what int8 rounds off. graph -> graph.
 void compress(Module& module, std::string_view program);
 
-// Micro-batches: micro_first overwrites gradients and loss, micro_next (a copy of it) adds to them.
+// Micro-batches: micro_first overwrites gradients and loss, micro_next (a copy of it) adds to them;
+// each takes as many micro-batches through the layers as the recipe says.
 // Where backward updates, the last micro-batch is a program of its own, micro_last. graph -> graph.
 void accumulate(Module& module, const Recipe& recipe);
 

@@ -28,7 +28,9 @@ struct LossScale {
 };
 
 struct Recipe {
-  int64_t accum = 1;  // micro-batches per step
+  int64_t accum = 1;        // micro-batches per step
+  int64_t micro_group = 1;  // of them, that go through each layer together; divides accum
+  int64_t groups() const { return accum / micro_group; }
   RecomputePolicy recompute;
   CompressKind compress = CompressKind::none;
   Offload offload;

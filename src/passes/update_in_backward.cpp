@@ -17,7 +17,7 @@ class UpdateInBackward {
   UpdateInBackward(Module& module, const Recipe& recipe)
       : module_(module),
         updates_(module, recipe),
-        single_(recipe.accum == 1),
+        single_(recipe.groups() == 1),
         builder_(module, single_ ? ProgramRole::training_first : ProgramRole::training_last),
         squares_(updates_.trained().size()) {}
 

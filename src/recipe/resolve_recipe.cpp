@@ -77,6 +77,24 @@ void resolve_optimizer(Options& o, Recipe& r) {
   r.clip = o.clip;
 }
 
+void resolve_micro_order(Options& o, Recipe& r) {
+  constexpr std::string_view kGroups = "groups:";
+  if (o.micro_order == "auto") o.micro_order = "horizontal";
+  if (o.micro_order.starts_with(kGroups)) {
+    const std::string_view number = std::string_view(o.micro_order).substr(kGroups.size());
+    if (!read_number(number, r.micro_group) || r.micro_group < 1)
+      throw usage_error("--micro-order '{}': '{}' is not a number of micro-batches", o.micro_order,
+                        number);
+    if (r.accum % r.micro_group != 0) {
+      throw usage_error("--micro-order {}: a step of {} has no whole number of such groups",
+                        o.micro_order, counted(r.accum, "micro-batch"));
+    }
+    return;
+  }
+  require_word(o.micro_order, "micro-order", {"auto", "horizontal", "vertical", "groups:K"});
+  r.micro_group = o.micro_order == "vertical" ? r.accum : 1;
+}
+
 // Folding gains where an update has to wait for its state.
 void resolve_fold_update(Options& o, Recipe& r) {
   require_word(o.fold_update, "fold-update", {"auto", "on", "off"});
@@ -112,6 +130,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   r.fused_recompute = r.backend == Backend::cuda;
   resolve_global_batch(o);
   r.accum = o.accum;
+  resolve_micro_order(o, r);
   if (o.recompute == "auto") o.recompute = budget ? auto_within(o, *budget) : "none";
   r.recompute = parse_recompute(o.recompute);
   r.compress = parse_compress(o.compress);

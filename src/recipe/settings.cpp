@@ -19,7 +19,7 @@ size_t hash_of(const Settings& settings) {
   const auto& [build, recipe, math] = settings;
   return mixed(
       {build.batch, build.seq, static_cast<int64_t>(build.attention), build.attention_chunk,
-       static_cast<int64_t>(build.chunked_loss), build.loss_chunk, recipe.accum,
+       static_cast<int64_t>(build.chunked_loss), build.loss_chunk, recipe.accum, recipe.micro_group,
        static_cast<int64_t>(recipe.compress), static_cast<int64_t>(recipe.precision),
        static_cast<int64_t>(recipe.grad_dtype), static_cast<int64_t>(recipe.optimizer),
        static_cast<int64_t>(recipe.state_dtype), static_cast<int64_t>(recipe.master),

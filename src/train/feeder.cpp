@@ -82,16 +82,20 @@ void Samples::make_tokens(const Dataset& data, const Executor& executor, int64_t
   if (masking_) masking_->apply(first_sample, data.T(), tokens_, targets_);
 }
 
-void Samples::send(Executor& executor) const {
+void Samples::send(Executor& executor, int64_t micro_batch) const {
+  const auto write = [&](std::string_view input, const auto& values) {
+    executor.write(executor.shared(micro_batch_input(input, micro_batch)),
+                   std::as_bytes(std::span(values)));
+  };
   if (features_) {
-    executor.write(executor.shared("features"), std::as_bytes(std::span(feature_values_)));
+    write("features", feature_values_);
   } else {
-    executor.write(executor.shared("tokens"), std::as_bytes(std::span(tokens_)));
+    write("tokens", tokens_);
   }
-  executor.write(executor.shared("targets"), std::as_bytes(std::span(targets_)));
+  write("targets", targets_);
 }
 
-void Samples::feed(Executor& executor, int64_t first_sample, int64_t rows) {
+void Samples::feed(Executor& executor, int64_t first_sample, int64_t rows, int64_t micro_batch) {
   const ValueId id = executor.shared("targets");
   targets_.resize(static_cast<size_t>(elements_of(executor, "targets")));
   if (train_) {
@@ -102,13 +106,13 @@ void Samples::feed(Executor& executor, int64_t first_sample, int64_t rows) {
   }
   const auto per_row = targets_.size() / static_cast<size_t>(executor.module()[id].type.shape[0]);
   std::ranges::fill(std::span(targets_).subspan(static_cast<size_t>(rows) * per_row), -1);
-  send(executor);
+  send(executor, micro_batch);
 }
 
 void Samples::feed_held_out(Executor& executor, int64_t first_sample) {
   targets_.resize(static_cast<size_t>(elements_of(executor, "targets")));
   make_tokens(*held_out_, executor, first_sample);
-  send(executor);
+  send(executor, 0);
 }
 
 int64_t Samples::targets(const Executor& executor) const {
@@ -127,21 +131,24 @@ Feeder::Feeder(Executor& executor, const Resolved& run, Samples& samples)
       seed_(run.options.seed),
       seed_id_(executor.module().find_shared("seed")),
       step_id_(executor.module().find_shared("step")),
-      sample_id_(executor.module().find_shared("sample")),
       lr_id_(executor.shared(shared_names::kLearningRate)),
       loss_grad_id_(executor.shared(shared_names::kLossGrad)) {}
 
 void Feeder::before(const Program& program, int64_t step) {
   set(lr_id_, static_cast<float>(learning_rate(schedule_, step)));
   if (!is_training(program.role)) return;
-  if (left_ == 0) left_ = sequences_;
-  const int64_t rows = std::min(batch_, left_);
-  samples_.feed(executor_, next_sample_, rows);
+  for (int64_t m = 0; m < program.micro_batches; ++m) feed(m);
   set(seed_id_, seed_);
   set(step_id_, step);
-  set(sample_id_, next_sample_);
   // A loss is a sum; this makes it a mean over the whole step, known before its first backward.
   set(loss_grad_id_, 1.0F / static_cast<float>(targets_per_step()));
+}
+
+void Feeder::feed(int64_t micro_batch) {
+  if (left_ == 0) left_ = sequences_;
+  const int64_t rows = std::min(batch_, left_);
+  samples_.feed(executor_, next_sample_, rows, micro_batch);
+  set(executor_.module().find_shared(micro_batch_input("sample", micro_batch)), next_sample_);
   next_sample_ += rows;
   left_ -= rows;
 }

@@ -26,14 +26,15 @@ class Samples {
   std::string text() const;
   bool has_held_out() const { return held_out_ != nullptr; }
   // Of the micro-batch's rows the first `rows` are samples; the targets of the others do not count.
-  void feed(Executor& executor, int64_t first_sample, int64_t rows);
+  // `micro_batch`: of those that the next program takes together.
+  void feed(Executor& executor, int64_t first_sample, int64_t rows, int64_t micro_batch);
   void feed_held_out(Executor& executor, int64_t first_sample);
   // Targets that count in one micro-batch.
   int64_t targets(const Executor& executor) const;
 
  private:
   void make_tokens(const Dataset& data, const Executor& executor, int64_t first_sample);
-  void send(Executor& executor) const;
+  void send(Executor& executor, int64_t micro_batch) const;
 
   std::shared_ptr<const Dataset> train_, held_out_;
   std::shared_ptr<const SyntheticFeatures> features_;
@@ -61,6 +62,7 @@ class Feeder {
   int64_t tokens_per_step() const { return tokens_ * sequences_; }
 
  private:
+  void feed(int64_t micro_batch);
   template <typename T>
   void set(ValueId id, T value) {
     if (id.valid()) executor_.write_scalar(id, value);
@@ -75,7 +77,7 @@ class Feeder {
   int64_t seed_;
   int64_t next_sample_ = 0;
   int64_t left_ = 0;  // sequences of the present step that are not fed yet
-  ValueId seed_id_, step_id_, sample_id_, lr_id_, loss_grad_id_;
+  ValueId seed_id_, step_id_, lr_id_, loss_grad_id_;
 };
 
 }  // namespace snug

@@ -42,17 +42,18 @@ void SmallRun::load(const std::string& directory) {
   derive(*executor_);
 }
 
-void SmallRun::feed(int64_t micro_batch) {
+void SmallRun::feed(int64_t micro_batch, int64_t n) {
   const auto V = static_cast<uint64_t>(model_.config().V);
   const Key key = random_key(11, static_cast<uint64_t>(micro_batch), hash_name("tokens"));
   HostValues host(*executor_);
   auto fill = [&](std::string_view name, uint64_t stream) {
-    const auto out = host.make<int32_t>(executor_->shared(name));
+    const auto out = host.make<int32_t>(executor_->shared(micro_batch_input(name, n)));
     for (size_t i = 0; i < out.size(); ++i)
       out[i] = static_cast<int32_t>(philox(key, i, stream)[0] % V);
   };
   if (module().find_shared("tokens").valid()) fill("tokens", 0);
-  if (const ValueId features = module().find_shared("features"); features.valid()) {
+  if (const ValueId features = module().find_shared(micro_batch_input("features", n));
+      features.valid()) {
     const auto out = host.make<float>(features);
     for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(normal_pair(key, i)[0]);
   }
@@ -61,7 +62,8 @@ void SmallRun::feed(int64_t micro_batch) {
     const ValueId id = module().find_shared(name);
     if (id.valid()) executor_->write_scalar(id, value);
   };
-  set("sample", micro_batch * module()[executor_->shared("targets")].type.shape[0]);
+  set(micro_batch_input("sample", n),
+      micro_batch * module()[executor_->shared("targets")].type.shape[0]);
   set("seed", 3);
   set("step", micro_batch / recipe_.accum);
   executor_->write_scalar(executor_->shared(shared_names::kLossGrad),
@@ -76,7 +78,8 @@ float SmallRun::mean_loss(int64_t micro_batches) const {
 
 float SmallRun::step() {
   executor_->run_step([&](const Program& program) {
-    if (is_training(program.role)) feed(fed_++);
+    if (!is_training(program.role)) return;
+    for (int64_t n = 0; n < program.micro_batches; ++n) feed(fed_++, n);
   });
   return mean_loss(recipe_.accum);
 }

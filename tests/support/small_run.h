@@ -24,8 +24,9 @@ class SmallRun {
 
   float step();  // the step's mean loss
   std::vector<float> losses(int steps);
-  float evaluate();                // mean loss of the current batch, through the program `eval`
-  void feed(int64_t micro_batch);  // tokens and targets of that number, from a fixed seed
+  float evaluate();  // mean loss of the current batch, through the program `eval`
+  // Tokens and targets of that number, from a fixed seed, as the n-th that a program takes together.
+  void feed(int64_t micro_batch, int64_t n = 0);
   // Weights of a directory, in place of those that were drawn.
   void load(const std::string& directory);
   Executor& executor() { return *executor_; }
