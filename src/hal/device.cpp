@@ -3,9 +3,28 @@
 #include "base/error.h"
 
 namespace snug {
+namespace {
+
+// Where everything is done in the order of the calls, whoever waits has waited.
+struct NoEvent final : LaneEvent {
+  void record(int32_t) override {}
+  void wait(int32_t) override {}
+};
+
+}  // namespace
 
 std::unique_ptr<Recording> Device::record(const std::function<void()>&) {
   throw internal_error("device {} has no stream to record", name());
 }
+
+void* Device::lane_stream(int32_t) { return stream(); }
+
+std::unique_ptr<LaneEvent> Device::make_event() { return std::make_unique<NoEvent>(); }
+
+void Device::copy(std::span<std::byte> to, const std::byte* from, int32_t) {
+  upload(to.data(), {from, to.size()});
+}
+
+void Device::delay(int32_t, double) {}
 
 }  // namespace snug

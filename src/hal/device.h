@@ -40,6 +40,15 @@ class Recording {
   virtual void launch() = 0;
 };
 
+// A point in the work of one lane that other lanes wait for: a CUDA event. Inside a recording it
+// becomes an edge of the graph.
+class LaneEvent {
+ public:
+  virtual ~LaneEvent() = default;
+  virtual void record(int32_t lane) = 0;  // the point is after what this lane was given so far
+  virtual void wait(int32_t lane) = 0;    // this lane goes on after the point recorded last
+};
+
 // Copies of device bytes that arrive while the device goes on.
 class Reading {
  public:
@@ -63,6 +72,9 @@ class Device {
   // Memory that is there: every page is touched before this returns, so that nothing can fail for
   // memory later.
   virtual std::unique_ptr<Memory> allocate(int64_t bytes) = 0;
+  // The same in host memory: the host addresses it, and the device copies from and to it by itself
+  // (pinned). Where kernels work in host memory it is what `allocate` gives.
+  virtual std::unique_ptr<Memory> allocate_host(int64_t bytes) { return allocate(bytes); }
 
   // In the order of the stream. `from` may be reused when this returns.
   virtual void upload(std::byte* to, std::span<const std::byte> from) = 0;
@@ -76,7 +88,7 @@ class Device {
 
   // What kernels enqueue on; nullptr where a kernel has run when it returns.
   virtual void* stream() const { return nullptr; }
-  virtual void synchronise() {}
+  virtual void synchronise() {}  // waits for every lane
   // Records what `enqueue` enqueues, without running it. Only where there is a stream.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue);
   // What this process holds on the device besides its arenas: driver, libraries, recordings.
@@ -87,6 +99,24 @@ class Device {
   // Leaves a number behind when the device gets here, for the one who asks after a failure.
   virtual void mark(int32_t) {}
   virtual int32_t last_mark() const { return -1; }
+
+  // --- lanes: each does its work in order, and beside the others. Lane 0 is `stream` ---
+  //
+  //   auto fetched = device.make_event();            // once
+  //   device.copy(here, home, 1);                    // lane 1 moves bytes
+  //   fetched->record(1);
+  //   fetched->wait(0);                              // lane 0 goes on when they are here
+  //   launch(kernel, device.lane_stream(0));
+  //
+  // A device that does not have them does everything in the order of the calls.
+
+  // Made when it is asked for first, and kept.
+  virtual void* lane_stream(int32_t lane);
+  virtual std::unique_ptr<LaneEvent> make_event();
+  // Between memory of `allocate` and of `allocate_host`, or inside one of them.
+  virtual void copy(std::span<std::byte> to, const std::byte* from, int32_t lane);
+  // For tests: the lane does nothing for so long.
+  virtual void delay(int32_t lane, double microseconds);
 };
 
 // What kernels of this device write is what the host reads at the same address.

@@ -1,16 +1,15 @@
 #include "hal/cpu/cpu_device.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <string>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "hal/cpu/guarded_memory.h"
 #include "hal/cpu/memory_limit.h"
 #include "hal/host_reading.h"
 
@@ -23,68 +22,6 @@
 
 namespace snug {
 namespace {
-
-// As the top byte of a float this is about -1e36: nothing that training writes.
-constexpr int kPattern = 0xFB;
-constexpr int64_t kAlignment = 256;
-
-// [ ... | arena, aligned | slack < 256 bytes | guard page ]: the arena ends as close before the
-// guard page as its alignment permits; slack and arena are filled with the pattern, which also
-// faults every page in.
-class GuardedMemory final : public Memory {
- public:
-  explicit GuardedMemory(int64_t bytes) : bytes_(bytes) {
-    const int64_t page = sysconf(_SC_PAGESIZE);
-    usable_ = round_up(std::max<int64_t>(bytes, 1), page);
-    mapped_ = usable_ + page;
-    void* at = mmap(nullptr, static_cast<size_t>(mapped_), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) {
-      throw does_not_fit("the system refuses an arena of {} ({} bytes): {}", format_bytes(bytes),
-                         format_exact(bytes), std::strerror(errno));
-    }
-    start_ = static_cast<std::byte*>(at);
-    if (mprotect(start_ + usable_, static_cast<size_t>(page), PROT_NONE) != 0)
-      throw internal_error("mprotect: {}", std::strerror(errno));
-#ifdef MADV_HUGEPAGE
-    madvise(start_, static_cast<size_t>(usable_),
-            MADV_HUGEPAGE);  // advice: may fail, nothing depends on it
-#endif
-    data_ = start_ + (usable_ - bytes) / kAlignment * kAlignment;
-    std::memset(start_, kPattern, static_cast<size_t>(usable_));
-  }
-  ~GuardedMemory() override {
-    allow_access(start_, usable_);
-    munmap(start_, static_cast<size_t>(mapped_));
-  }
-  GuardedMemory(const GuardedMemory&) = delete;
-  GuardedMemory& operator=(const GuardedMemory&) = delete;
-
-  std::byte* data() const override { return data_; }
-  int64_t bytes() const override { return bytes_; }
-
-  int64_t high_water_mark() const override {
-    for (const std::byte* slack = data_ + bytes_; slack != start_ + usable_; ++slack) {
-      if (*slack != std::byte{kPattern})
-        throw internal_error("byte {} behind the arena's end was overwritten",
-                             slack - data_ - bytes_);
-    }
-    return scan();
-  }
-
- private:
-  [[gnu::no_sanitize_address]] int64_t scan() const {
-    int64_t end = bytes_;
-    while (end > 0 && data_[end - 1] == std::byte{kPattern}) --end;
-    return end;
-  }
-
-  int64_t bytes_;
-  int64_t usable_ = 0;
-  int64_t mapped_ = 0;
-  std::byte* start_ = nullptr;
-  std::byte* data_ = nullptr;
-};
 
 class CpuDevice final : public Device {
  public:

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "hal/cpu/guarded_memory.h"
 
 namespace snug {
 namespace {
@@ -67,6 +68,15 @@ TEST(GuardedMemory, HasEveryPageInPlaceBeforeItIsHandedOut) {
   const int64_t before = resident_anonymous_bytes();
   const auto memory = allocate(kBytes);
   EXPECT_GE(resident_anonymous_bytes() - before, kBytes - (4 << 20));
+}
+
+TEST(GuardedMemory, IsFilledByManyThreadsToo) {
+  constexpr int64_t kBytes = (130 << 20) + 77;
+  const auto memory = cpu_device()->allocate_host(kBytes);
+  EXPECT_EQ(memory->high_water_mark(), 0) << "the pattern is everywhere";
+  fill_bytes({memory->data(), static_cast<size_t>(kBytes)}, 0);
+  for (int64_t at = 0; at < kBytes; at += 4099) ASSERT_EQ(memory->data()[at], std::byte{0}) << at;
+  EXPECT_EQ(memory->high_water_mark(), kBytes);
 }
 
 TEST(CpuDevice, RefusesWhatTheMachineDoesNotHave) {

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "hal/cuda/arena.h"
 #include "hal/cuda/event.h"
+#include "hal/cuda/pinned_arena.h"
 #include "hal/cuda/probe.h"
 
 namespace snug {
@@ -35,6 +36,44 @@ class Pinned {
 
  private:
   std::span<std::byte> bytes_;
+};
+
+// The streams of the lanes; none waits for the default stream, nor it for them.
+class Streams {
+ public:
+  Streams() { (*this)[0]; }
+  ~Streams() {
+    for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+  }
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  cudaStream_t operator[](int32_t lane) {
+    while (std::cmp_less_equal(streams_.size(), lane)) {
+      cudaStream_t stream = nullptr;
+      check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+      streams_.push_back(stream);
+    }
+    return streams_[static_cast<size_t>(lane)];
+  }
+  void synchronise() const {
+    for (cudaStream_t stream : streams_)
+      check(cudaStreamSynchronize(stream), "waiting for the device");
+  }
+
+ private:
+  std::vector<cudaStream_t> streams_;
+};
+
+class StreamEvent final : public LaneEvent {
+ public:
+  explicit StreamEvent(Streams& streams) : streams_(streams) {}
+  void record(int32_t lane) override { event_.record(streams_[lane]); }
+  void wait(int32_t lane) override { event_.wait_on(streams_[lane]); }
+
+ private:
+  Streams& streams_;
+  Event event_{cudaEventDisableTiming};
 };
 
 // What goes up passes through slots of pinned memory in turn: the host fills one while the device
@@ -173,8 +212,8 @@ class PinnedReading final : public Reading {
     size_t at = 0;
     for (const Device::Piece& piece : pieces) {
       places_.push_back(memory_->bytes().subspan(at, piece.size()));
-      check(cudaMemcpyAsync(places_.back().data(), piece.data(), piece.size(),
-                            cudaMemcpyDeviceToHost, stream),
+      check(cudaMemcpyAsync(places_.back().data(), piece.data(), piece.size(), cudaMemcpyDefault,
+                            stream),
             "copying {} bytes to the host", piece.size());
       at += round_up(static_cast<int64_t>(piece.size()), 16);
     }
@@ -223,12 +262,12 @@ class CudaDeviceImpl final : public CudaDevice {
                          properties.major, properties.minor, kOldestCapability / 10,
                          kOldestCapability % 10);
     }
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    streams_ = std::make_unique<Streams>();
+    stream_ = (*streams_)[0];
     ring_ = std::make_unique<UploadRing>();
     mark_memory_ = std::make_unique<Pinned>(sizeof(int32_t));
     mark_value() = -1;
   }
-  ~CudaDeviceImpl() override { cudaStreamDestroy(stream_); }
   CudaDeviceImpl(const CudaDeviceImpl&) = delete;
   CudaDeviceImpl& operator=(const CudaDeviceImpl&) = delete;
 
@@ -248,13 +287,16 @@ class CudaDeviceImpl final : public CudaDevice {
     }
     return std::make_unique<CudaMemory>(bytes, stream_, held_);
   }
+  std::unique_ptr<Memory> allocate_host(int64_t bytes) override {
+    return cuda::pinned_arena(bytes);
+  }
   void upload(std::byte* to, std::span<const std::byte> from) override {
     ring_->upload(to, from, stream_);
   }
   void download(std::span<std::byte> to, const std::byte* from) override {
     check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, stream_),
           "copying {} bytes to the host", to.size());
-    synchronise();
+    check(cudaStreamSynchronize(stream_), "waiting for the device");
   }
   std::unique_ptr<Reading> read_later(std::span<const Piece> pieces) override {
     return std::make_unique<PinnedReading>(pieces, pool_, stream_);
@@ -265,7 +307,7 @@ class CudaDeviceImpl final : public CudaDevice {
   }
 
   void* stream() const override { return stream_; }
-  void synchronise() override { check(cudaStreamSynchronize(stream_), "waiting for the device"); }
+  void synchronise() override { streams_->synchronise(); }
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording");
     cudaGraph_t graph = nullptr;
@@ -288,6 +330,18 @@ class CudaDeviceImpl final : public CudaDevice {
     cuda::write_mark(static_cast<int32_t*>(device), value, stream_);
   }
   int32_t last_mark() const override { return mark_value(); }
+
+  void* lane_stream(int32_t lane) override { return (*streams_)[lane]; }
+  std::unique_ptr<LaneEvent> make_event() override {
+    return std::make_unique<StreamEvent>(*streams_);
+  }
+  void copy(std::span<std::byte> to, const std::byte* from, int32_t lane) override {
+    check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDefault, (*streams_)[lane]),
+          "copying {} bytes", to.size());
+  }
+  void delay(int32_t lane, double microseconds) override {
+    cuda::wait_on_device(microseconds, (*streams_)[lane]);
+  }
 
   GpuMemory memory() const override {
     size_t free = 0, total = 0;
@@ -323,7 +377,8 @@ class CudaDeviceImpl final : public CudaDevice {
   int64_t used_before_ = 0;
   int64_t held_ = 0;  // in arenas
   std::string name_;
-  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<Streams> streams_;
+  cudaStream_t stream_ = nullptr;  // lane 0's
   std::unique_ptr<UploadRing> ring_;
   std::shared_ptr<PinnedPool> pool_ = std::make_shared<PinnedPool>();
   std::unique_ptr<Pinned> mark_memory_;

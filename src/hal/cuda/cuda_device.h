@@ -1,5 +1,6 @@
-// An NVIDIA GPU as a device: one stream, one arena from a single allocation, a ring of pinned host
-// memory for what goes up, graphs for what is enqueued again and again.
+// An NVIDIA GPU as a device: a stream for each lane, one arena from a single allocation and one in
+// pinned host memory, a ring of pinned slots for what goes up, graphs for what is enqueued again and
+// again.
 //
 //   auto device = cuda_device();                 // throws a device error that says what is missing
 //   device->memory().free                        // bytes, now

@@ -21,6 +21,10 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "recording an event"); }
+  // What comes next on this stream waits for what the event was recorded after.
+  void wait_on(cudaStream_t stream) const {
+    check(cudaStreamWaitEvent(stream, event_, 0), "having a stream wait");
+  }
   void wait() const { check(cudaEventSynchronize(event_), "waiting for the device"); }
   double ms_since(const Event& earlier) const {
     float ms = 0;
