@@ -1,7 +1,6 @@
 // In which order a program's ops run when its lanes run side by side. This is the one statement of
-// it: lifetimes ask here, and through them placement, the verifier and the lanes of the executor
-// (runtime/lanes.h). A device with a stream runs all of them in list order, which is one of the
-// orders that it allows.
+// it: lifetimes ask here, and through them placement and the verifier, and the executor, whose lanes
+// are threads or streams and wait where this says.
 //
 // List order is issue order, and one lane runs its ops in that order. Across lanes an op waits for
 // whoever last wrote the bytes it reads, for whoever last wrote or read the bytes it writes, and

@@ -67,18 +67,25 @@ class Touched {
   ByteSet read_, written_;
 };
 
+// May `call` start when the batch that begins with `first` does? Otherwise all of the batch would
+// wait for what only this call needs.
+bool starts_with(const Order& order, size_t first, size_t call) {
+  const auto op = static_cast<int32_t>(call);
+  return order.lane_of(op) == order.lane_of(static_cast<int32_t>(first)) && order.waits(op).empty();
+}
+
 }  // namespace
 
 std::vector<size_t> batch_sizes(std::span<const Kernel* const> kernels,
-                                std::span<const KernelArgs> calls) {
+                                std::span<const KernelArgs> calls, const Order* order) {
   std::vector<size_t> sizes(calls.size(), 1);
   for (size_t first = 0; first < calls.size(); first += sizes[first]) {
-    if (kernels[first]->run_many == nullptr) continue;
+    if (kernels[first] == nullptr || kernels[first]->run_many == nullptr) continue;
     Touched touched;
     touched.add(calls[first]);
     for (size_t i = first + 1; i < calls.size(); ++i) {
       if (kernels[i] != kernels[first] || calls[i].predicate != calls[first].predicate ||
-          !touched.allows(calls[i]))
+          (order != nullptr && !starts_with(*order, first, i)) || !touched.allows(calls[i]))
         break;
       touched.add(calls[i]);
       ++sizes[first];

@@ -17,13 +17,20 @@ class Batches : public testing::Test {
   // Reads 8 floats at `read` and writes 8 at `written`.
   void call(const Kernel& kernel, size_t read, size_t written, const int32_t* predicate = nullptr,
             std::span<std::byte> workspace = {}) {
+    add(&kernel, read, written, predicate, workspace);
+  }
+  void moved(size_t read, size_t written) { add(nullptr, read, written, nullptr, {}); }
+  void add(const Kernel* kernel, size_t read, size_t written, const int32_t* predicate,
+           std::span<std::byte> workspace) {
     tensors_.push_back({{Tensor{&memory_[read], &type_}, {&memory_[written], &type_}}});
-    kernels_.push_back(&kernel);
+    kernels_.push_back(kernel);
     const std::span<const Tensor> both(tensors_.back());
     calls_.push_back(
         {both.first(1), both.last(1), workspace, attrs_, /*stream=*/nullptr, predicate});
   }
-  std::vector<size_t> sizes() const { return batch_sizes(kernels_, calls_); }
+  std::vector<size_t> sizes(const Order* order = nullptr) const {
+    return batch_sizes(kernels_, calls_, order);
+  }
   std::span<std::byte> floats(size_t first, size_t count) {
     return std::as_writable_bytes(std::span(memory_).subspan(first, count));
   }
@@ -80,6 +87,34 @@ TEST_F(Batches, DoNotShareAWorkspace) {
   call(many_, 200, 8, nullptr, floats(68, 4));
   call(many_, 200, 16, nullptr, floats(67, 1));
   EXPECT_THAT(sizes(), ElementsAre(2, 1, 1));
+}
+
+// Calls that touch nothing of each other's: [lane, what it waits for].
+TEST_F(Batches, DoNotCrossLanesOrWaits) {
+  const Module module;
+  Program program{.name = "p"};
+  const auto add = [&](const char* name, const char* lane, std::vector<std::string> after = {}) {
+    program.ops.push_back({.name = name, .lane = lane, .after = std::move(after)});
+    call(many_, 200, 8 * program.ops.size());
+  };
+  add("fetch0", "copy_in");
+  add("fetch1", "copy_in");
+  add("update0", "compute", {"fetch0"});
+  add("update1", "compute", {"fetch1"});
+  add("update2", "compute");
+  add("update3", "compute", {"fetch0"});  // which the lane has waited for
+  add("back0", "copy_out", {"update0"});
+  const Order order(module, program);
+  EXPECT_THAT(sizes(&order), ElementsAre(2, 1, 1, 3, 1, 1, 1));
+  EXPECT_EQ(sizes()[0], 7U) << "on one lane";
+}
+
+TEST_F(Batches, LeaveOutCallsWithoutAKernel) {
+  call(many_, 200, 0);
+  moved(200, 16);
+  moved(200, 32);
+  call(many_, 200, 48);
+  EXPECT_THAT(sizes(), ElementsAre(1, 1, 1, 1));
 }
 
 TEST_F(Batches, HaveOnePredicate) {

@@ -1,24 +1,41 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "base/rng.h"
 #include "hal/cpu/cpu_device.h"
-#include "hal/device_failure.h"
+#include "hal/cpu/guarded_memory.h"
 #include "runtime/batches.h"
 
 namespace snug {
 namespace {
 
-constexpr int kMarkBits = 20;       // of a mark: the op's index; the program's is above it
 constexpr uint8_t kNanByte = 0xFF;  // a float, bf16 or f16 of these bytes is NaN; an integer is -1
 
 Backend backend_of(const Device& device) {
   return device.kind() == DeviceKind::cuda ? Backend::cuda : Backend::cpu;
 }
 
-const Kernel& kernel_for(const Module& module, const Op& op, const Device& device) {
+// A copy between spaces, on a device with streams: the runtime moves the bytes.
+bool is_move(const Module& module, const Op& op, const Device& device) {
+  return device.stream() != nullptr && op.def->crosses_spaces &&
+         module[op.inputs[0]].space != module[op.outputs[0]].space;
+}
+
+// nullptr: the op needs none.
+const Kernel* kernel_for(const Module& module, const Op& op, const Device& device) {
+  if (is_move(module, op, device)) {
+    if (op.predicate.valid())
+      throw internal_error("{} '{}' has a predicate, but only moves bytes", op.def->kind, op.name);
+    return nullptr;
+  }
+  if (const Space space = space_of(module, op);
+      space != Space::device && device.stream() != nullptr) {
+    throw usage_error("{} '{}' computes in {} memory, which this executor does not do on {}",
+                      op.def->kind, op.name, name_of(space), device.name());
+  }
   const Dtype dtype = kernel_dtype(module, op);
   const Backend backend = backend_in(space_of(module, op), backend_of(device));
   const Kernel* kernel = op.def->find_kernel(backend, dtype);
@@ -29,7 +46,7 @@ const Kernel& kernel_for(const Module& module, const Op& op, const Device& devic
   if (op.predicate.valid() && device.stream() != nullptr && !kernel->predicated)
     throw internal_error("{} '{}' has a predicate that its kernel does not read", op.def->kind,
                          op.name);
-  return *kernel;
+  return kernel;
 }
 
 // All that this executor cannot do, said before the large allocation.
@@ -39,8 +56,7 @@ void require_runnable(const Module& module, const Device& device) {
     for (const Op& op : program.ops) kernel_for(module, op, device);
   }
   for (const Value& value : module.values) {
-    if (value.space == Space::device) continue;
-    if (value.space == Space::host && shares_host_memory(device)) continue;
+    if (value.space == Space::device || value.space == Space::host) continue;
     throw usage_error("value '{}' lives in {} memory, which this executor does not have",
                       value.name, name_of(value.space));
   }
@@ -63,7 +79,12 @@ Executor::Executor(const Module& module, Device& device, ExecutorOptions options
   require_runnable(module, device);
   for (size_t s = 0; s < kSpaces; ++s) {
     const int64_t bytes = module.arena_bytes[s];
-    if (bytes > 0 || static_cast<Space>(s) == Space::device) arenas_[s] = device.allocate(bytes);
+    const auto space = static_cast<Space>(s);
+    if (space == Space::device) {
+      arenas_[s] = device.allocate(bytes);
+    } else if (bytes > 0) {
+      arenas_[s] = device.allocate_host(bytes);
+    }
   }
   const int64_t floor = transient_floor(module);
   transient_ = {arenas_[0]->data() + floor, static_cast<size_t>(planned_bytes() - floor)};
@@ -74,10 +95,15 @@ Executor::Executor(const Module& module, Device& device, ExecutorOptions options
   }
   if (lanes > 1 && !options_.order_seed && device.stream() == nullptr)
     lanes_ = std::make_unique<LaneThreads>(lanes);
+  if (lane_names_.size() > 1) {
+    for (size_t lane = 0; lane < lane_names_.size(); ++lane)
+      lane_events_.push_back(device.make_event());
+  }
+  if (options_.delay_seed) device.delay(/*lane=*/0, 0);  // loaded now, and not inside a recording
   prepare();
 }
 
-Executor::Compiled Executor::resolve(size_t index) const {
+Executor::Compiled Executor::resolve(size_t index) {
   const Program& program = module_.programs[index];
   Compiled out;
   std::vector<std::vector<ValueId>> born(program.ops.size()), dead(program.ops.size());
@@ -102,63 +128,26 @@ Executor::Compiled Executor::resolve(size_t index) const {
       out.ranges.push_back({address(id), static_cast<size_t>(module_[id].storage_bytes())});
     return first;
   };
+  if (std::ranges::any_of(program.ops,
+                          [&](const Op& op) { return op.lane != program.ops[0].lane; }))
+    out.order.emplace(module_, program);
+  out.lanes.assign(program.ops.size(), 0);
+  if (out.order && device_.stream() != nullptr && !options_.poison_dead) give_lanes(program, out);
   for (size_t at = 0; at < program.ops.size(); ++at) {
     const Op& op = program.ops[at];
-    out.kernels.push_back(&kernel_for(module_, op, device_));
+    out.kernels.push_back(kernel_for(module_, op, device_));
     const std::span<const Tensor> inputs = add_tensors(op.inputs);
     const std::span<const Tensor> outputs = add_tensors(op.outputs);
     out.args.push_back(
         {inputs, outputs, op.workspace.valid() ? range(op.workspace) : std::span<std::byte>{},
-         op.attrs, device_.stream(),
+         op.attrs, device_.lane_stream(out.lanes[at]),
          op.predicate.valid() ? reinterpret_cast<const int32_t*>(address(op.predicate)) : nullptr,
          options_.math});
     out.lifetimes.push_back(
         {add_ranges(born[at]), born[at].size(), add_ranges(dead[at]), dead[at].size()});
   }
-  out.batches = batch_sizes(out.kernels, out.args);
-  if (std::ranges::any_of(program.ops,
-                          [&](const Op& op) { return op.lane != program.ops[0].lane; }))
-    out.order.emplace(module_, program);
+  out.batches = batch_sizes(out.kernels, out.args, out.order ? &*out.order : nullptr);
   return out;
-}
-
-// Before any value has its content, so that whoever times an algorithm may write where it will.
-void Executor::prepare() {
-  bool any = false;
-  for (size_t p = 0; p < programs_.size(); ++p) {
-    for (size_t at = 0; at < programs_[p].kernels.size(); ++at) {
-      const KernelFn fn = programs_[p].kernels[at]->prepare;
-      if (fn == nullptr) continue;
-      if (!any) device_.fill_noise({arenas_[0]->data(), static_cast<size_t>(arenas_[0]->bytes())});
-      any = true;
-      call_kernel(p, at, [&] { fn(programs_[p].args[at]); });
-    }
-  }
-  if (any) arenas_[0]->reset();
-}
-
-// A failure is named by `op`.
-template <typename Fn>
-void Executor::call_kernel(size_t program, size_t op, const Fn& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    if (e.code() != ExitCode::device) throw;
-    throw DeviceFailure(fmt::format("{}: {}", place(program, op), e.what()));
-  }
-}
-
-void Executor::enqueue(size_t program, size_t op) {
-  const Compiled& compiled = programs_.at(program);
-  call_kernel(program, op, [&] { compiled.kernels.at(op)->run(compiled.args[op]); });
-}
-
-void Executor::enqueue_batch(size_t program, size_t op) {
-  const Compiled& compiled = programs_[program];
-  const size_t count = compiled.batches[op];
-  if (count == 1) return enqueue(program, op);
-  call_kernel(program, op,
-              [&] { compiled.kernels[op]->run_many(std::span(compiled.args).subspan(op, count)); });
 }
 
 void Executor::run(std::string_view name) {
@@ -225,53 +214,11 @@ void Executor::run_on_host(size_t index) {
   allow_access(transient_.data(), static_cast<int64_t>(transient_.size()));
 }
 
-// The first run loads what is loaded lazily, which must not happen inside a recording.
-void Executor::run_on_stream(size_t index) {
-  Compiled& program = programs_[index];
-  if (!program.ran || observe) {
-    enqueue_all(index);
-    program.ran |= !observe;  // who looks on sees ops one by one: batches may still have to load
-    return;
-  }
-  if (!program.recording) program.recording = device_.record([&] { enqueue_all(index); });
-  program.recording->launch();
-}
-
-// In batches, unless somebody looks at every op or at what becomes of its bytes.
-void Executor::enqueue_all(size_t index) {
-  const std::vector<Op>& ops = module_.programs[index].ops;
-  const bool one_by_one = observe || options_.poison_dead;
-  for (size_t at = 0; at < ops.size(); at += one_by_one ? 1 : programs_[index].batches[at]) {
-    if (at == 0 || ops[at].layer != ops[at - 1].layer || observe)
-      device_.mark(static_cast<int32_t>(index << kMarkBits | at));
-    one_by_one ? enqueue(index, at) : enqueue_batch(index, at);
-    if (observe) {
-      device_.synchronise();
-      observe(index, at);
-    }
-    poison_what_died(programs_[index], at);
-  }
-}
-
 void Executor::poison_what_died(const Compiled& program, size_t at) {
   if (!options_.poison_dead) return;
   const Lifetimes& lives = program.lifetimes[at];
   for (const auto& range : std::span(program.ranges).subspan(lives.first_dead, lives.dead))
     device_.fill(range, kNanByte);
-}
-
-std::string Executor::place(size_t program, size_t op) const {
-  const Op& at = module_.programs[program].ops[op];
-  const std::string layer = at.layer == kNoLayer ? "" : fmt::format(" (layer {})", at.layer);
-  return fmt::format("{} '{}'{} in {}", at.def->kind, at.name, layer,
-                     module_.programs[program].name);
-}
-
-std::string Executor::last_place() const {
-  const int32_t mark = device_.last_mark();
-  if (mark < 0) return "before the first op";
-  return "at or after " + place(static_cast<size_t>(mark) >> kMarkBits,
-                                static_cast<size_t>(mark) & ((size_t{1} << kMarkBits) - 1));
 }
 
 void Executor::run_step(const std::function<void(const Program&)>& before) {
@@ -303,25 +250,49 @@ std::span<std::byte> Executor::range(ValueId id) const {
   return {address(id), static_cast<size_t>(module_[id].type.bytes())};
 }
 
+// In the host's memory, on a device that has its own: the host waits for the device, then copies.
+bool Executor::is_pinned(ValueId id) const {
+  return !shares_host_memory(device_) && module_[module_.root(id)].space == Space::host;
+}
+
+bool Executor::host_addresses(ValueId id) const {
+  return shares_host_memory(device_) || is_pinned(id);
+}
+
 std::span<std::byte> Executor::bytes(ValueId id) const {
-  if (!shares_host_memory(device_))
+  if (!host_addresses(id))
     throw internal_error("'{}' is asked for in host memory, but is on {}", module_[id].name,
                          device_.name());
+  device_.synchronise();
   return range(id);
 }
 
 void Executor::write(ValueId id, std::span<const std::byte> from) {
   require_size(id, from.size());
-  device_.upload(address(id), from);
+  if (is_pinned(id)) {
+    std::memcpy(bytes(id).data(), from.data(), from.size());
+  } else {
+    device_.upload(address(id), from);
+  }
 }
 
 void Executor::read(ValueId id, std::span<std::byte> to) const {
   require_size(id, to.size());
-  device_.download(to, address(id));
+  if (is_pinned(id)) {
+    std::memcpy(to.data(), bytes(id).data(), to.size());
+  } else {
+    device_.download(to, address(id));
+  }
 }
 
 void Executor::zero(ValueId id) {
-  device_.fill({address(id), static_cast<size_t>(module_[id].storage_bytes())}, 0);
+  const std::span<std::byte> storage(address(id), static_cast<size_t>(module_[id].storage_bytes()));
+  if (is_pinned(id)) {
+    device_.synchronise();
+    fill_bytes(storage, 0);
+  } else {
+    device_.fill(storage, 0);
+  }
 }
 
 std::unique_ptr<Reading> Executor::read_later(std::span<const ValueId> ids) const {

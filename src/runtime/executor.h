@@ -1,6 +1,10 @@
 // Runs placed programs. All pointers are resolved once; from then on a run walks a list of kernels
-// and allocates nothing. On a device with a stream a run only enqueues: a program's first run walks
+// and allocates nothing. On a device with streams a run only enqueues: a program's first run walks
 // the list, the second is recorded, every later one is a single launch.
+//
+// Lanes run side by side and wait for each other exactly where Order says: as threads where kernels
+// run on the host (runtime/lanes.h), as streams with events on a device that has them. There the
+// runtime moves bytes between spaces; kernels compute.
 //
 //   auto device = cpu_device();
 //   Executor executor(module, *device);
@@ -12,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,12 +29,16 @@
 namespace snug {
 
 struct ExecutorOptions {
-  // Test mode: overwrites each value with NaN when its lifetime ends. Results must not change.
+  // Test mode: overwrites each value with NaN when its lifetime ends. Results must not change. On a
+  // device with streams all lanes are one then, in list order.
   bool poison_dead = false;
   // Test mode, where kernels run on the host: instead of lanes side by side, one op after another
   // in a random order of those that the lanes allow, another one in each run. With poison_dead a
   // value is overwritten behind its last use in that order.
   std::optional<uint64_t> order_seed = {};
+  // Test mode, where lanes are streams: in programs with several, random pauses before ops, up to a
+  // few hundred microseconds. Others in each run that is enqueued; a recording keeps its own.
+  std::optional<uint64_t> delay_seed = {};
   Math math = {};
 };
 
@@ -47,7 +56,8 @@ class Executor {
   // One step: every program in the order of Module::step. `before` is called before each, to feed
   // it.
   void run_step(const std::function<void(const Program& program)>& before);
-  // One op alone, for those who measure. What it reads is whatever is there.
+  // One op alone, for those who measure. What it reads is whatever is there. On the compute lane's
+  // stream it begins after what was enqueued before, whatever the op's own lane.
   void enqueue(size_t program, size_t op);
   // As a run does it: the op and those after it that its kernel takes together.
   void enqueue_batch(size_t program, size_t op);
@@ -76,7 +86,11 @@ class Executor {
   void zero(ValueId id);  // its storage, padding too
   std::unique_ptr<Reading> read_later(std::span<const ValueId> ids) const;
 
-  // The bytes themselves, where kernels and host share memory; an internal error otherwise.
+  // Whether the host can work on the value's own bytes: everywhere where kernels and host share
+  // memory, and in the host's memory on a device that has its own.
+  bool host_addresses(ValueId id) const;
+  // Those bytes, when the device is done with what it was given; an internal error where the host
+  // cannot address them.
   std::span<std::byte> bytes(ValueId id) const;
   template <typename T>
   std::span<T> values(ValueId id) const {
@@ -108,16 +122,23 @@ class Executor {
     std::vector<Tensor> tensors;
     std::vector<std::span<std::byte>> ranges;
     // By op.
-    std::vector<const Kernel*> kernels;
+    std::vector<const Kernel*> kernels;  // nullptr: the runtime moves the bytes
     std::vector<KernelArgs> args;
     std::vector<Lifetimes> lifetimes;
     std::vector<size_t> batches;  // how many ops run together, at the first of them
     std::optional<Order> order;   // where there are several lanes
+    // Where they are streams. `lanes`: the device's, by op; all 0 where there is one. `events`: by
+    // op, nullptr where no other lane waits for it; none where there is one lane.
+    std::vector<int32_t> lanes;
+    std::vector<std::unique_ptr<LaneEvent>> events;
+    std::vector<int32_t> side_lanes;  // those of the program besides lane 0
     bool ran = false;
     std::unique_ptr<Recording> recording;
   };
 
-  Compiled resolve(size_t index) const;
+  Compiled resolve(size_t index);
+  void give_lanes(const Program& program, Compiled& out);
+  int32_t device_lane(const std::string& name);
   void prepare();
   template <typename Fn>
   void call_kernel(size_t program, size_t op, const Fn& call);
@@ -127,11 +148,19 @@ class Executor {
   void run_op(const Compiled& program, size_t at) const;
   void run_on_stream(size_t index);
   void enqueue_all(size_t index);
+  void enqueue_alone(size_t program, size_t op, size_t count);
+  void launch(size_t program, size_t op, size_t count);
+  void fork(std::span<const int32_t> lanes);
+  void join(std::span<const int32_t> lanes);
+  void wait_for_others(const Compiled& program, size_t op);
+  void tell_others(const Compiled& program, size_t op, size_t count);
+  void delay(const Compiled& program, size_t op);
   void poison_what_died(const Compiled& program, size_t at);
   std::string place(size_t program, size_t op) const;
   std::span<std::byte> range(ValueId id) const;
   void require_size(ValueId id, size_t bytes) const;
   std::byte* address(ValueId id) const;
+  bool is_pinned(ValueId id) const;
 
   const Module& module_;
   Device& device_;
@@ -139,6 +168,11 @@ class Executor {
   std::unique_ptr<Memory> arenas_[kSpaces];
   std::unique_ptr<LaneThreads> lanes_;  // where some program has several, and no streams
   uint64_t random_runs_ = 0;
+  // Where lanes are streams: their names, by the device's number, and an event for each. That of
+  // lane 0 is where the others begin, those of the others are where they end.
+  std::vector<std::string> lane_names_ = {"compute"};
+  std::vector<std::unique_ptr<LaneEvent>> lane_events_;
+  uint64_t delays_ = 0;
   std::vector<Compiled> programs_;
   std::span<std::byte> transient_;  // transient values: everything above the shared ones
 };

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "hal/cpu/cpu_device.h"
+#include "ops/basic/copy.h"
 #include "runtime/testing/toy_programs.h"
 
 namespace snug {
@@ -213,6 +214,34 @@ TEST(Executor, HandsIndependentOpsToTheirKernelTogether) {
 
   Executor poisoned(f.module, device, {.poison_dead = true});
   EXPECT_THAT(run(poisoned), ElementsAre(1, 1, 1));
+}
+
+// The trap: three updates that follow each other, each of what was fetched for it.
+TEST(Executor, OpsWhoseFetchesDifferAreNotRunTogether) {
+  Fixture f;
+  std::vector<ValueId> fetched;
+  for (const char* name : {"a", "b", "c"}) {
+    const ValueId home =
+        add_shared(f.module, name, testing_ops::kVector, Category::buffers, Scope::persistent);
+    f.module[home].space = Space::host;
+    fetched.push_back(ops::copy(f.b, std::string(name) + ".fetch", home));
+    f.b.last().lane = "copy_in";
+  }
+  for (const ValueId state : fetched)
+    f.b.emit(add_many, f.module[state].name + ".add", {state, f.x});
+  int lane = 0;
+  CountingDevice device;
+  device.lane = &lane;
+  f.placed();
+  const auto run = [&] {
+    Executor executor(f.module, device);
+    ran_together.clear();
+    executor.run("p");
+    return ran_together;
+  };
+  EXPECT_THAT(run(), ElementsAre(1, 1, 1));
+  for (Op& op : f.module.programs[0].ops) op.lane = "compute";
+  EXPECT_THAT(run(), ElementsAre(3)) << "on one lane";
 }
 
 TEST(Executor, PoisonOverwritesEachValueWhenItsLifetimeEnds) {

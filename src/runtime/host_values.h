@@ -1,5 +1,5 @@
-// Values where the host can work on them, one at a time: the arena itself where it is host
-// memory, otherwise a copy, which goes back when the next value is asked for or this ends.
+// Values where the host can work on them, one at a time: the arena itself where the host addresses
+// it, otherwise a copy, which goes back when the next value is asked for or this ends.
 //
 //   HostValues host(executor);
 //   std::ranges::fill(host.make<float>(weight), 1.0F);   // what was there is not looked at
@@ -47,7 +47,7 @@ class HostValues {
     bool fetch = false, send = false;
   };
   std::span<std::byte> open(ValueId id, Use use) {
-    if (shares_host_memory(executor_.device())) return executor_.bytes(id);
+    if (executor_.host_addresses(id)) return executor_.bytes(id);
     if (id != open_) {
       flush();
       copy_.resize(static_cast<size_t>(executor_.module()[id].type.bytes()));

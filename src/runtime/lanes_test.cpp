@@ -13,6 +13,7 @@
 #include "ops/basic/copy.h"
 #include "runtime/executor.h"
 #include "runtime/null_executor.h"
+#include "runtime/testing/queued_device.h"
 #include "runtime/testing/toy_programs.h"
 
 namespace snug {
@@ -20,12 +21,14 @@ namespace {
 
 using testing_ops::Fixture;
 using testing_ops::kVector;
+using testing_ops::QueuedDevice;
 
 // A random program over two spaces and four lanes: values are brought from the host and put back,
-// some of them held back by `after`, and computed with on both sides.
+// some of them held back by `after`, and computed with on both sides, or on the device alone.
 class LaneProgram : public Fixture {
  public:
-  explicit LaneProgram(unsigned seed) : random_(seed) {
+  explicit LaneProgram(unsigned seed, bool computes_on_host = true)
+      : random_(seed), computes_on_host_(computes_on_host) {
     for (const char* name : {"w0", "w1", "w2"}) {
       weights.push_back(add_shared(module, name, kVector, Category::params, Scope::persistent));
       module[weights.back()].space = Space::host;
@@ -62,6 +65,7 @@ class LaneProgram : public Fixture {
             on("copy_out", ops::copy(b, name, recent(on_device_), Space::host), Space::host));
         return;
       case 2:
+        if (!computes_on_host_) return;
         on_host_.push_back(on("host_compute", scaled(name, recent(on_host_), 1.25), Space::host));
         return;
       case 3:
@@ -79,6 +83,7 @@ class LaneProgram : public Fixture {
   ValueId recent_or_x() { return on_device_.empty() ? x : recent(on_device_); }
 
   std::mt19937 random_;
+  bool computes_on_host_;
   std::vector<ValueId> on_device_, on_host_;
   std::vector<std::string> computed_;
 };
@@ -123,6 +128,115 @@ TEST(Lanes, ThreadsGiveTheSameBits) {
     Executor executor(f.module, *device);
     for (int run = 0; run < 20; ++run) ASSERT_EQ(result_of(executor, f), want) << "seed " << seed;
   }
+}
+
+// A program's first run, its recording and replays, each with a timing of its own.
+TEST(Lanes, StreamsGiveTheSameBits) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    LaneProgram f(seed, /*computes_on_host=*/false);
+    f.placed();
+    const std::vector<float> want = in_list_order(f);
+    QueuedDevice device(seed);
+    Executor executor(f.module, device);
+    for (int run = 0; run < 10; ++run) ASSERT_EQ(result_of(executor, f), want) << "seed " << seed;
+    EXPECT_GT(device.copies, 0) << "moved by the runtime";
+    for (const Space space : {Space::device, Space::host})
+      EXPECT_EQ(executor.measured_bytes(space), executor.planned_bytes(space));
+    EXPECT_THAT(device.host_asked, testing::ElementsAre(executor.planned_bytes(Space::host)));
+  }
+}
+
+TEST(Lanes, StreamsThatForgetToWaitAreFound) {
+  int found = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    LaneProgram f(seed, /*computes_on_host=*/false);
+    f.placed();
+    const std::vector<float> want = in_list_order(f);
+    QueuedDevice device(seed);
+    device.forgets_to_wait = true;
+    Executor executor(f.module, device);
+    bool differs = false;
+    for (int run = 0; run < 10; ++run) differs = differs || result_of(executor, f) != want;
+    found += differs ? 1 : 0;
+  }
+  EXPECT_GE(found, 18) << "of 20 programs";
+}
+
+// All that is enqueued besides the ops.
+TEST(Lanes, OneLaneNeedsNoEvents) {
+  LaneProgram f(1, /*computes_on_host=*/false);
+  for (Op& op : f.module.programs[0].ops) op.lane = "compute";
+  f.placed();
+  const std::vector<float> want = in_list_order(f);
+  QueuedDevice device(1);
+  Executor executor(f.module, device, {.delay_seed = 1});
+  const int loaded = device.delays;
+  for (int run = 0; run < 4; ++run) EXPECT_EQ(result_of(executor, f), want);
+  EXPECT_EQ(device.events, 0);
+  EXPECT_EQ(device.delays, loaded) << "nothing to hold up";
+}
+
+TEST(Lanes, PoisonAndObserversWorkOnStreams) {
+  LaneProgram f(2, /*computes_on_host=*/false);
+  f.placed();
+  const std::vector<float> want = in_list_order(f);
+  QueuedDevice device(2);
+  Executor poisoned(f.module, device, {.poison_dead = true});
+  for (int run = 0; run < 4; ++run) EXPECT_EQ(result_of(poisoned, f), want);
+  EXPECT_EQ(device.events, 0) << "in list order on one lane";
+  Executor observed(f.module, device);
+  size_t seen = 0;
+  observed.observe = [&](size_t, size_t) { ++seen; };
+  for (int run = 0; run < 3; ++run) EXPECT_EQ(result_of(observed, f), want);
+  EXPECT_EQ(seen, 3 * f.module.program("p").ops.size());
+  observed.observe = nullptr;
+  for (int run = 0; run < 3; ++run) EXPECT_EQ(result_of(observed, f), want) << "lanes again";
+}
+
+TEST(Lanes, AreHeldUpAtRandomWhereATestAsks) {
+  LaneProgram f(4, /*computes_on_host=*/false);
+  f.placed();
+  const std::vector<float> want = in_list_order(f);
+  QueuedDevice device(4);
+  Executor executor(f.module, device, {.delay_seed = 7});
+  EXPECT_EQ(result_of(executor, f), want);
+  const auto ops = static_cast<int>(f.module.program("p").ops.size());
+  EXPECT_GT(device.delays, ops / 4);
+  EXPECT_LT(device.delays, ops);
+}
+
+// One op alone, for who measures: lane 0 waits for it.
+TEST(Lanes, AnOpAloneIsInTheOrderOfTheComputeLane) {
+  LaneProgram f(6, /*computes_on_host=*/false);
+  f.placed();
+  const std::vector<float> want = in_list_order(f);
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    QueuedDevice device(seed);
+    Executor executor(f.module, device);
+    result_of(executor, f);
+    std::ranges::fill(executor.values<float>(f.y), 0.0F);
+    for (size_t op = 0; op < f.module.program("p").ops.size(); ++op) executor.enqueue(0, op);
+    const std::span<float> y = executor.values<float>(f.y);
+    EXPECT_EQ(std::vector<float>(y.begin(), y.end()), want);
+  }
+}
+
+TEST(Lanes, ADeviceWithStreamsRefusesToComputeOnTheHost) {
+  Fixture f;
+  const ValueId h = ops::copy(f.b, "out", f.x, Space::host);
+  const ValueId twice = f.scaled("twice", h, 2);
+  f.module[twice].space = Space::host;
+  f.finish(ops::copy(f.b, "in", twice));
+  f.placed();
+  QueuedDevice device(1);
+  try {
+    Executor executor(f.module, device);
+    FAIL() << "nothing was refused";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_THAT(e.what(), testing::HasSubstr("scale 'twice' computes in host memory"));
+  }
+  EXPECT_THAT(device.host_asked, testing::IsEmpty());
 }
 
 TEST(Lanes, EachSpaceHasAnArenaOfThePlansBytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 
 #include "ir/builder.h"
 #include "ir/verifier.h"
@@ -12,6 +13,18 @@
 namespace snug::testing_ops {
 
 inline std::vector<Type> like_first(const OpView& op) { return {op.in(0)}; }
+
+// Where a device has lanes (queued_device.h) these kernels only enqueue.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+  virtual void push(std::function<void()> run) = 0;
+};
+template <KernelFn compute>
+void enqueued(const KernelArgs& a) {
+  if (a.stream == nullptr) return compute(a);
+  static_cast<Queue*>(a.stream)->push([a] { compute(a); });
+}
 
 // y[i] = x[i] * by
 inline void scale_cpu(const KernelArgs& a) {
@@ -23,7 +36,7 @@ inline const OpDef scale{.kind = "scale",
                          .outputs = {"y"},
                          .infer = like_first,
                          .alias = {{.output = 0, .input = 0}},
-                         .kernels = {{Backend::cpu, Dtype::f32, scale_cpu}}};
+                         .kernels = {{Backend::cpu, Dtype::f32, enqueued<scale_cpu>}}};
 
 // y[i] = x[n - 1 - i], through a scratch that holds a copy of x.
 inline Cost reverse_cost(const OpView& op, std::span<const Type>, Backend) {
@@ -40,7 +53,7 @@ inline const OpDef reverse{.kind = "reverse",
                            .outputs = {"y"},
                            .infer = like_first,
                            .cost = reverse_cost,
-                           .kernels = {{Backend::cpu, Dtype::f32, reverse_cpu}}};
+                           .kernels = {{Backend::cpu, Dtype::f32, enqueued<reverse_cpu>}}};
 
 // y[i] = a[i] + b[i]
 inline void add_cpu(const KernelArgs& a) {
@@ -51,7 +64,7 @@ inline const OpDef add{.kind = "add",
                        .inputs = {"a", "b"},
                        .outputs = {"y"},
                        .infer = like_first,
-                       .kernels = {{Backend::cpu, Dtype::f32, add_cpu}}};
+                       .kernels = {{Backend::cpu, Dtype::f32, enqueued<add_cpu>}}};
 
 // state' = state + x, in place.
 inline void add_to_cpu(const KernelArgs& a) {
@@ -62,7 +75,7 @@ inline const OpDef add_to{.kind = "add_to",
                           .outputs = {"next"},
                           .infer = like_first,
                           .alias = {{.output = 0, .input = 0, .must = true}},
-                          .kernels = {{Backend::cpu, Dtype::f32, add_to_cpu}}};
+                          .kernels = {{Backend::cpu, Dtype::f32, enqueued<add_to_cpu>}}};
 
 inline const OpDef no_kernel{
     .kind = "no_kernel", .inputs = {"x"}, .outputs = {"y"}, .infer = like_first};
