@@ -110,6 +110,8 @@ Executor::Compiled Executor::resolve(size_t index) {
   for (size_t i = 0; i < module_.values.size(); ++i) {
     const Value& value = module_.values[i];
     if (value.program != static_cast<int32_t>(index) || !value.live) continue;
+    // A device overwrites dead values in its own memory only.
+    if (value.space != Space::device && !shares_host_memory(device_)) continue;
     born[static_cast<size_t>(std::max(value.live->first, 0))].push_back({static_cast<int32_t>(i)});
     dead[static_cast<size_t>(value.live->last)].push_back({static_cast<int32_t>(i)});
   }

@@ -13,6 +13,7 @@
 #include "ops/basic/copy.h"
 #include "runtime/executor.h"
 #include "runtime/null_executor.h"
+#include "runtime/testing/moved_weights.h"
 #include "runtime/testing/queued_device.h"
 #include "runtime/testing/toy_programs.h"
 
@@ -160,6 +161,28 @@ TEST(Lanes, StreamsThatForgetToWaitAreFound) {
     found += differs ? 1 : 0;
   }
   EXPECT_GE(found, 18) << "of 20 programs";
+}
+
+// What the tests on a GPU run (tests/gpu_train/lanes_test.cpp), with the ops that models use.
+TEST(Lanes, WeightsThatAreMovedFromRunToRunKeepTheirBits) {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    std::vector<std::vector<float>> results;
+    for (const bool one_lane : {true, false}) {
+      const testing_ops::MovedWeights f(seed, {.one_lane = one_lane});
+      const auto device = cpu_device();
+      Executor executor(f.module, *device);
+      f.fill(executor);
+      for (int run = 0; run < 6; ++run) f.run(executor, run);
+      results.push_back(f.result(executor));
+      for (const Space space : {Space::device, Space::host}) {
+        EXPECT_EQ(executor.allocated_bytes(space), executor.planned_bytes(space));
+        EXPECT_EQ(executor.measured_bytes(space), executor.planned_bytes(space));
+      }
+      for (uint64_t order = 0; order < 5; ++order) run_null(f.module, order);
+    }
+    EXPECT_EQ(results[0], results[1]) << "seed " << seed;
+    EXPECT_GT(std::set<float>(results[0].begin(), results[0].end()).size(), 63U);
+  }
 }
 
 // All that is enqueued besides the ops.
