@@ -66,8 +66,8 @@ class QueuedDevice final : public Device {
       Lane& chosen = *ready[random_ % ready.size()];
       const Item item = std::move(chosen.items.front());
       chosen.items.pop_front();
-      if (item.kind == Item::work) item.run();
-      if (item.kind == Item::record) passed_.insert(item.event);
+      if (item.kind == Item::works) item.run();
+      if (item.kind == Item::records) passed_.insert(item.event);
     }
   }
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
@@ -90,14 +90,14 @@ class QueuedDevice final : public Device {
 
  private:
   struct Item {
-    enum Kind : uint8_t { work, record, wait } kind = work;
+    enum Kind : uint8_t { works, records, waits } kind = works;
     std::function<void()> run = {};
     int64_t event = 0;  // each record's own number
   };
   struct Lane final : Queue {
     Lane(QueuedDevice& d, int32_t i) : device(d), index(i) {}
     void push(std::function<void()> run) override {
-      device.add(index, {Item::work, std::move(run)});
+      device.add(index, {Item::works, std::move(run)});
     }
     QueuedDevice& device;
     int32_t index;
@@ -108,11 +108,11 @@ class QueuedDevice final : public Device {
     void record(int32_t index) override {
       ++device.events;
       number = ++device.numbers_;
-      device.add(index, {Item::record, {}, number});
+      device.add(index, {Item::records, {}, number});
     }
     void wait(int32_t index) override {
       if (number == 0) throw internal_error("a lane waits for an event that was never recorded");
-      device.add(index, {Item::wait, {}, number});
+      device.add(index, {Item::waits, {}, number});
     }
     QueuedDevice& device;
     int64_t number = 0;
@@ -123,8 +123,8 @@ class QueuedDevice final : public Device {
     void launch() override {
       std::map<int64_t, int64_t> fresh;  // every launch has events of its own
       for (auto [index, item] : items) {
-        if (item.kind == Item::record) fresh[item.event] = ++device.numbers_;
-        if (item.kind != Item::work) item.event = fresh.at(item.event);
+        if (item.kind == Item::records) fresh[item.event] = ++device.numbers_;
+        if (item.kind != Item::works) item.event = fresh.at(item.event);
         device.lane(index).items.push_back(std::move(item));
       }
     }
@@ -144,16 +144,16 @@ class QueuedDevice final : public Device {
     return *lanes_[static_cast<size_t>(index)];
   }
   bool may_start(const Item& item) const {
-    return item.kind != Item::wait || forgets_to_wait || passed_.contains(item.event);
+    return item.kind != Item::waits || forgets_to_wait || passed_.contains(item.event);
   }
   void add(int32_t index, Item item) {
     if (capture_) return add_captured(index, std::move(item));
-    if (item.kind == Item::wait && captured_.contains(item.event))
+    if (item.kind == Item::waits && captured_.contains(item.event))
       throw internal_error("a lane waits for an event that was only recorded in a graph");
     lane(index).items.push_back(std::move(item));
   }
   void add_captured(int32_t index, Item item) {
-    if (item.kind == Item::wait) {
+    if (item.kind == Item::waits) {
       if (!capture_->at.contains(item.event))
         throw internal_error("a recording waits for an event from outside");
       capture_->before[index].merge(std::set(capture_->at[item.event]));
@@ -162,7 +162,7 @@ class QueuedDevice final : public Device {
       throw internal_error("lane {} does not take part in the recording", index);
     std::set<size_t>& before = capture_->before[index];
     before.insert(capture_->items.size());
-    if (item.kind == Item::record) {
+    if (item.kind == Item::records) {
       capture_->at[item.event] = before;
       captured_.insert(item.event);
     }
