@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/number.h"
 #include "base/rng.h"
 #include "support/small_run.h"
 
@@ -80,6 +84,14 @@ DrawnRecipe draw_recipe(int seed) {
       static_cast<int>(r.optimizer), name_of(r.state_dtype), r.update_in_backward,
       r.fused_recompute, d.build.residual_in_matmul);
   return d;
+}
+
+int seeds_to_try(int usually) {
+  const char* asked = std::getenv("SNUG_SEEDS");
+  int seeds = usually;
+  if (asked != nullptr && !read_number(std::string_view(asked), seeds))
+    throw usage_error("SNUG_SEEDS={} is not a number", asked);
+  return seeds;
 }
 
 void expect_as_kept(const DrawnRecipe& drawn, const std::vector<float>& losses,

@@ -16,6 +16,8 @@ struct DrawnRecipe {
   std::string text;  // all of it, for the reader of a failure
 };
 DrawnRecipe draw_recipe(int seed);
+// How many seeds a test tries: `usually`, or what SNUG_SEEDS says, for a long run.
+int seeds_to_try(int usually);
 
 // Losses under a recipe and under the same one that keeps everything for backward. Recompute is
 // exact; beside int8 it changes which values are rounded, so that only the first loss is the same.
