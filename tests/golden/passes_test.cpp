@@ -81,6 +81,30 @@ TEST(GoldenPass, Accumulate) {
       "of the loss adds (_sum ports).");
 }
 
+TEST(GoldenPass, AccumulateVertically) {
+  Module module = with_backward(two_linears);
+  accumulate(module, {.accum = 2, .micro_group = 2});
+  expect_golden(
+      module, "accumulate_vertical",
+      "accumulate 2, vertical: both micro-batches go through a layer before the next; the\n"
+      "second has inputs of its own and adds to the first's gradients.");
+}
+
+TEST(GoldenPass, Homes) {
+  Recipe recipe{.accum = 2};
+  recipe.offload = parse_offload("grads,params@0,activations");
+  recipe.offload.ahead = 0;  // so that two layers are far apart
+  Module module = with_backward(two_linears);
+  accumulate(module, recipe);
+  homes(module, recipe);
+  assign_lanes(module);
+  expect_golden(
+      module, "homes",
+      "homes: layer 0's weights are brought; gradients are put after they are made, and brought\n"
+      "to be added to; what a layer keeps is away until its backward. Copies wait for the end\n"
+      "of the layer before the one they run beside.");
+}
+
 // Parameters of two layers with their gradients: all that an optimizer looks at.
 Module with_gradients() {
   Module module{.name = "two layers"};
@@ -108,6 +132,17 @@ TEST(GoldenPass, OptimizerAdamW) {
       {.clip = 1}, "optimizer_adamw",
       "adamw: one norm over all gradients clips them; one that is not finite turns all\n"
       "updates off. A bias does not decay.");
+}
+
+TEST(GoldenPass, FoldedUpdate) {
+  Module module = with_backward(two_linears);
+  Recipe recipe{.fold_update = true};
+  accumulate(module, recipe);
+  optimizer(module, recipe);
+  expect_golden(module, "folded_update",
+                "folded update: layer 1's updates take turns with layer 0's forward ops, and what\n"
+                "reads a parameter reads its new version; `flush` makes the same updates between\n"
+                "steps.");
 }
 
 TEST(GoldenPass, OptimizerAdamW8bit) {
