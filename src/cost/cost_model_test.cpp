@@ -108,10 +108,11 @@ TEST(CostModel, OfTheCatalogueIsNearAnH200) {
   EXPECT_NEAR(seconds("qwen2.5-7b", 4) / 0.2891, 1, 0.05);
 }
 
-TEST(CostModel, OfTheCatalogueKnowsThatWholeLogitsOverAnOddVocabularyAreSlow) {
+TEST(CostModel, OfTheCatalogueKnowsThatValuesOfAnOddVocabularyAreSlow) {
   const CostModel h200(find_device("h200"), {});
-  const auto seconds = [&](const char* model, bool chunked) {
-    const BuildOptions build{.batch = 8, .chunked_loss = chunked, .loss_chunk = 8192};
+  const auto seconds = [&](const char* model, bool chunked, bool fused = false) {
+    const BuildOptions build{
+        .batch = 8, .chunked_loss = chunked, .loss_chunk = 8192, .fused_loss = fused};
     const Module module = compile(model, Model::load(model).forward(build),
                                   {.precision = Dtype::bf16, .backend = Backend::cuda});
     double sum = 0;
@@ -119,6 +120,7 @@ TEST(CostModel, OfTheCatalogueKnowsThatWholeLogitsOverAnOddVocabularyAreSlow) {
     return sum;
   };
   EXPECT_GT(seconds("gpt2", false), 1.3 * seconds("gpt2", true));
+  EXPECT_EQ(seconds("gpt2", false, true), seconds("gpt2", true)) << "one chunk of all tokens";
   EXPECT_LT(seconds("qwen2.5-0.5b", false), 1.1 * seconds("qwen2.5-0.5b", true));
 }
 

@@ -11,7 +11,7 @@ namespace snug {
 
 struct Forward {
   ValueId loss;    // f32 scalar: the sum over the targets that count
-  ValueId logits;  // none when the loss never makes them whole
+  ValueId logits;  // none where they are scratch of the loss
 };
 
 // Emits the forward pass into `program`, adding parameters and inputs as shared values where the

@@ -171,13 +171,12 @@ class Transformer {
     const ValueId head = c_.tied ? table_
                                  : e_.param("head.weight", {c_.V, c_.C}, Role::head, normal(),
                                             c_.names.head + ".weight");
-    if (o_.chunked_loss) {
-      return {.loss = ops::linear_cross_entropy(b, "loss",
-                                                {.x = x,
-                                                 .weight = head,
-                                                 .targets = targets,
-                                                 .bias = head_bias_,
-                                                 .chunk = o_.loss_chunk})};
+    if (o_.chunked_loss || o_.fused_loss) {
+      const int64_t chunk = o_.chunked_loss ? o_.loss_chunk : o_.batch * o_.seq;
+      return {
+          .loss = ops::linear_cross_entropy(
+              b, "loss",
+              {.x = x, .weight = head, .targets = targets, .bias = head_bias_, .chunk = chunk})};
     }
     const ValueId logits = ops::linear(b, "logits", {.x = x, .weight = head, .bias = head_bias_});
     return {.loss = ops::cross_entropy(b, "loss", {.logits = logits, .targets = targets}),

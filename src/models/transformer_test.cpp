@@ -124,6 +124,17 @@ TEST(Transformer, Gpt2KeepsConv1dLayoutsAndTiesItsHead) {
   EXPECT_EQ(b.op("loss").def->kind, "cross_entropy");
 }
 
+TEST(Transformer, AWholeLossThatIsFusedIsOneChunk) {
+  for (const char* config : {kGpt2, kBert}) {
+    const Built b(config, {.batch = 2, .seq = 8, .chunked_loss = false, .fused_loss = true}, false);
+    EXPECT_EQ(b.op("loss").def->kind, "linear_cross_entropy");
+    EXPECT_EQ(b.op("loss").attrs.i("chunk"), 16) << "all tokens";
+    EXPECT_FALSE(b.forward.logits.valid());
+  }
+  const Built chunked(kGpt2, {.seq = 8, .loss_chunk = 5, .fused_loss = true}, false);
+  EXPECT_EQ(chunked.op("loss").attrs.i("chunk"), 5);
+}
+
 TEST(Transformer, BertNormsAfterEachResidualAndHasItsOwnHead) {
   const Built b(kBert, {.batch = 2, .seq = 8, .attention = ops::AttentionKind::standard}, false);
   EXPECT_THAT(b.ops(), ElementsAre("embed = embedding",                        //

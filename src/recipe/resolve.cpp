@@ -52,10 +52,12 @@ void resolve_dropout(Options& o, const ModelConfig& c, BuildOptions& build) {
   }
 }
 
-// On a GPU the sum costs nothing in the matmul's epilogue, and a chunk's logits must be many for
-// its matmuls to be efficient.
+// On a GPU the sum costs nothing in the matmul's epilogue, logits in scratch have rows that fast
+// matmuls can read, whatever the vocabulary, and a chunk's logits must be many for its matmuls to
+// be efficient.
 void for_gpu(BuildOptions& build) {
   build.residual_in_matmul = true;
+  build.fused_loss = true;
   build.loss_chunk = 8192;
 }
 

@@ -78,9 +78,10 @@ bool advance(std::vector<int>& picks, const std::vector<Dimension>& dimensions) 
   return false;
 }
 
-// Chunks of all tokens are no chunks.
+// Chunks of all tokens are no chunks; and where whole logits are the loss's scratch, they are no
+// other than the one chunk that the default would make, which `build` keeps beside them.
 bool repeats_another(const BuildOptions& build) {
-  return build.chunked_loss && build.loss_chunk >= build.batch * build.seq;
+  return (build.chunked_loss || build.fused_loss) && build.loss_chunk >= build.batch * build.seq;
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "recipe/testing/with_flags.h"
@@ -71,6 +73,18 @@ TEST(Choices, EveryVariantIsARunOfTheSameStep) {
     EXPECT_EQ(typed.options.global_batch, 10) << flags;
     EXPECT_EQ(static_cast<const Settings&>(typed), v.settings) << flags;
   }
+}
+
+// On a GPU whole logits are one chunk of the same op, so with few tokens they are what is there.
+TEST(Choices, AWholeLossIsTriedWhereItDiffers) {
+  const auto is_tried = [](const std::string& flags) {
+    return std::ranges::any_of(variants_of(run_of("--accum 1 --attention flash " + flags)),
+                               [](const Variant& v) { return !v.settings.build.chunked_loss; });
+  };
+  EXPECT_TRUE(is_tried("--batch 4 --budget 1GiB"));
+  EXPECT_FALSE(is_tried("--batch 128 --gpu h200")) << "8192 tokens";
+  EXPECT_TRUE(is_tried("--batch 129 --gpu h200"));
+  EXPECT_TRUE(is_tried("--batch 4 --gpu h200 --loss whole")) << "as asked";
 }
 
 // What a key leaves out, two variants share: a setting that the search tries must be in one of them.

@@ -1,6 +1,7 @@
 // Bytes go down as they should: what each technique must save, on plans of models that people use.
 #include <gtest/gtest.h>
 
+#include "base/units.h"
 #include "models/model.h"
 #include "placement/plan.h"
 #include "support/small_run.h"
@@ -157,6 +158,29 @@ TEST(LossBytes, NeverMoreThanOneChunkOfLogits) {
   }
   EXPECT_GE(scratch, chunk);
   EXPECT_LT(scratch, chunk + chunk / 16);
+}
+
+// Whole logits in a loss's scratch on a GPU: instead of a value, with rows padded to 128 bytes and
+// a double for each row's loss.
+TEST(LossBytes, FusedWholeLogitsTakeThoseOfAValueAndTheirPadding) {
+  for (const char* model : {"gpt2", "qwen2.5-0.5b"}) {
+    for (const Dtype precision : {Dtype::f32, Dtype::bf16}) {
+      const auto arena = [&](bool fused) {
+        const BuildOptions build{.batch = 2,
+                                 .seq = 512,
+                                 .chunked_loss = false,
+                                 .fused_loss = fused,
+                                 .residual_in_matmul = true};
+        const Recipe recipe{
+            .fused_recompute = true, .precision = precision, .backend = Backend::cuda};
+        return planned(model, build, recipe).module.arena_bytes[0];
+      };
+      const int64_t row = Model::load(model).config().V * size_of(precision);
+      const int64_t padding = round_up(row, int64_t{128}) - row;
+      EXPECT_LE(arena(true), arena(false) + 1024 * (padding + size_of(Dtype::f64)))
+          << model << ' ' << name_of(precision);
+    }
+  }
 }
 
 TEST(UpdateInBackwardBytes, GradientsAreGoneWithASingleMicroBatch) {

@@ -99,6 +99,7 @@ TEST(TrainingShapes, LinearCrossEntropy) {
   // Rows with gaps between them, in chunks and a rest.
   check(head_sample(with_table(tokens, 50'257, 64), /*chunk=*/80));
   check(head_sample(with_table(tokens, 50'257, 64), /*chunk=*/80), kRepeatable);
+  check(head_sample(with_table(tokens, 50'257, 64), /*chunk=*/128));  // whole
 }
 
 TEST(TrainingShapes, AdamW) {

@@ -23,6 +23,7 @@ const Curve kCurves[] = {
     {"gpt2", "gpt2", {.batch = 3, .seq = 32}},
     {"gpt2_dropout", "gpt2", {.batch = 3, .seq = 29, .dropout = 0.1}},
     {"gpt2_as_built", "gpt2", {.batch = 3, .seq = 32}, true},
+    {"gpt2_whole_as_built", "gpt2", {.batch = 3, .seq = 32, .chunked_loss = false}, true},
     {"llama", "llama", {.batch = 4, .seq = 31, .chunked_loss = false}},
     {"llama_standard_attention",
      "llama",

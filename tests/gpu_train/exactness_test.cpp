@@ -31,6 +31,7 @@ std::vector<Setting> settings() {
           s.build = {.batch = 2, .seq = 19, .dropout = dropout};
           s.build.chunked_loss = n % 3 != 2;
           s.build.residual_in_matmul = n % 2 == 0;
+          s.build.fused_loss = n % 2 == 0;
           s.recipe.precision = precision;
           s.recipe.grad_dtype = accum == 1 ? precision : Dtype::f32;
           s.recipe.master = n % 4 != 1;

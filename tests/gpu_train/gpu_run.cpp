@@ -9,6 +9,7 @@ CudaDevice& gpu() {
 
 BuildOptions as_on_gpu(BuildOptions build) {
   build.residual_in_matmul = true;
+  build.fused_loss = true;
   return build;
 }
 

@@ -1,5 +1,5 @@
-// linear_cross_entropy: cross_entropy of logits = x weight^T + bias, whose logits never exist
-// whole: one chunk of tokens at a time is in scratch. Backward makes loss and gradients in one
+// linear_cross_entropy: cross_entropy of logits = x weight^T + bias, whose logits are never a
+// value: one chunk of tokens at a time is in scratch. Backward makes loss and gradients in one
 // sweep, so training runs no forward op for it. Softmax is fp32 whatever x is; logits are so on the
 // CPU, and in the type of x on CUDA. dweight adds up over chunks in its own type, so one of two
 // bytes is rounded once per chunk.
