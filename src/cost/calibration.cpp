@@ -27,9 +27,13 @@ json to_json(const Calibration& c) {
   json samples = json::array();
   for (const OpSample& sample : c.samples)
     if (std::isfinite(sample.seconds) && sample.seconds > 0) samples.push_back(to_json(sample));
-  return {{"format", kFormat},      {"device", c.device}, {"threads", c.threads},
-          {"versions", c.versions}, {"date", c.date},     {"copy_bytes_per_s", c.copy_bytes_per_s},
-          {"samples", samples}};
+  json out = {{"format", kFormat},    {"device", c.device},
+              {"threads", c.threads}, {"versions", c.versions},
+              {"date", c.date},       {"copy_bytes_per_s", c.copy_bytes_per_s},
+              {"samples", samples}};
+  if (c.link) out["link"] = {{"in", c.link->in}, {"out", c.link->out}, {"both", c.link->both}};
+  if (c.host_bytes_per_s > 0) out["host_bytes_per_s"] = c.host_bytes_per_s;
+  return out;
 }
 
 double number(const json& object, const char* key, bool may_be_zero) {
@@ -65,6 +69,14 @@ Calibration calibration_from(const json& object) {
   c.versions = object.at("versions").get<std::string>();
   c.date = object.at("date").get<std::string>();
   c.copy_bytes_per_s = number(object, "copy_bytes_per_s", false);
+  // Files of this format from before offload have neither.
+  if (object.contains("link")) {
+    const json& link = object.at("link");
+    c.link =
+        Link{number(link, "in", false), number(link, "out", false), number(link, "both", false)};
+  }
+  if (object.contains("host_bytes_per_s"))
+    c.host_bytes_per_s = number(object, "host_bytes_per_s", false);
   for (const json& sample : object.at("samples")) c.samples.push_back(sample_from(sample));
   if (c.samples.empty()) throw bad_input("it has no samples");
   return c;

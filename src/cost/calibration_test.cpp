@@ -112,6 +112,20 @@ TEST_F(CalibrationFile, WithAnImpossibleNumberIsIgnored) {
   EXPECT_THAT(word_on(replaced(whole, "bf16", "bf17")), HasSubstr("\"dtype\" is 'bf17'"));
 }
 
+TEST_F(CalibrationFile, WithoutALinkIsStillRead) {
+  EXPECT_EQ(read_file(path_).find("link"), std::string::npos);
+  Calibration c = h200();
+  c.link = Link{55.2e9, 55.3e9, 49.25e9};
+  c.host_bytes_per_s = 136e9;
+  write_calibration(path_, c);
+  EXPECT_EQ(read_calibration(path_, "NVIDIA H200"), c);
+  const std::string whole = read_file(path_);
+  for (const char* wrong : {"0", "-1", "null"}) {
+    EXPECT_THAT(word_on(replaced(whole, "55200000000.0", wrong)), HasSubstr("ignored")) << wrong;
+    EXPECT_THAT(word_on(replaced(whole, "136000000000.0", wrong)), HasSubstr("ignored")) << wrong;
+  }
+}
+
 TEST_F(CalibrationFile, LeavesOutWhatTookNoTime) {
   Calibration c = h200();
   c.samples.push_back({{"advance", Dtype::f32, false, 0, 0, 8, 0}, 0});

@@ -1,9 +1,11 @@
 #include "cost/cost_model.h"
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "base/text.h"
 #include "cost/measured_times.h"
 
 namespace snug {
@@ -29,6 +31,22 @@ constexpr Classes kCpu{{0.65, 1e-6}, kCpuAttention, {0.8, 1e-6},
                        {0.65, 1e-6}, kCpuAttention, kCpuAttention};
 
 const Classes& classes_of(Backend backend) { return backend == Backend::cuda ? kGpu : kCpu; }
+
+// Before a copy's first byte: a launch and the way to the host's memory and back; a disk's own.
+constexpr double kLinkLatency = 8e-6;
+constexpr double kDiskLatency = 1e-4;
+
+// Do two lanes share the link, one for each direction?
+bool moves_both_ways(const Module& module, const Program& program) {
+  std::string_view in, out;
+  for (const Op& op : program.ops) {
+    const auto move = move_of(module, op);
+    if (!move) continue;
+    if (move->to == Space::device) in = op.lane;
+    if (move->from == Space::device) out = op.lane;
+  }
+  return !in.empty() && !out.empty() && in != out;
+}
 
 double by_catalogue(const Roof& roof, const Classes& classes, const Class& arithmetic) {
   const Roof reached{roof.arithmetic / arithmetic.efficiency,
@@ -80,24 +98,56 @@ struct CostModel::Measured {
 CostModel::CostModel(DeviceSpec spec, Math math, std::optional<Calibration> measured)
     : spec_(std::move(spec)),
       math_(math),
-      measured_(measured ? std::make_shared<Measured>(*measured, spec_) : nullptr) {}
+      surroundings_{.link = spec_.link},
+      measured_(measured ? std::make_shared<Measured>(*measured, spec_) : nullptr) {
+  if (!measured) return;
+  if (measured->link) surroundings_.link = *measured->link;
+  if (measured->host_bytes_per_s > 0) surroundings_.cpu.bytes_per_s = measured->host_bytes_per_s;
+  measured_link_ = measured->link.has_value();
+  measured_host_ = measured->host_bytes_per_s > 0;
+}
 
-double CostModel::seconds(const Module& module, const Op& op) const {
-  const Cost cost = cost_of(module, op, spec_.backend);
+std::vector<double> CostModel::seconds(const Module& module, const Program& program) const {
+  const bool both_ways = moves_both_ways(module, program);
+  std::vector<double> each;
+  each.reserve(program.ops.size());
+  for (const Op& op : program.ops) each.push_back(seconds(module, op, both_ways));
+  return each;
+}
+
+// Nothing inside one memory: then a copy is an op like others.
+std::optional<double> CostModel::move_seconds(const Move& move, bool both_ways) const {
+  const auto bytes = static_cast<double>(move.bytes);
+  if (move.from == Space::disk || move.to == Space::disk)
+    return kDiskLatency + bytes / surroundings_.disk_bytes_per_s;
+  if (spec_.backend == Backend::cpu) return std::nullopt;
+  const Link& link = surroundings_.link;
+  const double alone = move.to == Space::device ? link.in : link.out;
+  return kLinkLatency + bytes / (both_ways ? std::min(alone, link.both) : alone);
+}
+
+double CostModel::seconds(const Module& module, const Op& op, bool both_ways) const {
+  if (const auto move = move_of(module, op)) {
+    if (const auto seconds = move_seconds(*move, both_ways)) return *seconds;
+  }
+  const Backend backend = backend_in(space_of(module, op), spec_.backend);
+  const bool on_host = backend != spec_.backend;
+  const Cost cost = cost_of(module, op, backend);
   const int64_t bytes = cost.bytes_read + cost.bytes_written;
   const Dtype dtype = kernel_dtype(module, op);
-  const uint32_t bits = kernel_bits(module, op, spec_.backend, cost, math_);
-  if (measured_ != nullptr) {
+  const uint32_t bits = kernel_bits(module, op, backend, cost, math_);
+  if (measured_ != nullptr && !on_host) {
     const Key key{op.def, dtype, bits, cost.flops, bytes, cost.exps};
-    const auto work = [&] { return work_of(module, op, spec_.backend, math_); };
+    const auto work = [&] { return work_of(module, op, backend, math_); };
     if (const auto seconds = measured_->seconds(key, work)) return *seconds;
   }
-  const Roof roof = roof_of(spec_, {.dtype = dtype,
-                                    .tf32 = math_.tf32,
-                                    .has = bits,
-                                    .flops = static_cast<double>(cost.flops),
-                                    .bytes = static_cast<double>(bytes)});
-  const Classes& classes = classes_of(spec_.backend);
+  const Roof roof =
+      roof_of(on_host ? surroundings_.cpu : spec_, {.dtype = dtype,
+                                                    .tf32 = math_.tf32,
+                                                    .has = bits,
+                                                    .flops = static_cast<double>(cost.flops),
+                                                    .bytes = static_cast<double>(bytes)});
+  const Classes& classes = classes_of(backend);
   const bool odd = (bits & kOdd) != 0 && (dtype != Dtype::f32 || math_.tf32);
   return by_catalogue(roof, classes,
                       odd                             ? classes.odd_matmul
@@ -116,6 +166,26 @@ double CostModel::plain_tiles_take_times() const {
 std::string CostModel::origin() const {
   return measured() ? fmt::format("measurements on {}, {}", measured_->device, measured_->date)
                     : fmt::format("catalogue figures of {}", spec_.title);
+}
+
+std::string CostModel::origin_of_moves(const Module& module) const {
+  bool uses[kSpaces] = {};
+  for (const Value& value : module.values) uses[static_cast<size_t>(value.space)] = true;
+  const auto rate = [](double bytes_per_s) {
+    return fmt::format("{:.3g} GB/s", bytes_per_s / 1e9);
+  };
+  std::vector<std::string> parts;
+  if (uses[static_cast<size_t>(Space::host)] && spec_.backend == Backend::cuda) {
+    const Link& link = surroundings_.link;
+    parts.push_back(fmt::format("link {} in, {} out, {} each when both run, {}", rate(link.in),
+                                rate(link.out), rate(link.both),
+                                measured_link_ ? "measured" : "by the catalogue"));
+    parts.push_back(fmt::format("host memory {}, {}", rate(surroundings_.cpu.bytes_per_s),
+                                measured_host_ ? "measured" : "assumed"));
+  }
+  if (uses[static_cast<size_t>(Space::disk)])
+    parts.push_back(fmt::format("disk {}, assumed", rate(surroundings_.disk_bytes_per_s)));
+  return join(parts, "; ");
 }
 
 CostModel nominal_model(Backend backend) {

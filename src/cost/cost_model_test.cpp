@@ -8,6 +8,7 @@
 
 #include "cost/op_work.h"
 #include "cost/step_cost.h"
+#include "ir/toy_ops.h"
 #include "models/model.h"
 #include "passes/passes.h"
 
@@ -160,6 +161,94 @@ TEST(CostModel, OfTheCatalogueKnowsWhoServesAttention) {
   EXPECT_EQ(standard.cost.served.by, Server::plain_tiles);
   EXPECT_LT(standard.rate(), 11) << "in halves too";
   EXPECT_NEAR(CostModel(find_device("h200"), {}).plain_tiles_take_times(), 24, 2);
+}
+
+// x goes to the host and comes back, each on the lane of its own; there it is changed.
+struct RoundTrip {
+  toy::Fixture f;
+  ValueId out = copied("out", f.x, Space::host, "copy_out");
+  ValueId changed = on_host();
+  ValueId in = copied("in", changed, Space::device, "copy_in");
+
+  ValueId copied(const char* name, ValueId from, Space to, const char* lane) {
+    const ValueId id = f.b.emit(toy::copy, name, {from})[0];
+    f.module[id].space = to;
+    f.b.last().lane = lane;
+    return id;
+  }
+  ValueId on_host() {
+    const ValueId id = f.unary_on("host_compute", "changed", out);
+    f.module[id].space = Space::host;
+    return id;
+  }
+  std::vector<double> seconds(const CostModel& model) const {
+    return model.seconds(f.module, f.module.program("p"));
+  }
+};
+
+CostModel on_link(const Link& link) {
+  DeviceSpec spec = find_device("h200");
+  spec.link = link;
+  return {spec, {}};
+}
+
+TEST(CostModel, AMoveTakesALatencyAndItsBytesOverTheLink) {
+  RoundTrip trip;
+  const double bytes = 4 * 64;
+  const auto at = [&](double in, double out) {
+    return trip.seconds(on_link({bytes / in, bytes / out, bytes / std::max(in, out)}));
+  };
+  const double latency = at(1e-30, 1e-30)[0];
+  EXPECT_GT(latency, 1e-6);
+  EXPECT_LT(latency, 1e-4);
+  // Both lanes are in use: the slower of alone and together.
+  EXPECT_NEAR(at(2, 3)[0], 3 + latency, 1e-9);
+  EXPECT_NEAR(at(2, 3)[2], 3 + latency, 1e-9);
+  EXPECT_EQ(at(2, 3)[1], at(1, 1)[1]) << "no link is asked on the host";
+  // On one lane they follow each other, and each has the link to itself.
+  for (Op& op : trip.f.module.program("p").ops) op.lane = "copies";
+  EXPECT_NEAR(at(2, 3)[0], 3 + latency, 1e-9);
+  EXPECT_NEAR(at(2, 3)[2], 2 + latency, 1e-9);
+}
+
+TEST(CostModel, AnOpOnTheHostGoesByTheProcessor) {
+  RoundTrip trip;
+  const CostModel h200(find_device("h200"), {});
+  const CostModel cpu = nominal_model(Backend::cpu);
+  EXPECT_EQ(trip.seconds(h200)[1], trip.seconds(cpu)[1]);
+  Calibration measured{
+      "NVIDIA H200", 0, "", "", 4e12, {{{"copy", Dtype::f32, false, 0, 0, 1e6, 0}, 1}}};
+  measured.host_bytes_per_s = h200.surroundings().cpu.bytes_per_s / 1000;
+  measured.link = Link{1e9, 2e9, 0.5e9};
+  const CostModel slow(find_device("h200"), {}, measured);
+  EXPECT_GT(trip.seconds(slow)[1], trip.seconds(h200)[1]);
+  EXPECT_EQ(slow.surroundings().link, *measured.link);
+}
+
+TEST(CostModel, InOneMemoryAMoveIsACopy) {
+  RoundTrip trip;
+  const CostModel cpu = nominal_model(Backend::cpu);
+  EXPECT_EQ(trip.seconds(cpu)[0], trip.seconds(cpu)[2]);
+  EXPECT_LT(trip.seconds(cpu)[0], 2e-6);
+}
+
+TEST(CostModel, ADiskIsSlowerThanAnyLink) {
+  RoundTrip disk, host;
+  disk.f.module[disk.out].space = Space::disk;
+  for (const CostModel& model : {CostModel(find_device("h200"), {}), nominal_model(Backend::cpu)})
+    EXPECT_GT(disk.seconds(model)[0], host.seconds(model)[0]);
+}
+
+TEST(CostModel, SaysWhatMovesRestOn) {
+  RoundTrip trip;
+  const CostModel h200(find_device("h200"), {});
+  EXPECT_EQ(h200.origin_of_moves(tiny()), "");
+  EXPECT_EQ(h200.origin_of_moves(trip.f.module),
+            "link 55 GB/s in, 55 GB/s out, 49 GB/s each when both run, by the catalogue; host "
+            "memory 80 GB/s, assumed");
+  EXPECT_EQ(nominal_model(Backend::cpu).origin_of_moves(trip.f.module), "");
+  trip.f.module[trip.out].space = Space::disk;
+  EXPECT_EQ(nominal_model(Backend::cpu).origin_of_moves(trip.f.module), "disk 2 GB/s, assumed");
 }
 
 TEST(ServedCost, IsNothingWhereNobodyChooses) {

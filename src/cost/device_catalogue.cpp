@@ -25,35 +25,41 @@ struct Row {
   double memory, link;      // GB/s: of its memory, and to the host one way
 };
 
+// GB/s that pinned copies reach one way, by the link's PCI Express generation and lanes. Measured: 55
+// on an H200 (5 x16). Laptops have 8 lanes.
+constexpr double k5x16 = 55, k5x8 = 26, k4x16 = 25, k4x8 = 12;
+// Of that, what each way reaches while both run: 49 of 55 on that H200.
+constexpr double kBothWays = 0.89;
+
 // clang-format off
 constexpr Row kProfessional[] = {
     // name              title                         MiB    cc  fp32   tf32   half   GB/s  link
-    {"b200",             "NVIDIA B200",               183359, 100, 75,    1125,  2250,  7700, 55},
-    {"h200",             "NVIDIA H200",                143771, 90, 67,    495,   989,   4800, 55},
-    {"h200-nvl",         "NVIDIA H200 NVL",            143771, 90, 60,    417,   835,   4800, 55},
-    {"h100",             "NVIDIA H100 80GB HBM3",      81559,  90, 67,    495,   989,   3350, 55},
-    {"h100-nvl",         "NVIDIA H100 NVL",            95830,  90, 60,    417,   835,   3938, 55},
-    {"h100-pcie",        "NVIDIA H100 PCIe",           81559,  90, 51,    378,   756,   2039, 55},
-    {"a100-80",          "NVIDIA A100-SXM4-80GB",      81920,  80, 19.5,  156,   312,   2039, 25},
-    {"a100-80-pcie",     "NVIDIA A100 80GB PCIe",      81920,  80, 19.5,  156,   312,   1935, 25},
-    {"a100-40",          "NVIDIA A100-SXM4-40GB",      40960,  80, 19.5,  156,   312,   1555, 25},
-    {"a30",              "NVIDIA A30",                 24576,  80, 10.3,  82,    165,   933,  25},
-    {"l40s",             "NVIDIA L40S",                46068,  89, 91.6,  183,   362,   864,  25},
-    {"l40",              "NVIDIA L40",                 46068,  89, 90.5,  90.5,  181,   864,  25},
-    {"l4",               "NVIDIA L4",                  23034,  89, 30.3,  60,    121,   300,  25},
-    {"a40",              "NVIDIA A40",                 46068,  86, 37.4,  74.8,  149.7, 696,  25},
-    {"a10",              "NVIDIA A10",                 23028,  86, 31.2,  62.5,  125,   600,  25},
-    {"a10g",             "NVIDIA A10G",                23028,  86, 31.5,  35,    70,    600,  25},
+    {"b200",             "NVIDIA B200",               183359, 100, 75,    1125,  2250,  7700, k5x16},
+    {"h200",             "NVIDIA H200",                143771, 90, 67,    495,   989,   4800, k5x16},
+    {"h200-nvl",         "NVIDIA H200 NVL",            143771, 90, 60,    417,   835,   4800, k5x16},
+    {"h100",             "NVIDIA H100 80GB HBM3",      81559,  90, 67,    495,   989,   3350, k5x16},
+    {"h100-nvl",         "NVIDIA H100 NVL",            95830,  90, 60,    417,   835,   3938, k5x16},
+    {"h100-pcie",        "NVIDIA H100 PCIe",           81559,  90, 51,    378,   756,   2039, k5x16},
+    {"a100-80",          "NVIDIA A100-SXM4-80GB",      81920,  80, 19.5,  156,   312,   2039, k4x16},
+    {"a100-80-pcie",     "NVIDIA A100 80GB PCIe",      81920,  80, 19.5,  156,   312,   1935, k4x16},
+    {"a100-40",          "NVIDIA A100-SXM4-40GB",      40960,  80, 19.5,  156,   312,   1555, k4x16},
+    {"a30",              "NVIDIA A30",                 24576,  80, 10.3,  82,    165,   933,  k4x16},
+    {"l40s",             "NVIDIA L40S",                46068,  89, 91.6,  183,   362,   864,  k4x16},
+    {"l40",              "NVIDIA L40",                 46068,  89, 90.5,  90.5,  181,   864,  k4x16},
+    {"l4",               "NVIDIA L4",                  23034,  89, 30.3,  60,    121,   300,  k4x16},
+    {"a40",              "NVIDIA A40",                 46068,  86, 37.4,  74.8,  149.7, 696,  k4x16},
+    {"a10",              "NVIDIA A10",                 23028,  86, 31.2,  62.5,  125,   600,  k4x16},
+    {"a10g",             "NVIDIA A10G",                23028,  86, 31.5,  35,    70,    600,  k4x16},
     {"rtxpro6000",       "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
-                                                       97887, 120, 126,   252,   503.8, 1792, 50},
+                                                       97887, 120, 126,   252,   503.8, 1792, k5x16},
     {"rtxpro6000-maxq",  "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
-                                                       97887, 120, 110,   219.4, 438.9, 1792, 50},
+                                                       97887, 120, 110,   219.4, 438.9, 1792, k5x16},
     {"rtxpro6000-server", "NVIDIA RTX PRO 6000 Blackwell Server Edition",
-                                                       97887, 120, 120,   240,   480,   1597, 50},
-    {"rtx6000-ada",      "NVIDIA RTX 6000 Ada Generation", 49140, 89, 91.1, 182.1, 364.2, 960, 25},
-    {"a6000",            "NVIDIA RTX A6000",           49140,  86, 38.7,  77.4,  154.8, 768,  25},
-    {"a5000",            "NVIDIA RTX A5000",           24564,  86, 27.8,  55.6,  111.1, 768,  25},
-    {"a4000",            "NVIDIA RTX A4000",           16376,  86, 19.2,  38.4,  76.7,  448,  25},
+                                                       97887, 120, 120,   240,   480,   1597, k5x16},
+    {"rtx6000-ada",      "NVIDIA RTX 6000 Ada Generation", 49140, 89, 91.1, 182.1, 364.2, 960, k4x16},
+    {"a6000",            "NVIDIA RTX A6000",           49140,  86, 38.7,  77.4,  154.8, 768,  k4x16},
+    {"a5000",            "NVIDIA RTX A5000",           24564,  86, 27.8,  55.6,  111.1, 768,  k4x16},
+    {"a4000",            "NVIDIA RTX A4000",           16376,  86, 19.2,  38.4,  76.7,  448,  k4x16},
 };
 
 // GeForce cards accumulate in fp32 at half rate: tf32 is as fast as fp32, bf16 and fp16 are twice
@@ -65,50 +71,50 @@ struct GeForce {
 };
 constexpr GeForce kGeForce[] = {
     // name             title                            MiB    cc   fp32   GB/s  link
-    {"rtx5090",         "NVIDIA GeForce RTX 5090",        32607, 120, 104.8, 1792, 50},
-    {"rtx5080",         "NVIDIA GeForce RTX 5080",        16303, 120, 56.3,  960,  50},
-    {"rtx5070ti",       "NVIDIA GeForce RTX 5070 Ti",     16303, 120, 43.9,  896,  50},
-    {"rtx5070",         "NVIDIA GeForce RTX 5070",        12227, 120, 30.9,  672,  50},
-    {"rtx5060ti-8",     "NVIDIA GeForce RTX 5060 Ti",     8151,  120, 23.7,  448,  25},
-    {"rtx5060ti-16",    "NVIDIA GeForce RTX 5060 Ti",     16311, 120, 23.7,  448,  25},
-    {"rtx5060",         "NVIDIA GeForce RTX 5060",        8151,  120, 19.2,  448,  25},
-    {"rtx4090",         "NVIDIA GeForce RTX 4090",        24564, 89,  82.6,  1008, 25},
-    {"rtx4090d",        "NVIDIA GeForce RTX 4090 D",      24564, 89,  73.5,  1008, 25},
-    {"rtx4080-super",   "NVIDIA GeForce RTX 4080 SUPER",  16376, 89,  52.2,  736,  25},
-    {"rtx4080",         "NVIDIA GeForce RTX 4080",        16376, 89,  48.7,  717,  25},
-    {"rtx4070ti-super", "NVIDIA GeForce RTX 4070 Ti SUPER", 16376, 89, 44.1, 672,  25},
-    {"rtx4070ti",       "NVIDIA GeForce RTX 4070 Ti",     12282, 89,  40.1,  504,  25},
-    {"rtx4070-super",   "NVIDIA GeForce RTX 4070 SUPER",  12282, 89,  35.5,  504,  25},
-    {"rtx4070",         "NVIDIA GeForce RTX 4070",        12282, 89,  29.1,  504,  25},
-    {"rtx4060ti-8",     "NVIDIA GeForce RTX 4060 Ti",     8188,  89,  22.1,  288,  12},
-    {"rtx4060ti-16",    "NVIDIA GeForce RTX 4060 Ti",     16380, 89,  22.1,  288,  12},
-    {"rtx4060",         "NVIDIA GeForce RTX 4060",        8188,  89,  15.1,  272,  12},
-    {"rtx3090ti",       "NVIDIA GeForce RTX 3090 Ti",     24564, 86,  40,    1008, 25},
-    {"rtx3090",         "NVIDIA GeForce RTX 3090",        24576, 86,  35.6,  936,  25},
-    {"rtx3080ti",       "NVIDIA GeForce RTX 3080 Ti",     12288, 86,  34.1,  912,  25},
-    {"rtx3080-10",      "NVIDIA GeForce RTX 3080",        10240, 86,  29.8,  760,  25},
-    {"rtx3080-12",      "NVIDIA GeForce RTX 3080",        12288, 86,  30.6,  912,  25},
-    {"rtx3070ti",       "NVIDIA GeForce RTX 3070 Ti",     8192,  86,  21.7,  608,  25},
-    {"rtx3070",         "NVIDIA GeForce RTX 3070",        8192,  86,  20.3,  448,  25},
-    {"rtx3060ti",       "NVIDIA GeForce RTX 3060 Ti",     8192,  86,  16.2,  448,  25},
-    {"rtx3060",         "NVIDIA GeForce RTX 3060",        12288, 86,  12.7,  360,  25},
+    {"rtx5090",         "NVIDIA GeForce RTX 5090",        32607, 120, 104.8, 1792, k5x16},
+    {"rtx5080",         "NVIDIA GeForce RTX 5080",        16303, 120, 56.3,  960,  k5x16},
+    {"rtx5070ti",       "NVIDIA GeForce RTX 5070 Ti",     16303, 120, 43.9,  896,  k5x16},
+    {"rtx5070",         "NVIDIA GeForce RTX 5070",        12227, 120, 30.9,  672,  k5x16},
+    {"rtx5060ti-8",     "NVIDIA GeForce RTX 5060 Ti",     8151,  120, 23.7,  448,  k5x8},
+    {"rtx5060ti-16",    "NVIDIA GeForce RTX 5060 Ti",     16311, 120, 23.7,  448,  k5x8},
+    {"rtx5060",         "NVIDIA GeForce RTX 5060",        8151,  120, 19.2,  448,  k5x8},
+    {"rtx4090",         "NVIDIA GeForce RTX 4090",        24564, 89,  82.6,  1008, k4x16},
+    {"rtx4090d",        "NVIDIA GeForce RTX 4090 D",      24564, 89,  73.5,  1008, k4x16},
+    {"rtx4080-super",   "NVIDIA GeForce RTX 4080 SUPER",  16376, 89,  52.2,  736,  k4x16},
+    {"rtx4080",         "NVIDIA GeForce RTX 4080",        16376, 89,  48.7,  717,  k4x16},
+    {"rtx4070ti-super", "NVIDIA GeForce RTX 4070 Ti SUPER", 16376, 89, 44.1, 672,  k4x16},
+    {"rtx4070ti",       "NVIDIA GeForce RTX 4070 Ti",     12282, 89,  40.1,  504,  k4x16},
+    {"rtx4070-super",   "NVIDIA GeForce RTX 4070 SUPER",  12282, 89,  35.5,  504,  k4x16},
+    {"rtx4070",         "NVIDIA GeForce RTX 4070",        12282, 89,  29.1,  504,  k4x16},
+    {"rtx4060ti-8",     "NVIDIA GeForce RTX 4060 Ti",     8188,  89,  22.1,  288,  k4x8},
+    {"rtx4060ti-16",    "NVIDIA GeForce RTX 4060 Ti",     16380, 89,  22.1,  288,  k4x8},
+    {"rtx4060",         "NVIDIA GeForce RTX 4060",        8188,  89,  15.1,  272,  k4x8},
+    {"rtx3090ti",       "NVIDIA GeForce RTX 3090 Ti",     24564, 86,  40,    1008, k4x16},
+    {"rtx3090",         "NVIDIA GeForce RTX 3090",        24576, 86,  35.6,  936,  k4x16},
+    {"rtx3080ti",       "NVIDIA GeForce RTX 3080 Ti",     12288, 86,  34.1,  912,  k4x16},
+    {"rtx3080-10",      "NVIDIA GeForce RTX 3080",        10240, 86,  29.8,  760,  k4x16},
+    {"rtx3080-12",      "NVIDIA GeForce RTX 3080",        12288, 86,  30.6,  912,  k4x16},
+    {"rtx3070ti",       "NVIDIA GeForce RTX 3070 Ti",     8192,  86,  21.7,  608,  k4x16},
+    {"rtx3070",         "NVIDIA GeForce RTX 3070",        8192,  86,  20.3,  448,  k4x16},
+    {"rtx3060ti",       "NVIDIA GeForce RTX 3060 Ti",     8192,  86,  16.2,  448,  k4x16},
+    {"rtx3060",         "NVIDIA GeForce RTX 3060",        12288, 86,  12.7,  360,  k4x16},
 
-    {"rtx5090-laptop",   "NVIDIA GeForce RTX 5090 Laptop GPU",    24463, 120, 45.3, 896, 25},
-    {"rtx5080-laptop",   "NVIDIA GeForce RTX 5080 Laptop GPU",    16303, 120, 35.1, 896, 25},
-    {"rtx5070ti-laptop", "NVIDIA GeForce RTX 5070 Ti Laptop GPU", 12227, 120, 26.1, 672, 25},
-    {"rtx5070-laptop",   "NVIDIA GeForce RTX 5070 Laptop GPU",    8151,  120, 21.6, 384, 25},
-    {"rtx5060-laptop",   "NVIDIA GeForce RTX 5060 Laptop GPU",    8151,  120, 16.6, 384, 25},
-    {"rtx4090-laptop",   "NVIDIA GeForce RTX 4090 Laptop GPU",    16376, 89,  39.7, 576, 25},
-    {"rtx4080-laptop",   "NVIDIA GeForce RTX 4080 Laptop GPU",    12282, 89,  33.9, 432, 25},
-    {"rtx4070-laptop",   "NVIDIA GeForce RTX 4070 Laptop GPU",    8188,  89,  20,   256, 12},
-    {"rtx4060-laptop",   "NVIDIA GeForce RTX 4060 Laptop GPU",    8188,  89,  14.6, 256, 12},
-    {"rtx4050-laptop",   "NVIDIA GeForce RTX 4050 Laptop GPU",    6141,  89,  12.1, 192, 12},
-    {"rtx3080ti-laptop", "NVIDIA GeForce RTX 3080 Ti Laptop GPU", 16384, 86,  23.6, 512, 25},
-    {"rtx3080-laptop-8", "NVIDIA GeForce RTX 3080 Laptop GPU",    8192,  86,  21,   448, 25},
-    {"rtx3080-laptop-16", "NVIDIA GeForce RTX 3080 Laptop GPU",   16384, 86,  21,   448, 25},
-    {"rtx3070ti-laptop", "NVIDIA GeForce RTX 3070 Ti Laptop GPU", 8192,  86,  17.5, 448, 25},
-    {"rtx3070-laptop",   "NVIDIA GeForce RTX 3070 Laptop GPU",    8192,  86,  16.6, 448, 25},
-    {"rtx3060-laptop",   "NVIDIA GeForce RTX 3060 Laptop GPU",    6144,  86,  13.1, 336, 25},
+    {"rtx5090-laptop",   "NVIDIA GeForce RTX 5090 Laptop GPU",    24463, 120, 45.3, 896, k5x8},
+    {"rtx5080-laptop",   "NVIDIA GeForce RTX 5080 Laptop GPU",    16303, 120, 35.1, 896, k5x8},
+    {"rtx5070ti-laptop", "NVIDIA GeForce RTX 5070 Ti Laptop GPU", 12227, 120, 26.1, 672, k5x8},
+    {"rtx5070-laptop",   "NVIDIA GeForce RTX 5070 Laptop GPU",    8151,  120, 21.6, 384, k5x8},
+    {"rtx5060-laptop",   "NVIDIA GeForce RTX 5060 Laptop GPU",    8151,  120, 16.6, 384, k5x8},
+    {"rtx4090-laptop",   "NVIDIA GeForce RTX 4090 Laptop GPU",    16376, 89,  39.7, 576, k4x8},
+    {"rtx4080-laptop",   "NVIDIA GeForce RTX 4080 Laptop GPU",    12282, 89,  33.9, 432, k4x8},
+    {"rtx4070-laptop",   "NVIDIA GeForce RTX 4070 Laptop GPU",    8188,  89,  20,   256, k4x8},
+    {"rtx4060-laptop",   "NVIDIA GeForce RTX 4060 Laptop GPU",    8188,  89,  14.6, 256, k4x8},
+    {"rtx4050-laptop",   "NVIDIA GeForce RTX 4050 Laptop GPU",    6141,  89,  12.1, 192, k4x8},
+    {"rtx3080ti-laptop", "NVIDIA GeForce RTX 3080 Ti Laptop GPU", 16384, 86,  23.6, 512, k4x8},
+    {"rtx3080-laptop-8", "NVIDIA GeForce RTX 3080 Laptop GPU",    8192,  86,  21,   448, k4x8},
+    {"rtx3080-laptop-16", "NVIDIA GeForce RTX 3080 Laptop GPU",   16384, 86,  21,   448, k4x8},
+    {"rtx3070ti-laptop", "NVIDIA GeForce RTX 3070 Ti Laptop GPU", 8192,  86,  17.5, 448, k4x8},
+    {"rtx3070-laptop",   "NVIDIA GeForce RTX 3070 Laptop GPU",    8192,  86,  16.6, 448, k4x8},
+    {"rtx3060-laptop",   "NVIDIA GeForce RTX 3060 Laptop GPU",    6144,  86,  13.1, 336, k4x8},
 };
 
 // What clouds call machines that have one kind of GPU, of AWS, Google and Azure; a size may follow
@@ -138,10 +144,12 @@ constexpr CloudName kClouds[] = {
 constexpr double kKeptBack = 0.02;
 constexpr int64_t kMostKeptBack = 832 * MiB;
 
+Link link_of(double one_way) { return {one_way, one_way, kBothWays * one_way}; }
+
 DeviceSpec spec_of(const Row& r) {
   const double bf16 = r.capability >= 80 ? r.half : 0;
-  return {r.name,     r.title,  Backend::cuda, r.capability, r.MiB * MiB, r.fp32 * T,
-          r.tf32 * T, bf16 * T, r.half * T,    r.memory * G, r.link * G};
+  return {r.name,     r.title,  Backend::cuda, r.capability, r.MiB * MiB,        r.fp32 * T,
+          r.tf32 * T, bf16 * T, r.half * T,    r.memory * G, link_of(r.link * G)};
 }
 
 std::vector<DeviceSpec> all_devices() {

@@ -29,6 +29,13 @@ struct Roof {
   bool by_arithmetic() const { return arithmetic > traffic; }
 };
 
+// How fast pinned copies go between a device and its host, in bytes per second.
+struct Link {
+  double in = 0, out = 0;  // to the device and from it, one way at a time
+  double both = 0;         // each way, while both run
+  friend bool operator==(const Link&, const Link&) = default;
+};
+
 struct DeviceSpec {
   std::string name;   // as --gpu says it: "h200"
   std::string title;  // as its driver says it: "NVIDIA H200"
@@ -37,8 +44,8 @@ struct DeviceSpec {
   int64_t memory_bytes = 0;  // as nvidia-smi reports it; 0: the machine's own memory
   // Dense operations per second; 0: it has no such arithmetic.
   double fp32_flops = 0, tf32_flops = 0, bf16_flops = 0, fp16_flops = 0;
-  double bytes_per_s = 0;       // of its memory
-  double link_bytes_per_s = 0;  // to the host, one way
+  double bytes_per_s = 0;  // of its memory
+  Link link = {};          // to the host; all 0 where the host's memory is its own
 
   // Of its memory, what programs are sure to get: the driver keeps some back.
   int64_t usable_bytes() const;

@@ -29,8 +29,10 @@ TEST(DeviceCatalogue, HasPlausibleFigures) {
     SCOPED_TRACE(spec.name);
     EXPECT_GE(spec.memory_bytes, int64_t{5} << 30);
     EXPECT_LE(spec.memory_bytes, int64_t{192} << 30);
-    EXPECT_GT(spec.bytes_per_s, spec.link_bytes_per_s);
-    EXPECT_GT(spec.link_bytes_per_s, 0);
+    EXPECT_GT(spec.bytes_per_s, spec.link.in);
+    EXPECT_EQ(spec.link.in, spec.link.out);
+    EXPECT_GT(spec.link.both, spec.link.in / 2);
+    EXPECT_LT(spec.link.both, spec.link.in);
     EXPECT_GT(spec.fp16_flops, spec.fp32_flops);
     EXPECT_GE(spec.capability, 70);
     if (spec.capability < 80) {
@@ -41,6 +43,17 @@ TEST(DeviceCatalogue, HasPlausibleFigures) {
     EXPECT_GE(spec.tf32_flops, spec.fp32_flops);
     EXPECT_NEAR(spec.bf16_flops / spec.tf32_flops, 2, 0.05);
   }
+}
+
+TEST(DeviceCatalogue, KnowsLinksByGenerationAndLanes) {
+  const auto link = [](const char* name) { return find_device(name).link.in / 1e9; };
+  EXPECT_NEAR(link("h200"), 55.2, 0.5) << "measured";
+  EXPECT_NEAR(find_device("h200").link.both / 1e9, 49.2, 0.5) << "measured";
+  EXPECT_EQ(link("rtx5090"), link("h200")) << "PCI Express 5, 16 lanes";
+  for (const char* fourth : {"a100-80", "l4", "a10g", "a40", "a6000", "rtx4090", "rtx3090"})
+    EXPECT_EQ(link(fourth), 25) << fourth;
+  EXPECT_EQ(link("rtx4060"), 12) << "8 lanes";
+  EXPECT_EQ(link("rtx4090-laptop"), 12);
 }
 
 // Within a generation of GeForce cards, a higher number is a faster card, and a laptop's is slower

@@ -1,9 +1,11 @@
 #include "cost/step_cost.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <vector>
 
+#include "ir/lifetime.h"
 #include "ir/order.h"
 
 namespace snug {
@@ -14,19 +16,11 @@ bool has_one_lane(const Program& program) {
                              [&](const Op& op) { return op.lane == program.ops.front().lane; });
 }
 
-}  // namespace
-
-double seconds_on_lanes(const Module& module, const Program& program,
-                        std::span<const double> seconds) {
+double end_of(const Order& order, std::span<const double> seconds) {
   double last = 0;
-  if (has_one_lane(program)) {
-    for (const double s : seconds) last += s;
-    return last;
-  }
-  const Order order(module, program);
   std::vector<double> free(static_cast<size_t>(order.lanes()));
-  std::vector<double> ends(program.ops.size());
-  for (size_t i = 0; i < program.ops.size(); ++i) {
+  std::vector<double> ends(seconds.size());
+  for (size_t i = 0; i < seconds.size(); ++i) {
     const auto op = static_cast<int32_t>(i);
     double& lane = free[static_cast<size_t>(order.lane_of(op))];
     for (const int32_t other : order.waits(op))
@@ -36,6 +30,49 @@ double seconds_on_lanes(const Module& module, const Program& program,
     last = std::max(last, lane);
   }
   return last;
+}
+
+}  // namespace
+
+double seconds_on_lanes(const Module& module, const Program& program,
+                        std::span<const double> seconds) {
+  if (has_one_lane(program)) return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  return end_of(Order(module, program), seconds);
+}
+
+std::vector<LaneCost> lane_costs(const Module& module, const Program& program,
+                                 std::span<const double> seconds) {
+  const Order order(module, program);
+  const double whole = end_of(order, seconds);
+  std::vector<LaneCost> lanes;
+  for (int32_t l = 0; l < order.lanes(); ++l) {
+    LaneCost& lane = lanes.emplace_back(LaneCost{.lane = std::string(order.lane_name(l))});
+    std::vector<double> without(seconds.begin(), seconds.end());
+    for (const int32_t at : order.ops_on(l)) {
+      const auto i = static_cast<size_t>(at);
+      lane.busy_seconds += seconds[i];
+      without[i] = 0;
+      if (const auto move = move_of(module, program.ops[i])) lane.moved_bytes += move->bytes;
+    }
+    lane.exposed_seconds = std::clamp(whole - end_of(order, without), 0.0, lane.busy_seconds);
+  }
+  return lanes;
+}
+
+std::vector<LaneCost> lane_costs(const Module& module, const CostModel& model) {
+  std::vector<LaneCost> lanes{{.lane = std::string(kComputeLane)}};
+  for (const Program& program : module.programs) {
+    const int64_t runs = runs_per_step(module, program.name);
+    if (runs == 0) continue;
+    for (const LaneCost& one : lane_costs(module, program, model.seconds(module, program))) {
+      auto lane = std::ranges::find(lanes, one.lane, &LaneCost::lane);
+      if (lane == lanes.end()) lane = lanes.insert(lane, {.lane = one.lane});
+      lane->busy_seconds += static_cast<double>(runs) * one.busy_seconds;
+      lane->exposed_seconds += static_cast<double>(runs) * one.exposed_seconds;
+      lane->moved_bytes += runs * one.moved_bytes;
+    }
+  }
+  return lanes;
 }
 
 std::optional<ServedCost> served_cost(const Module& module, const CostModel& model) {
@@ -55,15 +92,12 @@ std::optional<ServedCost> served_cost(const Module& module, const CostModel& mod
 
 StepCost step_cost(const Module& module, const CostModel& model) {
   StepCost cost;
-  std::vector<double> seconds;
   for (const Program& program : module.programs) {
     const auto runs = static_cast<double>(runs_per_step(module, program.name));
     if (runs == 0) continue;
-    seconds.clear();
-    for (const Op& op : program.ops) {
-      seconds.push_back(model.seconds(module, op));
-      if (!op.clone_of.empty()) cost.repeat_seconds += runs * seconds.back();
-    }
+    const std::vector<double> seconds = model.seconds(module, program);
+    for (size_t i = 0; i < seconds.size(); ++i)
+      if (!program.ops[i].clone_of.empty()) cost.repeat_seconds += runs * seconds[i];
     cost.step_seconds += runs * seconds_on_lanes(module, program, seconds);
   }
   return cost;

@@ -6,6 +6,8 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "cost/cost_model.h"
 #include "ir/program.h"
@@ -23,6 +25,23 @@ struct StepCost {
   double repeat_seconds = 0;  // the part that repeats forward ops
 };
 StepCost step_cost(const Module& module, const CostModel& model);
+
+// One lane of a step.
+struct LaneCost {
+  std::string lane;
+  double busy_seconds = 0;     // in which it runs an op
+  double exposed_seconds = 0;  // by which the step would be shorter if its ops took no time
+  int64_t moved_bytes = 0;     // between spaces
+
+  // Behind other lanes. Never below zero: ops that take no time shorten a step by no more than they
+  // took.
+  double hidden_seconds() const { return busy_seconds - exposed_seconds; }
+};
+// All lanes, the compute lane first.
+std::vector<LaneCost> lane_costs(const Module& module, const CostModel& model);
+// Of one run of a program, given what each op takes.
+std::vector<LaneCost> lane_costs(const Module& module, const Program& program,
+                                 std::span<const double> seconds);
 
 // The ops of a step that several servers could run on a GPU, which are attention's: the slowest that
 // serves one of them, and what they take together. Nothing on a CPU, or where there are none.

@@ -221,12 +221,14 @@ class Calibrator {
   }
 
   void keep() {
-    Calibration measured{.device = report_.device,
-                         .threads = report_.threads,
-                         .versions = backend_ == Backend::cuda ? gpu_versions() : "",
-                         .date = today(),
-                         .copy_bytes_per_s = report_.copy_bytes_per_s,
-                         .samples = samples_.samples()};
+    Calibration measured{
+        .device = report_.device,
+        .threads = report_.threads,
+        .versions = backend_ == Backend::cuda ? gpu_versions() : "",
+        .date = today(),
+        .copy_bytes_per_s = report_.copy_bytes_per_s,
+        .samples = samples_.samples(),
+        .host_bytes_per_s = backend_ == Backend::cuda ? host_copy_bytes_per_s() : 0};
     if (measured.samples.empty())
       throw device_error("no setting could be measured on {}", report_.device);
     report_.points = static_cast<int64_t>(measured.samples.size());
