@@ -2,7 +2,7 @@
 
 #include "base/units.h"
 #include "report/layout.h"
-#include "report/plan_report.h"
+#include "report/plan_report_parts.h"
 
 namespace snug {
 namespace {
@@ -122,6 +122,28 @@ Json attention_json(const PlanFacts& facts) {
           {"share_of_step", a.share}};
 }
 
+Json spaces_json(const MemoryBreakdown& memory) {
+  Json out = Json::object();
+  for (const Space space : {Space::device, Space::host, Space::disk}) {
+    out[std::string(name_of(space))] = {{"arena_bytes", memory[space].placement.arena_bytes},
+                                        {"max_live_bytes", memory[space].placement.max_live_bytes},
+                                        {"breakdown", breakdown_json(memory[space])}};
+  }
+  return out;
+}
+
+Json lanes_json(const PlanFacts& facts) {
+  Json out = Json::array();
+  for (const LaneCost& l : facts.lanes) {
+    out.push_back({{"lane", l.lane},
+                   {"busy_ms", l.busy_seconds * 1e3},
+                   {"hidden_ms", l.hidden_seconds() * 1e3},
+                   {"exposed_ms", l.exposed_seconds * 1e3},
+                   {"moved_bytes", l.moved_bytes}});
+  }
+  return out;
+}
+
 }  // namespace
 
 int64_t PlanFacts::tokens_per_step() const {
@@ -149,7 +171,7 @@ bool fits(const MemoryBreakdown& memory, const PlanFacts& facts) {
 
 Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
   const SpaceBreakdown& device = memory.device();
-  return {
+  Json out = {
       {"model", facts.model},
       {"params", memory.trainable_params + memory.frozen_params},
       {"trainable_params", memory.trainable_params},
@@ -185,6 +207,12 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
       {"runners_up", runners_up_json(facts)},
       {"advice", advice_json(facts)},
   };
+  if (leaves_device(memory, facts)) {
+    out["spaces"] = spaces_json(memory);
+    out["lanes"] = lanes_json(facts);
+    out["moves_rest_on"] = or_null(facts.moves_rest_on);
+  }
+  return out;
 }
 
 }  // namespace snug

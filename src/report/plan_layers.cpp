@@ -65,9 +65,9 @@ std::vector<Alike> groups(const std::vector<LayerBreakdown>& layers) {
   return out;
 }
 
-std::string some_bytes(int64_t bytes) { return bytes == 0 ? "-" : format_bytes(bytes); }
-
 }  // namespace
+
+std::string some_bytes(int64_t bytes) { return bytes == 0 ? "-" : format_bytes(bytes); }
 
 std::string layers_text(const MemoryBreakdown& memory, const Paint& paint) {
   if (memory.layers.empty()) return "";

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/step_cost.h"
 #include "placement/breakdown.h"
 #include "search/plan_run.h"
 
@@ -55,7 +56,9 @@ struct PlanFacts {
   std::optional<double> step_ms;     // modelled
   std::string rests_on;              // what the time was modelled from
   std::optional<AttentionFacts> attention;
-  std::vector<Advice> advice;  // the best first
+  std::vector<LaneCost> lanes;  // where there are several, or bytes outside the device
+  std::string moves_rest_on;    // what their times were modelled from, beyond the device's own
+  std::vector<Advice> advice;   // the best first
 
   int64_t tokens_per_step() const;
   std::optional<double> tokens_per_s() const;

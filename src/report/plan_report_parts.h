@@ -28,6 +28,16 @@ std::string runners_up_text(const PlanFacts& facts, const Paint& paint);
 std::vector<std::string> lines_of(std::span<const std::string> words, size_t columns);
 std::vector<std::string> flag_lines(std::string_view flags, size_t columns);
 
+// Does the plan use more than one lane, or bytes outside the device? Then these two tables are
+// shown: the bytes of every space, and what each lane takes.
+bool leaves_device(const MemoryBreakdown& memory, const PlanFacts& facts);
+std::string spaces_text(const MemoryBreakdown& memory, const Paint& paint);
+std::string lanes_text(const PlanFacts& facts, const Paint& paint);
+
+inline constexpr int kTableColumns = 98;
+std::string some_bytes(int64_t bytes);  // "-": none
+std::string rule(int columns);
+
 // A line of the facts below the bytes: "peak     backward, ..."
 std::string fact(std::string_view name, std::string_view text);
 

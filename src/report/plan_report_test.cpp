@@ -305,6 +305,67 @@ TEST(PlanJson, SaysWhoComputesAttention) {
   EXPECT_EQ(attention["share_of_step"], 0.25);
 }
 
+// The sample with its optimizer's state on the host, brought over in chunks.
+MemoryBreakdown offloaded() {
+  MemoryBreakdown memory = sample_account();
+  SpaceBreakdown& device = memory.spaces[0];
+  SpaceBreakdown& host = memory.spaces[1];
+  constexpr auto kOptimizer = static_cast<size_t>(Category::optimizer);
+  std::swap(device.breakdown[kOptimizer], host.breakdown[kOptimizer]);
+  device.breakdown[static_cast<size_t>(Category::staging)] = 64 * kMiB;
+  device.placement.arena_bytes = total(device.breakdown) + device.gaps;
+  host.placement = {.arena_bytes = 950 * kMiB, .max_live_bytes = 950 * kMiB};
+  return memory;
+}
+
+PlanFacts offloaded_facts() {
+  PlanFacts facts = sample_facts();
+  facts.step_ms = 500;
+  facts.rests_on = "catalogue figures of NVIDIA H200";
+  facts.moves_rest_on =
+      "link 55 GB/s in, 55 GB/s out, 49 GB/s each when both run, by the catalogue; host memory 80 "
+      "GB/s, assumed";
+  facts.lanes = {{"compute", 0.498, 0.49, 0},
+                 {"copy_in", 0.0203, 0.002, 950 * kMiB},
+                 {"copy_out", 0.0203, 0, 950 * kMiB}};
+  return facts;
+}
+
+TEST(RenderPlan, BytesOutsideTheDeviceAreColumnsOfOneTable) {
+  const std::string text = render_plan(offloaded(), offloaded_facts(), false);
+  EXPECT_THAT(text, Not(HasSubstr("device memory at the peak")));
+  EXPECT_THAT(text, ::testing::ContainsRegex("its peak +device +host +disk\n"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\n  optimizer [^\n]* - +950.00 MiB +-\n"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\n  staging [^\n]* 64.00 MiB +- +-\n"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\n  arena +3.04 GiB +950.00 MiB +-\n +3,[0-9,]+ "
+                                             "+996,147,200 +0\n"));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(columns_of(line), 100U) << line;
+}
+
+TEST(RenderPlan, LanesSayWhatTheyHide) {
+  const std::string text = render_plan(offloaded(), offloaded_facts(), false);
+  EXPECT_THAT(text, ::testing::ContainsRegex("lanes of a step +busy +hidden +exposed +bytes moved\n"
+                                             "  compute +498.0 ms +8.0 ms +490.0 ms +-\n"
+                                             "  copy_in +20.3 ms +18.3 ms +2.0 ms +950.00 MiB\n"
+                                             "  copy_out +20.3 ms +20.3 ms +- +950.00 MiB\n"));
+  EXPECT_THAT(text, HasSubstr("         moves by link 55 GB/s in, 55 GB/s out, "));
+  EXPECT_THAT(render_plan(sample_account(), sample_facts(), false), Not(HasSubstr("lanes")));
+}
+
+TEST(PlanJson, HasSpacesAndLanesWhereBytesLeaveTheDevice) {
+  EXPECT_FALSE(plan_json(sample_account(), sample_facts()).contains("lanes"));
+  EXPECT_FALSE(plan_json(sample_account(), sample_facts()).contains("spaces"));
+  const auto json = plan_json(offloaded(), offloaded_facts());
+  EXPECT_EQ(json["host_bytes"], 950 * kMiB);
+  EXPECT_EQ(json["spaces"]["host"]["breakdown"]["optimizer"], 950 * kMiB);
+  EXPECT_EQ(json["spaces"]["device"]["arena_bytes"], json["arena_bytes"]);
+  EXPECT_EQ(json["lanes"][1]["lane"], "copy_in");
+  EXPECT_DOUBLE_EQ(json["lanes"][1]["exposed_ms"].get<double>(), 2);
+  EXPECT_EQ(json["lanes"][1]["moved_bytes"], 950 * kMiB);
+  EXPECT_THAT(json["moves_rest_on"].get<std::string>(), HasSubstr("assumed"));
+}
+
 TEST(PlanJson, SpeedFollowsFromTheStepTime) {
   PlanFacts facts = sample_facts();
   facts.accum = 2;

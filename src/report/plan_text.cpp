@@ -14,7 +14,6 @@
 namespace snug {
 namespace {
 
-constexpr int kTableColumns = 98;
 constexpr int kBarColumns = 38;
 constexpr size_t kLargestShown = 5;
 constexpr std::array kState{Category::params, Category::master, Category::grads,
@@ -22,12 +21,6 @@ constexpr std::array kState{Category::params, Category::master, Category::grads,
 
 std::string spaces(int columns) {
   return std::string(static_cast<size_t>(std::max(columns, 0)), ' ');
-}
-
-std::string rule(int columns) {
-  std::string line;
-  for (int i = 0; i < columns; ++i) line += "─";
-  return line;
 }
 
 // Words after one another with " · " between, broken into lines that fit.
@@ -79,7 +72,8 @@ std::string byte_row(std::string_view name, const std::string& bar, int64_t byte
 }
 
 // Where the bytes are at the peak instant: the rows add up to the arena.
-std::string breakdown(const SpaceBreakdown& space, std::string_view title, const Paint& paint) {
+std::string breakdown(const SpaceBreakdown& space, const Paint& paint) {
+  const std::string_view title = "device memory at the peak";
   const int64_t arena = space.placement.arena_bytes;
   auto share = [&](int64_t bytes) {
     return arena == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(arena);
@@ -159,6 +153,11 @@ std::string speed(const PlanFacts& facts) {
       fact("time", fmt::format("{} a step, {} tokens/s, modelled", step_text(*facts.step_ms),
                                format_rate(*facts.tokens_per_s())));
   if (!facts.rests_on.empty()) out += fact("", "rests on " + facts.rests_on);
+  if (!facts.moves_rest_on.empty()) {
+    for (const std::string& line :
+         lines_of(split("moves by " + facts.moves_rest_on, ' '), kColumns - 9))
+      out += fact("", line);
+  }
   return out;
 }
 
@@ -184,6 +183,12 @@ std::string largest(const SpaceBreakdown& space, const Paint& paint) {
 }
 
 }  // namespace
+
+std::string rule(int columns) {
+  std::string line;
+  for (int i = 0; i < columns; ++i) line += "─";
+  return line;
+}
 
 std::string fact(std::string_view name, std::string_view text) {
   return fmt::format("{:<9}{}\n", name, text);
@@ -226,15 +231,13 @@ std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, b
   const Paint paint{colour};
   std::string out = header(memory, facts, paint);
   out += verdict_text(memory, facts, paint);
-  out += breakdown(memory.device(), "device memory at the peak", paint);
-  for (Space space : {Space::host, Space::disk}) {
-    if (memory[space].placement.arena_bytes == 0) continue;
-    out += breakdown(memory[space], fmt::format("{} memory at its peak", name_of(space)), paint);
-  }
+  out +=
+      leaves_device(memory, facts) ? spaces_text(memory, paint) : breakdown(memory.device(), paint);
   out += facts_of_peak(memory);
   out += speed(facts);
   out += kernels(facts, paint);
   out += choice_text(facts);
+  out += lanes_text(facts, paint);
   out += layers_text(memory, paint);
   out += largest(memory.device(), paint);
   out += runners_up_text(facts, paint);

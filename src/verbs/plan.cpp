@@ -44,6 +44,17 @@ std::vector<std::string> headline_of(const Options& options, const Model& model)
   return keys;
 }
 
+// Where there are several, or bytes outside the device.
+void add_lanes(const PlannedRun& planned, PlanFacts& facts) {
+  const Module& module = planned.plan.module;
+  std::vector<LaneCost> lanes = lane_costs(module, planned.run.cost_model);
+  const auto bytes_in = [&](Space space) { return module.arena_bytes[static_cast<size_t>(space)]; };
+  const bool elsewhere = bytes_in(Space::host) > 0 || bytes_in(Space::disk) > 0;
+  if (lanes.size() < 2 && !elsewhere) return;
+  facts.lanes = std::move(lanes);
+  facts.moves_rest_on = planned.run.cost_model.origin_of_moves(module);
+}
+
 }  // namespace
 
 std::optional<AttentionFacts> attention_of(const PlannedRun& planned) {
@@ -73,6 +84,7 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
                   .step_ms = planned.step_seconds * 1e3,
                   .rests_on = run.cost_model.origin(),
                   .attention = attention_of(planned)};
+  add_lanes(planned, facts);
   for (const Change& change : planned.changed) facts.changed.push_back(flags_of(change));
   if (run.budget) facts.budget_bytes = *run.budget + run.context;
   const bool wanted = advise == Advise::always ||

@@ -1,0 +1,74 @@
+// Where bytes are that may leave the device, and what moving them takes. A plan on one lane that
+// keeps everything on the device has neither table.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bar.h"
+#include "base/units.h"
+#include "report/plan_report_parts.h"
+
+namespace snug {
+namespace {
+
+constexpr int kSpaceBarColumns = 22;
+constexpr Space kAllSpaces[] = {Space::device, Space::host, Space::disk};
+
+template <typename Text>
+std::string space_row(std::string_view name, const std::string& bar, Text&& text_of) {
+  std::string row = fmt::format("  {:<12} {}", name, bar);
+  for (const Space space : kAllSpaces) row += fmt::format("{:>20}", text_of(space));
+  return row + "\n";
+}
+
+std::string lane_row(const LaneCost& lane) {
+  const auto time = [](double seconds) { return seconds > 0 ? step_text(seconds * 1e3) : "-"; };
+  return fmt::format("  {:<20}{:>15}{:>20}{:>20}{:>20}\n", lane.lane, time(lane.busy_seconds),
+                     time(lane.hidden_seconds()), time(lane.exposed_seconds),
+                     some_bytes(lane.moved_bytes));
+}
+
+}  // namespace
+
+bool leaves_device(const MemoryBreakdown& memory, const PlanFacts& facts) {
+  return !facts.lanes.empty() || memory[Space::host].placement.arena_bytes > 0 ||
+         memory[Space::disk].placement.arena_bytes > 0;
+}
+
+// The rows of a column add up to its arena. Bars are shares of the device's.
+std::string spaces_text(const MemoryBreakdown& memory, const Paint& paint) {
+  const std::string no_bar(kSpaceBarColumns, ' ');
+  const auto row = [&](std::string_view name, size_t colour, auto&& bytes_of) {
+    const auto arena = static_cast<double>(memory.device().placement.arena_bytes);
+    const double share = arena > 0 ? static_cast<double>(bytes_of(Space::device)) / arena : 0;
+    return space_row(name, paint.bar(colour, bar_text(share, kSpaceBarColumns)),
+                     [&](Space space) { return some_bytes(bytes_of(space)); });
+  };
+  const std::string_view title = "memory, each space at its peak";
+  std::string out = "\n" + paint.title(title);
+  out += std::string(15 + kSpaceBarColumns - title.size(), ' ');
+  for (const Space space : kAllSpaces) out += fmt::format("{:>20}", name_of(space));
+  out += "\n";
+  for (size_t c = 0; c < kCategories; ++c) {
+    const auto bytes_of = [&](Space space) { return memory[space].breakdown[c]; };
+    if (std::ranges::any_of(kAllSpaces, [&](Space space) { return bytes_of(space) > 0; }))
+      out += row(name_of(static_cast<Category>(c)), c, bytes_of);
+  }
+  out += row("gaps", 0, [&](Space space) { return memory[space].gaps; });
+  out += "  " + paint.quiet(rule(kTableColumns - 3)) + "\n";
+  const auto arena_of = [&](Space space) { return memory[space].placement.arena_bytes; };
+  out += space_row("arena", no_bar, [&](Space space) { return some_bytes(arena_of(space)); });
+  out += space_row("", no_bar, [&](Space space) { return format_exact(arena_of(space)); });
+  return out;
+}
+
+std::string lanes_text(const PlanFacts& facts, const Paint& paint) {
+  if (facts.lanes.empty()) return "";
+  const std::string_view title = "lanes of a step";
+  std::string out = fmt::format("\n{}{:>{}}{:>20}{:>20}{:>20}\n", paint.title(title), "busy",
+                                37 - title.size(), "hidden", "exposed", "bytes moved");
+  for (const LaneCost& lane : facts.lanes) out += lane_row(lane);
+  return out;
+}
+
+}  // namespace snug
