@@ -37,7 +37,7 @@ void time_search(const char* model, const char* flags) {
   const auto start = Clock::now();
   const Resolved run = resolve(testing::with_flags(options, flags));
   PlanSearch search = joint_search(run);
-  std::optional<Choice> choice = search.fastest(*run.budget);
+  std::optional<Choice> choice = search.fastest(run.limits());
   const bool fits = choice.has_value();
   if (!fits) choice = search.smallest();
   const double taken = seconds_since(start);

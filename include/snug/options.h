@@ -35,6 +35,8 @@ struct Options {
   int64_t loss_scale_interval = 1000;
   double dropout = -1;  // < 0: as the model's configuration says
   std::string budget;
+  std::string host_budget;
+  std::string disk_budget;
   std::string allow;  // what the search may change although it changes results
   bool explain = false;
   std::string gpu;  // of the catalogue: plans for it, with its memory as the budget
@@ -139,6 +141,11 @@ void each_option(O& o, Visit&& visit) {
       "memory to stay inside, e.g. 24GiB: what is left open is chosen to be fastest within it (on "
       "a GPU all that nvidia-smi shows)",
       both);
+  visit("host-budget", o.host_budget,
+        "host memory that a plan may use beside the device's (training: what is free, less a "
+        "reserve)",
+        both);
+  visit("disk-budget", o.disk_budget, "bytes on disk that a plan may use", both);
   visit("allow", o.allow,
         "what the search may change to fit or to be faster, although results change: optimizer, "
         "precision, compress, or all",

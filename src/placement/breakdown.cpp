@@ -162,6 +162,12 @@ int64_t total(const CategoryBytes& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
 }
 
+SpaceBytes arenas_of(const MemoryBreakdown& memory) {
+  SpaceBytes bytes;
+  for (const Space space : kAllSpaces) bytes[space] = memory[space].placement.arena_bytes;
+  return bytes;
+}
+
 bool LayerBreakdown::same_costs(const LayerBreakdown& o) const {
   return params == o.params && grads == o.grads && optimizer == o.optimizer && kept == o.kept &&
          at_peak == o.at_peak && forward_flops == o.forward_flops;

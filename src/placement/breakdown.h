@@ -14,6 +14,7 @@
 
 #include "ir/op_def.h"
 #include "ir/program.h"
+#include "ir/space_bytes.h"
 #include "placement/placement.h"
 
 namespace snug {
@@ -84,6 +85,8 @@ struct MemoryBreakdown {
   const SpaceBreakdown& device() const { return spaces[0]; }
   const SpaceBreakdown& operator[](Space space) const { return spaces[static_cast<size_t>(space)]; }
 };
+
+SpaceBytes arenas_of(const MemoryBreakdown& memory);
 
 MemoryBreakdown memory_breakdown(const Module& placed, Backend backend = Backend::cpu);
 

@@ -61,17 +61,21 @@ void for_gpu(BuildOptions& build) {
   build.loss_chunk = 8192;
 }
 
-int64_t bytes_of_budget(const std::string& text) {
+int64_t bytes_of_budget(const std::string& text, std::string_view option) {
   try {
     return parse_bytes(text);
   } catch (const Error& error) {
-    throw usage_error("--budget {}", error.what()).hint(error.hint());
+    throw usage_error("--{} {}", option, error.what()).hint(error.hint());
   }
+}
+
+std::optional<int64_t> optional_budget(const std::string& text, std::string_view option) {
+  return text.empty() ? std::nullopt : std::optional(bytes_of_budget(text, option));
 }
 
 // What --budget leaves for the arena.
 int64_t arena_budget(const std::string& text, int64_t context) {
-  const int64_t bytes = bytes_of_budget(text);
+  const int64_t bytes = bytes_of_budget(text, "budget");
   if (context > 0 && bytes <= context) {
     throw does_not_fit("--budget {} leaves nothing: the GPU's driver and libraries alone take {}",
                        text, format_bytes(context));
@@ -204,6 +208,8 @@ Resolved resolve(Options o, Model model) {
     budget = arena_budget(o.budget, context);
   else if (!o.gpu.empty())
     budget = find_device(o.gpu).usable_bytes() - context;
+  const auto host_budget = optional_budget(o.host_budget, "host-budget");
+  const auto disk_budget = optional_budget(o.disk_budget, "disk-budget");
   check_allow(o, budget.has_value());
   Settings settings = settle(o, model, budget);
   if (o.init == "load" && !model.has_weights()) {
@@ -214,8 +220,8 @@ Resolved resolve(Options o, Model model) {
   const LrSchedule schedule = schedule_of(o);
   checked_mul(checked_mul(o.global_batch, o.seq, "tokens per step"), o.steps, "tokens of the run");
   CostModel cost_model = cost_model_for(o, settings.math);
-  return {std::move(settings),   std::move(o), asked, std::move(model), budget, context,
-          std::move(cost_model), schedule};
+  return {std::move(settings),   std::move(o), asked,       std::move(model), budget, context,
+          std::move(cost_model), schedule,     host_budget, disk_budget};
 }
 
 Resolved changed(const Resolved& run, const Change& change) {

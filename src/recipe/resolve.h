@@ -6,6 +6,7 @@
 
 #include "cost/cost_model.h"
 #include "cost/step_cost.h"
+#include "ir/space_bytes.h"
 #include "models/model.h"
 #include "recipe/change.h"
 #include "recipe/lr_schedule.h"
@@ -23,6 +24,13 @@ struct Resolved : Settings {
   int64_t context = 0;            // bytes that the device's driver and libraries take beside it
   CostModel cost_model;           // of the device that it is for
   LrSchedule schedule;
+  std::optional<int64_t> host_budget, disk_budget = {};  // none: not limited
+
+  // What arenas may take.
+  SpaceBytes limits() const {
+    return {{budget.value_or(kUnlimited), host_budget.value_or(kUnlimited),
+             disk_budget.value_or(kUnlimited)}};
+  }
 };
 
 // Throws a usage error that names the option.

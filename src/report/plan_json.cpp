@@ -89,6 +89,9 @@ Json advice_json(const PlanFacts& facts) {
                    {"saves_bytes", a.saves_bytes},
                    {"time_ratio", 1 + a.slower},
                    {"effect", name_of(a.effect)}});
+    if (!a.needs().outside_device()) continue;
+    out.back()["host_bytes"] = a.host_bytes;
+    out.back()["disk_bytes"] = a.disk_bytes;
   }
   return out;
 }
@@ -124,7 +127,7 @@ Json attention_json(const PlanFacts& facts) {
 
 Json spaces_json(const MemoryBreakdown& memory) {
   Json out = Json::object();
-  for (const Space space : {Space::device, Space::host, Space::disk}) {
+  for (const Space space : kAllSpaces) {
     out[std::string(name_of(space))] = {{"arena_bytes", memory[space].placement.arena_bytes},
                                         {"max_live_bytes", memory[space].placement.max_live_bytes},
                                         {"breakdown", breakdown_json(memory[space])}};
@@ -160,13 +163,18 @@ std::optional<int64_t> PlanFacts::arena_budget() const {
   return budget_bytes ? std::optional(*budget_bytes - context_bytes) : std::nullopt;
 }
 
+SpaceBytes PlanFacts::limits() const {
+  return {{arena_budget().value_or(kUnlimited), host_budget_bytes.value_or(kUnlimited),
+           disk_budget_bytes.value_or(kUnlimited)}};
+}
+
 std::string_view name_of(Effect effect) {
   constexpr std::array kNames{"exact", "rounding", "learning"};
   return kNames[static_cast<size_t>(effect)];
 }
 
 bool fits(const MemoryBreakdown& memory, const PlanFacts& facts) {
-  return !facts.budget_bytes || memory.device().placement.arena_bytes <= *facts.arena_budget();
+  return arenas_of(memory).fits_in(facts.limits());
 }
 
 Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
@@ -208,6 +216,8 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
       {"advice", advice_json(facts)},
   };
   if (leaves_device(memory, facts)) {
+    out["host_budget_bytes"] = or_null(facts.host_budget_bytes);
+    out["disk_budget_bytes"] = or_null(facts.disk_budget_bytes);
     out["spaces"] = spaces_json(memory);
     out["lanes"] = lanes_json(facts);
     out["moves_rest_on"] = or_null(facts.moves_rest_on);

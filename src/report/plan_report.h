@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cost/step_cost.h"
+#include "ir/space_bytes.h"
 #include "placement/breakdown.h"
 #include "search/plan_run.h"
 
@@ -27,6 +28,9 @@ struct Advice {
   int64_t saves_bytes = 0;  // below zero: it takes more
   std::optional<double> step_ms;
   double slower = 0;  // time for a token, as a part of what it is now; below zero: faster
+  int64_t host_bytes = 0, disk_bytes = 0;  // of these arenas
+
+  SpaceBytes needs() const { return {{peak_bytes, host_bytes, disk_bytes}}; }
 };
 
 // Whose kernels compute attention on a GPU.
@@ -48,7 +52,8 @@ struct PlanFacts {
   nlohmann::ordered_json recipe = nlohmann::ordered_json::object();  // the resolved options
   std::vector<std::string> headline;    // the options worth a word in the table's head; empty: all
   std::optional<int64_t> budget_bytes;  // for the arena and the context together
-  int64_t context_bytes = 0;            // of the device's driver and libraries, outside the arena
+  std::optional<int64_t> host_budget_bytes, disk_budget_bytes;
+  int64_t context_bytes = 0;  // of the device's driver and libraries, outside the arena
   std::optional<ChosenRecompute> chosen;
   std::vector<std::string> changed;  // flags that the search chose beside recompute
   std::vector<RunnerUp> runners_up;  // what it considered beside them, the fastest first
@@ -64,6 +69,8 @@ struct PlanFacts {
   std::optional<double> tokens_per_s() const;
   // What the budget leaves for the arena, where there is one.
   std::optional<int64_t> arena_budget() const;
+  // Of the arenas.
+  SpaceBytes limits() const;
 };
 
 // By enough to be worth a word.
@@ -72,6 +79,7 @@ inline bool is_faster(const Advice& a) { return a.slower < -0.01; }
 // "exact", "rounding", "learning"
 std::string_view name_of(Effect effect);
 
+// In every space.
 bool fits(const MemoryBreakdown& memory, const PlanFacts& facts);
 
 // "cuDNN's kernels, 7 % of the step", "plain tiles (fp32 without --tf32), 46 % of the step: ...".

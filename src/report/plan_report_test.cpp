@@ -343,6 +343,25 @@ TEST(RenderPlan, BytesOutsideTheDeviceAreColumnsOfOneTable) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(columns_of(line), 100U) << line;
 }
 
+TEST(RenderPlan, EverySpaceHasItsVerdict) {
+  PlanFacts facts = offloaded_facts();
+  const auto text = [&] { return render_plan(offloaded(), facts, false); };
+  EXPECT_THAT(text(), HasSubstr("\nneeds  3.04 GiB at the peak (3,265,334,784 bytes)\n"
+                                "  host: 950.00 MiB (996,147,200 bytes)\n"));
+  EXPECT_TRUE(fits(offloaded(), facts));
+  facts.budget_bytes = 24LL << 30;
+  facts.host_budget_bytes = 1LL << 30;
+  EXPECT_THAT(text(), HasSubstr("fits  budget 24.00 GiB: 20.96 GiB left"));
+  EXPECT_THAT(text(), HasSubstr("  host: 950.00 MiB (996,147,200 bytes); budget 1.00 GiB: 74.00 "
+                                "MiB left\n"));
+  facts.host_budget_bytes = 900 * kMiB;
+  EXPECT_FALSE(fits(offloaded(), facts));
+  EXPECT_THAT(text(), HasSubstr("does not fit  budget 24.00 GiB: 20.96 GiB left"));
+  EXPECT_THAT(text(), HasSubstr("budget 900.00 MiB: 50.00 MiB too much\n"));
+  EXPECT_THAT(text(), Not(HasSubstr("one device"))) << "it is the host's memory";
+  EXPECT_EQ(plan_json(offloaded(), facts)["host_budget_bytes"], 900 * kMiB);
+}
+
 TEST(RenderPlan, LanesSayWhatTheyHide) {
   const std::string text = render_plan(offloaded(), offloaded_facts(), false);
   EXPECT_THAT(text, ::testing::ContainsRegex("lanes of a step +busy +hidden +exposed +bytes moved\n"

@@ -12,7 +12,6 @@ namespace snug {
 namespace {
 
 constexpr int kSpaceBarColumns = 22;
-constexpr Space kAllSpaces[] = {Space::device, Space::host, Space::disk};
 
 template <typename Text>
 std::string space_row(std::string_view name, const std::string& bar, Text&& text_of) {
@@ -31,8 +30,7 @@ std::string lane_row(const LaneCost& lane) {
 }  // namespace
 
 bool leaves_device(const MemoryBreakdown& memory, const PlanFacts& facts) {
-  return !facts.lanes.empty() || memory[Space::host].placement.arena_bytes > 0 ||
-         memory[Space::disk].placement.arena_bytes > 0;
+  return !facts.lanes.empty() || arenas_of(memory).outside_device();
 }
 
 // The rows of a column add up to its arena. Bars are shares of the device's.
@@ -56,9 +54,9 @@ std::string spaces_text(const MemoryBreakdown& memory, const Paint& paint) {
   }
   out += row("gaps", 0, [&](Space space) { return memory[space].gaps; });
   out += "  " + paint.quiet(rule(kTableColumns - 3)) + "\n";
-  const auto arena_of = [&](Space space) { return memory[space].placement.arena_bytes; };
-  out += space_row("arena", no_bar, [&](Space space) { return some_bytes(arena_of(space)); });
-  out += space_row("", no_bar, [&](Space space) { return format_exact(arena_of(space)); });
+  const SpaceBytes arenas = arenas_of(memory);
+  out += space_row("arena", no_bar, [&](Space space) { return some_bytes(arenas[space]); });
+  out += space_row("", no_bar, [&](Space space) { return format_exact(arenas[space]); });
   return out;
 }
 

@@ -62,7 +62,7 @@ std::string changes_to_what_fits(const PlanFacts& facts, const Paint& paint) {
 }
 
 bool is_enough(const Advice& a, const PlanFacts& facts) {
-  return a.peak_bytes <= *facts.arena_budget();
+  return a.needs().fits_in(facts.limits());
 }
 
 bool something_fits(const PlanFacts& facts) {
@@ -108,8 +108,8 @@ std::string beside(const PlanFacts& facts, const Paint& paint) {
   return paint.quiet("\n" + out);
 }
 
-std::string budget_line(const PlanFacts& facts, int64_t left, const Paint& paint) {
-  const std::string word = left >= 0 ? paint.good("fits") : paint.bad("does not fit");
+std::string budget_line(const PlanFacts& facts, int64_t left, bool all_fits, const Paint& paint) {
+  const std::string word = all_fits ? paint.good("fits") : paint.bad("does not fit");
   std::string out = fmt::format("\n{}  budget {}: {} {} ({} bytes)\n", word,
                                 format_bytes(*facts.budget_bytes), format_bytes(std::abs(left)),
                                 left >= 0 ? "left" : "too much", format_exact(std::abs(left)));
@@ -120,17 +120,41 @@ std::string budget_line(const PlanFacts& facts, int64_t left, const Paint& paint
   return out;
 }
 
+// Of host and disk, where they are used: "  host: 950.00 MiB (996,147,200 bytes); budget 64.00 GiB:
+// 63.07 GiB left".
+std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& facts,
+                            const Paint& paint) {
+  const SpaceBytes arenas = arenas_of(memory), limits = facts.limits();
+  std::string out;
+  for (const Space space : {Space::host, Space::disk}) {
+    const int64_t bytes = arenas[space], left = limits[space] - bytes;
+    if (bytes == 0) continue;
+    std::string line = fmt::format("  {}: {} ({} bytes)", name_of(space), format_bytes(bytes),
+                                   format_exact(bytes));
+    if (limits[space] != kUnlimited) {
+      line += fmt::format("; budget {}: {} {}", format_bytes(limits[space]),
+                          format_bytes(std::abs(left)), left >= 0 ? "left" : "too much");
+    }
+    out += (left >= 0 ? line : paint.bad(line)) + "\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string verdict_text(const MemoryBreakdown& memory, const PlanFacts& facts,
                          const Paint& paint) {
   const int64_t arena = memory.device().placement.arena_bytes;
+  const std::string elsewhere = elsewhere_lines(memory, facts, paint);
   if (!facts.budget_bytes) {
-    return fmt::format("\n{}  {} at the peak ({} bytes)\n", paint.title("needs"),
-                       format_bytes(arena), format_exact(arena));
+    const std::string word = fits(memory, facts) ? paint.title("needs") : paint.bad("does not fit");
+    return fmt::format("\n{}  {} at the peak ({} bytes)\n", word, format_bytes(arena),
+                       format_exact(arena)) +
+           elsewhere;
   }
   const int64_t left = *facts.arena_budget() - arena;
-  return budget_line(facts, left, paint) + (left >= 0 ? "" : honest_limits(memory, facts));
+  return budget_line(facts, left, fits(memory, facts), paint) + elsewhere +
+         (left >= 0 ? "" : honest_limits(memory, facts));
 }
 
 std::string changes_text(const MemoryBreakdown& memory, const PlanFacts& facts,

@@ -14,20 +14,32 @@ namespace {
 
 constexpr int32_t kDepth = 3;
 
-int64_t shared_bytes(const Value& value) {
-  return resides_shared(value, Space::device)
-             ? round_up(value.storage_bytes(), alignment_of(Space::device))
-             : 0;
+SpaceBytes shared_bytes(const Value& value) {
+  SpaceBytes bytes;
+  if (resides_shared(value, value.space))
+    bytes[value.space] = round_up(value.storage_bytes(), alignment_of(value.space));
+  return bytes;
 }
 
-// An op's operands are there while it runs, whoever made them.
+SpaceBytes most_live_of_all(const Module& module) {
+  SpaceBytes most;
+  for (size_t p = 0; p < module.programs.size(); ++p) {
+    for (const Space space : kAllSpaces)
+      most[space] = std::max(most[space], most_live(module, static_cast<int32_t>(p), space));
+  }
+  return most;
+}
+
+// An op's operands are there while it runs, whoever made them: those on the device.
 int64_t operand_bytes(const Module& module, const Op& op) {
   std::set<int32_t> roots;
   int64_t bytes = 0;
   const auto add = [&](ValueId id) {
     if (!id.valid()) return;
     const ValueId root = module.root(id);
-    if (module[root].shared() || !roots.insert(root.index).second) return;
+    if (module[root].shared() || module[root].space != Space::device ||
+        !roots.insert(root.index).second)
+      return;
     bytes += round_up(module[root].storage_bytes(), alignment_of(Space::device));
   };
   for (const ValueId id : op.inputs) add(id);
@@ -64,9 +76,14 @@ bool no_worse(const Estimate& a, const Estimate& b) {
   const auto within = [](const Costs& x, const Costs& y) {
     return x.kept <= y.kept && x.working <= y.working;
   };
-  return a.persistent <= b.persistent && a.other_programs <= b.other_programs &&
-         a.seconds <= b.seconds && a.forward_seconds <= b.forward_seconds &&
-         within(a.before, b.before) && within(a.layer, b.layer) && within(a.after, b.after);
+  const auto elsewhere = [](SpaceBytes bytes) {
+    bytes[Space::device] = 0;
+    return bytes;
+  };
+  return a.persistent.fits_in(b.persistent) && a.other_programs <= b.other_programs &&
+         elsewhere(a.transient).fits_in(elsewhere(b.transient)) && a.seconds <= b.seconds &&
+         a.forward_seconds <= b.forward_seconds && within(a.before, b.before) &&
+         within(a.layer, b.layer) && within(a.after, b.after);
 }
 
 const Estimate& Estimates::body_of(const Variant& variant) {
@@ -77,7 +94,11 @@ const Estimate& Estimates::body_of(const Variant& variant) {
   const int32_t depth = variant.stack.depth(kDepth);
   const Module module = shallow_body(variant, depth);
   const auto times = [&](int32_t layer) { return times_like(layer, depth, variant.stack.layers); };
-  for (const Value& value : module.values) s.persistent += shared_bytes(value) * times(value.layer);
+  for (const Value& value : module.values)
+    for (const Space space : kAllSpaces)
+      s.persistent[space] += shared_bytes(value)[space] * times(value.layer);
+  // Outside the device what the shallow model needs: the whole one needs no less.
+  s.transient = most_live_of_all(module);
   const Program& training = training_program(module);
   for (const Program& program : module.programs) {
     const auto runs = static_cast<double>(runs_per_step(module, program.name));
@@ -87,7 +108,7 @@ const Estimate& Estimates::body_of(const Variant& variant) {
       s.seconds += static_cast<double>(times(op.layer)) * seconds;
       if (op.layer == depth / 2 && op.phase == Phase::forward) s.forward_seconds += seconds;
       if (&program == &training)
-        s.least_transient = std::max(s.least_transient, operand_bytes(module, op));
+        s.least_transient = max(s.least_transient, on_device(operand_bytes(module, op)));
     }
   }
   s.least_seconds = s.seconds;
@@ -96,7 +117,7 @@ const Estimate& Estimates::body_of(const Variant& variant) {
   s.layer = costs.of(depth / 2, depth / 2);
   s.after = costs.after();
   s.other_programs = costs.other_programs();
-  s.transient = transient_at(costs, variant.stack.layers);
+  s.transient[Space::device] = transient_at(costs, variant.stack.layers);
   return s;
 }
 
@@ -119,9 +140,8 @@ const Estimates::Update& Estimates::update_of(const Variant& variant) {
   const size_t known = module.values.size();
   continue_compile(module, variant.settings.recipe, Stage::update);
   for (size_t i = known; i < module.values.size(); ++i)
-    update.shared += shared_bytes(module.values[i]);
-  for (size_t p = 0; p < module.programs.size(); ++p)
-    update.transient = std::max(update.transient, most_live(module, static_cast<int32_t>(p)));
+    update.shared = update.shared + shared_bytes(module.values[i]);
+  update.transient = most_live_of_all(module);
   update.seconds = step_cost(module, variant.cost_model).step_seconds;
   return update;
 }
@@ -133,17 +153,19 @@ Estimate Estimates::of(const Variant& variant) {
     bare.settings.recipe.compress = CompressKind::none;
     const Estimate& plain = body_of(bare);
     s.least_seconds = std::min(s.seconds, plain.seconds);
-    s.least_transient = std::min(s.least_transient, plain.least_transient);
+    s.least_transient = min(s.least_transient, plain.least_transient);
   }
   if (!variant.settings.recipe.update_in_backward) {
     const Update& update = update_of(variant);
-    s.persistent += update.shared;
+    s.persistent = s.persistent + update.shared;
     s.seconds += update.seconds;
     s.least_seconds += update.seconds;
-    s.other_programs = std::max(s.other_programs, update.transient);
+    s.other_programs = std::max(s.other_programs, update.transient[Space::device]);
+    s.transient = max(s.transient, update.transient);
+    s.least_transient = max(s.least_transient, update.transient);
   }
-  s.transient = std::max(s.transient, s.other_programs);
-  s.least_transient = std::max(s.least_transient, s.other_programs);
+  s.transient = max(s.transient, on_device(s.other_programs));
+  s.least_transient = max(s.least_transient, on_device(s.other_programs));
   return s;
 }
 

@@ -4,28 +4,30 @@
 //   Estimates estimates;   Estimate s = estimates.of(variant);   s.persistent + s.transient;
 //   s.seconds
 //
-// Exact in bytes that live (placement may leave gaps) and in seconds.
+// Exact in bytes that live on the device (placement may leave gaps) and in seconds; a lower bound of
+// transient bytes in other spaces.
 #pragma once
 
 #include <unordered_map>
 
+#include "ir/space_bytes.h"
 #include "search/layer_costs.h"
 #include "search/variant.h"
 
 namespace snug {
 
 struct Estimate {
-  int64_t persistent = 0;       // bytes of shared values: local ones begin here
-  int64_t transient = 0;        // the most bytes of local values at an instant
-  int64_t least_transient = 0;  // however much is recomputed: some op's operands
-  double seconds = 0;           // of a step
-  double least_seconds = 0;     // however little is recomputed or compressed
-  Costs before, layer, after;   // of one micro-batch; layer: one in the middle
-  double forward_seconds = 0;   // in a step, of that layer: what recomputing all of it takes
-  int64_t other_programs = 0;   // transient that other programs need
+  SpaceBytes persistent;       // bytes of shared values: local ones begin here
+  SpaceBytes transient;        // the most bytes of local values at an instant
+  SpaceBytes least_transient;  // however much is recomputed: some op's operands
+  double seconds = 0;          // of a step
+  double least_seconds = 0;    // however little is recomputed or compressed
+  Costs before, layer, after;  // of one micro-batch; layer: one in the middle
+  double forward_seconds = 0;  // in a step, of that layer: what recomputing all of it takes
+  int64_t other_programs = 0;  // transient that other programs need, on the device
 
-  int64_t arena() const { return persistent + transient; }
-  int64_t least_arena() const { return persistent + least_transient; }
+  SpaceBytes arena() const { return persistent + transient; }
+  SpaceBytes least_arena() const { return persistent + least_transient; }
 };
 
 // Of two variants of the same micro-batch and type: is `a` at least as good as `b` in everything
@@ -39,8 +41,8 @@ class Estimates {
 
  private:
   struct Update {
-    int64_t shared = 0;  // bytes that it adds: masters, state
-    int64_t transient = 0;
+    SpaceBytes shared;  // bytes that it adds: masters, state
+    SpaceBytes transient;
     double seconds = 0;
   };
 

@@ -32,9 +32,9 @@ void expect_equal(const Estimate& estimate, const Setting& s) {
   for (size_t p = 0; p < module.programs.size(); ++p)
     transient = std::max(transient, most_live(module, static_cast<int32_t>(p)));
   const PlacementStats stats = place(module)[0];
-  EXPECT_EQ(estimate.persistent, stats.arena_bytes - stats.transient_arena_bytes);
-  EXPECT_EQ(estimate.transient, transient);
-  EXPECT_LE(estimate.least_transient, transient);
+  EXPECT_EQ(estimate.persistent[Space::device], stats.arena_bytes - stats.transient_arena_bytes);
+  EXPECT_EQ(estimate.transient, on_device(transient));
+  EXPECT_TRUE(estimate.least_transient.fits_in(estimate.transient));
   const double seconds = step_cost(module, nominal_model(s.recipe.backend)).step_seconds;
   // In backward an update leaves the norm of each parameter, to be added up at the end in one op.
   EXPECT_NEAR(estimate.seconds, seconds, (s.recipe.update_in_backward ? 1e-6 : 1e-9) * seconds);
@@ -91,6 +91,20 @@ TEST(Estimate, IsNotMistakenForAnother) {
       }
     }
   }
+}
+
+// A variant that needs less of one space and more of another outdoes none.
+TEST(Estimate, IsNoWorseOnlyWhereItIsSoInEverySpace) {
+  const Estimate on_the_device{.persistent = on_device(100), .seconds = 1};
+  Estimate on_the_host{.persistent = {{50, 50, 0}}, .seconds = 1};
+  EXPECT_FALSE(no_worse(on_the_host, on_the_device));
+  EXPECT_FALSE(no_worse(on_the_device, on_the_host));
+  on_the_host.persistent[Space::device] = 100;
+  EXPECT_TRUE(no_worse(on_the_device, on_the_host));
+  EXPECT_FALSE(no_worse(on_the_host, on_the_device));
+  Estimate staged = on_the_device;
+  staged.transient[Space::host] = 1;
+  EXPECT_FALSE(no_worse(staged, on_the_device));
 }
 
 }  // namespace

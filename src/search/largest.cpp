@@ -8,12 +8,13 @@ namespace snug {
 namespace {
 
 struct Known {
-  int64_t n = 0, need = 0;
+  int64_t n = 0;
+  SpaceBytes need;
 };
 
 class Search {
  public:
-  Search(const LargestQuestion& question, const std::function<int64_t(int64_t)>& need)
+  Search(const LargestQuestion& question, const std::function<SpaceBytes(int64_t)>& need)
       : question_(question), need_(need) {}
 
   Largest run() {
@@ -35,7 +36,7 @@ class Search {
   void ask(int64_t n) {
     before_ = latest_;
     latest_ = Known{n, need_(n)};
-    (latest_->need <= question_.bytes ? inside_ : above_) = latest_;
+    (latest_->need.fits_in(question_.bytes) ? inside_ : above_) = latest_;
   }
 
   // Twice as many as long as everything fits.
@@ -44,29 +45,40 @@ class Search {
   }
   int64_t doubled(int64_t n) const { return n > question_.limit / 2 ? question_.limit : 2 * n; }
 
+  // Of the spaces that are used, the one nearest to its limit or furthest beyond it.
+  Space tightest(const SpaceBytes& need) const {
+    return std::ranges::max(kAllSpaces, {}, [&](Space space) {
+      return need[space] == 0 ? -kUnlimited : need[space] - question_.bytes[space];
+    });
+  }
+
   // Where the line through the nearest two that are known meets the limit.
   int64_t along_the_line() const {
     if (!latest_) return question_.start;
     if (!before_) return halfway();
     const Known a = inside_ && above_ ? *inside_ : *before_;
     const Known b = inside_ && above_ ? *above_ : *latest_;
-    const double per_unit = static_cast<double>(b.need - a.need) / (scale(b.n) - scale(a.n));
+    const Space space = tightest(b.need);
+    const double per_unit =
+        static_cast<double>(b.need[space] - a.need[space]) / (scale(b.n) - scale(a.n));
     if (!(per_unit > 0)) return halfway();
-    const double at = scale(a.n) + static_cast<double>(question_.bytes - a.need) / per_unit;
+    const double at =
+        scale(a.n) + static_cast<double>(question_.bytes[space] - a.need[space]) / per_unit;
     const double n = std::pow(std::max(at, 1.0), 1 / question_.power);
     return static_cast<int64_t>(std::min(n, static_cast<double>(question_.limit)));
   }
   double scale(int64_t n) const { return std::pow(static_cast<double>(n), question_.power); }
 
   const LargestQuestion& question_;
-  const std::function<int64_t(int64_t)>& need_;
+  const std::function<SpaceBytes(int64_t)>& need_;
   std::optional<Known> inside_, above_;   // the nearest on either side
   std::optional<Known> latest_, before_;  // the last two asked
 };
 
 }  // namespace
 
-Largest find_largest(const LargestQuestion& question, const std::function<int64_t(int64_t)>& need) {
+Largest find_largest(const LargestQuestion& question,
+                     const std::function<SpaceBytes(int64_t)>& need) {
   return Search(question, need).run();
 }
 

@@ -10,20 +10,20 @@
 namespace snug {
 namespace {
 
-std::vector<Block> device_blocks(const Module& module, int32_t program) {
+std::vector<Block> blocks_in(const Module& module, int32_t program, Space space) {
   std::vector<Block> blocks;
   for (const Value& value : module.values) {
-    if (!resides_local(value, Space::device, program)) continue;
+    if (!resides_local(value, space, program)) continue;
     blocks.push_back(block_of(value));
-    blocks.back().bytes = round_up(blocks.back().bytes, alignment_of(Space::device));
+    blocks.back().bytes = round_up(blocks.back().bytes, alignment_of(space));
   }
   return blocks;
 }
 
 }  // namespace
 
-int64_t most_live(const Module& module, int32_t program) {
-  const std::vector<int64_t> live = live_profile(device_blocks(module, program));
+int64_t most_live(const Module& module, int32_t program, Space space) {
+  const std::vector<int64_t> live = live_profile(blocks_in(module, program, space));
   return live.empty() ? 0 : *std::ranges::max_element(live);
 }
 
@@ -42,7 +42,8 @@ LayerCosts::LayerCosts(const Module& module, const CostModel& model) {
   live_.resize(places);
   seconds_.resize(places);
 
-  const std::vector<Block> blocks = device_blocks(module, module.program_index(program.name));
+  const std::vector<Block> blocks =
+      blocks_in(module, module.program_index(program.name), Space::device);
   const std::vector<int64_t> live = live_profile(blocks);
   for (size_t at = 0; at < program.ops.size(); ++at) {
     const size_t place = place_[at];

@@ -1,5 +1,5 @@
-// What each layer of a compiled program costs: the bytes it keeps, the bytes while it runs, its
-// time. Read from lifetimes and op costs, so it is as exact as the plan.
+// What each layer of a compiled program costs: the bytes it keeps and the bytes while it runs, on the
+// device, and its time. Read from lifetimes and op costs, so it is as exact as the plan.
 //
 // Forward runs the layers upwards and backward downwards, so while layer i runs, exactly what the
 // layers below it keep is there besides its own: live bytes = kept(0) + .. + kept(i-1) +
@@ -42,8 +42,8 @@ class LayerCosts {
   int64_t other_programs_ = 0;
 };
 
-// The most bytes of local values that live at one instant of a program.
-int64_t most_live(const Module& module, int32_t program);
+// The most bytes of local values that live in a space at one instant of a program.
+int64_t most_live(const Module& module, int32_t program, Space space = Space::device);
 
 // The last training program.
 const Program& training_program(const Module& module);

@@ -4,9 +4,7 @@
 
 namespace snug {
 
-int64_t arena_of(const Plan& plan) {
-  return plan.module.arena_bytes[static_cast<size_t>(Space::device)];
-}
+int64_t arena_of(const Plan& plan) { return arenas_of(plan.module)[Space::device]; }
 
 bool leaves_recompute_open(const Resolved& run) {
   return run.recipe.recompute.kind == RecomputePolicy::Kind::automatic;
@@ -45,12 +43,13 @@ PlannedRun planned_run(const Resolved& run, Choice choice, const PlanSearch& sea
   return planned;
 }
 
-PlannedRun plan_within(const Resolved& run, int64_t budget) {
+PlannedRun plan_within_limits(const Resolved& run) {
+  const SpaceBytes limits = run.limits();
   PlanSearch search = joint_search(run);
-  std::optional<Choice> choice = search.fastest(budget);
-  if (!choice) return planned_run(run, search.smallest(), search);
+  std::optional<Choice> choice = search.fastest(limits);
+  if (!choice) return planned_run(run, search.smallest(limits), search);
   std::vector<RunnerUp> others;
-  if (run.options.explain) others = search.runners_up(*choice, budget);
+  if (run.options.explain) others = search.runners_up(*choice, limits);
   PlannedRun planned = planned_run(run, std::move(*choice), search);
   planned.others = std::move(others);
   return planned;
@@ -61,9 +60,11 @@ PlannedRun plan_within(const Resolved& run, int64_t budget) {
 PlannedRun plan_run(const Resolved& run) {
   if (leaves_recompute_open(run) && !budget_decides(run)) {
     PlanSearch search = search_for(run);
-    return planned_run(run, search.choose(run.recipe.recompute.bytes), search);
+    SpaceBytes limits = run.limits();
+    limits[Space::device] = run.recipe.recompute.bytes;
+    return planned_run(run, search.choose(limits), search);
   }
-  if (run.budget) return plan_within(run, *run.budget);
+  if (run.budget) return plan_within_limits(run);
   PlannedRun planned{.run = run, .recompute = run.recipe.recompute};
   planned.plan = make_plan(run.model.config().name, run.model.forward(run.build), run.recipe);
   planned.step_seconds = step_cost(planned.plan.module, run.cost_model).step_seconds;

@@ -29,6 +29,7 @@ struct PlannedRun {
   RecomputePolicy recompute = {};     // as planned: never automatic
 };
 
+// Of the device.
 int64_t arena_of(const Plan& plan);
 
 // Is how much is recomputed left to Snug? And then to the budget alone?

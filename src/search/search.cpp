@@ -39,8 +39,22 @@ Entry<Key> pop(Queue<Key>& queue) {
   return top;
 }
 
-int64_t arena_of(const Module& module) {
-  return module.arena_bytes[static_cast<size_t>(Space::device)];
+// Outside the limits of the other spaces comes last, then by bytes on the device.
+using Size = std::pair<bool, int64_t>;
+Size size_in(const SpaceBytes& bytes, const SpaceBytes& limits) {
+  SpaceBytes elsewhere = bytes;
+  elsewhere[Space::device] = 0;
+  return {!elsewhere.fits_in(limits), bytes[Space::device]};
+}
+
+// "3.10 GiB more than the budget", "1.00 GiB more host memory than the budget": of the space that is
+// missed by most.
+std::string excess_text(const SpaceBytes& bytes, const SpaceBytes& limits) {
+  const Space space =
+      std::ranges::max(kAllSpaces, {}, [&](Space s) { return bytes[s] - limits[s]; });
+  const std::string what = space == Space::device ? "" : fmt::format(" {} memory", name_of(space));
+  return fmt::format("{} more{} than the budget",
+                     format_bytes(std::max<int64_t>(bytes[space] - limits[space], 1)), what);
 }
 
 }  // namespace
@@ -154,7 +168,9 @@ void PlanSearch::expand(size_t variant) {
   const auto runs = static_cast<double>(v.settings.recipe.accum);
   for (const PolicyAssignment& m : state.assignments->all()) {
     if (m.uniform && m.uniform->kind == RecomputePolicy::Kind::none) continue;
-    const int64_t transient = std::max(m.point.transient - m.doubt, state.estimate->other_programs);
+    SpaceBytes transient = state.estimate->least_transient;
+    transient[Space::device] =
+        std::max(m.point.transient - m.doubt, state.estimate->other_programs);
     state.candidates.push_back({.assignment = &m,
                                 .seconds = state.estimate->seconds + runs * m.point.seconds,
                                 .least = state.estimate->persistent + transient});
@@ -176,7 +192,7 @@ Module PlanSearch::compile_with(size_t variant, const RecomputePolicy& policy) c
 }
 
 // The smallest budget for which it may be chosen: the same whoever asks.
-int64_t PlanSearch::size_of(Found found) {
+SpaceBytes PlanSearch::size_of(Found found) {
   Candidate& c = states_[found.variant].candidates[found.candidate];
   if (!c.arena) {
     last_module_ = compile_with(found.variant, policy_of(found));
@@ -184,21 +200,22 @@ int64_t PlanSearch::size_of(Found found) {
     c.seconds = step_cost(last_module_, variants_[found.variant].cost_model).step_seconds;
     Module trial = last_module_;
     place(trial, c.assignment == nullptr ? kPackingEffort : kTrialEffort);
-    c.arena = arena_of(trial);
+    c.arena = arenas_of(trial);
   }
-  return std::max(c.least, *c.arena);
+  return max(c.least, *c.arena);
 }
 
 std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t> variants,
-                                                          int64_t bytes) {
+                                                          const SpaceBytes& limits) {
   Queue<std::pair<double, Effect>> queue;
   const auto push = [&](size_t v, size_t c) {
     const Candidate& candidate = states_[v].candidates[c];
-    if (candidate.least <= bytes) queue.push({{candidate.seconds, variants_[v].effect}, v, c});
+    if (candidate.least.fits_in(limits))
+      queue.push({{candidate.seconds, variants_[v].effect}, v, c});
   };
   for (const size_t v : variants) {
     const State& state = states_[v];
-    if (state.estimate->least_arena() > bytes) continue;
+    if (!state.estimate->least_arena().fits_in(limits)) continue;
     for (size_t c = 0; c < state.candidates.size(); ++c) push(v, c);
     if (!state.expanded) queue.push({{state.estimate->least_seconds, variants_[v].effect}, v});
   }
@@ -208,7 +225,7 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
       const size_t known = states_[v].candidates.size();
       expand(v);
       for (size_t i = known; i < states_[v].candidates.size(); ++i) push(v, i);
-    } else if (size_of({v, c}) <= bytes) {
+    } else if (size_of({v, c}).fits_in(limits)) {
       // Its true time is known now: another may be faster.
       const double seconds = states_[v].candidates[c].seconds;
       if (seconds <= key.first) return Found{v, c};
@@ -218,33 +235,39 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
   return std::nullopt;
 }
 
-PlanSearch::Found PlanSearch::find_smallest() {
-  Queue<int64_t> queue;
-  for (const size_t v : contenders()) queue.push({states_[v].estimate->least_arena(), v});
+PlanSearch::Found PlanSearch::find_smallest(const SpaceBytes& limits) {
+  Queue<Size> queue;
+  for (const size_t v : contenders())
+    queue.push({size_in(states_[v].estimate->least_arena(), limits), v});
   Found best;
-  int64_t smallest = std::numeric_limits<int64_t>::max();
+  Size smallest{true, kUnlimited};
   while (!queue.empty() && queue.top().key < smallest) {
     const auto [key, v, c] = pop(queue);
     if (c == kExpand) {
       expand(v);
       const auto& candidates = states_[v].candidates;
-      for (size_t i = 0; i < candidates.size(); ++i) queue.push({candidates[i].least, v, i});
-    } else if (const int64_t bytes = size_of({v, c}); bytes < smallest) {
-      smallest = bytes;
+      for (size_t i = 0; i < candidates.size(); ++i)
+        queue.push({size_in(candidates[i].least, limits), v, i});
+    } else if (const Size size = size_in(size_of({v, c}), limits); size < smallest) {
+      smallest = size;
       best = {v, c};
     }
   }
   return best;
 }
 
-std::optional<Choice> PlanSearch::fastest(int64_t bytes) {
-  const auto found = find_fastest(contenders(), bytes);
+std::optional<Choice> PlanSearch::fastest(const SpaceBytes& limits) {
+  const auto found = find_fastest(contenders(), limits);
   return found ? std::optional(choice_of(*found)) : std::nullopt;
 }
 
-Choice PlanSearch::choose(int64_t bytes) {
-  if (auto choice = fastest(bytes)) return std::move(*choice);
-  const int64_t smallest = smallest_feasible();
+Choice PlanSearch::choose(const SpaceBytes& limits) {
+  if (auto choice = fastest(limits)) return std::move(*choice);
+  const SpaceBytes least = smallest_feasible(limits);
+  const int64_t smallest = least[Space::device], bytes = limits[Space::device];
+  if (smallest <= bytes)
+    throw does_not_fit("{} needs {}", name_, excess_text(least, limits))
+        .hint("keep more on the device");
   throw does_not_fit(
       "{} needs at least {} ({} bytes) however much it recomputes, and --recompute auto allows {} "
       "({} bytes)",
@@ -253,14 +276,16 @@ Choice PlanSearch::choose(int64_t bytes) {
       .hint(fmt::format("--recompute auto:{}, a smaller batch or a shorter sequence", smallest));
 }
 
-Choice PlanSearch::smallest() { return choice_of(find_smallest()); }
+Choice PlanSearch::smallest(const SpaceBytes& limits) { return choice_of(find_smallest(limits)); }
 
-int64_t PlanSearch::smallest_feasible() { return size_of(find_smallest()); }
+SpaceBytes PlanSearch::smallest_feasible(const SpaceBytes& limits) {
+  return size_of(find_smallest(limits));
+}
 
 int64_t PlanSearch::needed_without(size_t variant) {
   Module module = compile_with(variant, {});
   place(module);
-  return arena_of(module);
+  return arenas_of(module)[Space::device];
 }
 
 Choice PlanSearch::choice_of(Found found) {
@@ -272,7 +297,7 @@ Choice PlanSearch::choice_of(Found found) {
   place(module);
   const double seconds = step_cost(module, variant.cost_model).step_seconds;
   const bool keeps_all = policy.kind == RecomputePolicy::Kind::none;
-  const int64_t arena = arena_of(module);
+  const int64_t arena = arenas_of(module)[Space::device];
   return {.variant = found.variant,
           .policy = policy,
           .plan = plan_of(std::move(module), variant.settings.recipe.backend),
@@ -281,14 +306,14 @@ Choice PlanSearch::choice_of(Found found) {
           .needed_without = keeps_all ? arena : needed_without(found.variant)};
 }
 
-RunnerUp PlanSearch::runner_up(size_t variant, double seconds, int64_t bytes) {
+RunnerUp PlanSearch::runner_up(size_t variant, double seconds, const SpaceBytes& limits) {
   estimate(variant);
   RunnerUp other{.name = flags_of(variants_[variant].change()),
                  .effect = variants_[variant].effect};
   const size_t only[] = {variant};
-  if (const auto found = find_fastest(only, bytes)) {
+  if (const auto found = find_fastest(only, limits)) {
     const Candidate& c = states_[variant].candidates[found->candidate];
-    other.bytes = *c.arena;
+    other.bytes = (*c.arena)[Space::device];
     other.seconds = c.seconds;
     const double slower = 100 * (c.seconds / seconds - 1);
     other.why = slower < 0.05 ? "no faster" : fmt::format("{:.1f} % slower", slower);
@@ -296,24 +321,27 @@ RunnerUp PlanSearch::runner_up(size_t variant, double seconds, int64_t bytes) {
   }
   expand(variant);
   const auto& candidates = states_[variant].candidates;
-  const auto least = std::ranges::min_element(candidates, {}, &Candidate::least);
-  other.bytes = std::max(least->arena.value_or(least->least), least->least);
+  const auto least = std::ranges::min_element(
+      candidates, {}, [&](const Candidate& c) { return size_in(c.least, limits); });
+  const SpaceBytes bytes = max(least->arena.value_or(least->least), least->least);
+  other.bytes = bytes[Space::device];
   other.seconds = least->seconds;
-  other.why = fmt::format(
-      "needs {} more than the budget{}", format_bytes(std::max<int64_t>(other.bytes - bytes, 1)),
-      variants_[variant].recompute_is_open() ? " however much it recomputes" : "");
+  other.why =
+      fmt::format("needs {}{}", excess_text(bytes, limits),
+                  variants_[variant].recompute_is_open() ? " however much it recomputes" : "");
   return other;
 }
 
-std::vector<RunnerUp> PlanSearch::runners_up(const Choice& choice, int64_t bytes) {
+std::vector<RunnerUp> PlanSearch::runners_up(const Choice& choice, const SpaceBytes& limits) {
   const auto& picks = variants_[choice.variant].picks;
   std::vector<RunnerUp> others;
   for (size_t v = 0; v < variants_.size(); ++v) {
     const auto& other = variants_[v].picks;
     size_t differences = 0;
     for (size_t d = 0; d < picks.size(); ++d) differences += picks[d] != other[d];
-    if (differences == 1) others.push_back(runner_up(v, choice.step_seconds, bytes));
+    if (differences == 1) others.push_back(runner_up(v, choice.step_seconds, limits));
   }
+  const int64_t bytes = limits[Space::device];
   std::ranges::stable_sort(others, {}, [&](const RunnerUp& r) {
     return std::pair(r.bytes > bytes, r.bytes > bytes ? static_cast<double>(r.bytes) : r.seconds);
   });

@@ -40,7 +40,8 @@ struct Choice {
 struct RunnerUp {
   std::string name;  // the flags that it takes: "--batch 4 --accum 4 --attention standard"
   Effect effect = Effect::exact;
-  int64_t bytes = 0;   // of its fastest plan inside the budget; where there is none, its smallest
+  // On the device: of its fastest plan inside the budget; where there is none, its smallest.
+  int64_t bytes = 0;
   double seconds = 0;  // of a step of that plan, modelled
   std::string why;     // "4.2 % slower", "needs 3.10 GiB more than the budget ..."
 };
@@ -52,24 +53,27 @@ class PlanSearch {
 
   const std::vector<Variant>& variants() const { return variants_; }
 
-  // None: nothing fits.
-  std::optional<Choice> fastest(int64_t bytes);
+  // None: nothing fits in every space.
+  std::optional<Choice> fastest(const SpaceBytes& limits);
   // The same. Throws does_not_fit, with the smallest feasible arena, when nothing fits.
-  Choice choose(int64_t bytes);
-  Choice smallest();
-  int64_t smallest_feasible();
-  int64_t needed_without(size_t variant = 0);  // the arena of a step that keeps all
+  Choice choose(const SpaceBytes& limits);
+  // The fewest bytes on the device, of what stays inside the limits of the other spaces; where
+  // nothing does, of all.
+  Choice smallest(const SpaceBytes& limits = kNoLimits);
+  SpaceBytes smallest_feasible(const SpaceBytes& limits = kNoLimits);
+  // The device's arena of a step that keeps all.
+  int64_t needed_without(size_t variant = 0);
 
   // The variants that differ from the choice in one thing, the fastest first.
-  std::vector<RunnerUp> runners_up(const Choice& choice, int64_t bytes);
+  std::vector<RunnerUp> runners_up(const Choice& choice, const SpaceBytes& limits);
 
  private:
   struct Candidate {
     const PolicyAssignment* assignment =
-        nullptr;                        // none: the pinned policy; keeps all where it is open
-    double seconds = 0;                 // of a step: exact once tried
-    int64_t least = 0;                  // it is not tried for a budget below this
-    std::optional<int64_t> arena = {};  // once tried
+        nullptr;                           // none: the pinned policy; keeps all where it is open
+    double seconds = 0;                    // of a step: exact once tried
+    SpaceBytes least = {};                 // it is not tried for limits below this
+    std::optional<SpaceBytes> arena = {};  // once tried
   };
   struct State {
     std::optional<Estimate> estimate =
@@ -88,15 +92,15 @@ class PlanSearch {
   bool no_better(size_t variant, std::span<const size_t> group) const;
   bool worse_beside_defaults(size_t variant) const;
   std::vector<size_t> contenders() const;
-  std::optional<Found> find_fastest(std::span<const size_t> variants, int64_t bytes);
-  Found find_smallest();
+  std::optional<Found> find_fastest(std::span<const size_t> variants, const SpaceBytes& limits);
+  Found find_smallest(const SpaceBytes& limits);
   void expand(size_t variant);
   std::shared_ptr<const PolicyAssignments> assignments_of(size_t variant);
-  int64_t size_of(Found found);
+  SpaceBytes size_of(Found found);
   RecomputePolicy policy_of(Found found) const;
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
-  RunnerUp runner_up(size_t variant, double seconds, int64_t bytes);
+  RunnerUp runner_up(size_t variant, double seconds, const SpaceBytes& limits);
 
   std::string name_;
   std::vector<Variant> variants_;

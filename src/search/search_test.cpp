@@ -53,14 +53,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(PlanSearchOf, MeetsItsBytesAndIsNeverSlowerWithMore) {
   PlanSearch search = GetParam().search();
-  const int64_t least = search.smallest_feasible();
+  const int64_t least = search.smallest_feasible()[Space::device];
   const int64_t most = search.needed_without();
   ASSERT_LT(least, most);
   double slower = std::numeric_limits<double>::infinity();
   constexpr int64_t kBudgets = 12;
   for (int64_t i = 0; i <= kBudgets; ++i) {
     const int64_t bytes = least + (most - least) * i / kBudgets;
-    const Choice choice = search.choose(bytes);
+    const Choice choice = search.choose(device_limit(bytes));
     SCOPED_TRACE(fmt::format("{} of {} bytes: {}", bytes, most, text(choice.policy)));
     EXPECT_LE(arena_of(choice.plan), bytes);
     EXPECT_LE(choice.extra_seconds, slower * (1 + 1e-9));
@@ -74,7 +74,7 @@ TEST_P(PlanSearchOf, MeetsItsBytesAndIsNeverSlowerWithMore) {
 TEST_P(PlanSearchOf, IsNoSlowerThanTheBestUniformPolicyThatMeetsTheSameBytes) {
   const Case& c = GetParam();
   PlanSearch search = c.search();
-  const int64_t least = search.smallest_feasible();
+  const int64_t least = search.smallest_feasible()[Space::device];
   const CostModel model = nominal_model(c.recipe.backend);
   for (const char* uniform :
        {"full", "sqrt", "attention", "every:2", "every:3", "every:5", "every:8", "ratio:0.1",
@@ -85,7 +85,7 @@ TEST_P(PlanSearchOf, IsNoSlowerThanTheBestUniformPolicyThatMeetsTheSameBytes) {
     place(module);
     EXPECT_GE(module.arena_bytes[0], least) << uniform;
     const double seconds = step_cost(module, model).step_seconds;
-    const Choice choice = search.choose(module.arena_bytes[0]);
+    const Choice choice = search.choose(device_limit(module.arena_bytes[0]));
     EXPECT_LE(arena_of(choice.plan), module.arena_bytes[0]) << uniform;
     EXPECT_LE(choice.step_seconds, seconds * (1 + 1e-12))
         << uniform << " / " << text(choice.policy);
@@ -107,11 +107,11 @@ TEST(PlanSearch, WorksWithEveryOtherTechnique) {
     Case c = tiny();
     c.recipe = recipe;
     PlanSearch search = c.search();
-    const int64_t least = search.smallest_feasible();
+    const int64_t least = search.smallest_feasible()[Space::device];
     double slower = std::numeric_limits<double>::infinity();
     for (const int64_t part : {0, 1, 2, 3, 4}) {
       const int64_t bytes = least + (search.needed_without() - least) * part / 4;
-      const Choice choice = search.choose(bytes);
+      const Choice choice = search.choose(device_limit(bytes));
       EXPECT_LE(arena_of(choice.plan), bytes);
       EXPECT_LE(choice.step_seconds, slower * (1 + 1e-12)) << text(choice.policy);
       slower = choice.step_seconds;
@@ -121,11 +121,11 @@ TEST(PlanSearch, WorksWithEveryOtherTechnique) {
 
 TEST(PlanSearch, ExactlyTheSmallestIsFeasible) {
   PlanSearch search = tiny().search();
-  const int64_t least = search.smallest_feasible();
-  EXPECT_LE(arena_of(search.choose(least).plan), least);
-  EXPECT_EQ(tiny().search().smallest_feasible(), least);
+  const int64_t least = search.smallest_feasible()[Space::device];
+  EXPECT_LE(arena_of(search.choose(device_limit(least)).plan), least);
+  EXPECT_EQ(tiny().search().smallest_feasible()[Space::device], least);
   try {
-    tiny().search().choose(least - 1);
+    tiny().search().choose(device_limit(least - 1));
     FAIL() << "fits in less than the smallest";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::does_not_fit);
@@ -137,7 +137,7 @@ TEST(PlanSearch, ExactlyTheSmallestIsFeasible) {
 TEST(PlanSearch, EnoughBytesGiveNone) {
   PlanSearch search = tiny().search();
   for (const int64_t bytes : {search.needed_without(), int64_t{1} << 50}) {
-    const Choice choice = tiny().search().choose(bytes);
+    const Choice choice = tiny().search().choose(device_limit(bytes));
     EXPECT_EQ(text(choice.policy), "none");
     EXPECT_EQ(choice.extra_seconds, 0);
     EXPECT_EQ(arena_of(choice.plan), search.needed_without());
@@ -146,14 +146,14 @@ TEST(PlanSearch, EnoughBytesGiveNone) {
 
 TEST(PlanSearch, TheChosenPolicyCompilesToTheChosenPlan) {
   PlanSearch search = tiny().search();
-  const int64_t bytes = (search.smallest_feasible() + search.needed_without()) / 2;
-  const Choice choice = search.choose(bytes);
+  const int64_t bytes = (search.smallest_feasible()[Space::device] + search.needed_without()) / 2;
+  const Choice choice = search.choose(device_limit(bytes));
   const Plan again = make_plan("tiny", tiny().forward(), {.recompute = choice.policy});
   EXPECT_EQ(arena_of(again), arena_of(choice.plan));
   const StepCost cost = step_cost(again.module, nominal_model(Backend::cpu));
   EXPECT_EQ(cost.step_seconds, choice.step_seconds);
   EXPECT_NEAR(cost.repeat_seconds, choice.extra_seconds, 1e-6 * choice.step_seconds);
-  EXPECT_EQ(text(tiny().search().choose(bytes).policy), text(choice.policy));
+  EXPECT_EQ(text(tiny().search().choose(device_limit(bytes)).policy), text(choice.policy));
 }
 
 // What the search believes of a assignment is what placement finds, but for gaps.
@@ -248,14 +248,14 @@ INSTANTIATE_TEST_SUITE_P(Models, JointSearchOf,
 
 TEST_P(JointSearchOf, FitsAndIsNeverSlowerWithMore) {
   PlanSearch search = search_among(joint(GetParam().first, GetParam().second));
-  const int64_t least = search.smallest_feasible();
-  EXPECT_FALSE(search.fastest(least - 1));
+  const int64_t least = search.smallest_feasible()[Space::device];
+  EXPECT_FALSE(search.fastest(device_limit(least - 1)));
   const int64_t most = search.needed_without(0) * 2;
   double slower = std::numeric_limits<double>::infinity();
   constexpr int64_t kBudgets = 50;
   for (int64_t i = 0; i <= kBudgets; ++i) {
     const int64_t bytes = least + (most - least) * i / kBudgets;
-    const auto choice = search.fastest(bytes);
+    const auto choice = search.fastest(device_limit(bytes));
     ASSERT_TRUE(choice) << bytes;
     SCOPED_TRACE(fmt::format("{} bytes: {}, {}", bytes,
                              fmt::join(search.variants()[choice->variant].picks, " "),
@@ -280,7 +280,7 @@ TEST(PlanSearch, IsNoSlowerThanAnyVariantWithAnyUniformPolicy) {
       recipe.recompute = parse_recompute(policy);
       Module module = compile(c.model, c.forward(), recipe);
       place(module);
-      const auto choice = search.fastest(module.arena_bytes[0]);
+      const auto choice = search.fastest(device_limit(module.arena_bytes[0]));
       ASSERT_TRUE(choice);
       EXPECT_LE(choice->step_seconds, step_cost(module, model).step_seconds * (1 + 1e-9))
           << policy << " / "
@@ -291,10 +291,10 @@ TEST(PlanSearch, IsNoSlowerThanAnyVariantWithAnyUniformPolicy) {
 
 TEST(PlanSearch, SaysOfEveryNeighbourWhyItLost) {
   PlanSearch search = search_among(joint("snug-tiny", 128));
-  const int64_t bytes = (search.smallest_feasible() + search.needed_without(0)) / 2;
-  const auto choice = search.fastest(bytes);
+  const int64_t bytes = (search.smallest_feasible()[Space::device] + search.needed_without(0)) / 2;
+  const auto choice = search.fastest(device_limit(bytes));
   ASSERT_TRUE(choice);
-  const auto others = search.runners_up(*choice, bytes);
+  const auto others = search.runners_up(*choice, device_limit(bytes));
   EXPECT_EQ(others.size(), 3U + 2U + 2U + 1U);
   for (const RunnerUp& other : others) {
     EXPECT_FALSE(other.why.empty()) << other.name;
@@ -311,11 +311,11 @@ TEST(PlanSearch, APinnedPolicyStaysAsItIs) {
   pinned.settings.recipe.recompute = parse_recompute("every:2");
   PlanSearch search("tiny", {pinned});
   const Plan plain = make_plan("tiny", tiny().forward(), pinned.settings.recipe);
-  const auto choice = search.fastest(arena_of(plain));
+  const auto choice = search.fastest(device_limit(arena_of(plain)));
   ASSERT_TRUE(choice);
   EXPECT_EQ(text(choice->policy), "every:2");
   EXPECT_EQ(arena_of(choice->plan), arena_of(plain));
-  EXPECT_FALSE(search.fastest(arena_of(plain) - 1));
+  EXPECT_FALSE(search.fastest(device_limit(arena_of(plain) - 1)));
 }
 
 }  // namespace

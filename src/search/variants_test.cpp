@@ -106,9 +106,10 @@ TEST(Choices, WhatIsAllowedIsChosenAndIsWhatRuns) {
   for (const char* allowed : {"optimizer", "precision", "compress", "optimizer,precision", "all"}) {
     SCOPED_TRACE(allowed);
     const std::string pins = "--batch 1 --accum 1 --attention flash --loss whole";
-    const int64_t exact = joint_search(run_of("--budget 1GiB " + pins)).smallest_feasible();
+    const int64_t exact =
+        joint_search(run_of("--budget 1GiB " + pins)).smallest_feasible()[Space::device];
     const std::string allow = fmt::format("{} --allow {} --budget", pins, allowed);
-    const int64_t least = joint_search(run_of(allow + " 1GiB")).smallest_feasible();
+    const int64_t least = joint_search(run_of(allow + " 1GiB")).smallest_feasible()[Space::device];
     if (least == exact) continue;  // int8 is no smaller than recompute
     ++chosen;
     const PlannedRun planned = plan_run(run_of(fmt::format("{} {}", allow, exact - 1)));

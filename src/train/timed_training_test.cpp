@@ -14,7 +14,7 @@ TEST(TimedTraining, RunsWhatTheSearchChose) {
   o.batch = 4;
   o.seq = 64;
   o.budget = "1GiB";
-  const int64_t whole = search_for(resolve(o)).smallest_feasible();
+  const int64_t whole = search_for(resolve(o)).smallest_feasible()[Space::device];
   o.budget = std::to_string(whole - 1);
   const std::unique_ptr<Device> device = cpu_device();
   TimedTraining training(resolve(o), *device);

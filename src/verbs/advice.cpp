@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <tuple>
 
@@ -61,7 +60,7 @@ class Adviser {
         pins_(pins_of(now)),
         pinned_(pinned(now, pins_)),
         arena_(arena_of(now.plan)),
-        fits_(!now.run.budget || arena_ <= *now.run.budget) {}
+        fits_(enough(arenas_of(now.plan.module))) {}
 
   std::vector<Advice> found() {
     fits_ ? look_for_better() : look_for_what_fits();
@@ -72,9 +71,9 @@ class Adviser {
   }
 
  private:
-  bool enough(int64_t arena) const { return !now_.run.budget || arena <= *now_.run.budget; }
+  bool enough(const SpaceBytes& arenas) const { return arenas.fits_in(now_.run.limits()); }
   bool something_fits() const {
-    return std::ranges::any_of(tried_, [&](const Tried& t) { return enough(t.advice.peak_bytes); });
+    return std::ranges::any_of(tried_, [&](const Tried& t) { return enough(t.advice.needs()); });
   }
   int64_t state_bytes() const {
     const CategoryBytes& shared = now_.plan.memory.shared;
@@ -99,8 +98,9 @@ class Adviser {
   // What cannot help is not tried: activations where the state is too large, and anything where not
   // even bare weights would fit.
   void look_for_what_fits() {
-    if (weights_in_16_bits() > *now_.run.budget) return;
-    const bool activations_decide = state_bytes() < *now_.run.budget;
+    const int64_t device = now_.run.limits()[Space::device];
+    if (weights_in_16_bits() > device) return;
+    const bool activations_decide = state_bytes() < device;
     if (activations_decide) {
       try_all(helpful_changes(now_.run, Touches::activations));
       if (!micro_batch_is_open()) try_micro_batches();
@@ -134,14 +134,14 @@ class Adviser {
     if (!run) return std::nullopt;
     if (!run->budget || !budget_decides(*run)) return Attempt{plan_run(*run), pins_};
     const Estimate estimate = estimates_.of(variant_of(*run));
-    if (estimate.arena() <= *run->budget) {  // nothing has to be recomputed, but for gaps
+    if (estimate.arena().fits_in(run->limits())) {  // nothing has to be recomputed, but for gaps
       const Change all_kept = technique("recompute nothing").change;
       if (std::optional<Resolved> plain = with(change + all_kept)) {
         PlannedRun kept = plan_run(*plain);
-        if (enough(arena_of(kept.plan))) return Attempt{std::move(kept), pins_ + all_kept};
+        if (enough(arenas_of(kept.plan.module))) return Attempt{std::move(kept), pins_ + all_kept};
       }
     }
-    if (estimate.least_arena() > *run->budget) return std::nullopt;
+    if (!estimate.least_arena().fits_in(run->limits())) return std::nullopt;
     if (fits_ && estimate.least_seconds > now_.step_seconds) return std::nullopt;
     return Attempt{plan_run(*run), pins_};
   }
@@ -151,20 +151,23 @@ class Adviser {
     auto then = unless_refused([&] { return planned(candidate.change); });
     if (!then || !*then) return;
     const Attempt& found = **then;
-    const int64_t peak = arena_of(found.planned.plan);
+    const SpaceBytes arenas = arenas_of(found.planned.plan.module);
+    const int64_t peak = arenas[Space::device];
     const Advice advice{.change = flags_of(candidate.change),
                         .beside = flags_of(found.beside),
                         .effect = candidate.effect,
                         .peak_bytes = peak,
                         .saves_bytes = arena_ - peak,
                         .step_ms = found.planned.step_seconds * 1e3,
-                        .slower = seconds_per_token(found.planned) / seconds_per_token(now_) - 1};
+                        .slower = seconds_per_token(found.planned) / seconds_per_token(now_) - 1,
+                        .host_bytes = arenas[Space::host],
+                        .disk_bytes = arenas[Space::disk]};
     if (worth_saying(advice)) tried_.push_back({advice, candidate.other_method});
   }
 
   bool worth_saying(const Advice& a) const {
     if (!fits_) return a.saves_bytes > 0;
-    if (!enough(a.peak_bytes)) return false;
+    if (!enough(a.needs())) return false;
     const double saved = static_cast<double>(a.saves_bytes) / static_cast<double>(arena_);
     return is_faster(a) || saved > kWorthwhile;
   }
@@ -190,26 +193,26 @@ class Adviser {
     const int64_t limit = now_.run.build.seq - 1;
     if (limit < 1) return;
     int64_t seq =
-        find_largest({.start = (limit + 1) / 2, .limit = limit, .bytes = *now_.run.budget},
+        find_largest({.start = (limit + 1) / 2, .limit = limit, .bytes = now_.run.limits()},
                      [&](int64_t n) { return need_with(shorter(n)); })
             .n;
     if (seq >= kTile * 4) seq -= seq % kTile;
     if (seq > 0) attempt({shorter(seq), Effect::learning, true});
   }
 
-  // The fewest bytes of the arena; endless where the options refuse the change.
-  int64_t need_with(const Change& change) const {
+  // The fewest bytes of the arenas; endless where the options refuse the change.
+  SpaceBytes need_with(const Change& change) const {
     const std::optional<Resolved> run = with(change);
-    if (!run) return std::numeric_limits<int64_t>::max();
-    return budget_decides(*run) ? search_for(*run).smallest_feasible()
-                                : arena_of(plan_run(*run).plan);
+    if (!run) return on_device(kUnlimited);
+    return budget_decides(*run) ? search_for(*run).smallest_feasible(run->limits())
+                                : arenas_of(plan_run(*run).plan.module);
   }
 
   // Lower is better.
   std::tuple<bool, int, double> rank(const Tried& t) const {
     const Advice& a = t.advice;
     const int numbers = (a.effect == Effect::learning ? 1 : 0) + (t.other_method ? 1 : 0);
-    if (!fits_ && !enough(a.peak_bytes)) return {true, 0, static_cast<double>(a.peak_bytes)};
+    if (!fits_ && !enough(a.needs())) return {true, 0, static_cast<double>(a.peak_bytes)};
     if (!fits_ || is_faster(a)) return {false, numbers, a.slower};
     const double cost = std::max(a.slower, kWorthwhile / 2);
     return {true, numbers, -static_cast<double>(a.saves_bytes) / cost};

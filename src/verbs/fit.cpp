@@ -21,23 +21,28 @@ namespace {
 constexpr int64_t kMostTokens = int64_t{1} << 31;
 constexpr int64_t kWidest = int64_t{1} << 16;
 
+constexpr const char* kMoreElsewhere = "keep more on the device, or give a larger --host-budget";
+
 using Trying = std::function<void(const std::string&)>;
 
-// What the arena may take.
-int64_t allowed_bytes(const Resolved& run) {
-  const int64_t budget = run.budget.value();
-  return leaves_recompute_open(run) ? std::min(budget, run.recipe.recompute.bytes) : budget;
+// What the arenas may take.
+SpaceBytes allowed_bytes(const Resolved& run) {
+  SpaceBytes limits = run.limits();
+  if (leaves_recompute_open(run))
+    limits[Space::device] = std::min(limits[Space::device], run.recipe.recompute.bytes);
+  return limits;
 }
 
 // The fewest bytes that the run can do with, whatever is chosen where something is open. A search
 // packs in a hurry; what it thinks a little too large is packed as a plan is before it is refused.
-int64_t need_of(const Resolved& run) {
+SpaceBytes need_of(const Resolved& run) {
   const bool bytes_are_pinned = leaves_recompute_open(run) && !budget_decides(run);
   PlanSearch search = bytes_are_pinned ? search_for(run) : joint_search(run);
-  const int64_t need = search.smallest_feasible();
-  const int64_t bytes = allowed_bytes(run);
-  if (need <= bytes || need - bytes > need / 16) return need;
-  return std::min(need, arena_of(search.smallest().plan));
+  const SpaceBytes limits = allowed_bytes(run);
+  const SpaceBytes need = search.smallest_feasible(limits);
+  const int64_t device = need[Space::device], excess = device - limits[Space::device];
+  if (excess <= 0 || excess > device / 16) return need;
+  return min(need, arenas_of(search.smallest(limits).plan.module));
 }
 
 // Micro-batches are what is asked about, so none is split.
@@ -60,9 +65,9 @@ struct Family {
 };
 
 Largest largest_of(const Family& family, const Trying& trying) {
-  const int64_t bytes = allowed_bytes(resolve(family.at(1)));
+  const SpaceBytes limits = allowed_bytes(resolve(family.at(1)));
   return find_largest(
-      {.start = family.start, .limit = family.limit, .bytes = bytes, .power = family.power},
+      {.start = family.start, .limit = family.limit, .bytes = limits, .power = family.power},
       [&](int64_t n) {
         if (trying) trying(family.name(n));
         return need_of(resolve(family.at(n)));
@@ -100,14 +105,30 @@ FoundLevel describe(const Options& asked, const Resolved& run, Change change) {
   return {std::move(report), std::move(change)};
 }
 
+// "it would take 70.00 GiB of host memory and may take 64.00 GiB"; empty where the device is the
+// limit.
+std::string limit_elsewhere(const SpaceBytes& need, const SpaceBytes& limits) {
+  if (need[Space::device] > limits[Space::device]) return "";
+  for (const Space space : {Space::host, Space::disk}) {
+    if (need[space] > limits[space])
+      return fmt::format("it would take {} of {} memory and may take {}", format_bytes(need[space]),
+                         name_of(space), format_bytes(limits[space]));
+  }
+  return "";
+}
+
 // `change`: to the largest.
 FoundLevel level_of(const Options& asked, const Family& family, const Largest& found,
                     const Change& change) {
   FoundLevel level{{.flags = flags_of(change)}, change};
   if (found.n > 0) level = describe(asked, resolve(family.at(found.n)), change);
   level.report.next = family.name(found.n + 1);
-  level.report.next_bytes = found.next_need;
-  if (!found.next_need) level.report.limit = family.why_limit;
+  if (!found.next_need) {
+    level.report.limit = family.why_limit;
+    return level;
+  }
+  level.report.limit = limit_elsewhere(*found.next_need, allowed_bytes(resolve(family.at(1))));
+  if (level.report.limit.empty()) level.report.next_bytes = (*found.next_need)[Space::device];
   return level;
 }
 
@@ -140,7 +161,7 @@ Family batches(const Options& asked, const Resolved& run) {
 // The longest sequence that the model is made for: its positions, or the window it attends to.
 int64_t longest_sequence(const Model& model) {
   const auto refused = [&](int64_t T) {
-    return unless_refused([&] { return model.sequence_note(T); }) ? 0 : 1;
+    return on_device(unless_refused([&] { return model.sequence_note(T); }) ? 0 : 1);
   };
   return find_largest(
              {.start = model.config().max_positions, .limit = model.config().max_positions},
@@ -172,10 +193,14 @@ FoundLevel fit_one(const Options& asked, const Family& family, const Resolved& r
                    const Trying& trying) {
   const Largest found = largest_of(family, trying);
   if (found.n == 0) {
+    const SpaceBytes need = found.next_need.value();
+    if (const std::string why = limit_elsewhere(need, allowed_bytes(run)); !why.empty())
+      throw does_not_fit("{} does not fit with {}: {}", run.options.model, family.name(1), why)
+          .hint(kMoreElsewhere);
     throw does_not_fit(
         "{} needs {} ({} bytes) for {} and the budget leaves {} ({} bytes){}", run.options.model,
-        format_bytes(found.next_need.value()), format_exact(found.next_need.value()),
-        family.name(1), format_bytes(*run.budget), format_exact(*run.budget),
+        format_bytes(need[Space::device]), format_exact(need[Space::device]), family.name(1),
+        format_bytes(*run.budget), format_exact(*run.budget),
         run.context == 0
             ? ""
             : fmt::format(" beside {} for driver and libraries", format_bytes(run.context)))
@@ -260,6 +285,9 @@ std::vector<FoundLevel> fit_models(const Options& asked, const Resolved& run,
   }
   if (std::ranges::all_of(sizes, [](int64_t n) { return n == 0; })) {
     const FitLevel& most = levels.back().report;
+    if (!most.next_bytes)
+      throw does_not_fit("even {} with {} does not fit: {}", most.next, most.flags, most.limit)
+          .hint(kMoreElsewhere);
     throw does_not_fit("even {} with {} needs {} ({} bytes) and the budget leaves {} ({} bytes)",
                        most.next, most.flags, format_bytes(most.next_bytes.value()),
                        format_exact(most.next_bytes.value()), format_bytes(*run.budget),

@@ -78,9 +78,9 @@ std::string plan_rung(Rung& rung, const Options& options) {
   in_rung(rung, [&] {
     const Resolved run = resolve(options);
     const Plan plan = plan_run(run).plan;
-    rung.planned_bytes = plan.module.arena_bytes[static_cast<size_t>(Space::device)];
+    rung.planned_bytes = arena_of(plan);
     rung.scratch_is_a_cap = run.recipe.backend == Backend::cuda;
-    rung.fits = !run.budget || rung.planned_bytes <= *run.budget;
+    rung.fits = arenas_of(plan.module).fits_in(run.limits());
     text = print(plan.module);
   });
   return text;

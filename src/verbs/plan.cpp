@@ -22,6 +22,8 @@ nlohmann::ordered_json recipe_json(const Options& options) {
                   recipe[std::string(key)] = value;
               });
   if (options.budget.empty()) recipe["budget"] = nullptr;
+  if (options.host_budget.empty()) recipe["host-budget"] = nullptr;
+  if (options.disk_budget.empty()) recipe["disk-budget"] = nullptr;
   if (options.dropout < 0) recipe["dropout"] = nullptr;
   return recipe;
 }
@@ -48,9 +50,7 @@ std::vector<std::string> headline_of(const Options& options, const Model& model)
 void add_lanes(const PlannedRun& planned, PlanFacts& facts) {
   const Module& module = planned.plan.module;
   std::vector<LaneCost> lanes = lane_costs(module, planned.run.cost_model);
-  const auto bytes_in = [&](Space space) { return module.arena_bytes[static_cast<size_t>(space)]; };
-  const bool elsewhere = bytes_in(Space::host) > 0 || bytes_in(Space::disk) > 0;
-  if (lanes.size() < 2 && !elsewhere) return;
+  if (lanes.size() < 2 && !arenas_of(module).outside_device()) return;
   facts.lanes = std::move(lanes);
   facts.moves_rest_on = planned.run.cost_model.origin_of_moves(module);
 }
@@ -87,6 +87,8 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
   add_lanes(planned, facts);
   for (const Change& change : planned.changed) facts.changed.push_back(flags_of(change));
   if (run.budget) facts.budget_bytes = *run.budget + run.context;
+  facts.host_budget_bytes = run.host_budget;
+  facts.disk_budget_bytes = run.disk_budget;
   const bool wanted = advise == Advise::always ||
                       (advise == Advise::when_it_does_not_fit && !fits(planned.plan.memory, facts));
   if (wanted) facts.advice = advice_for(planned);
@@ -111,7 +113,7 @@ std::string ways_to_fit(const PlannedRun& planned) {
   constexpr size_t kNamed = 4;
   std::vector<std::string> changes;
   for (const Advice& a : advice_for(planned)) {
-    if (a.peak_bytes <= *planned.run.budget && changes.size() < kNamed)
+    if (a.needs().fits_in(planned.run.limits()) && changes.size() < kNamed)
       changes.push_back(fmt::format("{} ({})", a.change, format_bytes(a.peak_bytes)));
   }
   if (!changes.empty()) return "it would fit with " + join(changes, ", or ");
@@ -119,9 +121,28 @@ std::string ways_to_fit(const PlannedRun& planned) {
          "several devices are not there yet";
 }
 
+// Outside the device.
+void require_fit_in(Space space, const PlannedRun& planned) {
+  const Resolved& run = planned.run;
+  const int64_t bytes = arenas_of(planned.plan.module)[space], limit = run.limits()[space];
+  if (bytes <= limit) return;
+  const std::string option = fmt::format("--{}-budget", name_of(space));
+  const bool given =
+      !(space == Space::host ? run.options.host_budget : run.options.disk_budget).empty();
+  throw does_not_fit("{} at --batch {} --seq {} keeps {} ({} bytes) {}, and {} {} ({} bytes)",
+                     run.model.config().name, run.build.batch, run.build.seq, format_bytes(bytes),
+                     format_exact(bytes), space == Space::host ? "in host memory" : "on disk",
+                     given ? option + " is" : "this machine has", format_bytes(limit),
+                     format_exact(limit))
+      .hint(fmt::format("keep more on the device{}, or give {} {} on a machine that has so much",
+                        run.budget ? " with a larger --budget" : "", option, bytes));
+}
+
 }  // namespace
 
 void require_fit(const PlannedRun& planned) {
+  require_fit_in(Space::host, planned);
+  require_fit_in(Space::disk, planned);
   const Resolved& run = planned.run;
   const int64_t arena = arena_of(planned.plan);
   if (!run.budget || arena <= *run.budget) return;

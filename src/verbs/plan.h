@@ -17,7 +17,8 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise);
 
 PlanReport report_of(const PlannedRun& planned, Advise advise, bool colour);
 
-// Throws does_not_fit, with the numbers and the cheapest changes, when the plan exceeds the budget.
+// Throws does_not_fit, with the numbers and the cheapest changes, when the plan exceeds the budget of
+// a space.
 void require_fit(const PlannedRun& planned);
 
 }  // namespace snug

@@ -46,13 +46,13 @@ TEST_P(RecomputeBudget, KeepsTheBitsAndTheBytes) {
   open.recompute.kind = RecomputePolicy::Kind::automatic;
   PlanSearch search("m", {variant_of(Model::load(s.model), {.build = s.build, .recipe = open},
                                      nominal_model(Backend::cpu))});
-  const int64_t least = search.smallest_feasible();
+  const int64_t least = search.smallest_feasible()[Space::device];
   const int64_t most = search.needed_without();
   const std::vector<float> want = curve(s, s.recipe, most);
   for (const int64_t part : {0, 1, 2, 3}) {
     const int64_t bytes = least + (most - least) * part / 4;
     Recipe recipe = s.recipe;
-    recipe.recompute = search.choose(bytes).policy;
+    recipe.recompute = search.choose(device_limit(bytes)).policy;
     SCOPED_TRACE(text(recipe.recompute));
     EXPECT_EQ(curve(s, recipe, bytes), want);
   }

@@ -1,0 +1,60 @@
+// One number of bytes for each space: what a plan needs, or what it may take.
+//
+//   const SpaceBytes need = arenas_of(plan.module);   need[Space::host];
+//   need.fits_in(device_limit(24 << 30));             // host and disk are not limited
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "ir/program.h"
+
+namespace snug {
+
+inline constexpr std::array kAllSpaces{Space::device, Space::host, Space::disk};
+inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+struct SpaceBytes {
+  std::array<int64_t, kSpaces> bytes{};
+
+  constexpr int64_t& operator[](Space space) { return bytes[static_cast<size_t>(space)]; }
+  constexpr int64_t operator[](Space space) const { return bytes[static_cast<size_t>(space)]; }
+
+  // In every space.
+  constexpr bool fits_in(const SpaceBytes& limits) const {
+    return std::ranges::all_of(kAllSpaces, [&](Space s) { return (*this)[s] <= limits[s]; });
+  }
+  constexpr bool outside_device() const {
+    return (*this)[Space::host] > 0 || (*this)[Space::disk] > 0;
+  }
+
+  friend constexpr SpaceBytes operator+(SpaceBytes a, const SpaceBytes& b) {
+    for (const Space s : kAllSpaces) a[s] += b[s];
+    return a;
+  }
+  friend constexpr SpaceBytes max(SpaceBytes a, const SpaceBytes& b) {
+    for (const Space s : kAllSpaces) a[s] = std::max(a[s], b[s]);
+    return a;
+  }
+  friend constexpr SpaceBytes min(SpaceBytes a, const SpaceBytes& b) {
+    for (const Space s : kAllSpaces) a[s] = std::min(a[s], b[s]);
+    return a;
+  }
+  friend bool operator==(const SpaceBytes&, const SpaceBytes&) = default;
+};
+
+// So many bytes on the device, and none elsewhere.
+constexpr SpaceBytes on_device(int64_t bytes) { return {{bytes, 0, 0}}; }
+// A limit for the device alone.
+constexpr SpaceBytes device_limit(int64_t bytes) { return {{bytes, kUnlimited, kUnlimited}}; }
+
+inline constexpr SpaceBytes kNoLimits = device_limit(kUnlimited);
+
+// Of a placed module.
+inline SpaceBytes arenas_of(const Module& module) {
+  return {{module.arena_bytes[0], module.arena_bytes[1], module.arena_bytes[2]}};
+}
+
+}  // namespace snug

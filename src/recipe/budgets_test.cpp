@@ -1,0 +1,47 @@
+// --budget, --host-budget and --disk-budget: one limit for each space.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "recipe/resolve.h"
+
+namespace snug {
+namespace {
+
+using ::testing::HasSubstr;
+
+Options of_a_small_model() {
+  Options o;
+  o.model = "snug-tiny";
+  return o;
+}
+
+TEST(Budgets, AreNotThereUnlessGiven) {
+  EXPECT_EQ(resolve(of_a_small_model()).limits(), kNoLimits);
+}
+
+TEST(Budgets, AreOneLimitForEachSpace) {
+  Options o = of_a_small_model();
+  o.budget = "1GiB";
+  EXPECT_EQ(resolve(o).limits(), device_limit(int64_t{1} << 30));
+  o.host_budget = "2GiB";
+  o.disk_budget = "3GB";
+  const Resolved run = resolve(o);
+  EXPECT_EQ(run.limits(), (SpaceBytes{{int64_t{1} << 30, int64_t{2} << 30, 3'000'000'000}}));
+  EXPECT_EQ(changed(run, {{"batch", int64_t{4}}}).limits(), run.limits());
+}
+
+TEST(Budgets, ThatCannotBeReadNameTheirOption) {
+  Options o = of_a_small_model();
+  o.host_budget = "much";
+  try {
+    resolve(o);
+    FAIL() << "read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), HasSubstr("--host-budget "));
+  }
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,17 @@
+// What a run may take of the host's memory where --host-budget does not say: what the system has
+// available, less a reserve for everything else.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace snug {
+
+// 1 GiB or 5 %, whichever is more, is left alone. `available`: hal/cpu's available_memory_bytes,
+// which honours a container's limit.
+constexpr int64_t host_budget_of(int64_t available) {
+  const int64_t reserve = std::max(int64_t{1} << 30, available / 20);
+  return std::max<int64_t>(0, available - reserve);
+}
+
+}  // namespace snug
