@@ -8,6 +8,7 @@
 #include "passes/passes.h"
 #include "placement/breakdown.h"
 #include "placement/residency.h"
+#include "search/lane_sums.h"
 
 namespace snug {
 namespace {
@@ -81,7 +82,8 @@ bool no_worse(const Estimate& a, const Estimate& b) {
     return bytes;
   };
   return a.persistent.fits_in(b.persistent) && a.other_programs <= b.other_programs &&
-         elsewhere(a.transient).fits_in(elsewhere(b.transient)) && a.seconds <= b.seconds &&
+         elsewhere(a.transient).fits_in(elsewhere(b.transient)) &&
+         a.compute_seconds <= b.compute_seconds && a.other_lanes <= b.other_lanes &&
          a.forward_seconds <= b.forward_seconds && within(a.before, b.before) &&
          within(a.layer, b.layer) && within(a.after, b.after);
 }
@@ -100,18 +102,24 @@ const Estimate& Estimates::body_of(const Variant& variant) {
   // Outside the device what the shallow model needs: the whole one needs no less.
   s.transient = most_live_of_all(module);
   const Program& training = training_program(module);
+  LaneSums lanes;
   for (const Program& program : module.programs) {
     const auto runs = static_cast<double>(runs_per_step(module, program.name));
     if (runs == 0) continue;
-    for (const Op& op : program.ops) {
-      const double seconds = runs * variant.cost_model.seconds(module, op);
-      s.seconds += static_cast<double>(times(op.layer)) * seconds;
-      if (op.layer == depth / 2 && op.phase == Phase::forward) s.forward_seconds += seconds;
+    const std::vector<double> each = variant.cost_model.seconds(module, program);
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      const Op& op = program.ops[i];
+      const double seconds = runs * each[i];
+      lanes.add(op.lane, static_cast<double>(times(op.layer)) * seconds);
+      if (op.layer == depth / 2 && op.phase == Phase::forward && op.lane == kComputeLane)
+        s.forward_seconds += seconds;
       if (&program == &training)
         s.least_transient = max(s.least_transient, on_device(operand_bytes(module, op)));
     }
   }
-  s.least_seconds = s.seconds;
+  s.compute_seconds = lanes.compute();
+  s.other_lanes = lanes.other();
+  s.seconds = s.least_seconds = s.seconds_with(0);
   const LayerCosts costs(module, variant.cost_model);
   s.before = costs.before();
   s.layer = costs.of(depth / 2, depth / 2);
@@ -159,6 +167,8 @@ Estimate Estimates::of(const Variant& variant) {
     const Update& update = update_of(variant);
     s.persistent = s.persistent + update.shared;
     s.seconds += update.seconds;
+    s.compute_seconds += update.seconds;
+    if (s.other_lanes > 0) s.other_lanes += update.seconds;
     s.least_seconds += update.seconds;
     s.other_programs = std::max(s.other_programs, update.transient[Space::device]);
     s.transient = max(s.transient, update.transient);

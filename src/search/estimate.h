@@ -4,10 +4,12 @@
 //   Estimates estimates;   Estimate s = estimates.of(variant);   s.persistent + s.transient;
 //   s.seconds
 //
-// Exact in bytes that live on the device (placement may leave gaps) and in seconds; a lower bound of
-// transient bytes in other spaces.
+// Exact in bytes that live on the device (placement may leave gaps), a lower bound of transient bytes
+// in other spaces. Seconds are the largest sum of a lane, which no step is shorter than; on one lane
+// that is exact.
 #pragma once
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "ir/space_bytes.h"
@@ -20,12 +22,18 @@ struct Estimate {
   SpaceBytes persistent;       // bytes of shared values: local ones begin here
   SpaceBytes transient;        // the most bytes of local values at an instant
   SpaceBytes least_transient;  // however much is recomputed: some op's operands
-  double seconds = 0;          // of a step
+  double seconds = 0;          // of a step: exact on one lane, a lower bound on several
+  double compute_seconds = 0;  // the same of the compute lane alone
+  double other_lanes = 0;      // and of the longest of the others; 0: there are none
   double least_seconds = 0;    // however little is recomputed or compressed
   Costs before, layer, after;  // of one micro-batch; layer: one in the middle
   double forward_seconds = 0;  // in a step, of that layer: what recomputing all of it takes
   int64_t other_programs = 0;  // transient that other programs need, on the device
 
+  // Of a step that computes so much more, or less.
+  double seconds_with(double more_compute) const {
+    return std::max(compute_seconds + more_compute, other_lanes);
+  }
   SpaceBytes arena() const { return persistent + transient; }
   SpaceBytes least_arena() const { return persistent + least_transient; }
 };

@@ -93,10 +93,22 @@ TEST(Estimate, IsNotMistakenForAnother) {
   }
 }
 
+// Recompute costs nothing where it hides behind copies.
+TEST(Estimate, MoreComputeCountsBeyondTheLongestLane) {
+  Estimate e{.compute_seconds = 3, .other_lanes = 5};
+  EXPECT_EQ(e.seconds_with(0), 5);
+  EXPECT_EQ(e.seconds_with(1), 5);
+  EXPECT_EQ(e.seconds_with(4), 7);
+  Estimate slower_copies = e;
+  slower_copies.other_lanes = 6;
+  EXPECT_TRUE(no_worse(e, slower_copies));
+  EXPECT_FALSE(no_worse(slower_copies, e));
+}
+
 // A variant that needs less of one space and more of another outdoes none.
 TEST(Estimate, IsNoWorseOnlyWhereItIsSoInEverySpace) {
-  const Estimate on_the_device{.persistent = on_device(100), .seconds = 1};
-  Estimate on_the_host{.persistent = {{50, 50, 0}}, .seconds = 1};
+  const Estimate on_the_device{.persistent = on_device(100), .compute_seconds = 1};
+  Estimate on_the_host{.persistent = {{50, 50, 0}}, .compute_seconds = 1};
   EXPECT_FALSE(no_worse(on_the_host, on_the_device));
   EXPECT_FALSE(no_worse(on_the_device, on_the_host));
   on_the_host.persistent[Space::device] = 100;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/units.h"
+#include "ir/lifetime.h"
 #include "placement/breakdown.h"
 #include "placement/residency.h"
 
@@ -45,10 +46,12 @@ LayerCosts::LayerCosts(const Module& module, const CostModel& model) {
   const std::vector<Block> blocks =
       blocks_in(module, module.program_index(program.name), Space::device);
   const std::vector<int64_t> live = live_profile(blocks);
+  const std::vector<double> seconds = model.seconds(module, program);
   for (size_t at = 0; at < program.ops.size(); ++at) {
     const size_t place = place_[at];
     if (at < live.size()) live_[place] = std::max(live_[place], live[at]);
-    seconds_[place] += model.seconds(module, program.ops[at]);
+    // What other lanes take is hidden, or bounds the step as a whole.
+    if (program.ops[at].lane == kComputeLane) seconds_[place] += seconds[at];
   }
   for (const Block& block : blocks) {
     const auto last = static_cast<size_t>(block.last);

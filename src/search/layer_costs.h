@@ -17,7 +17,7 @@ namespace snug {
 struct Costs {
   int64_t kept = 0;     // from forward to its backward
   int64_t working = 0;  // the most that lives while it runs, what lower layers keep aside
-  double seconds = 0;   // of one run of the program
+  double seconds = 0;   // of one run of the program, on the compute lane
 };
 
 class LayerCosts {

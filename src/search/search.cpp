@@ -172,7 +172,7 @@ void PlanSearch::expand(size_t variant) {
     transient[Space::device] =
         std::max(m.point.transient - m.doubt, state.estimate->other_programs);
     state.candidates.push_back({.assignment = &m,
-                                .seconds = state.estimate->seconds + runs * m.point.seconds,
+                                .seconds = state.estimate->seconds_with(runs * m.point.seconds),
                                 .least = state.estimate->persistent + transient});
   }
 }
