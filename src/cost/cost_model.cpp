@@ -48,6 +48,17 @@ bool moves_both_ways(const Module& module, const Program& program) {
   return !in.empty() && !out.empty() && in != out;
 }
 
+// The little arithmetic of norms, embeddings and updates goes by a matmul's rate, that among
+// activations alone by attention's: so the classes were fitted.
+bool touches_weights(const Module& module, const Op& op) {
+  const auto is = [&](Category category) {
+    return
+        [&module, category](ValueId id) { return id.valid() && module[id].category == category; };
+  };
+  return std::ranges::any_of(op.inputs, is(Category::params)) ||
+         std::ranges::any_of(op.outputs, is(Category::grads));
+}
+
 double by_catalogue(const Roof& roof, const Classes& classes, const Class& arithmetic) {
   const Roof reached{roof.arithmetic / arithmetic.efficiency,
                      roof.traffic / classes.traffic.efficiency};
@@ -148,10 +159,11 @@ double CostModel::seconds(const Module& module, const Op& op, bool both_ways) co
                                                     .flops = static_cast<double>(cost.flops),
                                                     .bytes = static_cast<double>(bytes)});
   const Classes& classes = classes_of(backend);
+  const bool matmul_rate = op.def->matmul || touches_weights(module, op);
   const bool odd = (bits & kOdd) != 0 && (dtype != Dtype::f32 || math_.tf32);
   return by_catalogue(roof, classes,
                       odd                             ? classes.odd_matmul
-                      : is_matmul(module, op)         ? classes.matmul
+                      : matmul_rate                   ? classes.matmul
                       : (bits & kOwnTensorCores) != 0 ? classes.own_attention
                       : (bits & kPlainTiles) != 0     ? classes.plain_attention
                                                       : classes.attention);

@@ -211,6 +211,49 @@ TEST(CostModel, AMoveTakesALatencyAndItsBytesOverTheLink) {
   EXPECT_NEAR(at(2, 3)[2], 2 + latency, 1e-9);
 }
 
+// Without offload, large matmuls are the large ops that read a parameter or make its gradient.
+TEST(OpWork, MatmulsAreWhatWorksOnParameters) {
+  const Recipe recipes[] = {{}, {.precision = Dtype::bf16, .backend = Backend::cuda}};
+  for (const char* name : {"gpt2", "qwen2.5-0.5b", "bert-base", "mlp:1024x2"}) {
+    for (const bool chunked : {true, false}) {
+      for (const Recipe& recipe : recipes) {
+        const BuildOptions build{.batch = 4, .seq = 512, .chunked_loss = chunked};
+        const Module module = compile(name, Model::load(name).forward(build), recipe);
+        for (const Op& op : module.program("micro_first").ops) {
+          const auto is = [&](Category category) {
+            return
+                [&, category](ValueId id) { return id.valid() && module[id].category == category; };
+          };
+          const bool on_parameters = std::ranges::any_of(op.inputs, is(Category::params)) ||
+                                     std::ranges::any_of(op.outputs, is(Category::grads));
+          const Cost cost = cost_of(module, op, recipe.backend);
+          EXPECT_EQ(is_large_matmul(op, cost), on_parameters && is_arithmetic(cost)) << op.name;
+          EXPECT_TRUE(on_parameters || !op.def->matmul) << op.name;
+        }
+      }
+    }
+  }
+}
+
+// A weight that was brought from the host is staging, no parameter.
+TEST(CostModel, AMatmulWithAWeightFromElsewhereTakesAsLong) {
+  const CostModel h200(find_device("h200"), {});
+  Module module = compile("gpt2", Model::load("gpt2").forward({.batch = 8, .chunked_loss = false}),
+                          {.precision = Dtype::bf16, .backend = Backend::cuda});
+  const auto seconds = [&] {
+    std::vector<double> all;
+    for (const Op& op : module.program("micro_first").ops)
+      if (op.def->matmul) all.push_back(h200.seconds(module, op));
+    return all;
+  };
+  const std::vector<double> at_home = seconds();
+  EXPECT_GT(at_home.size(), 100U);
+  for (Value& value : module.values)
+    if (value.category == Category::params || value.category == Category::grads)
+      value.category = Category::staging;
+  EXPECT_EQ(seconds(), at_home);
+}
+
 TEST(CostModel, AnOpOnTheHostGoesByTheProcessor) {
   RoundTrip trip;
   const CostModel h200(find_device("h200"), {});

@@ -37,17 +37,8 @@ bool is_arithmetic(const Cost& cost) {
   return cost.flops / kArithmetic > cost.bytes_read + cost.bytes_written;
 }
 
-bool is_matmul(const Module& module, const Op& op) {
-  const auto is = [&](Category category) {
-    return
-        [&module, category](ValueId id) { return id.valid() && module[id].category == category; };
-  };
-  return std::ranges::any_of(op.inputs, is(Category::params)) ||
-         std::ranges::any_of(op.outputs, is(Category::grads));
-}
-
-bool is_large_matmul(const Module& module, const Op& op, const Cost& cost) {
-  return is_matmul(module, op) && is_arithmetic(cost);
+bool is_large_matmul(const Op& op, const Cost& cost) {
+  return op.def->matmul && is_arithmetic(cost);
 }
 
 uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const Cost& cost,
@@ -56,7 +47,7 @@ uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const 
   uint32_t bits = 0;
   for (size_t i = 0; i < op.inputs.size() && i < kInputs; ++i)
     if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) bits |= uint32_t{1} << i;
-  const bool matmul = backend == Backend::cuda && is_large_matmul(module, op, cost);
+  const bool matmul = backend == Backend::cuda && is_large_matmul(op, cost);
   const Dtype dtype = kernel_dtype(module, op);
   if (matmul && (has_odd_rows(module, dtype, op.inputs) || has_odd_rows(module, dtype, op.outputs)))
     bits |= kOdd;

@@ -37,12 +37,8 @@ std::optional<Move> move_of(const Module& module, const Op& op);
 // Is the op bound by arithmetic (a matmul, attention) rather than by its bytes?
 bool is_arithmetic(const Cost& cost);
 
-// A matmul has a weight, or makes the gradient of one. Arithmetic among activations alone is
-// attention's.
-bool is_matmul(const Module& module, const Op& op);
-
 // A matmul that is bound by arithmetic.
-bool is_large_matmul(const Module& module, const Op& op, const Cost& cost);
+bool is_large_matmul(const Op& op, const Cost& cost);
 
 // What makes another kernel of an op that costs so much: bit i for its optional input i (dropout, a
 // sum); for a matmul on a GPU kOdd, where rows of its matrices are no multiple of the 16 bytes

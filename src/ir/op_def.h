@@ -282,6 +282,7 @@ struct OpDef {
   // statistics. `compress` leaves the values that such a port reads alone.
   std::vector<int> exact = {};
   bool selective = false;       // makes far more bytes than it reads: the first to be recomputed
+  bool matmul = false;          // multiplies by a weight, or makes the gradient of one
   bool crosses_spaces = false;  // copies between device, host and disk
   Comm comm = Comm::none;       // attrs: axis, seq, and for send/recv peer
 

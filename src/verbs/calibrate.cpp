@@ -31,7 +31,7 @@ void SampleSet::add(const Module& module, const Program& program, const Math& ma
   double all = 0, matmuls = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    is_matmul.push_back(is_large_matmul(module, op, cost_of(module, op, backend_)));
+    is_matmul.push_back(is_large_matmul(op, cost_of(module, op, backend_)));
     all += ms[i];
     if (is_matmul[i]) matmuls += ms[i];
   }

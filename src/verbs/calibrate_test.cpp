@@ -86,7 +86,7 @@ TEST(SampleSet, ProductsOfAGpuWithPowerToSpareCountWhereNoOthersDo) {
   const auto add = [&](SampleSet& set, Backend backend, double matmul, double other) {
     std::vector<double> ms;
     for (const Op& op : program.ops)
-      ms.push_back(is_large_matmul(module, op, cost_of(module, op, backend)) ? matmul : other);
+      ms.push_back(is_large_matmul(op, cost_of(module, op, backend)) ? matmul : other);
     set.add(module, program, {}, ms);
   };
   const auto linear_ms = [](const SampleSet& set) {

@@ -99,6 +99,7 @@ const OpDef linear_def{
     .cost = cost,
     .alias = {{.output = 0, .input = kResidual}},
     .splits = {{"rows", {0, Split::kWhole, Split::kWhole, 0}, {0}, /*min_rank=*/2}},
+    .matmul = true,
     .kernels = float_kernels(linear_cpu, {.run = SNUG_CUDA_KERNEL(linear_cuda),
                                           .prepare = SNUG_CUDA_KERNEL(linear_cuda_prepare)}),
     .reference = reference,

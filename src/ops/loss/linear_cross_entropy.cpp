@@ -220,6 +220,7 @@ OpDef grad_def(std::string_view kind) {
                   {Split::kPartial, 0, Split::kPartial},
                   /*min_rank=*/2}},
       .exact = {GradIn::kX},
+      .matmul = true,
       .kernels =
           float_kernels(linear_cross_entropy_grad_cpu,
                         {.run = SNUG_CUDA_KERNEL(linear_cross_entropy_grad_cuda),
@@ -250,6 +251,7 @@ const OpDef linear_cross_entropy_def{
                 {Split::kPartial},
                 /*min_rank=*/2}},
     .exact = {In::kX},
+    .matmul = true,
     .kernels = float_kernels(linear_cross_entropy_cpu,
                              {.run = SNUG_CUDA_KERNEL(linear_cross_entropy_cuda),
                               .prepare = SNUG_CUDA_KERNEL(linear_cross_entropy_cuda_prepare)}),
