@@ -3,6 +3,7 @@
 // own step count with it; a dynamic loss scale then shrinks.
 #include "ir/builder.h"
 #include "ops/optimizer/loss_scale.h"
+#include "passes/backward_squares.h"
 #include "passes/fold_updates.h"
 #include "passes/updates.h"
 
@@ -28,10 +29,17 @@ void adjust_scale(Builder& b, const LossScale& p, ValueId finite) {
 
 void optimizer(Module& module, const Recipe& recipe) {
   const Updates updates(module, recipe);
+  const std::map<ValueId, ValueId> sums = sum_squares_in_backward(module, updates);
   Builder b(module, ProgramRole::update);
   b.set_phase(Phase::update);
   std::vector<ValueId> squares;  // in a row: together they are few launches
-  for (const Updates::Trained& t : updates.trained()) updates.add_squares(b, t, squares);
+  for (const Updates::Trained& t : updates.trained()) {
+    b.set_layer(module[t.param].layer);
+    const auto sum = sums.find(t.grad);
+    squares.push_back(sum != sums.end()
+                          ? sum->second
+                          : ops::sum_squares(b, "norm." + t.name + ".squares", t.grad));
+  }
   b.set_layer(kNoLayer);
   const ValueId loss = module.find_shared(shared_names::kLoss);
   const ops::Clip clip = updates.clip(b, "norm.clip", squares, recipe.clip, loss);

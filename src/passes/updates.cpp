@@ -5,7 +5,6 @@
 
 #include "base/units.h"
 #include "ops/basic/assign.h"
-#include "ops/optimizer/sum_blocks.h"
 
 namespace snug {
 namespace {
@@ -115,14 +114,6 @@ ValueId Updates::advance(Builder& b, ValueId finite) const {
 ops::Clip Updates::clip(Builder& b, std::string_view name, const std::vector<ValueId>& squares,
                         double max_norm, ValueId loss) const {
   return ops::clip(b, name, squares, max_norm, loss_scale_, loss);
-}
-
-void Updates::add_squares(Builder& b, const Trained& t, std::vector<ValueId>& sums) const {
-  b.set_layer(module_[t.param].layer);
-  for_slices(t, on_device(t.grad) ? 0 : ops::kSumBlock, [&](int64_t first, int64_t elements) {
-    sums.push_back(
-        ops::sum_squares(b, "norm." + t.name + ".squares", part_of(b, t.grad, first, elements)));
-  });
 }
 
 void Updates::bind_norm(ValueId norm) const {

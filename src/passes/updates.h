@@ -39,6 +39,7 @@ class Updates {
     return {.lr = lr_, .step = step, .scale = clip.scale, .finite = clip.finite};
   }
   ValueId count() const { return updates_; }  // of updates, shared
+  bool on_device(ValueId id) const;           // is its home there?
 
   // The count of updates, one further where `finite` says so.
   ValueId advance(Builder& b, ValueId finite) const;
@@ -46,8 +47,6 @@ class Updates {
   // the loss is not.
   ops::Clip clip(Builder& b, std::string_view name, const std::vector<ValueId>& squares,
                  double max_norm, ValueId loss) const;
-  // The sums of squares of the gradient's blocks, in their order; in slices where it is brought.
-  void add_squares(Builder& b, const Trained& t, std::vector<ValueId>& sums) const;
   void bind_norm(ValueId norm) const;  // to the shared value that is read after a step
   // One parameter's update from `grad`, which also rounds it where it has a master.
   void emit(Builder& b, const Trained& t, ValueId grad, const Numbers& numbers) const;
@@ -57,7 +56,6 @@ class Updates {
  private:
   void collect();
   ops::Update update_of(const Trained& t, ValueId grad, const Numbers& numbers) const;
-  bool on_device(ValueId id) const;
   int64_t elements_of(const Trained& t) const;
   bool is_all_at_home(const Trained& t) const;
   template <typename Fn>
