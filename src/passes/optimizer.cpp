@@ -29,7 +29,11 @@ void adjust_scale(Builder& b, const LossScale& p, ValueId finite) {
 
 void optimizer(Module& module, const Recipe& recipe) {
   const Updates updates(module, recipe);
-  const std::map<ValueId, ValueId> sums = sum_squares_in_backward(module, updates);
+  // A search asks about the update alone: then there is nothing to fold it into.
+  const bool trains = module.program_index(ProgramRole::training_first) >= 0;
+  const bool fold = recipe.fold_update && trains;
+  std::map<ValueId, ValueId> sums;
+  if (trains) sums = sum_squares_in_backward(module, updates);
   Builder b(module, ProgramRole::update);
   b.set_phase(Phase::update);
   std::vector<ValueId> squares;  // in a row: together they are few launches
@@ -47,11 +51,11 @@ void optimizer(Module& module, const Recipe& recipe) {
   const ValueId step = updates.advance(b, clip.finite);
   const Updates::Numbers numbers = updates.numbers(step, clip);
   for (const Updates::Trained& t : updates.trained()) {
-    if (!recipe.fold_update || !folds(module, t)) updates.emit_in_slices(b, t, numbers);
+    if (!fold || !folds(module, t)) updates.emit_in_slices(b, t, numbers);
   }
   if (recipe.loss_scale.dynamic) adjust_scale(b, recipe.loss_scale, clip.finite);
   module.step.push_back({1, {b.program().name}});
-  if (recipe.fold_update) fold_updates(b, updates, numbers);
+  if (fold) fold_updates(b, updates, numbers);
 }
 
 }  // namespace snug

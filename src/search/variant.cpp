@@ -13,9 +13,11 @@ BuildOptions without_loss(BuildOptions build) {
 }
 
 Recipe types_of(const Recipe& r) {
-  return {.fused_recompute = r.fused_recompute,
+  return {.offload = r.offload,
+          .fused_recompute = r.fused_recompute,
           .precision = r.precision,
           .grad_dtype = r.grad_dtype,
+          .fold_update = r.fold_update,
           .backend = r.backend};
 }
 
