@@ -168,10 +168,11 @@ void each_option(O& o, Visit&& visit) {
         "fp32 | bf16: type of the optimizer's moments (bf16 with stochastic rounding)", both);
   visit("update-in-backward", o.update_in_backward,
         "update each parameter as soon as its gradient is complete, and free the gradient", both);
-  visit("fold-update", o.fold_update,
-        "auto | on | off: update a layer on the way through the next step's forward, so that its "
-        "state comes and goes meanwhile (auto: where that is offloaded)",
-        both);
+  visit(
+      "fold-update", o.fold_update,
+      "auto | on | off: update a layer whose state is offloaded on the way through the next step's "
+      "forward, so that it comes and goes meanwhile (auto is off)",
+      both);
   visit("beta1", o.beta1, "decay of the first moment", both);
   visit("beta2", o.beta2, "decay of the second moment (negative: 0.95, for lion 0.99)", both);
   visit("eps", o.eps, "adamw, adamw8bit, adam-mini: epsilon", both);

@@ -34,17 +34,20 @@ Builder::Builder(Module& module, int32_t index, Program otherwise)
     program_ = static_cast<int32_t>(module_.programs.size());
     module_.programs.push_back(std::move(otherwise));
   }
-  for (const Op& op : program().ops) op_names_.insert(op.name);
+  for (const Op& op : program().ops) op_names_.emplace(op.name, 2);
   for (const Value& value : module_.values) {
-    if (value.shared() || value.program == program_) value_names_.insert(value.name);
+    if (value.shared() || value.program == program_) value_names_.emplace(value.name, 2);
   }
 }
 
-std::string Builder::unique(std::string name, std::unordered_set<std::string>& taken) {
-  if (taken.insert(name).second) return name;
-  for (int n = 2;; ++n) {
+std::string Builder::unique(std::string name, std::unordered_map<std::string, int>& taken) {
+  const auto [place, is_new] = taken.try_emplace(name, 2);
+  if (is_new) return name;
+  for (int n = place->second;; ++n) {
     std::string candidate = fmt::format("{}.{}", name, n);
-    if (taken.insert(candidate).second) return candidate;
+    if (!taken.try_emplace(candidate, 2).second) continue;
+    taken[name] = n + 1;
+    return candidate;
   }
 }
 

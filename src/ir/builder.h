@@ -9,7 +9,7 @@
 
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/op_def.h"
@@ -70,15 +70,16 @@ class Builder {
 
  private:
   Builder(Module& module, int32_t index, Program otherwise);
-  std::string unique(std::string name, std::unordered_set<std::string>& taken);
+  std::string unique(std::string name, std::unordered_map<std::string, int>& taken);
 
   Module& module_;
   int32_t program_;
   Phase phase_ = Phase::forward;
   int32_t layer_ = kNoLayer;
   std::string prefix_;
-  std::unordered_set<std::string> op_names_;
-  std::unordered_set<std::string> value_names_;
+  // Names that are taken, with the number that the next one of that name may end in.
+  std::unordered_map<std::string, int> op_names_;
+  std::unordered_map<std::string, int> value_names_;
 };
 
 // What an op's `grad` works with: the forward op, the gradients of its outputs, and a builder to

@@ -1,6 +1,5 @@
 #include "passes/backward_squares.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "ops/optimizer/sum_blocks.h"
@@ -34,25 +33,26 @@ Complete when_complete(const Module& module, const Updates& updates, const std::
 }  // namespace
 
 std::map<ValueId, ValueId> sum_squares_in_backward(Module& module, const Updates& updates) {
-  if (std::ranges::all_of(updates.trained(),
-                          [&](const Updates::Trained& t) { return updates.on_device(t.grad); }))
-    return {};
+  std::map<ValueId, ValueId> sums;
+  for (const Updates::Trained& t : updates.trained()) {
+    if (updates.on_device(t.grad)) continue;
+    const Type type{Dtype::f64, {ops::sum_blocks(module[t.grad].type.shape.elements())}};
+    sums[t.grad] =
+        add_shared(module, "norm." + t.name + ".squares", type, Category::buffers, Scope::step);
+  }
+  if (sums.empty() || module.program_index(ProgramRole::training_first) < 0) return sums;
   Builder b(module, last_of_step(module));
   b.set_phase(Phase::backward);
   std::vector<Op> ops = std::exchange(b.program().ops, {});
   const Complete complete = when_complete(module, updates, ops);
-  std::map<ValueId, ValueId> sums;
   for (size_t at = 0; at < ops.size(); ++at) {
     b.program().ops.push_back(std::move(ops[at]));
     for (const auto& [t, version] : complete[at]) {
-      const std::string name = "norm." + t->name + ".squares";
-      const Type type{Dtype::f64, {ops::sum_blocks(module[t->grad].type.shape.elements())}};
-      const ValueId kept = add_shared(module, name, type, Category::buffers, Scope::step);
       b.set_layer(module[t->param].layer);
-      const ValueId made = ops::sum_squares(b, name + ".made", version);
+      const ValueId kept = sums.at(t->grad);
+      const ValueId made = ops::sum_squares(b, module[kept].name + ".made", version);
       module[made].base = kept;
       module[made].category = Category::buffers;
-      sums[t->grad] = kept;
     }
   }
   return sums;

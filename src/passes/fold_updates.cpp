@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/order.h"
 #include "ops/basic/copy.h"
 #include "ops/basic/fill.h"
 
@@ -33,7 +34,7 @@ class Fold {
     Builder b(module_, ProgramRole::flush);
     b.set_phase(Phase::update);
     for (const Updates::Trained& t : updates_.trained()) {
-      if (folds(module_, t)) updates_.emit_in_slices(b, t, numbers_);
+      if (folds(module_, updates_, t)) updates_.emit_in_slices(b, t, numbers_);
     }
     say_done(b);
   }
@@ -89,23 +90,24 @@ class Fold {
     std::vector<std::vector<size_t>> forward(module_.layers.size());
     std::vector<size_t> first_use(module_.values.size(), ops.size());
     for (size_t at = 0; at < ops.size(); ++at) {
-      for (ValueId id : ops[at].inputs) {
-        if (!id.valid()) continue;
+      for_each_access(ops[at], [&](ValueId id, bool) {
         size_t& first = first_use[static_cast<size_t>(module_.root(id).index)];
         first = std::min(first, at);
-      }
+      });
       if (ops[at].phase == Phase::forward && ops[at].layer >= 0)
         forward[static_cast<size_t>(ops[at].layer)].push_back(at);
     }
     std::vector<std::vector<const Updates::Trained*>> of_layer(module_.layers.size());
     for (const Updates::Trained& t : updates_.trained()) {
-      if (folds(module_, t)) of_layer[static_cast<size_t>(module_[t.param].layer)].push_back(&t);
+      if (folds(module_, updates_, t))
+        of_layer[static_cast<size_t>(module_[t.param].layer)].push_back(&t);
     }
     std::vector<std::vector<const Updates::Trained*>> due(ops.size());
     for (size_t l = 0; l < of_layer.size(); ++l) {
       for (size_t i = 0; i < of_layer[l].size(); ++i) {
         const Updates::Trained* t = of_layer[l][i];
-        size_t at = std::min(first_use[static_cast<size_t>(t->param.index)], ops.size() - 1);
+        size_t at = std::min(first_use[static_cast<size_t>(t->param.index)],
+                             first_use[static_cast<size_t>(t->grad.index)]);
         if (l > 0 && !forward[l - 1].empty())
           at = std::min(at, forward[l - 1][i * forward[l - 1].size() / of_layer[l].size()]);
         due[at].push_back(t);
@@ -122,8 +124,8 @@ class Fold {
 
 }  // namespace
 
-bool folds(const Module& module, const Updates::Trained& t) {
-  return module[t.param].layer != kNoLayer;
+bool folds(const Module& module, const Updates& updates, const Updates::Trained& t) {
+  return module[t.param].layer != kNoLayer && !updates.is_all_on_device(t);
 }
 
 void fold_updates(Builder& update, const Updates& updates, const Updates::Numbers& numbers) {

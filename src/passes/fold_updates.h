@@ -8,8 +8,9 @@
 
 namespace snug {
 
-// Is it one that can wait? What belongs to no layer is used at once.
-bool folds(const Module& module, const Updates::Trained& t);
+// Is it worth waiting? What belongs to no layer is used at once, and what is all on the device has
+// nothing to bring.
+bool folds(const Module& module, const Updates& updates, const Updates::Trained& t);
 
 // `update`: the program of the step's end, which keeps its numbers for the folded updates. They are
 // made in micro_first, spread over the forward ops of the layer before theirs, and by the program

@@ -3,13 +3,15 @@
 // what forward keeps for backward is put there after its last forward reader and brought back for
 // its first backward reader. Nothing is computed differently.
 //
-// A program is cut into segments: the ops of one layer in a row, or one op of the update. A value
+// A program is cut into segments: the ops of one layer in a row, or one op of the update, with the
+// ops of a layer that come behind it. A value
 // that is used in a segment and again within `ahead` segments stays meanwhile; all that it does
 // between being brought and given up is one visit. The copies of a segment are listed `ahead`
 // segments before it, and bounded by the end of the segment before that: staging does not grow with
 // the number of layers.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "ir/builder.h"
@@ -86,9 +88,10 @@ class ProgramHomes {
     const auto updates = [&](size_t at) {
       return (only_updates_ || folded) && ops_[at].phase == Phase::update;
     };
+    std::optional<int32_t> layer;  // of the last op that is no update: an update goes with those
     for (size_t at = 0; at < ops_.size(); ++at) {
-      if (at == 0 || updates(at) || updates(at - 1) || ops_[at].layer != ops_[at - 1].layer)
-        first_of_.push_back(at);
+      if (at == 0 || updates(at) || (layer && ops_[at].layer != *layer)) first_of_.push_back(at);
+      if (!updates(at)) layer = ops_[at].layer;
       segment_of_.push_back(static_cast<int32_t>(first_of_.size()) - 1);
     }
     to_bring_.resize(first_of_.size());

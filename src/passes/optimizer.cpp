@@ -1,6 +1,8 @@
 // The update as a program of its own: global norm and clipping over all gradients, then each
 // parameter; or, folded, all but the layers' own, which the next step updates on its way. A norm or a loss that is not finite turns the whole update off, and the optimizer's
 // own step count with it; a dynamic loss scale then shrinks.
+#include <algorithm>
+
 #include "ir/builder.h"
 #include "ops/optimizer/loss_scale.h"
 #include "passes/backward_squares.h"
@@ -29,11 +31,12 @@ void adjust_scale(Builder& b, const LossScale& p, ValueId finite) {
 
 void optimizer(Module& module, const Recipe& recipe) {
   const Updates updates(module, recipe);
+  const std::map<ValueId, ValueId> sums = sum_squares_in_backward(module, updates);
   // A search asks about the update alone: then there is nothing to fold it into.
-  const bool trains = module.program_index(ProgramRole::training_first) >= 0;
-  const bool fold = recipe.fold_update && trains;
-  std::map<ValueId, ValueId> sums;
-  if (trains) sums = sum_squares_in_backward(module, updates);
+  const bool fold = recipe.fold_update && module.program_index(ProgramRole::training_first) >= 0 &&
+                    std::ranges::any_of(updates.trained(), [&](const Updates::Trained& t) {
+                      return folds(module, updates, t);
+                    });
   Builder b(module, ProgramRole::update);
   b.set_phase(Phase::update);
   std::vector<ValueId> squares;  // in a row: together they are few launches
@@ -51,7 +54,7 @@ void optimizer(Module& module, const Recipe& recipe) {
   const ValueId step = updates.advance(b, clip.finite);
   const Updates::Numbers numbers = updates.numbers(step, clip);
   for (const Updates::Trained& t : updates.trained()) {
-    if (!fold || !folds(module, t)) updates.emit_in_slices(b, t, numbers);
+    if (!fold || !folds(module, updates, t)) updates.emit_in_slices(b, t, numbers);
   }
   if (recipe.loss_scale.dynamic) adjust_scale(b, recipe.loss_scale, clip.finite);
   module.step.push_back({1, {b.program().name}});

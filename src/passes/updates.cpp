@@ -159,7 +159,7 @@ int64_t Updates::elements_of(const Trained& t) const {
   return module_[t.param].type.shape.elements();
 }
 
-bool Updates::is_all_at_home(const Trained& t) const {
+bool Updates::is_all_on_device(const Trained& t) const {
   std::vector<ValueId> used = t.states;
   used.insert(used.end(), {t.param, t.target(), t.grad});
   return std::ranges::all_of(used, [&](ValueId id) { return on_device(id); });
@@ -176,8 +176,9 @@ bool Updates::on_device(ValueId id) const {
 template <typename Fn>
 void Updates::for_slices(const Trained& t, int64_t grain, const Fn& fn) const {
   const int64_t all = elements_of(t);
-  const int64_t slice =
-      grain == 0 || is_all_at_home(t) ? all : std::max<int64_t>(1, offload_.slice / grain) * grain;
+  const int64_t slice = grain == 0 || is_all_on_device(t)
+                            ? all
+                            : std::max<int64_t>(1, offload_.slice / grain) * grain;
   for (int64_t first = 0; first < all; first += slice) fn(first, std::min(slice, all - first));
 }
 

@@ -40,6 +40,7 @@ class Updates {
   }
   ValueId count() const { return updates_; }  // of updates, shared
   bool on_device(ValueId id) const;           // is its home there?
+  bool is_all_on_device(const Trained& t) const;
 
   // The count of updates, one further where `finite` says so.
   ValueId advance(Builder& b, ValueId finite) const;
@@ -57,7 +58,6 @@ class Updates {
   void collect();
   ops::Update update_of(const Trained& t, ValueId grad, const Numbers& numbers) const;
   int64_t elements_of(const Trained& t) const;
-  bool is_all_at_home(const Trained& t) const;
   template <typename Fn>
   void for_slices(const Trained& t, int64_t grain, const Fn& fn) const;
   ValueId part_of(Builder& b, ValueId id, int64_t first, int64_t elements) const;

@@ -1,5 +1,4 @@
 // The techniques: words to settings, defaults made explicit, contradictions named.
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -95,17 +94,14 @@ void resolve_micro_order(Options& o, Recipe& r) {
   r.micro_group = o.micro_order == "vertical" ? r.accum : 1;
 }
 
-// Folding gains where an update has to wait for its state.
+// Off unless asked for: the model finds it slower as it is.
 void resolve_fold_update(Options& o, Recipe& r) {
   require_word(o.fold_update, "fold-update", {"auto", "on", "off"});
   if (o.fold_update == "on" && r.update_in_backward) {
     throw usage_error("--fold-update on and --update-in-backward: an update is made once")
         .hint("leave one of them out");
   }
-  const bool moves_state = std::ranges::any_of(r.offload.rules, [](const Offload::Rule& rule) {
-    return rule.item == OffloadItem::optimizer || rule.item == OffloadItem::master;
-  });
-  if (o.fold_update == "auto") o.fold_update = moves_state && !r.update_in_backward ? "on" : "off";
+  if (o.fold_update == "auto") o.fold_update = "off";
   r.fold_update = o.fold_update == "on";
 }
 

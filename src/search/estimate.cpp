@@ -53,7 +53,7 @@ Module shallow_body(const Variant& variant, int32_t depth) {
   Recipe recipe = variant.settings.recipe;
   recipe.recompute = {};
   Module module = compile("estimate", variant.stack.forward(depth), recipe, Stage::accumulate);
-  continue_compile(module, recipe, recipe.update_in_backward ? Stage::update : Stage::lay_out);
+  continue_compile(module, recipe, recipe.update_in_backward ? Stage::update : Stage::homes);
   return module;
 }
 

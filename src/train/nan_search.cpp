@@ -45,6 +45,7 @@ std::optional<NonFinite> find_non_finite(Executor& executor, const std::function
   executor.observe = [&](size_t program, size_t at) {
     if (found) return;
     const Op& op = module.programs[program].ops[at];
+    if (op.def->crosses_spaces) return;  // what it moves was made elsewhere, maybe a step ago
     const ValueId bad = first_non_finite(executor, op.outputs);
     if (!bad.valid()) return;
     // An input whose bytes an output took over no longer shows what it was.

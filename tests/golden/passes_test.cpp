@@ -136,7 +136,7 @@ TEST(GoldenPass, OptimizerAdamW) {
 
 TEST(GoldenPass, FoldedUpdate) {
   Module module = with_backward(two_linears);
-  Recipe recipe{.fold_update = true};
+  Recipe recipe{.offload = parse_offload("optimizer"), .fold_update = true};
   accumulate(module, recipe);
   optimizer(module, recipe);
   expect_golden(module, "folded_update",
