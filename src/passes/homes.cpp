@@ -134,16 +134,15 @@ class ProgramHomes {
                                    [&](const Visit& v) { return v.bytes.overlaps(bytes); });
     const bool near =
         last != homed.visits.rend() && segment(at) - segment(last->last_op) <= offload_.ahead + 1;
-    const bool stays = near && last->bytes == bytes;
-    if (near && !stays && (writes || last->last_write >= 0)) {
+    const bool makes = makes_all(bytes, at);  // nothing of what was there before is left
+    const bool stays = near && last->bytes == bytes && (!makes || last->last_op == at);
+    if (near && last->bytes != bytes && (writes || last->last_write >= 0)) {
       throw internal_error("'{}' is used as another part of '{}' than just before",
                            module_[id].name, module_[root(id)].name);
     }
     if (!stays) {
-      homed.visits.push_back({.bytes = bytes,
-                              .first_segment = segment(at),
-                              .first_op = at,
-                              .brought = !makes_all(bytes, at)});
+      homed.visits.push_back(
+          {.bytes = bytes, .first_segment = segment(at), .first_op = at, .brought = !makes});
     }
     Visit& visit = stays ? *last : homed.visits.back();
     visit.last_op = at;
