@@ -3,12 +3,11 @@
 // what forward keeps for backward is put there after its last forward reader and brought back for
 // its first backward reader. Nothing is computed differently.
 //
-// A program is cut into segments: the ops of one layer in a row, or one op of the update, with the
-// ops of a layer that come behind it. A value
-// that is used in a segment and again within `ahead` segments stays meanwhile; all that it does
-// between being brought and given up is one visit. The copies of a segment are listed `ahead`
-// segments before it, and bounded by the end of the segment before that: staging does not grow with
-// the number of layers.
+// A program is cut into segments: the ops of one layer in a row, or one op of the update and the ops
+// of a layer that follow it. A value that is used in a segment and again within `ahead` segments
+// stays meanwhile; all that happens to it between being brought and given up is one visit. The
+// copies of a segment are listed `ahead` segments before it, and bounded by the end of the segment
+// before that: staging does not grow with the number of layers.
 #include <algorithm>
 #include <map>
 #include <optional>

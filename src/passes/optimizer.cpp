@@ -1,6 +1,7 @@
 // The update as a program of its own: global norm and clipping over all gradients, then each
-// parameter; or, folded, all but the layers' own, which the next step updates on its way. A norm or a loss that is not finite turns the whole update off, and the optimizer's
-// own step count with it; a dynamic loss scale then shrinks.
+// parameter; or, folded, all but the layers' own, which the next step updates on its way. A norm or
+// a loss that is not finite turns the whole update off, and the optimizer's own step count with it;
+// a dynamic loss scale then shrinks.
 #include <algorithm>
 
 #include "ir/builder.h"

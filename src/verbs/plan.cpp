@@ -117,8 +117,9 @@ std::string ways_to_fit(const PlannedRun& planned) {
       changes.push_back(fmt::format("{} ({})", a.change, format_bytes(a.peak_bytes)));
   }
   if (!changes.empty()) return "it would fit with " + join(changes, ", or ");
-  return "no change is enough on one device: the model's own state is too large, and offload and "
-         "several devices are not there yet";
+  return "no change is enough on one device: the model's own state is too large; on a GPU "
+         "--offload "
+         "moves it to host memory, and several devices are not there yet";
 }
 
 // Outside the device.
