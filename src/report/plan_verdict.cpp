@@ -84,8 +84,7 @@ std::string honest_limits(const MemoryBreakdown& memory, const PlanFacts& facts)
     out += fmt::format("  its weights in 16 bits, with nothing beside them, take {}\n",
                        format_bytes(least));
   return out +
-         "  one device of this size cannot hold it: on a GPU --offload moves state to host memory; "
-         "several devices are not there yet\n";
+         "  one device of this size cannot hold it; on a GPU --offload moves state to the host\n";
 }
 
 std::string changes_that_fit(const PlanFacts& facts, const Paint& paint) {
