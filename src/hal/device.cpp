@@ -25,6 +25,8 @@ void Device::copy(std::span<std::byte> to, const std::byte* from, int32_t) {
   upload(to.data(), {from, to.size()});
 }
 
+void Device::call(const std::function<void()>& work, int32_t) { work(); }
+
 void Device::delay(int32_t, double) {}
 
 }  // namespace snug

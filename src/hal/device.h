@@ -115,6 +115,10 @@ class Device {
   virtual std::unique_ptr<LaneEvent> make_event();
   // Between memory of `allocate` and of `allocate_host`, or inside one of them.
   virtual void copy(std::span<std::byte> to, const std::byte* from, int32_t lane);
+  // The lane calls `work` on the host when it comes by, and goes on when that returns; inside a
+  // recording in every launch of it. `work` outlives them all, calls nothing of the device, and
+  // throws nothing.
+  virtual void call(const std::function<void()>& work, int32_t lane);
   // For tests: the lane does nothing for so long.
   virtual void delay(int32_t lane, double microseconds);
 };

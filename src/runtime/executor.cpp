@@ -24,17 +24,17 @@ bool is_move(const Module& module, const Op& op, const Device& device) {
          module[op.inputs[0]].space != module[op.outputs[0]].space;
 }
 
+// Does the device's stream run the op's kernel? Else the host does.
+bool on_stream(const Module& module, const Op& op, const Device& device) {
+  return device.stream() != nullptr && space_of(module, op) == Space::device;
+}
+
 // nullptr: the op needs none.
 const Kernel* kernel_for(const Module& module, const Op& op, const Device& device) {
   if (is_move(module, op, device)) {
     if (op.predicate.valid())
       throw internal_error("{} '{}' has a predicate, but only moves bytes", op.def->kind, op.name);
     return nullptr;
-  }
-  if (const Space space = space_of(module, op);
-      space != Space::device && device.stream() != nullptr) {
-    throw usage_error("{} '{}' computes in {} memory, which this executor does not do on {}",
-                      op.def->kind, op.name, name_of(space), device.name());
   }
   const Dtype dtype = kernel_dtype(module, op);
   const Backend backend = backend_in(space_of(module, op), backend_of(device));
@@ -43,7 +43,10 @@ const Kernel* kernel_for(const Module& module, const Op& op, const Device& devic
     throw usage_error("{} '{}' has no {} kernel for {}", op.def->kind, op.name, name_of(dtype),
                       backend == Backend::cuda ? "CUDA" : "the CPU");
   }
-  if (op.predicate.valid() && device.stream() != nullptr && !kernel->predicated)
+  if (op.predicate.valid() && module[op.predicate].space != space_of(module, op))
+    throw internal_error("{} '{}' computes in another memory than its predicate is in",
+                         op.def->kind, op.name);
+  if (op.predicate.valid() && on_stream(module, op, device) && !kernel->predicated)
     throw internal_error("{} '{}' has a predicate that its kernel does not read", op.def->kind,
                          op.name);
   return kernel;
@@ -142,13 +145,18 @@ Executor::Compiled Executor::resolve(size_t index) {
     const std::span<const Tensor> outputs = add_tensors(op.outputs);
     out.args.push_back(
         {inputs, outputs, op.workspace.valid() ? range(op.workspace) : std::span<std::byte>{},
-         op.attrs, device_.lane_stream(out.lanes[at]),
+         op.attrs, on_stream(module_, op, device_) ? device_.lane_stream(out.lanes[at]) : nullptr,
          op.predicate.valid() ? reinterpret_cast<const int32_t*>(address(op.predicate)) : nullptr,
          options_.math});
     out.lifetimes.push_back(
         {add_ranges(born[at]), born[at].size(), add_ranges(dead[at]), dead[at].size()});
   }
   out.batches = batch_sizes(out.kernels, out.args, out.order ? &*out.order : nullptr);
+  out.calls.resize(program.ops.size());
+  for (size_t at = 0; at < program.ops.size(); ++at) {
+    if (device_.stream() != nullptr && out.kernels[at] != nullptr && out.args[at].stream == nullptr)
+      out.calls[at] = [this, index, at] { compute_on_host(index, at); };
+  }
   return out;
 }
 
@@ -156,6 +164,7 @@ void Executor::run(std::string_view name) {
   const int32_t index = module_.program_index(name);
   if (index < 0) throw internal_error("module '{}' has no program '{}'", module_.name, name);
   const auto program = static_cast<size_t>(index);
+  throw_what_failed();
   if (device_.stream() != nullptr) {
     run_on_stream(program);
   } else if (!programs_[program].order || observe) {  // list order is one that lanes allow
@@ -266,6 +275,7 @@ std::span<std::byte> Executor::bytes(ValueId id) const {
     throw internal_error("'{}' is asked for in host memory, but is on {}", module_[id].name,
                          device_.name());
   device_.synchronise();
+  throw_what_failed();
   return range(id);
 }
 
@@ -285,6 +295,7 @@ void Executor::read(ValueId id, std::span<std::byte> to) const {
   } else {
     device_.download(to, address(id));
   }
+  throw_what_failed();
 }
 
 void Executor::zero(ValueId id) {

@@ -4,7 +4,8 @@
 //
 // Lanes run side by side and wait for each other exactly where Order says: as threads where kernels
 // run on the host (runtime/lanes.h), as streams with events on a device that has them. There the
-// runtime moves bytes between spaces; kernels compute.
+// runtime moves bytes between spaces; kernels compute, those of the host's memory on the host, where
+// their lane calls them.
 //
 //   auto device = cpu_device();
 //   Executor executor(module, *device);
@@ -12,6 +13,8 @@
 //   float loss = executor.read_scalar<float>(executor.shared("loss_sum"));
 #pragma once
 
+#include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -126,7 +129,9 @@ class Executor {
     std::vector<KernelArgs> args;
     std::vector<Lifetimes> lifetimes;
     std::vector<size_t> batches;  // how many ops run together, at the first of them
-    std::optional<Order> order;   // where there are several lanes
+    // On a device with streams, by op: what computes in host memory, called by its lane.
+    std::vector<std::function<void()>> calls;
+    std::optional<Order> order;  // where there are several lanes
     // Where they are streams. `lanes`: the device's, by op; all 0 where there is one. `events`: by
     // op, nullptr where no other lane waits for it; none where there is one lane.
     std::vector<int32_t> lanes;
@@ -150,6 +155,8 @@ class Executor {
   void enqueue_all(size_t index);
   void enqueue_alone(size_t program, size_t op, size_t count);
   void launch(size_t program, size_t op, size_t count);
+  void compute_on_host(size_t program, size_t op);
+  void throw_what_failed() const;
   void fork(std::span<const int32_t> lanes);
   void join(std::span<const int32_t> lanes);
   void wait_for_others(const Compiled& program, size_t op);
@@ -173,6 +180,9 @@ class Executor {
   std::vector<std::string> lane_names_ = {"compute"};
   std::vector<std::unique_ptr<LaneEvent>> lane_events_;
   uint64_t delays_ = 0;
+  // The first failure of what lanes call on the host; nothing is computed there after it.
+  std::exception_ptr failure_;
+  std::atomic<bool> failed_ = false;
   std::vector<Compiled> programs_;
   std::span<std::byte> transient_;  // transient values: everything above the shared ones
 };

@@ -73,12 +73,30 @@ void Executor::launch(size_t program, size_t op, size_t count) {
       const Tensor& to = args.out(0);
       device_.copy({to.as<std::byte>(), static_cast<size_t>(to.type->bytes())},
                    args.in<std::byte>(0), compiled.lanes[op]);
+    } else if (compiled.calls[op]) {
+      for (size_t i = op; i < op + count; ++i) device_.call(compiled.calls[i], compiled.lanes[i]);
     } else if (count == 1) {
       kernel->run(args);
     } else {
       kernel->run_many(std::span(compiled.args).subspan(op, count));
     }
   });
+}
+
+// Called by the op's lane, on a thread of the device's: what fails is kept for who runs or reads
+// next.
+void Executor::compute_on_host(size_t program, size_t op) {
+  if (failed_) return;
+  try {
+    run_op(programs_[program], op);
+  } catch (...) {
+    failure_ = std::current_exception();
+    failed_ = true;
+  }
+}
+
+void Executor::throw_what_failed() const {
+  if (failed_) std::rethrow_exception(failure_);
 }
 
 void Executor::enqueue(size_t program, size_t op) { enqueue_alone(program, op, 1); }

@@ -339,6 +339,12 @@ class CudaDeviceImpl final : public CudaDevice {
     check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDefault, (*streams_)[lane]),
           "copying {} bytes", to.size());
   }
+  void call(const std::function<void()>& work, int32_t lane) override {
+    const auto run = [](void* closure) { (*static_cast<const std::function<void()>*>(closure))(); };
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the driver takes any pointer
+    void* closure = const_cast<std::function<void()>*>(&work);
+    check(cudaLaunchHostFunc((*streams_)[lane], run, closure), "calling the host");
+  }
   void delay(int32_t lane, double microseconds) override {
     cuda::wait_on_device(microseconds, (*streams_)[lane]);
   }

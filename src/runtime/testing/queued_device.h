@@ -24,7 +24,7 @@ class QueuedDevice final : public Device {
   explicit QueuedDevice(uint64_t seed) : random_(seed) { lane(0); }
 
   // What was enqueued, whether or not it was recorded.
-  int events = 0, copies = 0, delays = 0;
+  int events = 0, copies = 0, calls = 0, delays = 0;
   std::vector<int64_t> host_asked;
   bool forgets_to_wait = false;  // events hold nobody up
 
@@ -85,6 +85,10 @@ class QueuedDevice final : public Device {
   void copy(std::span<std::byte> to, const std::byte* from, int32_t index) override {
     ++copies;
     lane(index).push([=, this] { cpu_->upload(to.data(), {from, to.size()}); });
+  }
+  void call(const std::function<void()>& work, int32_t index) override {
+    ++calls;
+    lane(index).push([&work] { work(); });
   }
   void delay(int32_t, double) override { ++delays; }
 

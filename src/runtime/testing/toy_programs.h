@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <stdexcept>
 
 #include "ir/builder.h"
 #include "ir/verifier.h"
@@ -76,6 +77,13 @@ inline const OpDef add_to{.kind = "add_to",
                           .infer = like_first,
                           .alias = {{.output = 0, .input = 0, .must = true}},
                           .kernels = {{Backend::cpu, Dtype::f32, enqueued<add_to_cpu>}}};
+
+inline void fails_cpu(const KernelArgs&) { throw std::runtime_error("broken"); }
+inline const OpDef fails{.kind = "fails",
+                         .inputs = {"x"},
+                         .outputs = {"y"},
+                         .infer = like_first,
+                         .kernels = {{Backend::cpu, Dtype::f32, enqueued<fails_cpu>}}};
 
 inline const OpDef no_kernel{
     .kind = "no_kernel", .inputs = {"x"}, .outputs = {"y"}, .infer = like_first};
