@@ -27,7 +27,7 @@ struct Options {
   std::string loss = "auto";
   std::string recompute = "auto";
   std::string compress = "none";
-  std::string offload = "none";
+  std::string offload = "auto";
   std::string precision = "fp32";
   std::string master = "fp32";
   std::string grad_dtype = "auto";
@@ -129,11 +129,12 @@ void each_option(O& o, Visit&& visit) {
         "none | int8: how activations are stored between forward and backward (recompute then "
         "changes which of them are rounded)",
         both);
-  visit(
-      "offload", o.offload,
-      "none | ITEM[@LAYERS][=host],...: what lives in host memory and is brought when it is used; "
-      "ITEM optimizer, master, grads, params, activations or all, LAYERS like 0-11+15",
-      both);
+  visit("offload", o.offload,
+        "auto | none | ITEM[@LAYERS][=host],...: what lives in host memory and is brought when it "
+        "is used; "
+        "ITEM optimizer, master, grads, params, activations or all, LAYERS like 0-11+15 (auto: "
+        "none, or on a GPU what --budget chooses)",
+        both);
   visit("dropout", o.dropout,
         "probability for every dropout of the model (negative: as its configuration says)", both);
   visit(

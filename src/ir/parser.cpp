@@ -194,7 +194,7 @@ class Parser {
   void op_fact(Op& op) {
     const size_t mark = scan_.mark();
     const std::string_view word = scan_.word("a fact about the op");
-    if (parse_layer(word, op.layer)) return;
+    if (parse_layer(word, op.layer) || parse_numbered('M', word, op.micro_batch)) return;
     if (word == "on") {
       op.lane = scan_.name("a lane");
     } else if (word == "if") {

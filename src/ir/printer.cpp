@@ -278,6 +278,7 @@ class Printer {
       line += fmt::format(" {{{}}}", fmt::join(items, ", "));
     }
     if (op.layer != kNoLayer) append(line, fmt::format("L{}", op.layer));
+    if (op.micro_batch > 0) append(line, fmt::format("M{}", op.micro_batch));
     if (op.lane != "compute") append(line, "on " + word(op.lane));
     if (op.predicate.valid()) append(line, "if " + ref(op.predicate));
     if (!op.after.empty()) {

@@ -63,6 +63,7 @@ struct Op {
   std::vector<std::string> after;  // earlier ops that it waits for beyond its data
   std::string clone_of;            // recompute: the forward op that this one repeats
   std::string backward_of;         // autodiff: the forward op that this one differentiates
+  int32_t micro_batch = 0;         // of those that the program takes through the model
 };
 
 struct Program {

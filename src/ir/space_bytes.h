@@ -34,6 +34,10 @@ struct SpaceBytes {
     for (const Space s : kAllSpaces) a[s] += b[s];
     return a;
   }
+  friend constexpr SpaceBytes operator-(SpaceBytes a, const SpaceBytes& b) {
+    for (const Space s : kAllSpaces) a[s] -= b[s];
+    return a;
+  }
   friend constexpr SpaceBytes max(SpaceBytes a, const SpaceBytes& b) {
     for (const Space s : kAllSpaces) a[s] = std::max(a[s], b[s]);
     return a;

@@ -12,11 +12,15 @@ constexpr int kRoles = 7;
 }  // namespace
 
 bool parse_layer(std::string_view word, int32_t& out) {
-  if (word.size() < 2 || word[0] != 'L') return false;
   if (word == "L-") {
     out = kNoLayer;
     return true;
   }
+  return parse_numbered('L', word, out);
+}
+
+bool parse_numbered(char letter, std::string_view word, int32_t& out) {
+  if (word.size() < 2 || word[0] != letter) return false;
   int32_t number = 0;
   for (char c : word.substr(1)) {
     if (c < '0' || c > '9' || number > 99'999'999) return false;

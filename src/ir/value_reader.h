@@ -30,6 +30,8 @@ E enumerator(Scanner& scan, std::string_view what, int count) {
 
 // "L3", or "L-" for none. False when the word is no layer.
 bool parse_layer(std::string_view word, int32_t& out);
+// "M3": a letter and a number.
+bool parse_numbered(char letter, std::string_view word, int32_t& out);
 
 class ValueReader {
  public:

@@ -69,7 +69,9 @@ Program together(Module& module, const Program& body, int64_t n, std::string nam
   std::vector<Program> instances;
   for (int64_t m = 0; m < n; ++m) {
     instances.push_back(clone(module, body, name, m == 0 ? "" : fmt::format("@{}", m)));
-    if (m > 0) OwnInputs(module, m).give(instances.back());
+    if (m == 0) continue;
+    OwnInputs(module, m).give(instances.back());
+    for (Op& op : instances.back().ops) op.micro_batch = static_cast<int32_t>(m);
   }
   Program out{.name = std::move(name), .role = body.role, .micro_batches = n};
   for (size_t begin = 0, end = 0; begin < body.ops.size(); begin = end) {

@@ -3,11 +3,13 @@
 // what forward keeps for backward is put there after its last forward reader and brought back for
 // its first backward reader. Nothing is computed differently.
 //
-// A program is cut into segments: the ops of one layer in a row, or one op of the update and the ops
-// of a layer that follow it. A value that is used in a segment and again within `ahead` segments
-// stays meanwhile; all that happens to it between being brought and given up is one visit. The
-// copies of a segment are listed `ahead` segments before it, and bounded by the end of the segment
-// before that: staging does not grow with the number of layers.
+// A program is cut into segments: the ops of one layer in a row, of one micro-batch where several
+// go through a layer, or one op of the update and the ops of a layer that follow it. A value that is
+// used in a segment and again within `ahead` segments stays meanwhile; all that happens to it
+// between being brought and given up is one visit. The copies of a segment are listed `ahead`
+// segments before it, and bounded by the end of the segment before that: staging does not grow with
+// the number of layers. Where several micro-batches go through a layer, what belongs to the layer is
+// brought a layer ahead, and what they keep a part of that.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -20,6 +22,9 @@
 
 namespace snug {
 namespace {
+
+// Of a layer's micro-batches so many parts are on their way at once.
+constexpr int32_t kPartsOfALayer = 4;
 
 // From the first use of a value in some segments to the last: for so long it has bytes on the
 // device.
@@ -60,6 +65,9 @@ class ProgramHomes {
         builder_(module, module.programs[program].name),
         ops_(std::exchange(builder_.program().ops, {})),
         to_put_(ops_.size()) {
+    const auto together = static_cast<int32_t>(builder_.program().micro_batches);
+    ahead_ = offload_.ahead * together;
+    kept_ahead_ = offload_.ahead * std::max(1, together / kPartsOfALayer);
     cut_into_segments(recipe.fold_update);
     find_visits();
   }
@@ -76,6 +84,9 @@ class ProgramHomes {
   }
 
  private:
+  // In segments.
+  int32_t ahead_of(const Homed& homed) const { return homed.shared ? ahead_ : kept_ahead_; }
+
   const Extent& extent(ValueId id) const { return extents_[static_cast<size_t>(id.index)]; }
   ValueId root(ValueId id) const { return extent(id).root; }
   Op& op(int32_t at) { return ops_[static_cast<size_t>(at)]; }
@@ -87,10 +98,12 @@ class ProgramHomes {
     const auto updates = [&](size_t at) {
       return (only_updates_ || folded) && ops_[at].phase == Phase::update;
     };
-    std::optional<int32_t> layer;  // of the last op that is no update: an update goes with those
+    using Place = std::pair<int32_t, int32_t>;
+    std::optional<Place> last;  // of the last op that is no update: an update goes with those
     for (size_t at = 0; at < ops_.size(); ++at) {
-      if (at == 0 || updates(at) || (layer && ops_[at].layer != *layer)) first_of_.push_back(at);
-      if (!updates(at)) layer = ops_[at].layer;
+      const Place place{ops_[at].layer, ops_[at].micro_batch};
+      if (at == 0 || updates(at) || (last && place != *last)) first_of_.push_back(at);
+      if (!updates(at)) last = place;
       segment_of_.push_back(static_cast<int32_t>(first_of_.size()) - 1);
     }
     to_bring_.resize(first_of_.size());
@@ -132,7 +145,7 @@ class ProgramHomes {
     const auto last = std::find_if(homed.visits.rbegin(), homed.visits.rend(),
                                    [&](const Visit& v) { return v.bytes.overlaps(bytes); });
     const bool near =
-        last != homed.visits.rend() && segment(at) - segment(last->last_op) <= offload_.ahead + 1;
+        last != homed.visits.rend() && segment(at) - segment(last->last_op) <= ahead_of(homed) + 1;
     const bool makes = makes_all(bytes, at);  // nothing of what was there before is left
     const bool stays = near && last->bytes == bytes && (!makes || last->last_op == at);
     if (near && last->bytes != bytes && (writes || last->last_write >= 0)) {
@@ -175,22 +188,23 @@ class ProgramHomes {
 
   // --- the program again, with copies ------------------------------------------------------------
 
-  // Brings what is due `ahead` segments later; at the start, where there is nothing to run beside,
+  // Brings what is due so many segments later; at the start, where there is nothing to run beside,
   // also all that is due before that.
   void begin_segment(int32_t at) {
-    const int32_t last =
-        std::min(segment(at) + offload_.ahead, static_cast<int32_t>(first_of_.size()) - 1);
-    const int32_t first = at == 0 ? 0 : segment(at) + offload_.ahead;
+    const int32_t furthest = segment(at) + std::max(ahead_, kept_ahead_);
+    const int32_t last = std::min(furthest, static_cast<int32_t>(first_of_.size()) - 1);
     bool bounded = at == 0;
-    for (int32_t due = first; due <= last; ++due) {
+    for (int32_t due = segment(at); due <= last; ++due) {
       for (const auto& [id, v] : to_bring_[static_cast<size_t>(due)]) {
+        const int32_t ahead = ahead_of(homed_.at(id));
+        if (at == 0 ? due > ahead : due != segment(at) + ahead) continue;
         bring(id, v);
         if (!std::exchange(bounded, true))
-          builder_.last().after = not_before(last_op_, put_before(segment(at)));
+          builder_.last().after = not_before(last_op_, put_before(segment(at) + 1));
       }
     }
     // What is on its way out has left before the device makes so much more.
-    const std::string put = put_before(segment(at) - offload_.ahead);
+    const std::string put = put_before(segment(at));
     if (!put.empty() && put != waited_for_) op(at).after.push_back(put);
     waited_for_ = put;
   }
@@ -227,10 +241,18 @@ class ProgramHomes {
     return put.empty() ? std::vector{op} : std::vector{op, put};
   }
 
-  // The last put before a segment begins; none where there is none.
+  // The last put of what was given up as far behind a segment as it would be brought ahead of it;
+  // none where there is none.
   std::string put_before(int32_t segment) const {
-    const auto after = last_put_.lower_bound(segment);
-    return after == last_put_.begin() ? "" : std::prev(after)->second;
+    const Put* last = nullptr;
+    for (const bool shared : {false, true}) {
+      const auto& puts = last_put_[shared ? 1 : 0];
+      const auto after = puts.lower_bound(segment - (shared ? ahead_ : kept_ahead_));
+      if (after == puts.begin()) continue;
+      const Put& put = std::prev(after)->second;
+      if (last == nullptr || put.at > last->at) last = &put;
+    }
+    return last == nullptr ? "" : last->op;
   }
 
   void add(int32_t at) {
@@ -315,12 +337,17 @@ class ProgramHomes {
       module_[there].category = module_[id].category;
     }
     homed.puts[visit.bytes.begin] = {visit.bytes, there};
-    last_put_[segment] = builder_.last().name;
+    last_put_[homed.shared ? 1 : 0][segment] = {builder_.program().ops.size(),
+                                                builder_.last().name};
   }
 
   struct Moved {
     ValueId id;
     size_t visit;
+  };
+  struct Put {
+    size_t at;  // in the program as it is now
+    std::string op;
   };
 
   Module& module_;
@@ -329,13 +356,14 @@ class ProgramHomes {
   Builder builder_;
   std::vector<Op> ops_;  // as they were
   bool only_updates_ = false;
+  int32_t ahead_ = 1, kept_ahead_ = 1;  // how far shared values and kept ones are brought
   std::vector<int32_t> segment_of_;
   std::vector<size_t> first_of_;              // by segment: its first op
   std::map<ValueId, Homed> homed_;            // by the value that owns the bytes
   std::vector<std::vector<Moved>> to_bring_;  // by segment
   std::vector<std::vector<Moved>> to_put_;    // by op: after it
   std::map<ValueId, const Visit*> made_in_;   // what ops have made so far
-  std::map<int32_t, std::string> last_put_;   // by segment
+  std::map<int32_t, Put> last_put_[2];        // by segment; of kept values, and of shared ones
   std::string last_op_;                       // that is no copy of these
   std::string waited_for_;
 };

@@ -151,6 +151,10 @@ Space Offload::home_of(OffloadItem item, int32_t layer) const {
   return Space::device;
 }
 
+bool Offload::moves(OffloadItem item) const {
+  return std::ranges::any_of(rules, [&](const Rule& rule) { return rule.item == item; });
+}
+
 Offload parse_offload(std::string_view text) {
   Offload offload;
   if (text == "none") return offload;

@@ -36,6 +36,7 @@ struct Offload {
 
   bool none() const { return rules.empty(); }
   Space home_of(OffloadItem item, int32_t layer) const;
+  bool moves(OffloadItem item) const;  // in some layer
   friend bool operator==(const Offload&, const Offload&) = default;
 };
 

@@ -47,6 +47,7 @@ struct Recipe {
   bool update_in_backward = false;
   // Layers are updated on the way through the next step's first forward, each before it is used.
   bool fold_update = false;
+  bool updates_in_training() const { return update_in_backward || fold_update; }
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;

@@ -33,6 +33,9 @@ ops::UpdateRule rule_for(const Type& type, const Param& param, const Recipe& r) 
   throw internal_error("optimizer {} has no rule", static_cast<int>(r.optimizer));
 }
 
+// A program of the largest models stays short.
+constexpr int64_t kMostSlices = 2048;
+
 }  // namespace
 
 Updates::Updates(Module& module, const Recipe& recipe) : module_(module), offload_(recipe.offload) {
@@ -40,6 +43,9 @@ Updates::Updates(Module& module, const Recipe& recipe) : module_(module), offloa
   if (trained_.empty())
     throw usage_error("model '{}' has no trainable parameter that the loss depends on",
                       module.name);
+  int64_t all = 0;
+  for (const Trained& t : trained_) all += elements_of(t);
+  slice_ = std::max(offload_.slice, all / kMostSlices);
   const Type scalar{Dtype::f32, {}};
   lr_ = add_shared(module, shared_names::kLearningRate, scalar, Category::inputs, Scope::step);
   norm_ = add_shared(module, shared_names::kGradNorm, scalar, Category::buffers, Scope::step);
@@ -176,9 +182,8 @@ bool Updates::on_device(ValueId id) const {
 template <typename Fn>
 void Updates::for_slices(const Trained& t, int64_t grain, const Fn& fn) const {
   const int64_t all = elements_of(t);
-  const int64_t slice = grain == 0 || is_all_on_device(t)
-                            ? all
-                            : std::max<int64_t>(1, offload_.slice / grain) * grain;
+  const int64_t slice =
+      grain == 0 || is_all_on_device(t) ? all : std::max<int64_t>(1, slice_ / grain) * grain;
   for (int64_t first = 0; first < all; first += slice) fn(first, std::min(slice, all - first));
 }
 

@@ -66,6 +66,7 @@ class Updates {
 
   Module& module_;
   const Offload& offload_;
+  int64_t slice_ = 0;  // elements that an update takes at once of what is not all on the device
   std::vector<Trained> trained_;
   ValueId lr_, norm_, updates_, loss_scale_, seed_;
 };

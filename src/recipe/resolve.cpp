@@ -93,14 +93,6 @@ void require_one_choice(const Options& o, const Recipe& recipe, std::optional<in
       .hint("leave one of them out; with --budget alone everything is chosen for it");
 }
 
-// The search knows what micro-batches cost one after another.
-void require_known_order(const Options& o, const Recipe& recipe) {
-  if (recipe.micro_group == 1 || recipe.recompute.kind != RecomputePolicy::Kind::automatic) return;
-  throw usage_error("--micro-order {} and a search for what to recompute do not go together yet",
-                    o.micro_order)
-      .hint("say what to recompute: --recompute none, full, ...");
-}
-
 LrSchedule schedule_of(const Options& o) {
   require_at_least(1, o.steps, "steps");
   require_at_least(0, o.warmup, "warmup");
@@ -172,7 +164,6 @@ Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {
   settings.build = settle_build(o, model);
   settings.recipe = settle_recipe(o, budget);
   require_layers(settings.recipe.offload, model.config().L);
-  require_known_order(o, settings.recipe);
   settings.math = {
       .deterministic = o.deterministic, .tf32 = o.tf32, .quick_autotune = o.tune == "short"};
   return settings;

@@ -94,14 +94,18 @@ void resolve_micro_order(Options& o, Recipe& r) {
   r.micro_group = o.micro_order == "vertical" ? r.accum : 1;
 }
 
-// Off unless asked for: the model finds it slower as it is.
+// On a GPU it hides what state that lives elsewhere takes to move.
 void resolve_fold_update(Options& o, Recipe& r) {
   require_word(o.fold_update, "fold-update", {"auto", "on", "off"});
   if (o.fold_update == "on" && r.update_in_backward) {
     throw usage_error("--fold-update on and --update-in-backward: an update is made once")
         .hint("leave one of them out");
   }
-  if (o.fold_update == "auto") o.fold_update = "off";
+  if (o.fold_update == "auto") {
+    const bool moves =
+        r.offload.moves(OffloadItem::optimizer) || r.offload.moves(OffloadItem::master);
+    o.fold_update = moves && r.backend == Backend::cuda && !r.update_in_backward ? "on" : "off";
+  }
   r.fold_update = o.fold_update == "on";
 }
 
@@ -130,6 +134,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   if (o.recompute == "auto") o.recompute = budget ? auto_within(o, *budget) : "none";
   r.recompute = parse_recompute(o.recompute);
   r.compress = parse_compress(o.compress);
+  if (o.offload == "auto") o.offload = "none";
   r.offload = parse_offload(o.offload);
   o.offload = text(r.offload);
   r.precision = parse_precision(o.precision, "precision");

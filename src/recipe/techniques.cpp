@@ -46,6 +46,15 @@ T parse(const std::string& word, std::string_view option, const std::array<Word<
 
 bool always(const Settings&, const DeviceSpec&) { return true; }
 bool on_cpu(const Settings& s, const DeviceSpec&) { return s.recipe.backend == Backend::cpu; }
+// A CPU's host memory is its own.
+bool on_gpu(const Settings& s, const DeviceSpec&) { return s.recipe.backend == Backend::cuda; }
+// Layer by layer, all micro-batches: a variant with one of them repeats another.
+bool in_micro_batches(const Settings& s, const DeviceSpec& device) {
+  return on_gpu(s, device) && s.recipe.micro_group == 1;
+}
+bool keeps_on_gpu(const Settings& s, bool) {
+  return s.recipe.backend == Backend::cuda && s.recipe.offload.none();
+}
 bool with_bf16(const Settings&, const DeviceSpec& device) { return device.bf16_flops > 0; }
 bool with_tf32(const Settings& s, const DeviceSpec& device) {
   return s.recipe.backend == Backend::cuda && device.tf32_flops > 0 && !s.math.tf32;
@@ -97,6 +106,7 @@ void refuse_what_comes_late(const Options& o, const Recipe& r) {
 
 constexpr std::string_view kRounding = "rounding";
 constexpr std::string_view kNothing = "nothing, bit for bit";
+constexpr std::string_view kTiedOrder = "nothing, but the order of a tied embedding's gradients";
 constexpr std::string_view kSixteenBits =
     "16-bit weights and activations; sums, statistics, losses and updates in fp32";
 constexpr std::string_view kPerMethod = "per method";
@@ -235,6 +245,58 @@ std::vector<Technique> all_techniques() {
        .smallest = true,
        .searched = always,
        .helps = [](const Settings& s, bool) { return s.recipe.compress == CompressKind::none; }},
+      {.name = "offload state",
+       .dimension = "offload",
+       .change = {{"offload", "optimizer,master"}},
+       .touches = Touches::state,
+       .numbers = kNothing,
+       .searched = on_gpu,
+       .helps = keeps_on_gpu},
+      {.name = "offload state and gradients",
+       .dimension = "offload",
+       .change = {{"offload", "optimizer,master,grads"}},
+       .touches = Touches::state,
+       .numbers = kNothing,
+       .searched = on_gpu,
+       .helps = keeps_on_gpu},
+      {.name = "offload all but activations",
+       .dimension = "offload",
+       .change = {{"offload", "optimizer,master,grads,params"}},
+       .touches = Touches::state,
+       .numbers = kNothing,
+       .searched = on_gpu},
+      {.name = "offload activations",
+       .dimension = "offload",
+       .change = {{"offload", "activations"}},
+       .numbers = kNothing,
+       .searched = on_gpu,
+       .helps = keeps_on_gpu},
+      {.name = "offload state and activations",
+       .dimension = "offload",
+       .change = {{"offload", "optimizer,master,activations"}},
+       .touches = Touches::state,
+       .numbers = kNothing,
+       .searched = on_gpu},
+      {.name = "offload all but parameters, by layer",
+       .dimension = "offload",
+       .change = {{"offload", "optimizer,master,grads,activations"}, {"micro-order", "vertical"}},
+       .touches = Touches::state,
+       .numbers = kTiedOrder,
+       .searched = in_micro_batches},
+      {.name = "offload all, by layer",
+       .dimension = "offload",
+       .change = {{"offload", "all"}, {"micro-order", "vertical"}},
+       .touches = Touches::state,
+       .numbers = kTiedOrder,
+       .searched = in_micro_batches},
+      {.name = "offload all",
+       .dimension = "offload",
+       .change = {{"offload", "all"}},
+       .touches = Touches::state,
+       .numbers = kNothing,
+       .smallest = true,
+       .searched = on_gpu,
+       .helps = keeps_on_gpu},
       {.name = "bf16 state",
        .dimension = "optimizer",
        .change = {{"state-dtype", "bf16"}},
@@ -347,7 +409,8 @@ std::span<const DimensionRow> dimensions() {
       {.name = "loss", .options = {"loss"}, .of_sequences = true},
       {.name = "precision", .options = {"precision", "master"}, .needs_allow = true},
       {.name = "optimizer", .options = {"optimizer", "state-dtype"}, .needs_allow = true},
-      {.name = "compress", .options = {"compress"}, .needs_allow = true}};
+      {.name = "compress", .options = {"compress"}, .needs_allow = true},
+      {.name = "offload", .options = {"offload"}, .moves = true}};
   return rows;
 }
 

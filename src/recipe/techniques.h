@@ -64,6 +64,7 @@ struct DimensionRow {
   std::vector<std::string_view> options;
   bool needs_allow = false;
   bool of_sequences = false;  // means nothing to a model without sequences
+  bool moves = false;         // values to other memory, which makes nothing faster
 };
 std::span<const DimensionRow> dimensions();
 

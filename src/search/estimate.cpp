@@ -1,6 +1,7 @@
 #include "search/estimate.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "base/units.h"
@@ -51,10 +52,38 @@ int64_t operand_bytes(const Module& module, const Op& op) {
 
 Module shallow_body(const Variant& variant, int32_t depth) {
   Recipe recipe = variant.settings.recipe;
-  recipe.recompute = {};
+  if (recipe.recompute.kind != RecomputePolicy::Kind::full) recipe.recompute = {};
   Module module = compile("estimate", variant.stack.forward(depth), recipe, Stage::accumulate);
-  continue_compile(module, recipe, recipe.update_in_backward ? Stage::update : Stage::homes);
+  continue_compile(module, recipe, recipe.updates_in_training() ? Stage::update : Stage::homes);
   return module;
+}
+
+// What the lanes of a step take. A layer more takes what the last one took.
+double simulated_seconds(const Variant& variant, const Module& module, int32_t depth) {
+  const double seconds = step_cost(module, variant.cost_model).step_seconds;
+  const int32_t more = variant.stack.layers - depth;
+  if (more == 0) return seconds;
+  const double deeper =
+      step_cost(shallow_body(variant, depth + 1), variant.cost_model).step_seconds;
+  return seconds + more * (deeper - seconds);
+}
+
+// Shared bytes of the whole stack, given a value of the shallow one.
+SpaceBytes whole_shared_bytes(const Value& value, const Variant& variant, int32_t depth) {
+  SpaceBytes bytes;
+  const int64_t one = shared_bytes(value)[value.space];
+  const auto item = offload_item(value.category);
+  const Offload& offload = variant.settings.recipe.offload;
+  const int64_t times = times_like(value.layer, depth, variant.stack.layers);
+  if (!item || value.layer == kNoLayer) {
+    bytes[item ? offload.home_of(*item, value.layer) : value.space] = one * times;
+    return bytes;
+  }
+  for (int32_t layer = 0; layer < variant.stack.layers; ++layer) {
+    if (layer_like(layer, depth, variant.stack.layers) == value.layer)
+      bytes[offload.home_of(*item, layer)] += one;
+  }
+  return bytes;
 }
 
 // The most bytes at an instant of the training program, at full depth: while a layer runs, what the
@@ -88,17 +117,51 @@ bool no_worse(const Estimate& a, const Estimate& b) {
          within(a.layer, b.layer) && within(a.after, b.after);
 }
 
+// Where some layers' values move: with all of them and with none, and in between by their share.
+Estimate Estimates::part_of_body(const Variant& variant) {
+  Variant all = variant, none = variant;
+  double away = 0, rules = 0;  // by rule: the share of layers that it moves
+  Offload& left = none.settings.recipe.offload;
+  left.rules.clear();
+  for (Offload::Rule& rule : all.settings.recipe.offload.rules) {
+    if (rule.layers.empty()) {
+      left.rules.push_back(rule);
+      continue;
+    }
+    for (const LayerRange& range : rule.layers) away += range.last - range.first + 1;
+    rules += variant.stack.layers;
+    rule.layers.clear();
+  }
+  const double share = away / rules;
+  Estimate s = body_of(all);
+  const Estimate& least = body_of(none);
+  const auto between = [&](double Estimate::*part) {
+    s.*part = least.*part + share * (s.*part - least.*part);
+  };
+  for (const auto part : {&Estimate::compute_seconds, &Estimate::other_lanes, &Estimate::waiting,
+                          &Estimate::forward_seconds})
+    between(part);
+  s.seconds = s.least_seconds = s.seconds_with(0);
+  s.persistent = {};
+  const int32_t depth = variant.stack.depth(kDepth);
+  for (const Value& value : shallow_body(all, depth).values)
+    s.persistent = s.persistent + whole_shared_bytes(value, variant, depth);
+  return s;
+}
+
 const Estimate& Estimates::body_of(const Variant& variant) {
   const auto [place, is_new] = bodies_.try_emplace(body_key(variant.settings));
   Estimate& s = place->second;
   if (!is_new) return s;
+  const auto& rules = variant.settings.recipe.offload.rules;
+  if (std::ranges::any_of(rules, [](const auto& rule) { return !rule.layers.empty(); }))
+    return bodies_[body_key(variant.settings)] = part_of_body(variant);
 
   const int32_t depth = variant.stack.depth(kDepth);
   const Module module = shallow_body(variant, depth);
   const auto times = [&](int32_t layer) { return times_like(layer, depth, variant.stack.layers); };
   for (const Value& value : module.values)
-    for (const Space space : kAllSpaces)
-      s.persistent[space] += shared_bytes(value)[space] * times(value.layer);
+    s.persistent = s.persistent + whole_shared_bytes(value, variant, depth);
   // Outside the device what the shallow model needs: the whole one needs no less.
   s.transient = most_live_of_all(module);
   const Program& training = training_program(module);
@@ -119,6 +182,10 @@ const Estimate& Estimates::body_of(const Variant& variant) {
   }
   s.compute_seconds = lanes.compute();
   s.other_lanes = lanes.other();
+  if (s.other_lanes > 0) {
+    const double simulated = simulated_seconds(variant, module, depth);
+    s.waiting = std::max(0.0, simulated - s.seconds_with(0));
+  }
   s.seconds = s.least_seconds = s.seconds_with(0);
   const LayerCosts costs(module, variant.cost_model);
   s.before = costs.before();
@@ -146,7 +213,9 @@ const Estimates::Update& Estimates::update_of(const Variant& variant) {
   if (!is_new) return update;
   Module module = parameters_of(variant);
   const size_t known = module.values.size();
-  continue_compile(module, variant.settings.recipe, Stage::update);
+  Recipe recipe = variant.settings.recipe;
+  recipe.fold_update = false;
+  continue_compile(module, recipe, Stage::update);
   for (size_t i = known; i < module.values.size(); ++i)
     update.shared = update.shared + shared_bytes(module.values[i]);
   update.transient = most_live_of_all(module);
@@ -165,11 +234,13 @@ Estimate Estimates::of(const Variant& variant) {
   }
   if (!variant.settings.recipe.update_in_backward) {
     const Update& update = update_of(variant);
-    s.persistent = s.persistent + update.shared;
-    s.seconds += update.seconds;
-    s.compute_seconds += update.seconds;
-    if (s.other_lanes > 0) s.other_lanes += update.seconds;
-    s.least_seconds += update.seconds;
+    if (!variant.settings.recipe.fold_update) {
+      s.persistent = s.persistent + update.shared;
+      s.seconds += update.seconds;
+      s.compute_seconds += update.seconds;
+      if (s.other_lanes > 0) s.other_lanes += update.seconds;
+      s.least_seconds += update.seconds;
+    }
     s.other_programs = std::max(s.other_programs, update.transient[Space::device]);
     s.transient = max(s.transient, update.transient);
     s.least_transient = max(s.least_transient, update.transient);
@@ -177,6 +248,34 @@ Estimate Estimates::of(const Variant& variant) {
   s.transient = max(s.transient, on_device(s.other_programs));
   s.least_transient = max(s.least_transient, on_device(s.other_programs));
   return s;
+}
+
+Estimates::Trial Estimates::trial(const Variant& variant, const RecomputePolicy& policy) {
+  Recipe recipe = variant.settings.recipe;
+  recipe.recompute = policy;
+  Module module = compile("trial", variant.stack.whole(), recipe, Stage::accumulate);
+  if (recipe.updates_in_training()) {
+    // What is due at other times than a step's is the update as a program of its own: it goes, and
+    // is not cut before.
+    if (recipe.fold_update) recipe.offload.slice = std::numeric_limits<int64_t>::max();
+    continue_compile(module, recipe, Stage::update, Stage::update);
+    if (recipe.fold_update) module.program(ProgramRole::flush).ops.clear();
+  }
+  continue_compile(module, recipe, Stage::homes);
+  SpaceBytes shared;
+  for (const Value& value : module.values) shared = shared + shared_bytes(value);
+  SpaceBytes transient = most_live_of_all(module);
+  Trial trial{.seconds = step_cost(module, variant.cost_model).step_seconds};
+  if (!recipe.update_in_backward) {
+    const Update& update = update_of(variant);
+    transient = max(transient, update.transient);
+    if (!recipe.fold_update) {
+      shared = shared + update.shared;
+      trial.seconds += update.seconds;
+    }
+  }
+  trial.arena = shared + transient;
+  return trial;
 }
 
 }  // namespace snug

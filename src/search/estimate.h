@@ -1,12 +1,12 @@
-// What a step costs that recomputes nothing, without compiling all of it: read from a model of
+// What a step costs that recomputes nothing, or everything where that is pinned, without compiling all of it: read from a model of
 // three layers and, because it is made of few ops, the whole update.
 //
 //   Estimates estimates;   Estimate s = estimates.of(variant);   s.persistent + s.transient;
 //   s.seconds
 //
 // Exact in bytes that live on the device (placement may leave gaps), a lower bound of transient bytes
-// in other spaces. Seconds are the largest sum of a lane, which no step is shorter than; on one lane
-// that is exact.
+// in other spaces. Seconds are exact on one lane. On several they are the largest sum of a lane and
+// what the lanes of a few layers wait for each other, as their simulation says.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +22,10 @@ struct Estimate {
   SpaceBytes persistent;       // bytes of shared values: local ones begin here
   SpaceBytes transient;        // the most bytes of local values at an instant
   SpaceBytes least_transient;  // however much is recomputed: some op's operands
-  double seconds = 0;          // of a step: exact on one lane, a lower bound on several
-  double compute_seconds = 0;  // the same of the compute lane alone
-  double other_lanes = 0;      // and of the longest of the others; 0: there are none
+  double seconds = 0;          // of a step
+  double compute_seconds = 0;  // of these, what the compute lane is busy, and other programs take
+  double other_lanes = 0;      // the same of the longest of the other lanes; 0: there are none
+  double waiting = 0;          // beyond the longer of the two: lanes wait for each other
   double least_seconds = 0;    // however little is recomputed or compressed
   Costs before, layer, after;  // of one micro-batch; layer: one in the middle
   double forward_seconds = 0;  // in a step, of that layer: what recomputing all of it takes
@@ -32,7 +33,7 @@ struct Estimate {
 
   // Of a step that computes so much more, or less.
   double seconds_with(double more_compute) const {
-    return std::max(compute_seconds + more_compute, other_lanes);
+    return std::max(compute_seconds + more_compute, other_lanes) + waiting;
   }
   SpaceBytes arena() const { return persistent + transient; }
   SpaceBytes least_arena() const { return persistent + least_transient; }
@@ -47,6 +48,14 @@ class Estimates {
  public:
   Estimate of(const Variant& variant);
 
+  // The whole step with this policy, but for the update as a program of its own, which no policy
+  // changes: what it takes is known. Not placed, so gaps are left out.
+  struct Trial {
+    SpaceBytes arena;
+    double seconds = 0;
+  };
+  Trial trial(const Variant& variant, const RecomputePolicy& policy);
+
  private:
   struct Update {
     SpaceBytes shared;  // bytes that it adds: masters, state
@@ -54,8 +63,10 @@ class Estimates {
     double seconds = 0;
   };
 
-  const Estimate& body_of(const Variant& variant);  // all but the update
+  // As a program of its own, also where it is folded into forward.
   const Update& update_of(const Variant& variant);
+  const Estimate& body_of(const Variant& variant);  // all but the update
+  Estimate part_of_body(const Variant& variant);
   const Module& parameters_of(const Variant& variant);
 
   std::unordered_map<Settings, Estimate> bodies_;

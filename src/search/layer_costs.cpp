@@ -65,13 +65,15 @@ LayerCosts::LayerCosts(const Module& module, const CostModel& model) {
   }
 }
 
-// Ops of no layer come before the layers or after them, by when they run.
+// Ops of no layer come before the layers or after them, by when they run. What is brought for
+// backward, and updates that are folded into forward, are on the way there.
 void LayerCosts::locate(const Program& program) {
   for (const Op& op : program.ops) layers_ = std::max(layers_, op.layer + 1);
   bool forward = true;
   bool met_a_layer = false;
   for (const Op& op : program.ops) {
-    if (forward && op.phase != Phase::forward) forward = met_a_layer = false;
+    if (forward && op.phase == Phase::backward && op.lane == kComputeLane)
+      forward = met_a_layer = false;
     met_a_layer |= op.layer >= 0;
     const int32_t outside = met_a_layer == forward ? layers_ : -1;
     place_.push_back(static_cast<size_t>((op.layer >= 0 ? op.layer : outside) + 1));

@@ -39,6 +39,9 @@ Entry<Key> pop(Queue<Key>& queue) {
   return top;
 }
 
+// Where values move: so many plans are tried, or so many where none of them fits.
+constexpr int kTrialsOfMoved = 24, kTrialsInVain = 64;
+
 // Outside the limits of the other spaces comes last, then by bytes on the device.
 using Size = std::pair<bool, int64_t>;
 Size size_in(const SpaceBytes& bytes, const SpaceBytes& limits) {
@@ -121,6 +124,11 @@ bool PlanSearch::worse_beside_defaults(size_t v) const {
 void PlanSearch::estimate_all() {
   std::unordered_map<Settings, std::vector<size_t>> groups;
   for (size_t v = 0; v < variants_.size(); ++v) {
+    if (!variants_[v].plain.empty()) {
+      const auto plain = by_picks_.find(variants_[v].plain);
+      states_[v].outdone = plain == by_picks_.end() || !states_[plain->second].estimate;
+      continue;
+    }
     states_[v].outdone = worse_beside_defaults(v);
     if (states_[v].outdone) continue;
     estimate(v);
@@ -141,8 +149,14 @@ std::vector<size_t> PlanSearch::contenders() const {
 
 std::shared_ptr<const PolicyAssignments> PlanSearch::assignments_of(size_t variant) {
   const Variant& v = variants_[variant];
-  auto& options = options_[layer_key(v.settings)];
-  if (!options) options = std::make_shared<const LayerPolicyCosts>(v);
+  const Settings key = layer_key(v.settings);
+  auto& options = options_[key];
+  if (!options) {
+    Variant layers = v;
+    layers.settings.recipe.offload = key.recipe.offload;
+    layers.settings.recipe.fold_update = false;
+    options = std::make_shared<const LayerPolicyCosts>(layers);
+  }
   auto& assignments = assignments_[policy_key(v.settings)];
   if (!assignments) {
     const Estimate& estimate = *states_[variant].estimate;
@@ -164,13 +178,15 @@ void PlanSearch::expand(size_t variant) {
     }
     return;
   }
+  if (v.keeps_uniformly()) return expand_uniformly(variant);
   state.assignments = assignments_of(variant);
+  const int64_t staging = staging_of(variant);
   const auto runs = static_cast<double>(v.settings.recipe.accum);
   for (const PolicyAssignment& m : state.assignments->all()) {
     if (m.uniform && m.uniform->kind == RecomputePolicy::Kind::none) continue;
     SpaceBytes transient = state.estimate->least_transient;
     transient[Space::device] =
-        std::max(m.point.transient - m.doubt, state.estimate->other_programs);
+        std::max(m.point.transient + staging - m.doubt, state.estimate->other_programs);
     state.candidates.push_back({.assignment = &m,
                                 .seconds = state.estimate->seconds_with(runs * m.point.seconds),
                                 .least = state.estimate->persistent + transient});
@@ -180,6 +196,7 @@ void PlanSearch::expand(size_t variant) {
 RecomputePolicy PlanSearch::policy_of(Found found) const {
   const State& state = states_[found.variant];
   const Candidate& c = state.candidates[found.candidate];
+  if (c.uniform) return *c.uniform;
   if (c.assignment != nullptr) return state.assignments->policy_of(*c.assignment);
   const Variant& variant = variants_[found.variant];
   return variant.recompute_is_open() ? RecomputePolicy{} : variant.settings.recipe.recompute;
@@ -194,6 +211,10 @@ Module PlanSearch::compile_with(size_t variant, const RecomputePolicy& policy) c
 // The smallest budget for which it may be chosen: the same whoever asks.
 SpaceBytes PlanSearch::size_of(Found found) {
   Candidate& c = states_[found.variant].candidates[found.candidate];
+  if (is_moved(found.variant)) {
+    try_moved(found);
+    return *c.arena;
+  }
   if (!c.arena) {
     last_module_ = compile_with(found.variant, policy_of(found));
     last_ = found;
@@ -213,18 +234,39 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
     if (candidate.least.fits_in(limits))
       queue.push({{candidate.seconds, variants_[v].effect}, v, c});
   };
-  for (const size_t v : variants) {
+  const auto enter = [&](size_t v) {
     const State& state = states_[v];
-    if (!state.estimate->least_arena().fits_in(limits)) continue;
+    if (state.estimate && !state.estimate->least_arena().fits_in(limits)) return;
+    // What moves is more where less is recomputed: none of its policies bounds the others.
+    if (state.estimate && variants_[v].keeps_uniformly()) expand(v);
     for (size_t c = 0; c < state.candidates.size(); ++c) push(v, c);
-    if (!state.expanded) queue.push({{state.estimate->least_seconds, variants_[v].effect}, v});
-  }
-  while (!queue.empty()) {
+    if (!state.expanded) queue.push({{least_seconds(v), variants_[v].effect}, v});
+  };
+  for (const size_t v : variants) enter(v);
+  std::optional<Found> best;  // of those tried that move values
+  const auto seconds_of = [&](Found f) {
+    return states_[f.variant].candidates[f.candidate].seconds;
+  };
+  for (int trials = 0; !queue.empty();) {
     const auto [key, v, c] = pop(queue);
-    if (c == kExpand) {
+    if (best && seconds_of(*best) <= key.first) break;
+    if (c == kExpand && !states_[v].estimate) {
+      estimate(v);
+      enter(v);
+    } else if (c == kExpand) {
       const size_t known = states_[v].candidates.size();
       expand(v);
       for (size_t i = known; i < states_[v].candidates.size(); ++i) push(v, i);
+    } else if (is_moved(v)) {
+      if (const double due = seconds_by_trials({v, c}); key.first < due) {
+        queue.push({{due, key.second}, v, c});
+        continue;
+      }
+      if (!fits_by_trials({v, c}, limits)) continue;
+      if (try_moved({v, c})) ++trials;
+      if (fits_by_trials({v, c}, limits) && (!best || seconds_of({v, c}) < seconds_of(*best)))
+        best = Found{v, c};
+      if (trials >= (best ? kTrialsOfMoved : kTrialsInVain)) break;
     } else if (size_of({v, c}).fits_in(limits)) {
       // Its true time is known now: another may be faster.
       const double seconds = states_[v].candidates[c].seconds;
@@ -232,11 +274,12 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
       push(v, c);
     }
   }
-  return std::nullopt;
+  return best;
 }
 
 PlanSearch::Found PlanSearch::find_smallest(const SpaceBytes& limits) {
   Queue<Size> queue;
+  for (const size_t v : contenders()) estimate(v);
   for (const size_t v : contenders())
     queue.push({size_in(states_[v].estimate->least_arena(), limits), v});
   Found best;
@@ -257,8 +300,16 @@ PlanSearch::Found PlanSearch::find_smallest(const SpaceBytes& limits) {
 }
 
 std::optional<Choice> PlanSearch::fastest(const SpaceBytes& limits) {
-  const auto found = find_fastest(contenders(), limits);
-  return found ? std::optional(choice_of(*found)) : std::nullopt;
+  while (const auto found = find_fastest(contenders(), limits)) {
+    Choice choice = choice_of(*found);
+    const SpaceBytes arena = arenas_of(choice.plan.module);
+    if (arena.fits_in(limits)) {
+      if (!variants_[found->variant].plain.empty()) use_room(choice, *found, limits);
+      return choice;
+    }
+    states_[found->variant].candidates[found->candidate].arena = arena;  // with its gaps
+  }
+  return std::nullopt;
 }
 
 Choice PlanSearch::choose(const SpaceBytes& limits) {
@@ -303,7 +354,10 @@ Choice PlanSearch::choice_of(Found found) {
           .plan = plan_of(std::move(module), variant.settings.recipe.backend),
           .step_seconds = seconds,
           .extra_seconds = keeps_all ? 0 : seconds - states_[found.variant].estimate->seconds,
-          .needed_without = keeps_all ? arena : needed_without(found.variant)};
+          .needed_without = keeps_all ? arena
+                            : is_moved(found.variant)
+                                ? states_[found.variant].estimate->arena()[Space::device]
+                                : needed_without(found.variant)};
 }
 
 RunnerUp PlanSearch::runner_up(size_t variant, double seconds, const SpaceBytes& limits) {

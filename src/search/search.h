@@ -9,6 +9,11 @@
 // expanded into its policy assignments (policy_assignments.h) when nothing faster is left, and
 // these are compiled and placed as their turn comes; the first that fits is the fastest there is.
 // The order knows no budget, so more bytes are never slower.
+//
+// A variant that moves values to other memory is no faster than its plain one, which enters for it:
+// it is looked at when that one's turn comes. Its time is a simulation of lanes, which its estimate
+// comes near to and does not bound; of so many that were tried without one being first, the fastest
+// is taken.
 #pragma once
 
 #include <cstdint>
@@ -70,10 +75,11 @@ class PlanSearch {
  private:
   struct Candidate {
     const PolicyAssignment* assignment =
-        nullptr;                           // none: the pinned policy; keeps all where it is open
-    double seconds = 0;                    // of a step: exact once tried
-    SpaceBytes least = {};                 // it is not tried for limits below this
-    std::optional<SpaceBytes> arena = {};  // once tried
+        nullptr;  // none: the pinned policy; keeps all where it is open
+    std::optional<RecomputePolicy> uniform = {};  // or this one
+    double seconds = 0;                           // of a step: exact once tried
+    SpaceBytes least = {};                        // it is not tried for limits below this
+    std::optional<SpaceBytes> arena = {};         // once tried
   };
   struct State {
     std::optional<Estimate> estimate =
@@ -82,6 +88,9 @@ class PlanSearch {
     bool expanded = false;
     std::shared_ptr<const PolicyAssignments> assignments = {};
     std::vector<Candidate> candidates = {};
+    // By so much what was tried was slower and larger than it was estimated.
+    double lag = 0;
+    SpaceBytes excess = {};
   };
   struct Found {
     size_t variant = 0, candidate = 0;
@@ -89,6 +98,13 @@ class PlanSearch {
 
   void estimate_all();
   void estimate(size_t variant);
+  bool is_moved(size_t variant) const;
+  double least_seconds(size_t variant) const;
+  void expand_uniformly(size_t variant);
+  int64_t staging_of(size_t variant);
+  bool try_moved(Found found);
+  double seconds_by_trials(Found found) const;
+  bool fits_by_trials(Found found, const SpaceBytes& limits) const;
   bool no_better(size_t variant, std::span<const size_t> group) const;
   bool worse_beside_defaults(size_t variant) const;
   std::vector<size_t> contenders() const;
@@ -100,6 +116,8 @@ class PlanSearch {
   RecomputePolicy policy_of(Found found) const;
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
+  void use_room(Choice& choice, Found found, const SpaceBytes& limits);
+  std::optional<Found> roomier(Found found, const Offload& offload, const SpaceBytes& limits);
   RunnerUp runner_up(size_t variant, double seconds, const SpaceBytes& limits);
 
   std::string name_;

@@ -17,7 +17,6 @@ Recipe types_of(const Recipe& r) {
           .fused_recompute = r.fused_recompute,
           .precision = r.precision,
           .grad_dtype = r.grad_dtype,
-          .fold_update = r.fold_update,
           .backend = r.backend};
 }
 
@@ -42,7 +41,9 @@ Recipe layer_recipe(const Recipe& r) {
 }  // namespace
 
 Settings layer_key(const Settings& s) {
-  return {without_loss(s.build), layer_recipe(s.recipe), s.math};
+  Settings key{without_loss(s.build), layer_recipe(s.recipe), s.math};
+  if (!s.recipe.update_in_backward) key.recipe.offload = {};
+  return key;
 }
 
 Settings policy_key(const Settings& s) { return {s.build, layer_recipe(s.recipe), s.math}; }
@@ -50,6 +51,11 @@ Settings policy_key(const Settings& s) { return {s.build, layer_recipe(s.recipe)
 Settings body_key(const Settings& s) {
   Settings key = policy_key(s);
   key.recipe.accum = s.recipe.accum;
+  key.recipe.micro_group = s.recipe.micro_group;
+  key.recipe.fold_update = s.recipe.fold_update;
+  if (s.recipe.recompute.kind == RecomputePolicy::Kind::full)
+    key.recipe.recompute = s.recipe.recompute;
+  if (s.recipe.fold_update) add_update(key.recipe, s.recipe);
   if (s.recipe.loss_scale.on()) key.recipe.loss_scale.dynamic = true;
   return key;
 }
@@ -60,7 +66,11 @@ Settings update_key(const Settings& s) {
   return key;
 }
 
-Settings parameter_key(const Settings& s) { return {.recipe = types_of(s.recipe)}; }
+Settings parameter_key(const Settings& s) {
+  Settings key{.recipe = types_of(s.recipe)};
+  key.recipe.offload = {};
+  return key;
+}
 
 Settings work_key(const Settings& s) {
   Settings key{.recipe = types_of(s.recipe), .math = s.math};

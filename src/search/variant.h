@@ -13,6 +13,8 @@ struct Variant {
   std::vector<Change> changes = {};  // to what was asked for, by dimension; the defaults left out
   Effect effect = Effect::exact;
   std::vector<int> picks = {};  // the alternative that it takes, by dimension
+  std::vector<int> plain =
+      {};  // those of the variant that it is no faster than, where there is one
   Stack stack;
   Settings settings;  // recompute: automatic is open, all else is pinned
   CostModel cost_model;
@@ -24,6 +26,12 @@ struct Variant {
   }
   bool recompute_is_open() const {
     return settings.recipe.recompute.kind == RecomputePolicy::Kind::automatic;
+  }
+  // What layers keep lies beside what others keep, or in another memory: their costs do not add up
+  // on the device, and the search tries the policies that treat all layers alike.
+  bool keeps_uniformly() const {
+    return settings.recipe.micro_group > 1 ||
+           settings.recipe.offload.moves(OffloadItem::activations);
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -49,13 +50,35 @@ void add_chunks(Dimension& loss, int64_t chunk) {
         {{{"loss", fmt::format("chunked:{}", size)}}, smallest_of(loss.name).effect});
 }
 
+// The state of a part of the layers, too.
+void add_parts(Dimension& offload, int64_t layers) {
+  constexpr int64_t kParts = 4;
+  const Offload state = parse_offload("optimizer,master");
+  for (int64_t part = 1; part < kParts && layers >= kParts; ++part) {
+    Offload some = state;
+    for (Offload::Rule& rule : some.rules)
+      rule.layers = {{.first = 0, .last = static_cast<int32_t>(layers * part / kParts) - 1}};
+    offload.alternatives.push_back({{{"offload", text(some)}}, Effect::exact});
+  }
+}
+
+// Does it pin nothing that was asked for, beside what the dimension itself settles?
+bool leaves_what_was_asked(const Change& change, const DimensionRow& row, const Options& asked) {
+  return std::ranges::all_of(change.settings(), [&](const OptionValue& o) {
+    return std::ranges::find(row.options, o.option) != row.options.end() ||
+           is_open({.name = o.option, .options = {o.option}}, asked);
+  });
+}
+
 Dimension dimension_of(const DimensionRow& row, const Resolved& run) {
-  Dimension d{std::string(row.name), {{}}};
+  Dimension d{std::string(row.name), {{}}, row.moves, row.of_sequences};
   for (const Technique& t : techniques()) {
-    if (t.dimension == row.name && t.searched != nullptr && t.searched(run, run.cost_model.spec()))
+    if (t.dimension == row.name && t.searched != nullptr &&
+        t.searched(run, run.cost_model.spec()) && leaves_what_was_asked(t.change, row, run.asked))
       d.alternatives.push_back({t.change, t.effect});
   }
   if (row.name == "loss") add_chunks(d, run.build.loss_chunk);
+  if (row.moves && d.alternatives.size() > 1) add_parts(d, run.model.config().L);
   return d;
 }
 
@@ -76,6 +99,30 @@ bool advance(std::vector<int>& picks, const std::vector<Dimension>& dimensions) 
     picks[d] = 0;
   }
   return false;
+}
+
+// The same where nothing moves to other memory; none where nothing does.
+std::vector<int> without_moves(std::vector<int> picks, const std::vector<Dimension>& dimensions) {
+  bool moves = false;
+  for (size_t d = 0; d < picks.size(); ++d) {
+    if (dimensions[d].moves) moves |= std::exchange(picks[d], 0) != 0;
+  }
+  return moves ? picks : std::vector<int>{};
+}
+
+// One micro-batch goes through the model as it would anyway; and programs of many are long.
+bool repeats_or_unrolls_much(const Recipe& recipe) {
+  constexpr int64_t kMostTogether = 8;
+  return recipe.micro_group == 1 || recipe.micro_group > kMostTogether;
+}
+
+// Attention and loss have their defaults there: they weigh little beside what moves.
+bool is_searched_beside_moves(const std::vector<int>& picks,
+                              const std::vector<Dimension>& dimensions) {
+  for (size_t d = 0; d < picks.size(); ++d) {
+    if (dimensions[d].of_sequences && picks[d] != 0) return false;
+  }
+  return true;
 }
 
 // Chunks of all tokens are no chunks; and where whole logits are the loss's scratch, they are no
@@ -112,6 +159,8 @@ std::vector<Variant> variants_of(const Resolved& run) {
   std::vector<Variant> variants;
   std::vector<int> picks(dimensions.size());
   do {
+    const std::vector<int> plain = without_moves(picks, dimensions);
+    if (!plain.empty() && !is_searched_beside_moves(picks, dimensions)) continue;
     std::vector<Change> changes;
     Effect effect = Effect::exact;
     Options o = run.asked;
@@ -126,6 +175,7 @@ std::vector<Variant> variants_of(const Resolved& run) {
     const std::optional<Settings> settings =
         unless_refused([&] { return settle(o, run.model, run.budget); });
     if (!settings) continue;  // what does not go together is no choice
+    if (o.micro_order == "vertical" && repeats_or_unrolls_much(settings->recipe)) continue;
     if (!changes.empty() && o.loss != run.options.loss && repeats_another(settings->build))
       continue;
     const bool as_asked = settings->math == run.math;
@@ -134,6 +184,7 @@ std::vector<Variant> variants_of(const Resolved& run) {
     variants.back().changes = std::move(changes);
     variants.back().effect = effect;
     variants.back().picks = picks;
+    variants.back().plain = plain;
   } while (advance(picks, dimensions));
   return variants;
 }

@@ -45,8 +45,10 @@ SpaceBytes need_of(const Resolved& run) {
   return min(need, arenas_of(search.smallest(limits).plan.module));
 }
 
-// Micro-batches are what is asked about, so none is split.
+// Micro-batches are what is asked about, so none is split. What fits is what the device holds, unless
+// somebody says what there is beside it: in a memory without end everything fits.
 Options unsplit(Options o) {
+  if (o.offload == "auto" && o.host_budget.empty()) o.offload = "none";
   if (o.global_batch > 0)
     o.accum = micro_batches_of(o.global_batch, o.batch);
   else if (o.accum == 0)

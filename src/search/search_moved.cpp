@@ -1,0 +1,137 @@
+// The search where values move to other memory: what is tried there, and how what is left of the
+// device is used.
+#include <algorithm>
+
+#include "search/room.h"
+#include "search/search.h"
+
+namespace snug {
+namespace {
+
+// What all layers do alike; `share`: of what recomputing everything takes and saves.
+struct UniformPolicy {
+  const char* text;
+  double share;
+};
+constexpr double kShareDoubt = 0.1;  // as much as that may be wrong, in bytes
+constexpr UniformPolicy kAlike[] = {{"attention", 0.03},
+                                    {"ratio:0.25", 0.25},
+                                    {"ratio:0.5", 0.5},
+                                    {"ratio:0.75", 0.75},
+                                    {"full", 1}};
+
+}  // namespace
+
+// Is some value elsewhere?
+bool PlanSearch::is_moved(size_t v) const { return !variants_[v].settings.recipe.offload.none(); }
+
+// However little it recomputes; of one that has no estimate yet, what its plain one takes.
+double PlanSearch::least_seconds(size_t v) const {
+  const State& state = states_[v];
+  return (state.estimate ? state : states_[by_picks_.at(variants_[v].plain)])
+      .estimate->least_seconds;
+}
+
+// What is brought for a layer, beside what the layer works with.
+int64_t PlanSearch::staging_of(size_t variant) {
+  if (!is_moved(variant)) return 0;
+  Variant plain = variants_[variant];
+  plain.settings.recipe.offload = {};
+  plain.settings.recipe.fold_update = false;
+  return std::max<int64_t>(
+      0, states_[variant].estimate->layer.working - estimates_.of(plain).layer.working);
+}
+
+// False where it is known.
+bool PlanSearch::try_moved(Found found) {
+  State& state = states_[found.variant];
+  Candidate& c = state.candidates[found.candidate];
+  if (c.arena) return false;
+  const Estimates::Trial trial = estimates_.trial(variants_[found.variant], policy_of(found));
+  state.lag = std::max(state.lag, trial.seconds - c.seconds);
+  state.excess = max(state.excess, trial.arena - c.least);
+  c.arena = trial.arena;
+  c.seconds = trial.seconds;
+  return true;
+}
+
+// As its estimate and what was tried of the variant say, where it was not tried itself.
+double PlanSearch::seconds_by_trials(Found found) const {
+  const State& state = states_[found.variant];
+  const Candidate& c = state.candidates[found.candidate];
+  return c.arena ? c.seconds : c.seconds + state.lag;
+}
+
+bool PlanSearch::fits_by_trials(Found found, const SpaceBytes& limits) const {
+  const State& state = states_[found.variant];
+  const Candidate& c = state.candidates[found.candidate];
+  return c.arena.value_or(c.least + state.excess).fits_in(limits);
+}
+
+void PlanSearch::expand_uniformly(size_t variant) {
+  State& state = states_[variant];
+  Variant full = variants_[variant];
+  full.settings.recipe.recompute = {.kind = RecomputePolicy::Kind::full};
+  const Estimate most = estimates_.of(full);
+  const Estimate& none = *state.estimate;
+  const SpaceBytes saved = none.arena() - most.arena();
+  for (const auto& [text, share] : kAlike) {
+    const auto between = [&](double a, double b) { return a + share * (b - a); };
+    SpaceBytes least = none.arena();
+    for (const Space s : kAllSpaces)
+      least[s] -= static_cast<int64_t>((share + kShareDoubt) * static_cast<double>(saved[s]));
+    state.candidates.push_back(
+        {.uniform = parse_recompute(text),
+         .seconds = std::max(between(none.compute_seconds, most.compute_seconds),
+                             between(none.other_lanes, most.other_lanes)) +
+                    between(none.waiting, most.waiting),
+         .least = max(least, max(none.least_arena(), min(most.arena(), none.arena())))});
+  }
+}
+
+// What was moved as a whole moves in fewer layers where there is room for the others: first what a
+// step moves most often.
+void PlanSearch::use_room(Choice& choice, Found found, const SpaceBytes& limits) {
+  constexpr OffloadItem kItems[] = {OffloadItem::params, OffloadItem::grads, OffloadItem::optimizer,
+                                    OffloadItem::master};
+  constexpr int32_t kFewer = 2;  // layers, where gaps and staging turn out to need them
+  for (const OffloadItem item : kItems) {
+    const Room room(choice.plan.module,
+                    limits[Space::device] - arenas_of(choice.plan.module)[Space::device]);
+    for (int32_t fewer = 0; fewer <= kFewer; ++fewer) {
+      const Offload& now = variants_[found.variant].settings.recipe.offload;
+      const auto offload = room.with_at_home(now, item, fewer);
+      if (!offload) break;
+      const auto other = roomier(found, *offload, limits);
+      if (!other) continue;
+      Choice better = choice_of(*other);
+      if (!arenas_of(better.plan.module).fits_in(limits)) continue;
+      if (better.step_seconds < choice.step_seconds) {
+        choice = std::move(better);
+        found = *other;
+      }
+      break;
+    }
+  }
+}
+
+// The same plan with other homes, as a variant of its own; none where it does not fit.
+std::optional<PlanSearch::Found> PlanSearch::roomier(Found found, const Offload& offload,
+                                                     const SpaceBytes& limits) {
+  const RecomputePolicy policy = policy_of(found);
+  Variant variant = variants_[found.variant];
+  variant.settings.recipe.offload = offload;
+  for (Change& change : variant.changes) {
+    if (change.sets("offload")) change += Change{{"offload", text(offload)}};
+  }
+  const Estimates::Trial trial = estimates_.trial(variant, policy);
+  if (!trial.arena.fits_in(limits)) return std::nullopt;
+  State state{.estimate = states_[found.variant].estimate, .outdone = true, .expanded = true};
+  state.candidates.push_back(
+      {.uniform = policy, .seconds = trial.seconds, .least = trial.arena, .arena = trial.arena});
+  variants_.push_back(std::move(variant));
+  states_.push_back(std::move(state));
+  return Found{variants_.size() - 1, 0};
+}
+
+}  // namespace snug

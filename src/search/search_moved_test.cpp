@@ -1,0 +1,108 @@
+// The search where values may move to host memory: it fits where nothing else does, is no slower
+// than a plan that moves nothing, and uses the room there is.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "recipe/testing/with_flags.h"
+#include "search/plan_run.h"
+#include "search/room.h"
+#include "search/variants.h"
+
+namespace snug {
+namespace {
+
+using ::testing::HasSubstr;
+
+Resolved moved_run(const std::string& flags) {
+  Options o;
+  o.model = "qwen2.5-0.5b";
+  o.seq = 512;
+  return resolve(testing::with_flags(o, "--gpu h200 --precision bf16 --batch 16 " + flags));
+}
+
+PlannedRun planned(const std::string& flags) { return plan_run(moved_run(flags)); }
+
+bool fits(const PlannedRun& p) { return arenas_of(p.plan.module).fits_in(p.run.limits()); }
+
+TEST(MovedSearch, FitsWhereNothingElseDoes) {
+  const PlannedRun none = planned("--budget 6GiB --offload none");
+  EXPECT_FALSE(fits(none)) << "0.49 B parameters of 16 bytes";
+  const PlannedRun found = planned("--budget 6GiB");
+  EXPECT_TRUE(fits(found));
+  EXPECT_FALSE(found.run.recipe.offload.none());
+  EXPECT_GT(arenas_of(found.plan.module)[Space::host], 0);
+  EXPECT_THAT(found.run.options.offload, HasSubstr("optimizer"));
+}
+
+TEST(MovedSearch, MovesNothingWhereEverythingFits) {
+  const PlannedRun found = planned("--budget 100GiB");
+  EXPECT_TRUE(found.run.recipe.offload.none());
+  EXPECT_EQ(found.step_seconds, planned("--budget 100GiB --offload none").step_seconds);
+}
+
+TEST(MovedSearch, IsNoSlowerThanRecomputeAlone) {
+  for (const char* budget : {"12GiB", "16GiB", "24GiB"}) {
+    SCOPED_TRACE(budget);
+    const std::string flags = std::string("--budget ") + budget;
+    const PlannedRun plain = planned(flags + " --offload none");
+    ASSERT_TRUE(fits(plain));
+    EXPECT_LE(planned(flags).step_seconds, plain.step_seconds);
+  }
+}
+
+TEST(MovedSearch, HostMemoryIsALimit) {
+  const PlannedRun found = planned("--budget 6GiB --host-budget 2GiB");
+  EXPECT_FALSE(fits(found)) << "the state alone takes more";
+  const PlannedRun roomy = planned("--budget 6GiB --host-budget 12GiB");
+  EXPECT_TRUE(fits(roomy));
+}
+
+TEST(MovedSearch, MoreBytesAreNoSlower) {
+  double last = std::numeric_limits<double>::infinity();
+  for (const int gib : {3, 4, 5, 6, 8, 10, 14, 20, 40}) {
+    const PlannedRun found = planned(fmt::format("--budget {}GiB", gib));
+    SCOPED_TRACE(fmt::format("{} GiB: {}", gib, found.run.options.offload));
+    ASSERT_TRUE(fits(found));
+    EXPECT_LE(found.step_seconds, last);
+    last = found.step_seconds;
+  }
+}
+
+TEST(MovedSearch, WhatIsPinnedStays) {
+  for (const Variant& v : variants_of(moved_run("--budget 6GiB --micro-order horizontal")))
+    EXPECT_EQ(v.settings.recipe.micro_group, 1);
+  bool vertical = false;
+  for (const Variant& v : variants_of(moved_run("--budget 6GiB")))
+    vertical |= v.settings.recipe.micro_group > 1;
+  EXPECT_TRUE(vertical);
+  for (const Variant& v : variants_of(moved_run("--budget 6GiB --offload grads")))
+    EXPECT_EQ(text(v.settings.recipe.offload), "grads");
+}
+
+TEST(Room, TheLastLayersStayAsFarAsThereIsRoom) {
+  Module module;
+  for (int32_t layer = 0; layer < 4; ++layer) {
+    module.layers.push_back(fmt::format("layers.{}.", layer));
+    const ValueId id = add_shared(module, fmt::format("grad.{}", layer), {Dtype::f32, {256}},
+                                  Category::grads, Scope::step);
+    module[id].layer = layer;
+    module[id].space = Space::host;
+  }
+  const ValueId head =
+      add_shared(module, "grad.head", {Dtype::f32, {512}}, Category::grads, Scope::step);
+  module[head].space = Space::host;
+  const Offload all = parse_offload("optimizer,grads");
+  const auto at_home = [&](int64_t bytes, int32_t fewer = 0) -> std::string {
+    const auto found = Room(module, bytes).with_at_home(all, OffloadItem::grads, fewer);
+    return found ? text(*found) : "none";
+  };
+  EXPECT_EQ(at_home(2047), "none");
+  EXPECT_EQ(at_home(2048), "optimizer,grads@0-3");
+  EXPECT_EQ(at_home(2048 + 2 * 1024 + 1023), "optimizer,grads@0-1");
+  EXPECT_EQ(at_home(2048 + 2 * 1024 + 1023, 1), "optimizer,grads@0-2");
+  EXPECT_EQ(at_home(1 << 20), "optimizer");
+  EXPECT_FALSE(Room(module, 1 << 20).with_at_home(all, OffloadItem::params, 0)) << "not elsewhere";
+}
+
+}  // namespace
+}  // namespace snug
