@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "base/rng.h"
 #include "hal/cpu/cpu_device.h"
@@ -281,19 +282,29 @@ std::span<std::byte> Executor::bytes(ValueId id) const {
 
 void Executor::write(ValueId id, std::span<const std::byte> from) {
   require_size(id, from.size());
-  if (is_pinned(id)) {
-    std::memcpy(bytes(id).data(), from.data(), from.size());
-  } else {
-    device_.upload(address(id), from);
-  }
+  write(id, 0, from);
 }
 
 void Executor::read(ValueId id, std::span<std::byte> to) const {
   require_size(id, to.size());
+  read(id, 0, to);
+}
+
+void Executor::write(ValueId id, int64_t offset, std::span<const std::byte> from) {
+  require_inside(id, offset, from.size());
   if (is_pinned(id)) {
-    std::memcpy(to.data(), bytes(id).data(), to.size());
+    std::memcpy(bytes(id).data() + offset, from.data(), from.size());
   } else {
-    device_.download(to, address(id));
+    device_.upload(address(id) + offset, from);
+  }
+}
+
+void Executor::read(ValueId id, int64_t offset, std::span<std::byte> to) const {
+  require_inside(id, offset, to.size());
+  if (is_pinned(id)) {
+    std::memcpy(to.data(), bytes(id).data() + offset, to.size());
+  } else {
+    device_.download(to, address(id) + offset);
   }
   throw_what_failed();
 }
@@ -318,6 +329,13 @@ void Executor::require_size(ValueId id, size_t bytes) const {
   if (bytes == static_cast<size_t>(module_[id].type.bytes())) return;
   throw internal_error("{} bytes for '{}', which has {}", bytes, module_[id].name,
                        module_[id].type.bytes());
+}
+
+void Executor::require_inside(ValueId id, int64_t offset, size_t bytes) const {
+  const int64_t all = module_[id].type.bytes();
+  if (offset >= 0 && offset <= all && std::cmp_less_equal(bytes, all - offset)) return;
+  throw internal_error("{} bytes from byte {} on for '{}', which has {}", bytes, offset,
+                       module_[id].name, all);
 }
 
 int64_t Executor::planned_bytes(Space space) const {

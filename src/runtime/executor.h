@@ -76,6 +76,9 @@ class Executor {
   // when the bytes are there.
   void write(ValueId id, std::span<const std::byte> from);
   void read(ValueId id, std::span<std::byte> to) const;
+  // The same for some of its bytes, from byte `offset` on: large values go in pieces.
+  void write(ValueId id, int64_t offset, std::span<const std::byte> from);
+  void read(ValueId id, int64_t offset, std::span<std::byte> to) const;
   template <typename T>
   void write_scalar(ValueId id, T value) {
     write(id, std::as_bytes(std::span(&value, 1)));
@@ -166,6 +169,7 @@ class Executor {
   std::string place(size_t program, size_t op) const;
   std::span<std::byte> range(ValueId id) const;
   void require_size(ValueId id, size_t bytes) const;
+  void require_inside(ValueId id, int64_t offset, size_t bytes) const;
   std::byte* address(ValueId id) const;
   bool is_pinned(ValueId id) const;
 

@@ -102,6 +102,26 @@ TEST(Executor, RefusesWhatItCannotRunBeforeItAllocates) {
   EXPECT_THAT(device.asked, testing::IsEmpty());
 }
 
+TEST(Executor, WritesAndReadsPiecesOfAValue) {
+  Reversed f;
+  const auto device = cpu_device();
+  Executor executor(f.module, *device);
+  executor.zero(f.x);
+  const std::vector<float> piece{7, 8, 9};
+  executor.write(f.x, 2 * sizeof(float), std::as_bytes(std::span(piece)));
+  EXPECT_THAT(executor.values<float>(f.x).first(6), ElementsAre(0, 0, 7, 8, 9, 0));
+  std::vector<float> back(2);
+  executor.read(f.x, 3 * sizeof(float), std::as_writable_bytes(std::span(back)));
+  EXPECT_THAT(back, ElementsAre(8, 9));
+
+  const auto end = static_cast<int64_t>(64 * sizeof(float));
+  executor.write(f.x, end - 12, std::as_bytes(std::span(piece)));
+  EXPECT_EQ(executor.values<float>(f.x)[63], 9);
+  EXPECT_THROW(executor.write(f.x, end - 8, std::as_bytes(std::span(piece))), Error);
+  EXPECT_THROW(executor.write(f.x, -4, std::as_bytes(std::span(piece))), Error);
+  EXPECT_THROW(executor.read(f.x, end - 4, std::as_writable_bytes(std::span(back))), Error);
+}
+
 TEST(Executor, SaysWhichProgramOrValueIsMissing) {
   Reversed f;
   const auto device = cpu_device();
