@@ -1,10 +1,14 @@
 // For tests.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+
+#include "base/text.h"
 
 namespace snug::testing {
 
@@ -29,5 +33,13 @@ class Environment {
   std::string name_;
   std::optional<std::string> before_;
 };
+
+// A line of /proc/self/status, in bytes: "VmRSS:" is what this process has resident, "RssAnon:" what
+// no file backs of it. -1 where there is none.
+inline int64_t status_bytes(std::string_view name) {
+  for (const std::string& line : split(read_file("/proc/self/status"), '\n'))
+    if (line.starts_with(name)) return std::stoll(line.substr(name.size())) * 1024;
+  return -1;
+}
 
 }  // namespace snug::testing

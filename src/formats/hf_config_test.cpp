@@ -12,7 +12,7 @@
 namespace snug {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 HfConfig parse(std::string_view text) { return parse_hf_config(text, "config.json"); }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -18,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little,
-              "tensors are used as they lie in the file");
+              "tensors are used as they are in the file");
 
 constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kMaxHeaderBytes = 100'000'000;
@@ -50,13 +49,13 @@ constexpr std::array<FileDtype, 22> kFileDtypes{{
 }};
 
 // The JSON text between the length and the data.
-std::string_view header_text(const MappedFile& file) {
+std::string header_text(const FileReader& file) {
   const std::string path = file.path().string();
   if (file.size() < kLengthBytes) {
     throw bad_input("{}: {} bytes are too few for a safetensors file", path, file.size());
   }
   uint64_t length = 0;
-  std::memcpy(&length, file.bytes().data(), sizeof length);
+  file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kMaxHeaderBytes) {
     throw bad_input(
         "{}: not a safetensors file: its header would be {} bytes, the format allows {}", path,
@@ -67,7 +66,9 @@ std::string_view header_text(const MappedFile& file) {
                     path, length, file.size() - kLengthBytes)
         .hint("download it again");
   }
-  return {reinterpret_cast<const char*>(file.bytes().data()) + kLengthBytes, length};
+  std::string text(length, '\0');
+  file.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  return text;
 }
 
 // Looks at a header's events: refuses what a JSON object would silently merge (a name given twice)
@@ -107,12 +108,11 @@ class HeaderCheck : public nlohmann::json_sax<json> {
   int depth_ = 0;
 };
 
-json parse_header(const MappedFile& file) {
-  const std::string path = file.path().string();
+json parse_header(const std::string& path, const std::string& text) {
   HeaderCheck check(path);
-  json::sax_parse(header_text(file), &check);
+  json::sax_parse(text, &check);
   try {
-    json header = json::parse(header_text(file));
+    json header = json::parse(text);
     if (!header.is_object()) throw bad_input("{}: the header is not a JSON object", path);
     return header;
   } catch (const json::exception& error) {
@@ -129,17 +129,17 @@ class EntryReader {
     if (!entry.is_object()) throw wrong("is not described by a JSON object");
   }
 
-  TensorEntry read(std::span<const std::byte> data) const {
+  // The data is what the file has from byte `data` on.
+  TensorEntry read(const std::shared_ptr<const FileReader>& file, int64_t data) const {
     const FileDtype& dtype = read_dtype();
     const Shape shape = read_shape();
-    const auto [begin, end] = read_offsets(static_cast<int64_t>(data.size()));
+    const auto [begin, end] = read_offsets(file->size() - data);
     const int64_t needed = bytes_of(shape, dtype);
     if (end - begin != needed) {
       throw wrong(fmt::format("is {}{} = {} bytes, but its offsets [{},{}] span {}", dtype.name,
                               shape.text(), needed, begin, end, end - begin));
     }
-    const auto at = data.subspan(static_cast<size_t>(begin), static_cast<size_t>(needed));
-    return {name_, dtype.name, dtype.dtype, shape, at};
+    return {name_, dtype.name, dtype.dtype, shape, needed, data + begin, file};
   }
 
  private:
@@ -225,23 +225,22 @@ std::map<std::string, std::string> read_metadata(const std::filesystem::path& pa
 }
 
 // Sorts the tensors by their bytes and refuses holes, overlaps and bytes that no tensor owns.
-void check_tiling(const MappedFile& file, std::span<const std::byte> data,
-                  std::vector<TensorEntry>& tensors) {
+// `data`: where the file's data begins.
+void check_tiling(const FileReader& file, int64_t data, std::vector<TensorEntry>& tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
-    return std::pair(a.data.data(), a.data.size()) < std::pair(b.data.data(), b.data.size());
+    return std::pair(a.begin, a.bytes) < std::pair(b.begin, b.bytes);
   });
-  const std::byte* expected = data.data();
+  int64_t expected = data;
   for (const TensorEntry& tensor : tensors) {
-    if (tensor.data.data() != expected) {
+    if (tensor.begin != expected) {
       throw bad_input("{}: tensor {} begins at byte {}, but the one before it ends at {}",
-                      file.path().string(), tensor.name, tensor.data.data() - data.data(),
-                      expected - data.data());
+                      file.path().string(), tensor.name, tensor.begin - data, expected - data);
     }
-    expected += tensor.data.size();
+    expected += tensor.bytes;
   }
-  if (expected != data.data() + data.size()) {
-    throw bad_input("{}: the tensors end at byte {} of {}", file.path().string(),
-                    expected - data.data(), data.size());
+  if (expected != file.size()) {
+    throw bad_input("{}: the tensors end at byte {} of {}", file.path().string(), expected - data,
+                    file.size() - data);
   }
 }
 
@@ -260,17 +259,19 @@ std::string_view file_dtype_name(Dtype dtype) {
   throw internal_error("safetensors has no name for {}", name_of(dtype));
 }
 
-SafetensorsFile::SafetensorsFile(std::filesystem::path path) : file_(std::move(path)) {
-  const json header = parse_header(file_);
-  const auto data = file_.bytes().subspan(kLengthBytes + header_text(file_).size());
+SafetensorsFile::SafetensorsFile(std::filesystem::path path)
+    : file_(std::make_shared<FileReader>(std::move(path))) {
+  const std::string text = header_text(*file_);
+  const int64_t data = kLengthBytes + static_cast<int64_t>(text.size());
+  const json header = parse_header(this->path().string(), text);
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
-      metadata_ = read_metadata(file_.path(), entry);
+      metadata_ = read_metadata(this->path(), entry);
     } else {
-      tensors_.push_back(EntryReader(file_.path(), name, entry).read(data));
+      tensors_.push_back(EntryReader(this->path(), name, entry).read(file_, data));
     }
   }
-  check_tiling(file_, data, tensors_);
+  check_tiling(*file_, data, tensors_);
   for (size_t i = 0; i < tensors_.size(); ++i) by_name_.emplace(tensors_[i].name, i);
 }
 

@@ -1,8 +1,9 @@
-// safetensors, read: one mapped file, every number of it checked before the first tensor is used.
+// safetensors, read: every number of the header is checked before the first tensor is used, and
+// tensors are read where and when they are asked for.
 //
 //   SafetensorsFile file("model.safetensors");
 //   const TensorEntry* weight = file.find("lm_head.weight");   // null when there is none
-//   use(*weight->dtype, weight->shape, weight->data);
+//   weight->read(0, first_row);   // *weight->dtype; bytes 0 and on of weight->bytes
 //
 // Layout: u64 N, N bytes of JSON {name: {dtype, shape, data_offsets}}, then the tensors' bytes with
 // no hole and no overlap.
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,7 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/mapped_file.h"
+#include "formats/file_reader.h"
 #include "ir/type.h"
 
 namespace snug {
@@ -38,7 +40,12 @@ struct TensorEntry {
   std::string_view file_dtype;  // "BF16"
   std::optional<Dtype> dtype;   // always there in what find() returns
   Shape shape;
-  std::span<const std::byte> data;  // little-endian, row-major, not aligned
+  int64_t bytes = 0;  // little-endian, row-major
+  int64_t begin = 0;  // of the file's bytes
+  std::shared_ptr<const FileReader> file;
+
+  // Its bytes from `at` on, which are inside it. Throws bad_input where the file is shorter by now.
+  void read(int64_t at, std::span<std::byte> out) const { file->read(begin + at, out); }
 };
 
 class SafetensorsFile {
@@ -46,7 +53,7 @@ class SafetensorsFile {
   // Throws bad_input, naming file, tensor and numbers, when anything in the header is wrong.
   explicit SafetensorsFile(std::filesystem::path path);
 
-  const std::filesystem::path& path() const { return file_.path(); }
+  const std::filesystem::path& path() const { return file_->path(); }
   // In the order of their bytes.
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
@@ -56,7 +63,7 @@ class SafetensorsFile {
   const TensorEntry* find(std::string_view name) const;
 
  private:
-  MappedFile file_;
+  std::shared_ptr<const FileReader> file_;
   std::vector<TensorEntry> tensors_;
   std::unordered_map<std::string_view, size_t>
       by_name_;  // index into tensors_; keys view its names

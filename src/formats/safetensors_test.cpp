@@ -1,6 +1,6 @@
 #include "formats/safetensors.h"
 
-#include <sys/mman.h>
+#include <sys/mman.h>  // memfd_create
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +11,7 @@
 namespace snug {
 namespace {
 
+using testing::bytes_of;
 using testing::expect_error;
 using testing::TempDir;
 using testing::write_bytes;
@@ -50,9 +51,12 @@ TEST_F(SafetensorsTest, ReadsTensorsMetadataAndPadding) {
   EXPECT_EQ(b->dtype, Dtype::f32);
   EXPECT_EQ(b->file_dtype, "F32");
   EXPECT_EQ(b->shape, (Shape{2, 1}));
-  EXPECT_EQ(b->data.size(), 8U);
-  EXPECT_EQ(b->data[0], std::byte{'2'});
-  EXPECT_EQ(file.find("none")->data.size(), 0U);
+  EXPECT_EQ(b->bytes, 8);
+  EXPECT_EQ(bytes_of(*b)[0], std::byte{'2'});
+  std::byte last{};
+  b->read(7, std::span(&last, 1));
+  EXPECT_EQ(last, std::byte{'9'});
+  EXPECT_EQ(file.find("none")->bytes, 0);
   EXPECT_EQ(file.find("c"), nullptr);
 }
 
@@ -61,7 +65,16 @@ TEST_F(SafetensorsTest, LookupSurvivesAMove) {
       open(file_of(R"({"a":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}})", "x"));
   const SafetensorsFile second = std::move(first);
   ASSERT_NE(second.find("a"), nullptr);
-  EXPECT_EQ(second.find("a")->data[0], std::byte{'x'});
+  EXPECT_EQ(bytes_of(*second.find("a"))[0], std::byte{'x'});
+}
+
+TEST_F(SafetensorsTest, AFileThatIsTruncatedLaterIsAnError) {
+  const SafetensorsFile file =
+      open(file_of(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[0,4]}})", "abcd"));
+  const auto size = std::filesystem::file_size(file.path());
+  std::filesystem::resize_file(file.path(), size - 1);
+  expect_error(ExitCode::bad_input, "when it was opened and now ends before byte",
+               [&] { bytes_of(*file.find("a")); });
 }
 
 TEST_F(SafetensorsTest, AnUnsupportedDtypeIsRefusedOnlyWhenAskedFor) {
@@ -196,7 +209,7 @@ TEST(SafetensorsFuzz, SurvivesDamagedBytes) {
       const SafetensorsFile file(memory.path());
       int64_t bytes = 0;
       for (const TensorEntry& tensor : file.tensors()) {
-        for (const std::byte b : tensor.data) bytes += b != std::byte{0};
+        for (const std::byte b : bytes_of(tensor)) bytes += b != std::byte{0};
       }
       EXPECT_LE(bytes, static_cast<int64_t>(bad.size()));
     } catch (const Error& error) {

@@ -81,6 +81,14 @@ inline std::vector<std::string> names_in(const std::filesystem::path& directory)
   return names;
 }
 
+// All of a tensor (safetensors.h), for those who compare small ones.
+template <typename Tensor>
+std::vector<std::byte> bytes_of(const Tensor& tensor) {
+  std::vector<std::byte> bytes(static_cast<size_t>(tensor.bytes));
+  tensor.read(0, bytes);
+  return bytes;
+}
+
 template <typename Action>
 void expect_error(ExitCode code, std::string_view part, Action&& action) {
   try {

@@ -65,6 +65,12 @@ std::string progress_bar(const StepReport& r, double seconds) {
   return fmt::format("{} {:>3}%  {} left", bar, 100 * r.step / r.steps, format_seconds(left));
 }
 
+std::string transfer_text(int64_t done, int64_t total, double seconds) {
+  const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  return fmt::format("{} of {}, {}/s", format_bytes(done), format_bytes(total),
+                     format_bytes(static_cast<int64_t>(rate)));
+}
+
 std::string train_summary(const TrainReport& report, double seconds) {
   std::vector<std::string> lines;
   if (report.steps > 0) {

@@ -19,6 +19,9 @@ std::string memory_line(const StepReport& report);
 // How far the training is, and how long it will still take. `seconds`: of the steps so far.
 std::string progress_bar(const StepReport& report, double seconds);
 
+// How far a transfer of `total` bytes is: "4.20 GiB of 14.19 GiB, 2.10 GiB/s".
+std::string transfer_text(int64_t done, int64_t total, double seconds);
+
 // "done after 100 steps in 3 m 20 s: loss 10.9876 -> 6.1234", held-out losses, where the model is.
 // Empty where no step ran. `seconds`: of the whole run.
 std::string train_summary(const TrainReport& report, double seconds);

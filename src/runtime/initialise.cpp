@@ -4,17 +4,23 @@
 
 #include "base/rng.h"
 #include "kernels/float_kernels.h"
-#include "runtime/host_values.h"
+#include "runtime/value_pieces.h"
 
 namespace snug {
 namespace {
 
 template <typename T>
-void fill_normal(std::span<T> out, double deviation, Key key) {
+std::span<T> elements(std::span<std::byte> bytes) {
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+// Elements `first` and on; `first` is even, for two of them come from one draw.
+template <typename T>
+void fill_normal(std::span<T> out, size_t first, double deviation, Key key) {
   const auto pairs = static_cast<int64_t>((out.size() + 1) / 2);
 #pragma omp parallel for schedule(static)
   for (int64_t p = 0; p < pairs; ++p) {
-    const auto draw = normal_pair(key, static_cast<uint64_t>(p));
+    const auto draw = normal_pair(key, first / 2 + static_cast<uint64_t>(p));
     const auto at = static_cast<size_t>(2 * p);
     out[at] = T(static_cast<float>(deviation * draw[0]));
     if (at + 1 < out.size()) out[at + 1] = T(static_cast<float>(deviation * draw[1]));
@@ -22,33 +28,40 @@ void fill_normal(std::span<T> out, double deviation, Key key) {
 }
 
 // 16-bit values are the same draws, rounded.
-void fill_floats(Executor& executor, HostValues& host, ValueId id, uint64_t seed) {
-  const Value& value = executor.module()[id];
+void fill_floats(const Module& module, ValuePieces& pieces, ValueId id, uint64_t seed) {
+  const Value& value = module[id];
   const Init& init = value.param->init;
+  const Key key = random_key(seed, 0, hash_name(value.name));
   ops::visit_float(value.type.dtype, [&](auto zero) {
     using T = decltype(zero);
-    if (init.kind == Init::Kind::normal) {
-      fill_normal(host.make<T>(id), init.value, random_key(seed, 0, hash_name(value.name)));
-    } else {
-      std::ranges::fill(host.make<T>(id), T(static_cast<float>(init.value)));
-    }
+    static_assert(ValuePieces::kPieceBytes % (2 * sizeof(T)) == 0, "a piece begins at a draw");
+    size_t first = 0;  // element of the next piece
+    pieces.make(whole(module, id), [&](std::span<std::byte> next) {
+      const std::span<T> out = elements<T>(next);
+      if (init.kind == Init::Kind::normal) {
+        fill_normal(out, first, init.value, key);
+      } else {
+        std::ranges::fill(out, T(static_cast<float>(init.value)));
+      }
+      first += out.size();
+    });
   });
 }
 
 }  // namespace
 
-void initialise(Executor& executor, uint64_t seed) {
+void initialise(Executor& executor, uint64_t seed, const std::set<ValueId>& loaded) {
   const Module& module = executor.module();
-  HostValues host(executor);
+  ValuePieces pieces(executor);
   for (size_t i = 0; i < module.values.size(); ++i) {
     const Value& value = module.values[i];
     const ValueId id{static_cast<int32_t>(i)};
-    if (!value.shared() || !value.owns_bytes()) continue;
+    if (!value.shared() || !value.owns_bytes() || loaded.contains(id)) continue;
     // Step-scoped values start as zeros too, so that nothing ever reads what nobody wrote.
     if (!value.param || value.param->init.kind == Init::Kind::zeros) {
       executor.zero(id);
     } else {
-      fill_floats(executor, host, id, seed);
+      fill_floats(module, pieces, id, seed);
     }
   }
 }

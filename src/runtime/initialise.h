@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 
 #include "runtime/executor.h"
 
 namespace snug {
 
-void initialise(Executor& executor, uint64_t seed);
+// `loaded`: values whose every byte is read from a file afterwards, which get nothing here.
+void initialise(Executor& executor, uint64_t seed, const std::set<ValueId>& loaded = {});
 
 // What persists beside its source, made from it: to be called after initial or loaded values are in
 // place. Runs the program `load` where the module has one.

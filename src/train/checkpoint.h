@@ -1,8 +1,10 @@
 // A trained model as a directory that `transformers` opens, and weights read from such a directory.
 //
-//   save_model(module, bytes_of, {.directory = "out", .config_json = model.config_json()});
-//   load_model(module, writable_bytes_of, CheckpointReader("out"));
+//   ValuePieces pieces(executor);
+//   save_model(module, pieces_of(pieces), {.directory = "out", .config_json = ...});
+//   load_model(module, into(pieces), CheckpointReader("out"));
 //
+// Bytes stream between the file and a value's home in pieces: neither holds a tensor beside them.
 // Which tensors those are is written on the module's persistent values: Param::checkpoint maps
 // names to dense parts of a parameter.
 #pragma once
@@ -11,7 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <span>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "formats/safetensors_checkpoint.h"
 #include "formats/safetensors_writer.h"
 #include "ir/program.h"
+#include "runtime/value_pieces.h"
 
 namespace snug {
 
@@ -28,12 +31,24 @@ struct SavedTensor {
   std::string name;
   Type type;
   int64_t offset = 0;  // bytes from the parameter's first
+
+  ValuePart part() const { return {value, offset, type.bytes()}; }
 };
 std::vector<SavedTensor> saved_tensors(const Module& module);
+// Of all of them.
+int64_t saved_bytes(const Module& module);
+// Values that consist of saved tensors: those that load_model fills to the last byte.
+std::set<ValueId> loaded_values(const Module& module);
 
-// The storage of a value, from its first element on.
-using BytesOf = std::function<std::span<const std::byte>(ValueId)>;
-using WritableBytesOf = std::function<std::span<std::byte>(ValueId)>;
+// Calls back with a part's bytes, one piece after another.
+using PiecesOf = std::function<void(const ValuePart&, const LookAtPiece&)>;
+using MakePieces = std::function<void(const ValuePart&, const MakePiece&)>;
+inline PiecesOf pieces_of(ValuePieces& pieces) {
+  return [&](const ValuePart& part, const LookAtPiece& visit) { pieces.look(part, visit); };
+}
+inline MakePieces into(ValuePieces& pieces) {
+  return [&](const ValuePart& part, const MakePiece& fill) { pieces.make(part, fill); };
+}
 
 struct SaveOptions {
   std::filesystem::path directory;       // made where it is missing
@@ -49,7 +64,10 @@ struct SaveOptions {
 // whole model or no config.json, never one model's configuration with another's weights. Other
 // files of the directory stay; weights of an earlier save go. Throws bad_input when it cannot
 // write, and then the directory is as it was.
-void save_model(const Module& module, const BytesOf& bytes_of, const SaveOptions& options);
+void save_model(const Module& module, const PiecesOf& pieces_of, const SaveOptions& options);
+
+// What is read at once: a block stays in a core's cache while it is converted and checked.
+constexpr int64_t kReadBlockBytes = int64_t{1} << 20;
 
 // Names under which a file may hold a tensor, the usual one first.
 using Spellings = std::function<std::vector<std::string>(std::string_view tensor)>;
@@ -62,7 +80,7 @@ void check_weights(const Module& module, const CheckpointReader& weights,
 // even). Throws bad_input before anything is filled when tensors are missing or have other shapes,
 // and at the first tensor that holds an infinity or a NaN.
 // Tensors that the model has no use for are logged.
-void load_model(const Module& module, const WritableBytesOf& bytes_of,
-                const CheckpointReader& weights, const Spellings& spellings = {});
+void load_model(const Module& module, const MakePieces& into, const CheckpointReader& weights,
+                const Spellings& spellings = {});
 
 }  // namespace snug

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <set>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -94,63 +94,92 @@ void log_unused(const CheckpointReader& weights, const std::vector<Transfer>& tr
       first_few(unused));
 }
 
-// The file's elements may lie anywhere, so they are read byte-wise.
+template <typename T>
+std::span<const T> elements(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+template <typename T>
+bool is_finite(T value) {
+  if constexpr (std::is_same_v<T, double>) return std::isfinite(value);
+  return std::isfinite(static_cast<float>(value));
+}
+
 template <typename From, typename To>
 void convert(std::span<const std::byte> from, std::span<std::byte> to) {
-  auto* out = reinterpret_cast<To*>(to.data());
-  for (size_t i = 0; i < to.size() / sizeof(To); ++i) {
-    From element;
-    std::memcpy(&element, from.data() + i * sizeof(From), sizeof(From));
-    out[i] = static_cast<To>(static_cast<float>(element));
-  }
+  std::ranges::transform(elements<From>(from), reinterpret_cast<To*>(to.data()),
+                         [](From x) { return static_cast<To>(static_cast<float>(x)); });
 }
 
 // The first element that is infinite or no number, or none.
 template <typename T>
-std::optional<size_t> first_not_finite(std::span<const std::byte> bytes) {
-  const std::span<const T> values(reinterpret_cast<const T*>(bytes.data()),
-                                  bytes.size() / sizeof(T));
-  const auto at = std::ranges::find_if(
-      values, [](T value) { return !std::isfinite(static_cast<double>(value)); });
-  if (at == values.end()) return std::nullopt;
-  return static_cast<size_t>(at - values.begin());
+std::optional<int64_t> first_not_finite(std::span<const std::byte> bytes) {
+  const std::span<const T> values = elements<T>(bytes);
+  int bad = 0;  // a sum, so that this vectorises: nearly always there is none
+  for (const T value : values) bad += is_finite(value) ? 0 : 1;
+  if (bad == 0) return std::nullopt;
+  const auto at = std::ranges::find_if_not(values, is_finite<T>);
+  return at - values.begin();
 }
 
-// A NaN in the file would be a NaN in the first loss, and look like a learning rate that is too
-// large.
-void require_finite(const CheckpointReader& weights, const Transfer& t,
-                    std::span<const std::byte> loaded) {
-  if (!is_float(t.to.type.dtype)) return;
-  visit_dtype(t.to.type.dtype, [&](auto zero) {
-    using To = decltype(zero);
-    const std::optional<size_t> at = first_not_finite<To>(loaded);
-    if (!at) return;
-    const double value = visit_dtype(*t.from->dtype, [&](auto from_zero) {
-      std::memcpy(&from_zero, t.from->data.data() + *at * sizeof(from_zero), sizeof(from_zero));
-      return static_cast<double>(from_zero);
+// Reads one tensor from its first element to its last, as the model's type.
+class TensorReader {
+ public:
+  // `block`: kReadBlockBytes, to read into what is converted.
+  TensorReader(const CheckpointReader& weights, const Transfer& t, std::span<std::byte> block)
+      : weights_(weights), from_(*t.from), to_(t.to.type.dtype), block_(block) {}
+
+  // Its next elements.
+  void read(std::span<std::byte> out) {
+    const auto from_size = static_cast<size_t>(size_of(*from_.dtype));
+    const auto to_size = static_cast<size_t>(size_of(to_));
+    while (!out.empty()) {
+      const size_t n = std::min(out.size() / to_size, kReadBlockBytes / from_size);
+      read_block(n * from_size, out.first(n * to_size));
+      at_ += static_cast<int64_t>(n);
+      out = out.subspan(n * to_size);
+    }
+  }
+
+ private:
+  void read_block(size_t bytes, std::span<std::byte> to) {
+    const std::span<std::byte> from = *from_.dtype == to_ ? to : block_.first(bytes);
+    from_.read(at_ * size_of(*from_.dtype), from);
+    if (*from_.dtype != to_) {
+      visit_dtype(*from_.dtype, [&](auto from_zero) {
+        visit_dtype(
+            to_, [&](auto to_zero) { convert<decltype(from_zero), decltype(to_zero)>(from, to); });
+      });
+    }
+    require_finite(from, to);
+  }
+
+  // A NaN in the file would be a NaN in the first loss, and look like a learning rate that is too
+  // large.
+  void require_finite(std::span<const std::byte> from, std::span<const std::byte> to) const {
+    if (!is_float(to_)) return;
+    const std::optional<int64_t> bad =
+        visit_dtype(to_, [&](auto zero) { return first_not_finite<decltype(zero)>(to); });
+    if (!bad) return;
+    const double value = visit_dtype(*from_.dtype, [&](auto zero) {
+      return static_cast<double>(elements<decltype(zero)>(from)[static_cast<size_t>(*bad)]);
     });
     if (std::isfinite(value)) {
       throw bad_input("{}: tensor {} holds {} at element {}, which {} cannot hold",
-                      weights.path().string(), t.from->name, value, *at, name_of(t.to.type.dtype))
+                      weights_.path().string(), from_.name, value, at_ + *bad, name_of(to_))
           .hint("use --precision bf16 or fp32");
     }
-    throw bad_input("{}: tensor {} holds {} at element {}", weights.path().string(), t.from->name,
-                    std::isnan(value) ? "nan" : fmt::format("{}", value), *at)
+    throw bad_input("{}: tensor {} holds {} at element {}", weights_.path().string(), from_.name,
+                    std::isnan(value) ? "nan" : fmt::format("{}", value), at_ + *bad)
         .hint("the file was saved from a run that had failed, or is damaged; take an earlier one");
-  });
-}
-
-void transfer(const Transfer& t, std::span<std::byte> to) {
-  if (*t.from->dtype == t.to.type.dtype) {
-    std::copy(t.from->data.begin(), t.from->data.end(), to.begin());
-    return;
   }
-  visit_dtype(*t.from->dtype, [&](auto from_zero) {
-    visit_dtype(t.to.type.dtype, [&](auto to_zero) {
-      convert<decltype(from_zero), decltype(to_zero)>(t.from->data, to);
-    });
-  });
-}
+
+  const CheckpointReader& weights_;
+  const TensorEntry& from_;
+  Dtype to_;
+  std::span<std::byte> block_;
+  int64_t at_ = 0;  // the next element
+};
 
 }  // namespace
 
@@ -159,16 +188,14 @@ void check_weights(const Module& module, const CheckpointReader& weights,
   match(module, weights, spellings);
 }
 
-void load_model(const Module& module, const WritableBytesOf& bytes_of,
-                const CheckpointReader& weights, const Spellings& spellings) {
+void load_model(const Module& module, const MakePieces& into, const CheckpointReader& weights,
+                const Spellings& spellings) {
   const std::vector<Transfer> transfers = match(module, weights, spellings);
   log_unused(weights, transfers);
+  std::vector<std::byte> block(kReadBlockBytes);
   for (const Transfer& t : transfers) {
-    const std::span<std::byte> to =
-        bytes_of(t.to.value)
-            .subspan(static_cast<size_t>(t.to.offset), static_cast<size_t>(t.to.type.bytes()));
-    transfer(t, to);
-    require_finite(weights, t, to);
+    TensorReader tensor(weights, t, block);
+    into(t.to.part(), [&](std::span<std::byte> next) { tensor.read(next); });
   }
 }
 

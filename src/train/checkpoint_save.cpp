@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
 
 #include "base/error.h"
 #include "base/staged_file.h"
@@ -147,14 +148,12 @@ void copy_companions(const fs::path& from, const fs::path& to) {
   }
 }
 
-std::vector<TensorToWrite> tensors_to_write(const Module& module, const BytesOf& bytes_of) {
+std::vector<TensorToWrite> tensors_to_write(const Module& module, const PiecesOf& pieces_of) {
   std::vector<TensorToWrite> tensors;
   for (const SavedTensor& tensor : saved_tensors(module)) {
-    tensors.push_back({tensor.name, tensor.type, [&bytes_of, tensor](const ByteSink& sink) {
-                         sink(bytes_of(tensor.value)
-                                  .subspan(static_cast<size_t>(tensor.offset),
-                                           static_cast<size_t>(tensor.type.bytes())));
-                       }});
+    tensors.push_back(
+        {tensor.name, tensor.type,
+         [&pieces_of, part = tensor.part()](const ByteSink& sink) { pieces_of(part, sink); }});
   }
   return tensors;
 }
@@ -188,9 +187,26 @@ std::vector<SavedTensor> saved_tensors(const Module& module) {
   return tensors;
 }
 
-void save_model(const Module& module, const BytesOf& bytes_of, const SaveOptions& options) {
+int64_t saved_bytes(const Module& module) {
+  int64_t bytes = 0;
+  for (const SavedTensor& tensor : saved_tensors(module))
+    bytes = checked_add(bytes, tensor.type.bytes(), "the saved model");
+  return bytes;
+}
+
+std::set<ValueId> loaded_values(const Module& module) {
+  std::map<ValueId, int64_t> bytes;
+  for (const SavedTensor& tensor : saved_tensors(module))
+    bytes[tensor.value] += tensor.type.bytes();
+  std::set<ValueId> loaded;
+  for (const auto& [id, covered] : bytes)
+    if (covered == module[id].storage_bytes()) loaded.insert(id);
+  return loaded;
+}
+
+void save_model(const Module& module, const PiecesOf& pieces_of, const SaveOptions& options) {
   const Staging staging(options.directory);
-  write_checkpoint(staging.folder(), tensors_to_write(module, bytes_of), options.max_shard_bytes);
+  write_checkpoint(staging.folder(), tensors_to_write(module, pieces_of), options.max_shard_bytes);
   staging.write(kGenerationConfig, kDefaultGenerationConfig);
   if (!options.tokenizer_from.empty()) copy_companions(options.tokenizer_from, staging.folder());
   if (!options.generation_config_json.empty()) {

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/half.h"
+#include "base/testing.h"
 #include "base/text.h"
 #include "formats/testing.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 using testing::expect_error;
 using testing::names_in;
+using testing::status_bytes;
 using testing::TempDir;
 using testing::write_bytes;
 
@@ -50,12 +52,20 @@ class CheckpointTest : public ::testing::Test {
   }
   void save(const SaveOptions& o) {
     save_model(
-        module_, [&](ValueId id) { return std::as_bytes(std::span(memory_.at(id))); }, o);
+        module_, [&](const ValuePart& part, const LookAtPiece& visit) { give(part, visit); }, o);
   }
   void load(const std::filesystem::path& from, const Spellings& spellings = {}) {
     load_model(
-        module_, [&](ValueId id) { return std::as_writable_bytes(std::span(memory_.at(id))); },
+        module_, [&](const ValuePart& part, const MakePiece& fill) { give(part, fill); },
         CheckpointReader(from), spellings);
+  }
+  // Pieces of one element: nothing is right only where a tensor comes as a whole.
+  template <typename Visit>
+  void give(const ValuePart& part, const Visit& visit) {
+    const auto bytes = std::as_writable_bytes(std::span(memory_.at(part.value)))
+                           .subspan(static_cast<size_t>(part.offset));
+    for (size_t at = 0; at < static_cast<size_t>(part.bytes); at += sizeof(float))
+      visit(bytes.subspan(at, sizeof(float)));
   }
   void clear() {
     for (auto& [id, content] : memory_) std::fill(content.begin(), content.end(), 0.0F);
@@ -89,6 +99,13 @@ TEST_F(CheckpointTest, SavesADirectoryThatLoadsBack) {
   load(dir_ / "out");
   EXPECT_EQ(memory_[qk_], before.at(qk_));
   EXPECT_EQ(memory_[norm_], before.at(norm_));
+}
+
+TEST_F(CheckpointTest, SaysWhichValuesAreLoadedWhole) {
+  EXPECT_EQ(saved_bytes(module_), 8 * 4);
+  EXPECT_EQ(loaded_values(module_), (std::set<ValueId>{qk_, norm_})) << "adam.m is not saved";
+  add(parameter("half", {Dtype::f32, {2}}, {{"half", {1}, 0}}), {0, 0});
+  EXPECT_EQ(loaded_values(module_), (std::set<ValueId>{qk_, norm_}));
 }
 
 TEST_F(CheckpointTest, CopiesTheTokenizerAndNothingElse) {
@@ -125,7 +142,7 @@ TEST_F(CheckpointTest, ASecondSaveReplacesTheModelAndKeepsTheRest) {
 }
 
 TEST_F(CheckpointTest, AFailedSaveLeavesTheDirectoryAsItWas) {
-  const auto fail = [](ValueId) -> std::span<const std::byte> { throw device_error("gone"); };
+  const auto fail = [](const ValuePart&, const LookAtPiece&) { throw device_error("gone"); };
   expect_error(ExitCode::device, "gone", [&] { save_model(module_, fail, options()); });
   EXPECT_FALSE(std::filesystem::exists(dir_ / "out"));
   save(options());
@@ -142,11 +159,11 @@ TEST_F(CheckpointTest, AFailedMoveLeavesTheDirectoryAsItWas) {
   const auto before = names_in(dir_ / "out");
   memory_[norm_] = {70, 80};
   // While the weights are written, something comes where generation_config.json is to be set aside.
-  const auto spoil = [&](ValueId id) {
+  const auto spoil = [&](const ValuePart& part, const LookAtPiece& visit) {
     for (const auto& entry : std::filesystem::directory_iterator(dir_ / "out"))
       if (entry.path().filename().string().starts_with(".saving"))
         std::filesystem::create_directories(entry.path() / "replaced/generation_config.json/x");
-    return std::as_bytes(std::span(memory_.at(id)));
+    give(part, visit);
   };
   const SaveOptions other{.directory = dir_ / "out", .config_json = "{\"model_type\": \"gpt2\"}"};
   expect_error(ExitCode::bad_input, "cannot write", [&] { save_model(module_, spoil, other); });
@@ -292,6 +309,43 @@ TEST_F(CheckpointTest, LogsOnlyWhatMatters) {
   load(dir_.path());
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               ::testing::HasSubstr("5 tensors have no place in the model: a, b, c and 2 more"));
+}
+
+// A file of one large tensor, which has no blocks on the disk: all zeros.
+void write_sparse(const std::filesystem::path& path, std::string_view dtype, int64_t elements,
+                  int64_t bytes) {
+  const std::string header = fmt::format(
+      R"({{"w":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", dtype, elements, bytes);
+  std::string begin(8, '\0');
+  begin[0] = static_cast<char>(header.size());
+  write_bytes(path, begin + header);
+  std::filesystem::resize_file(path, begin.size() + header.size() + static_cast<size_t>(bytes));
+}
+
+TEST(LoadModel, HoldsNoTensorBesideItsHome) {
+  constexpr int64_t kElements = int64_t{40} << 20;
+  for (const auto& [dtype, size] : {std::pair("F32", 4), std::pair("F64", 8)}) {
+    TempDir dir;
+    write_sparse(dir / "model.safetensors", dtype, kElements, kElements * size);
+    Module module;
+    module.add(parameter("w", {Dtype::f32, {kElements}}, {{"w", {kElements}, 0}}));
+    std::vector<float> piece(1 << 20, 1.0F);  // where the value is, as far as this test goes
+    const auto piece_bytes = static_cast<int64_t>(piece.size() * sizeof(float));
+    int64_t filled = 0, most = 0;
+    const int64_t before = status_bytes("VmRSS:");
+    load_model(
+        module,
+        [&](const ValuePart& part, const MakePiece& fill) {
+          for (int64_t at = 0; at < part.bytes; at += piece_bytes) {
+            fill(std::as_writable_bytes(std::span(piece)));
+            filled += std::ranges::count(piece, 0.0F);
+            most = std::max(most, status_bytes("VmRSS:") - before);
+          }
+        },
+        CheckpointReader(dir.path()));
+    EXPECT_EQ(filled, kElements);
+    EXPECT_LT(most, 24 << 20) << "mapped pages of the file would count, too";
+  }
 }
 
 TEST_F(CheckpointTest, APartMustLieInItsParameter) {

@@ -13,10 +13,10 @@
 #include "base/units.h"
 #include "hal/device_failure.h"
 #include "passes/passes.h"
-#include "runtime/host_values.h"
 #include "runtime/initialise.h"
 #include "train/nan_search.h"
 #include "train/op_predictions.h"
+#include "train/transfer_progress.h"
 
 namespace snug {
 namespace {
@@ -70,13 +70,10 @@ class Training {
     const MemoryBreakdown& memory = planned.plan.memory;
     const auto parameters = static_cast<double>(memory.trainable_params + memory.frozen_params);
     doing(fmt::format("initialising {} parameters", format_count(parameters)));
-    initialise(executor_, static_cast<uint64_t>(run_.options.seed));
+    initialise(executor_, static_cast<uint64_t>(run_.options.seed),
+               weights ? loaded_values(module) : std::set<ValueId>());
     if (weights) {
-      doing(fmt::format("reading weights from {}", weights->path().string()));
-      HostValues host(executor_);
-      load_model(
-          module, [&](ValueId id) { return host.edit(id); }, *weights, spellings_of(run_));
-      say(observer, fmt::format("weights: loaded from {}", weights->path().string()));
+      load(*weights);
     } else {
       say(observer, fmt::format("weights: random, seed {}", run_.options.seed));
     }
@@ -111,6 +108,17 @@ class Training {
  private:
   void doing(const std::string& what) const {
     if (observer_.doing) observer_.doing(what);
+  }
+
+  void load(const CheckpointReader& weights) {
+    const std::string from = weights.path().string();
+    const Module& module = executor_.module();
+    TransferProgress progress("reading weights from " + from, saved_bytes(module), observer_.doing);
+    ValuePieces pieces(executor_);
+    load_model(module, progress.into(pieces), weights, spellings_of(run_));
+    const std::string summary = progress.summary();
+    say(observer_,
+        fmt::format("weights: loaded from {}{}", from, summary.empty() ? "" : ", " + summary));
   }
 
   // Comes after saving: timing ops leaves values behind that mean nothing.
@@ -292,11 +300,11 @@ class Training {
 
   void save() {
     if (run_.options.out.empty()) return;
-    doing("saving");
+    TransferProgress progress("saving", saved_bytes(executor_.module()), observer_.doing);
     flush_updates(executor_);
     const std::filesystem::path directory = run_.options.out;
-    HostValues host(executor_);
-    save_model(executor_.module(), [&](ValueId id) { return host.look(id); },
+    ValuePieces pieces(executor_);
+    save_model(executor_.module(), progress.pieces_of(pieces),
                {.directory = directory,
                 .config_json = run_.model.config_json(saved_dtype(run_.recipe)),
                 .run_toml = to_toml(run_, recompute_),

@@ -4,26 +4,31 @@
 #include <cmath>
 
 #include "ir/visit_dtype.h"
-#include "runtime/host_values.h"
+#include "runtime/value_pieces.h"
 
 namespace snug {
 namespace {
 
-bool holds_non_finite(Executor& executor, ValueId id) {
-  const Dtype dtype = executor.module()[id].type.dtype;
+bool holds_non_finite(const Module& module, ValuePieces& pieces, ValueId id) {
+  const Dtype dtype = module[id].type.dtype;
   if (!is_float(dtype)) return false;
   return visit_dtype(dtype, [&](auto zero) {
-    HostValues host(executor);
-    const auto values = host.look<decltype(zero)>(id);
-    return std::any_of(values.begin(), values.end(),
-                       [](auto v) { return !std::isfinite(static_cast<double>(v)); });
+    using T = decltype(zero);
+    bool found = false;
+    pieces.look(whole(module, id), [&](std::span<const std::byte> next) {
+      const std::span values(reinterpret_cast<const T*>(next.data()), next.size() / sizeof(T));
+      found = found || std::ranges::any_of(
+                           values, [](T v) { return !std::isfinite(static_cast<double>(v)); });
+    });
+    return found;
   });
 }
 
 // The first of `ids` that does; none when all are finite.
-ValueId first_non_finite(Executor& executor, const std::vector<ValueId>& ids) {
+ValueId first_non_finite(const Module& module, ValuePieces& pieces,
+                         const std::vector<ValueId>& ids) {
   const auto at = std::find_if(ids.begin(), ids.end(), [&](ValueId id) {
-    return id.valid() && holds_non_finite(executor, id);
+    return id.valid() && holds_non_finite(module, pieces, id);
   });
   return at == ids.end() ? ValueId{} : *at;
 }
@@ -41,12 +46,13 @@ std::string NonFinite::text() const {
 
 std::optional<NonFinite> find_non_finite(Executor& executor, const std::function<void()>& replay) {
   const Module& module = executor.module();
+  ValuePieces pieces(executor);
   std::optional<NonFinite> found;
   executor.observe = [&](size_t program, size_t at) {
     if (found) return;
     const Op& op = module.programs[program].ops[at];
     if (op.def->crosses_spaces) return;  // what it moves was made elsewhere, maybe a step ago
-    const ValueId bad = first_non_finite(executor, op.outputs);
+    const ValueId bad = first_non_finite(module, pieces, op.outputs);
     if (!bad.valid()) return;
     // An input whose bytes an output took over no longer shows what it was.
     std::vector<ValueId> inputs;
@@ -56,7 +62,7 @@ std::optional<NonFinite> find_non_finite(Executor& executor, const std::function
           }))
         inputs.push_back(id);
     }
-    const ValueId source = first_non_finite(executor, inputs);
+    const ValueId source = first_non_finite(module, pieces, inputs);
     found = NonFinite{.layer = op.layer,
                       .program = module.programs[program].name,
                       .op = op.name,

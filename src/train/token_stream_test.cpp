@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/testing.h"
 #include "formats/testing.h"
 
 namespace snug {
@@ -67,24 +68,17 @@ TEST(TokenStream, ReadsADirectoryFromAnyPlace) {
   }
 }
 
-// Bytes of the process that no file backs, from /proc.
-int64_t anonymous_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("RssAnon:")) return std::stoll(line.substr(8)) * 1024;
-  return -1;
-}
-
 TEST(TokenStream, ALargeDirectoryOfTextTakesNoMemory) {
   TempDir dir;
   const std::string text(8 << 20, 'x');
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) write_bytes(dir / name, text);
-  const int64_t before = anonymous_bytes();
+  const int64_t before = testing::status_bytes("RssAnon:");
   if (before < 0) GTEST_SKIP() << "needs RssAnon in /proc";
   const auto stream = open_tokens(dir.path(), {.V = 256});
   EXPECT_EQ(stream->size(), 8 * (8 << 20) + 7);
   EXPECT_EQ(read(*stream, 8 << 20, 2), (std::vector<int32_t>{0, 'x'}));
-  EXPECT_LT(anonymous_bytes() - before, 16 << 20) << "of 64 MiB of text, with the sanitizer's own";
+  EXPECT_LT(testing::status_bytes("RssAnon:") - before, 16 << 20)
+      << "of 64 MiB of text, with the sanitizer's own";
 }
 
 TEST(TokenStream, AFileThatChangesIsRefused) {

@@ -45,13 +45,6 @@ void check_origin_of_weights(const Resolved& run) {
   }
 }
 
-int64_t saved_bytes(const Module& module) {
-  int64_t bytes = 0;
-  for (const SavedTensor& tensor : saved_tensors(module))
-    bytes = checked_add(bytes, tensor.type.bytes(), "the saved model");
-  return bytes;
-}
-
 }  // namespace
 
 TrainReport train(const Options& options, const TrainObserver& observer) {

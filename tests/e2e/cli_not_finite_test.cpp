@@ -31,9 +31,10 @@ class CliNotFinite : public Cli {
     const SafetensorsFile file(dir_ / (model + kWeights));
     for (const TensorEntry& tensor : file.tensors()) {
       ASSERT_EQ(tensor.dtype, Dtype::f32);
-      for (size_t at = 0; at < tensor.data.size(); at += sizeof(float)) {
+      const std::vector<std::byte> bytes = testing::bytes_of(tensor);
+      for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
         float number = 0;
-        std::memcpy(&number, tensor.data.data() + at, sizeof number);
+        std::memcpy(&number, bytes.data() + at, sizeof number);
         ASSERT_TRUE(std::isfinite(number)) << tensor.name;
       }
     }

@@ -6,7 +6,6 @@
 #include "cli_fixture.h"
 #include "formats/safetensors_writer.h"
 #include "support/small_run.h"
-#include "train/checkpoint.h"
 
 namespace snug {
 namespace {
@@ -24,11 +23,8 @@ TensorToWrite tensor(std::string name, const Type& type, std::span<const std::by
 
 // Runs the saved model's evaluation on random tokens and stores them with the logits.
 void write_logits(const std::filesystem::path& directory) {
-  const Model model = Model::load(directory.string());
   SmallRun run(directory.string(), {.batch = 2, .seq = 16, .chunked_loss = false});
-  load_model(
-      run.module(), [&](ValueId id) { return run.executor().bytes(id); },
-      CheckpointReader(directory), [&](std::string_view name) { return model.spellings(name); });
+  run.load(directory.string());
   run.feed(0);
   std::vector<std::byte> logits;
   Type type;

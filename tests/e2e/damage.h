@@ -16,10 +16,7 @@ inline void damage(const std::filesystem::path& weights, const std::string& tens
   std::string bytes = read_file(weights);
   {
     const SafetensorsFile file(weights);
-    const TensorEntry& last = file.tensors().back();
-    const auto behind =
-        static_cast<size_t>(last.data.data() + last.data.size() - file.find(tensor)->data.data());
-    std::memcpy(bytes.data() + bytes.size() - behind, &number, sizeof number);
+    std::memcpy(bytes.data() + file.find(tensor)->begin, &number, sizeof number);
   }
   testing::write_bytes(weights, bytes);
 }

@@ -12,8 +12,8 @@
 #include "hal/cuda/stream_times.h"
 #include "ir/text.h"
 #include "ops/registry.h"
-#include "runtime/host_values.h"
 #include "runtime/initialise.h"
+#include "runtime/testing/host_values.h"
 #include "runtime/testing/moved_weights.h"
 
 namespace snug {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "runtime/host_values.h"
 #include "runtime/initialise.h"
 #include "runtime/null_executor.h"
+#include "runtime/testing/host_values.h"
 
 namespace snug {
 namespace {

@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "passes/passes.h"
-#include "runtime/host_values.h"
+#include "runtime/testing/host_values.h"
 #include "train/checkpoint.h"
 
 namespace snug {
@@ -47,17 +46,17 @@ ReferenceRun::ReferenceRun(const std::string& family, BuildOptions build, const 
 std::vector<float> ReferenceRun::stored(const std::string& tensor) const {
   const TensorEntry* entry = reference_.find(tensor);
   if (entry == nullptr) throw internal_error("the reference has no tensor '{}'", tensor);
-  std::vector<float> out(entry->data.size() / sizeof(float));
-  std::memcpy(out.data(), entry->data.data(), entry->data.size());
+  std::vector<float> out(static_cast<size_t>(entry->bytes) / sizeof(float));
+  entry->read(0, std::as_writable_bytes(std::span(out)));
   return out;
 }
 
 // Row `row` of a stored [steps, B, T] tensor, or all of a [B, T] one, into a shared input.
 void ReferenceRun::feed(const std::string& tensor, std::string_view input, int64_t row) {
   const ValueId to = executor().shared(input);
-  const auto bytes = static_cast<size_t>(executor().module()[to].type.bytes());
-  executor().write(to, std::as_bytes(std::span(reference_.find(tensor)->data))
-                           .subspan(static_cast<size_t>(row) * bytes, bytes));
+  std::vector<std::byte> bytes(static_cast<size_t>(executor().module()[to].type.bytes()));
+  reference_.find(tensor)->read(row * static_cast<int64_t>(bytes.size()), bytes);
+  executor().write(to, bytes);
 }
 void ReferenceRun::feed_batch() {
   feed("tokens", "tokens", 0);

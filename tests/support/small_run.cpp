@@ -2,8 +2,8 @@
 
 #include "base/rng.h"
 #include "passes/passes.h"
-#include "runtime/host_values.h"
 #include "runtime/initialise.h"
+#include "runtime/testing/host_values.h"
 #include "train/checkpoint.h"
 
 namespace snug {
@@ -33,12 +33,9 @@ SmallRun::SmallRun(const std::string& model, const BuildOptions& build, Recipe r
 }
 
 void SmallRun::load(const std::string& directory) {
-  {
-    HostValues host(*executor_);
-    load_model(
-        module(), [&](ValueId id) { return host.edit(id); }, CheckpointReader(directory),
-        [&](std::string_view name) { return model_.spellings(name); });
-  }
+  ValuePieces pieces(*executor_);
+  load_model(module(), into(pieces), CheckpointReader(directory),
+             [&](std::string_view name) { return model_.spellings(name); });
   derive(*executor_);
 }
 
