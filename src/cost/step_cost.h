@@ -20,6 +20,12 @@ constexpr int64_t context_bytes(Backend backend) {
   return backend == Backend::cuda ? int64_t{576} << 20 : 0;
 }
 
+// What a run holds in host memory beside the arenas, likewise by rule: a GPU's upload ring, and the
+// buffers of loading, saving and initialising (runtime/value_pieces.h, train/checkpoint.h).
+constexpr int64_t host_context_bytes(Backend backend) {
+  return (backend == Backend::cuda ? int64_t{49} : int64_t{17}) << 20;
+}
+
 struct StepCost {
   double step_seconds = 0;    // all programs, as often as a step runs them
   double repeat_seconds = 0;  // the part that repeats forward ops

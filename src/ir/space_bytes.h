@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "ir/program.h"
 
@@ -53,6 +54,11 @@ struct SpaceBytes {
 constexpr SpaceBytes on_device(int64_t bytes) { return {{bytes, 0, 0}}; }
 // A limit for the device alone.
 constexpr SpaceBytes device_limit(int64_t bytes) { return {{bytes, kUnlimited, kUnlimited}}; }
+
+// What a budget, where there is one, leaves for an arena when other things take so many bytes.
+constexpr int64_t left_of(std::optional<int64_t> budget, int64_t taken) {
+  return budget ? std::max<int64_t>(0, *budget - taken) : kUnlimited;
+}
 
 inline constexpr SpaceBytes kNoLimits = device_limit(kUnlimited);
 

@@ -26,9 +26,11 @@ struct Resolved : Settings {
   LrSchedule schedule;
   std::optional<int64_t> host_budget, disk_budget = {};  // none: not limited
 
+  // In host memory, beside its arena.
+  int64_t host_context() const { return host_context_bytes(recipe.backend); }
   // What arenas may take.
   SpaceBytes limits() const {
-    return {{budget.value_or(kUnlimited), host_budget.value_or(kUnlimited),
+    return {{budget.value_or(kUnlimited), left_of(host_budget, host_context()),
              disk_budget.value_or(kUnlimited)}};
   }
 };

@@ -164,7 +164,7 @@ std::optional<int64_t> PlanFacts::arena_budget() const {
 }
 
 SpaceBytes PlanFacts::limits() const {
-  return {{arena_budget().value_or(kUnlimited), host_budget_bytes.value_or(kUnlimited),
+  return {{arena_budget().value_or(kUnlimited), left_of(host_budget_bytes, host_context_bytes),
            disk_budget_bytes.value_or(kUnlimited)}};
 }
 
@@ -217,6 +217,7 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
   };
   if (leaves_device(memory, facts)) {
     out["host_budget_bytes"] = or_null(facts.host_budget_bytes);
+    out["host_context_bytes"] = facts.host_context_bytes;
     out["disk_budget_bytes"] = or_null(facts.disk_budget_bytes);
     out["spaces"] = spaces_json(memory);
     out["lanes"] = lanes_json(facts);

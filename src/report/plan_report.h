@@ -53,7 +53,8 @@ struct PlanFacts {
   std::vector<std::string> headline;    // the options worth a word in the table's head; empty: all
   std::optional<int64_t> budget_bytes;  // for the arena and the context together
   std::optional<int64_t> host_budget_bytes, disk_budget_bytes;
-  int64_t context_bytes = 0;  // of the device's driver and libraries, outside the arena
+  int64_t context_bytes = 0;       // of the device's driver and libraries, outside the arena
+  int64_t host_context_bytes = 0;  // of uploads, loading and saving, outside the host's arena
   std::optional<ChosenRecompute> chosen;
   std::vector<std::string> changed;  // flags that the search chose beside recompute
   std::vector<RunnerUp> runners_up;  // what it considered beside them, the fastest first

@@ -354,6 +354,14 @@ TEST(RenderPlan, EverySpaceHasItsVerdict) {
   EXPECT_THAT(text(), HasSubstr("fits  budget 24.00 GiB: 20.96 GiB left"));
   EXPECT_THAT(text(), HasSubstr("  host: 950.00 MiB (996,147,200 bytes); budget 1.00 GiB: 74.00 "
                                 "MiB left\n"));
+  facts.host_context_bytes = 49 * kMiB;
+  EXPECT_TRUE(fits(offloaded(), facts));
+  EXPECT_THAT(text(), HasSubstr("  host: 950.00 MiB (996,147,200 bytes); budget 1.00 GiB: 25.00 "
+                                "MiB left\n    and 49.00 MiB for uploads, loading and saving\n"));
+  facts.host_budget_bytes = 980 * kMiB;
+  EXPECT_FALSE(fits(offloaded(), facts));
+  EXPECT_THAT(text(), HasSubstr("budget 980.00 MiB: 19.00 MiB too much\n"));
+  facts.host_context_bytes = 0;
   facts.host_budget_bytes = 900 * kMiB;
   EXPECT_FALSE(fits(offloaded(), facts));
   EXPECT_THAT(text(), HasSubstr("does not fit  budget 24.00 GiB: 20.96 GiB left"));

@@ -120,7 +120,7 @@ std::string budget_line(const PlanFacts& facts, int64_t left, bool all_fits, con
 }
 
 // Of host and disk, where they are used: "  host: 950.00 MiB (996,147,200 bytes); budget 64.00 GiB:
-// 63.07 GiB left".
+// 63.02 GiB left", and what the host holds beside its arena.
 std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& facts,
                             const Paint& paint) {
   const SpaceBytes arenas = arenas_of(memory), limits = facts.limits();
@@ -130,11 +130,16 @@ std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& fact
     if (bytes == 0) continue;
     std::string line = fmt::format("  {}: {} ({} bytes)", name_of(space), format_bytes(bytes),
                                    format_exact(bytes));
-    if (limits[space] != kUnlimited) {
-      line += fmt::format("; budget {}: {} {}", format_bytes(limits[space]),
-                          format_bytes(std::abs(left)), left >= 0 ? "left" : "too much");
+    if (const std::optional<int64_t> budget =
+            space == Space::host ? facts.host_budget_bytes : facts.disk_budget_bytes) {
+      line += fmt::format("; budget {}: {} {}", format_bytes(*budget), format_bytes(std::abs(left)),
+                          left >= 0 ? "left" : "too much");
     }
     out += (left >= 0 ? line : paint.bad(line)) + "\n";
+    if (space == Space::host && facts.host_context_bytes > 0) {
+      out += fmt::format("    and {} for uploads, loading and saving\n",
+                         format_bytes(facts.host_context_bytes));
+    }
   }
   return out;
 }

@@ -4,12 +4,18 @@
 #include "hal/cpu/cpu_device.h"
 #include "hal/cuda/cuda_device.h"
 #include "kernels/cpu/gemm.h"
+#include "train/checkpoint.h"
 
 namespace snug {
 namespace {
 
 static_assert(context_bytes(Backend::cuda) == CudaDevice::kContextBytes,
               "what a plan counts is what the device grants");
+static_assert(host_context_bytes(Backend::cpu) == ValuePieces::kPieceBytes + kReadBlockBytes,
+              "what a plan counts is what loading holds");
+static_assert(host_context_bytes(Backend::cuda) ==
+                  host_context_bytes(Backend::cpu) + CudaDevice::kUploadBytes,
+              "what a plan counts is what uploads and loading hold");
 
 }  // namespace
 

@@ -20,14 +20,15 @@ TEST(HostBudget, LeavesAReserve) {
   EXPECT_EQ(host_budget_of(0), 0);
 }
 
-// A plan that keeps so many bytes on the host, which may take 2 GiB.
+// A plan that keeps so many bytes on the host, which may take 2 GiB, with what it holds beside them.
 std::string refusal_of(int64_t bytes, const char* given) {
   Options o;
   o.model = "snug-tiny";
   o.host_budget = given;
   PlannedRun planned = plan_run(resolve(o));
   planned.run.host_budget = parse_bytes("2GiB");
-  planned.plan.module.arena_bytes[static_cast<size_t>(Space::host)] = bytes;
+  planned.plan.module.arena_bytes[static_cast<size_t>(Space::host)] =
+      bytes - host_context_bytes(Backend::cpu);
   try {
     require_fit(planned);
     return "";

@@ -78,6 +78,7 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
                   .recipe = recipe_json(run.options),
                   .headline = headline_of(run.options, run.model),
                   .context_bytes = run.context,
+                  .host_context_bytes = run.host_context(),
                   .chosen = planned.chosen,
                   .runners_up = planned.others,
                   .explain = run.options.explain,
@@ -125,8 +126,10 @@ std::string ways_to_fit(const PlannedRun& planned) {
 // Outside the device.
 void require_fit_in(Space space, const PlannedRun& planned) {
   const Resolved& run = planned.run;
-  const int64_t bytes = arenas_of(planned.plan.module)[space], limit = run.limits()[space];
-  if (bytes <= limit) return;
+  const int64_t arena = arenas_of(planned.plan.module)[space];
+  if (arena <= run.limits()[space]) return;
+  const int64_t bytes = arena + (space == Space::host ? run.host_context() : 0);
+  const int64_t limit = *(space == Space::host ? run.host_budget : run.disk_budget);
   const std::string option = fmt::format("--{}-budget", name_of(space));
   const bool given =
       !(space == Space::host ? run.options.host_budget : run.options.disk_budget).empty();

@@ -97,7 +97,7 @@ class UploadRing {
 
  private:
   static constexpr size_t kSlots = 32;  // several micro-batches' inputs
-  static constexpr size_t kSlotBytes = size_t{1} << 20;
+  static constexpr size_t kSlotBytes = static_cast<size_t>(CudaDevice::kUploadBytes) / kSlots;
   struct Slot {
     Pinned memory{kSlotBytes};
     Event copied{cudaEventDisableTiming};
