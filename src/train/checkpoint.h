@@ -4,7 +4,7 @@
 //   save_model(module, pieces_of(pieces), {.directory = "out", .config_json = ...});
 //   load_model(module, into(pieces), CheckpointReader("out"));
 //
-// Bytes stream between the file and a value's home in pieces: neither holds a tensor beside them.
+// Bytes stream between the file and a value's home in pieces: no tensor is held in between.
 // Which tensors those are is written on the module's persistent values: Param::checkpoint maps
 // names to dense parts of a parameter.
 #pragma once

@@ -42,6 +42,15 @@ class TransferProgress {
     };
   }
 
+  // So many more bytes are done.
+  void add(size_t bytes) {
+    done_ += static_cast<int64_t>(bytes);
+    const double seconds = seconds_since_start();
+    if (!doing_ || seconds < said_ + kPause) return;
+    said_ = seconds;
+    doing_(what_ + ": " + transfer_text(done_, total_, seconds));
+  }
+
   std::string summary() const {
     const double seconds = seconds_since_start();
     return seconds < 1 ? "" : fmt::format("{} in {}", format_bytes(done_), format_seconds(seconds));
@@ -54,14 +63,6 @@ class TransferProgress {
   double seconds_since_start() const {
     return std::chrono::duration<double>(Clock::now() - start_).count();
   }
-  void add(size_t bytes) {
-    done_ += static_cast<int64_t>(bytes);
-    const double seconds = seconds_since_start();
-    if (!doing_ || seconds < said_ + kPause) return;
-    said_ = seconds;
-    doing_(what_ + ": " + transfer_text(done_, total_, seconds));
-  }
-
   std::string what_;
   int64_t total_ = 0, done_ = 0;
   std::function<void(const std::string&)> doing_;

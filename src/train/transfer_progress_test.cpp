@@ -1,0 +1,31 @@
+#include "train/transfer_progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace snug {
+namespace {
+
+TEST(TransferProgress, SaysHowMuchIsDoneWhereItTakesAWhile) {
+  std::vector<std::string> said;
+  TransferProgress progress("saving", 4 << 20,
+                            [&](const std::string& text) { said.push_back(text); });
+  progress.add(1 << 20);
+  EXPECT_THAT(said, ::testing::ElementsAre("saving"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  progress.add(1 << 20);
+  progress.add(1 << 20);
+  ASSERT_EQ(said.size(), 2U) << "not with every piece";
+  EXPECT_THAT(said[1], ::testing::StartsWith("saving: 2.00 MiB of 4.00 MiB, "));
+  EXPECT_EQ(progress.summary(), "") << "it took no second";
+}
+
+TEST(TransferProgress, SaysHowFast) {
+  EXPECT_EQ(transfer_text(3 << 20, 6 << 20, 1.5), "3.00 MiB of 6.00 MiB, 2.00 MiB/s");
+  EXPECT_EQ(transfer_text(0, 6 << 20, 0), "0 B of 6.00 MiB, 0 B/s");
+}
+
+}  // namespace
+}  // namespace snug
