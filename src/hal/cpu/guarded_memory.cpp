@@ -24,6 +24,8 @@ constexpr int64_t kAlignment = 256;
 constexpr size_t kPart = size_t{64} << 20;  // bytes that are worth a thread; whole huge pages
 constexpr size_t kMostThreads = 16;
 
+std::atomic<size_t> allowed_threads{kMostThreads};
+
 }  // namespace
 
 void fill_bytes(std::span<std::byte> bytes, uint8_t value) {
@@ -38,10 +40,15 @@ void fill_bytes(std::span<std::byte> bytes, uint8_t value) {
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::jthread> helpers;
   try {
-    for (size_t t = 1; t < std::min({parts, cores, kMostThreads}); ++t) helpers.emplace_back(work);
+    for (size_t t = 1; t < std::min({parts, cores, allowed_threads.load()}); ++t)
+      helpers.emplace_back(work);
   } catch (const std::system_error&) {  // no more threads: those that there are do it
   }
   work();
+}
+
+void limit_fill_threads(int64_t threads) {
+  allowed_threads = std::clamp(static_cast<size_t>(threads), size_t{1}, kMostThreads);
 }
 
 GuardedMemory::GuardedMemory(int64_t bytes) : bytes_(bytes) {

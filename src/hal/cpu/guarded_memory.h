@@ -14,6 +14,8 @@ namespace snug {
 // Sets every byte, by several threads where they are many: 100 GB of fresh pages take one thread
 // half a minute.
 void fill_bytes(std::span<std::byte> bytes, uint8_t value);
+// By at most so many from now on; before, one for each core.
+void limit_fill_threads(int64_t threads);
 
 // [ ... | arena, aligned | slack < 256 bytes | guard page ]: the arena ends as close before the
 // guard page as its alignment permits; slack and arena are filled with the pattern, which also

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "hal/cpu/cpu_device.h"
+#include "hal/cpu/guarded_memory.h"
 
 namespace snug::ops {
 namespace {
@@ -129,7 +130,9 @@ Grid grid_for(const Gemm& g, int64_t threads) {
 
 void use_threads(int64_t asked) {
   const int64_t most = std::max(omp_get_num_procs(), 64);
-  omp_set_num_threads(static_cast<int>(std::clamp<int64_t>(asked, 1, most)));
+  const int64_t threads = std::clamp<int64_t>(asked, 1, most);
+  omp_set_num_threads(static_cast<int>(threads));
+  limit_fill_threads(threads);
 }
 
 void gemm(const Gemm& asked) {

@@ -27,7 +27,7 @@ void take_gemm_buffers();
 
 // The threads of this thread's parallel regions from now on: `asked`, or 64 or the number of
 // processors where that is less. More only wait for each other, and libgomp overflows its stack
-// when asked for a million.
+// when asked for a million. No more of them fill an arena, in the whole process.
 void use_threads(int64_t asked);
 
 }  // namespace snug::ops
