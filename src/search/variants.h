@@ -26,7 +26,6 @@ struct Dimension {
   std::string name;
   std::vector<Alternative> alternatives;
   bool moves = false;  // values to other memory, which makes nothing faster
-  bool of_sequences = false;
 };
 
 std::vector<Dimension> open_dimensions(const Resolved& run);

@@ -86,6 +86,8 @@ struct FoundLevel {
 FoundLevel describe(const Options& asked, const Resolved& run, Change change) {
   const PlannedRun planned = plan_run(run);
   if (asked.accum != run.recipe.accum) change += {{"accum", run.recipe.accum}};
+  if (asked.offload != run.asked.offload && run.recipe.backend == Backend::cuda)
+    change += {{"offload", run.asked.offload}};
   for (const Change& chosen : planned.changed) change += chosen;
   const ModelConfig& c = run.model.config();
   const auto tokens = static_cast<double>(run.options.global_batch * run.build.seq);

@@ -113,14 +113,14 @@ TEST_F(CliAdvice, MicroBatchesKeepTheStep) {
 }
 
 TEST_F(CliAdvice, WhatOneDeviceCannotHoldIsSaid) {
-  const Ended run = snug("plan llama-405b --gpu h200");
+  const Ended run = snug("plan llama-405b --gpu h200 --offload none");
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit));
   EXPECT_THAT(run.out, ::testing::HasSubstr("alone take"));
   EXPECT_THAT(run.out, ::testing::HasSubstr("one device of this size cannot hold it"));
 }
 
 TEST_F(CliAdvice, SeveralChangesWhereNoneIsEnough) {
-  const nlohmann::json plan = plan_of("qwen2.5-7b --gpu rtx4090");
+  const nlohmann::json plan = plan_of("qwen2.5-7b --gpu rtx4090 --offload none");
   EXPECT_EQ(plan["fits"], false);
   ASSERT_FALSE(plan["advice"].empty());
   EXPECT_LE(plan["advice"][0]["peak_bytes"],
