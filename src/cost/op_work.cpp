@@ -22,14 +22,6 @@ uint32_t server_bits(Server server) {
 
 }  // namespace
 
-std::optional<Move> move_of(const Module& module, const Op& op) {
-  if (!op.def->crosses_spaces) return std::nullopt;
-  const Value& from = module[op.inputs.at(0)];
-  const Value& to = module[op.outputs.at(0)];
-  if (from.space == to.space) return std::nullopt;
-  return Move{from.space, to.space, to.type.bytes()};
-}
-
 bool is_arithmetic(const Cost& cost) {
   // Operations for each byte. Elementwise ops, norms and updates stay below 20, matmuls and
   // attention at training shapes are beyond 100.

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "cost/device_catalogue.h"
@@ -26,13 +25,6 @@ struct OpWork {
 };
 
 OpWork work_of(const Module& module, const Op& op, Backend backend, const Math& math);
-
-// What an op carries from one space to another; nothing for ops inside one space.
-struct Move {
-  Space from = Space::host, to = Space::device;
-  int64_t bytes = 0;
-};
-std::optional<Move> move_of(const Module& module, const Op& op);
 
 // Is the op bound by arithmetic (a matmul, attention) rather than by its bytes?
 bool is_arithmetic(const Cost& cost);

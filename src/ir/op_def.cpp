@@ -101,4 +101,12 @@ Space space_of(const Module& module, const Op& op) {
   return Space::device;
 }
 
+std::optional<Move> move_of(const Module& module, const Op& op) {
+  if (!op.def->crosses_spaces) return std::nullopt;
+  const Value& from = module[op.inputs.at(0)];
+  const Value& to = module[op.outputs.at(0)];
+  if (from.space == to.space) return std::nullopt;
+  return Move{from.space, to.space, to.type.bytes()};
+}
+
 }  // namespace snug

@@ -312,6 +312,12 @@ Dtype kernel_dtype(const Module& module, const Op& op);
 
 // Where an op runs: in the space of what it writes, or reads where it writes nothing.
 Space space_of(const Module& module, const Op& op);
+// What an op carries from one space to another; nothing for ops inside one space.
+struct Move {
+  Space from = Space::host, to = Space::device;
+  int64_t bytes = 0;
+};
+std::optional<Move> move_of(const Module& module, const Op& op);
 // Whose kernels run in a space, where the device is of `backend`.
 constexpr Backend backend_in(Space space, Backend backend) {
   return space == Space::device ? backend : Backend::cpu;

@@ -6,17 +6,15 @@
 namespace snug {
 namespace {
 
-std::string_view lane_of_copy(Space from, Space to) {
-  if (from == Space::disk) return "disk_in";
-  if (to == Space::disk) return "disk_out";
-  return to == Space::device ? "copy_in" : "copy_out";
+std::string_view lane_of(const Move& move) {
+  if (move.from == Space::disk) return "disk_in";
+  if (move.to == Space::disk) return "disk_out";
+  return move.to == Space::device ? "copy_in" : "copy_out";
 }
 
 std::string_view lane_of(const Module& module, const Op& op) {
-  const Space space = space_of(module, op);
-  if (op.def->crosses_spaces && module[op.inputs[0]].space != space)
-    return lane_of_copy(module[op.inputs[0]].space, space);
-  return space == Space::device ? kComputeLane : "host_compute";
+  if (const auto move = move_of(module, op)) return lane_of(*move);
+  return space_of(module, op) == Space::device ? kComputeLane : "host_compute";
 }
 
 }  // namespace

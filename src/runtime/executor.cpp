@@ -19,12 +19,6 @@ Backend backend_of(const Device& device) {
   return device.kind() == DeviceKind::cuda ? Backend::cuda : Backend::cpu;
 }
 
-// A copy between spaces, on a device with streams: the runtime moves the bytes.
-bool is_move(const Module& module, const Op& op, const Device& device) {
-  return device.stream() != nullptr && op.def->crosses_spaces &&
-         module[op.inputs[0]].space != module[op.outputs[0]].space;
-}
-
 // Does the device's stream run the op's kernel? Else the host does.
 bool on_stream(const Module& module, const Op& op, const Device& device) {
   return device.stream() != nullptr && space_of(module, op) == Space::device;
@@ -32,7 +26,7 @@ bool on_stream(const Module& module, const Op& op, const Device& device) {
 
 // nullptr: the op needs none.
 const Kernel* kernel_for(const Module& module, const Op& op, const Device& device) {
-  if (is_move(module, op, device)) {
+  if (device.stream() != nullptr && move_of(module, op)) {  // the runtime moves the bytes
     if (op.predicate.valid())
       throw internal_error("{} '{}' has a predicate, but only moves bytes", op.def->kind, op.name);
     return nullptr;
