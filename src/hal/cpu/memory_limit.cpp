@@ -1,5 +1,7 @@
 #include "hal/cpu/memory_limit.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <string>
 
@@ -81,6 +83,12 @@ std::optional<int64_t> memory_limit_left(const fs::path& root) {
     least = smaller(least, left_on_the_way(root / version.mount, fields[2], version));
   }
   return least;
+}
+
+std::optional<int64_t> lockable_bytes() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  return static_cast<int64_t>(limit.rlim_cur);
 }
 
 }  // namespace snug

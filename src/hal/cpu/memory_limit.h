@@ -14,4 +14,8 @@ namespace snug {
 // is where /proc and /sys are looked for.
 std::optional<int64_t> memory_limit_left(const std::filesystem::path& root = "/");
 
+// What this process may lock in memory (ulimit -l). None: as much as there is. Not part of the limit
+// above: NVIDIA's driver pins without asking for it, so it is only named where pinning fails.
+std::optional<int64_t> lockable_bytes();
+
 }  // namespace snug

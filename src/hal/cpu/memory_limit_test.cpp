@@ -1,8 +1,10 @@
 #include "hal/cpu/memory_limit.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 namespace snug {
@@ -63,6 +65,16 @@ TEST_F(MemoryLimit, ReadsTheFirstVersionToo) {
   write("sys/fs/cgroup/memory/docker/7/memory.usage_in_bytes", "5000\n");
   write("sys/fs/cgroup/memory/docker/7/memory.stat", "total_inactive_file 1000\n");
   EXPECT_EQ(left(), 4000);
+}
+
+TEST(LockableBytes, AreWhatTheProcessIsGranted) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+  rlimit lower = before;
+  lower.rlim_cur = std::min<rlim_t>(before.rlim_max, 32 << 10);
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &lower), 0);
+  EXPECT_EQ(lockable_bytes(), static_cast<int64_t>(lower.rlim_cur));
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &before), 0);
 }
 
 }  // namespace

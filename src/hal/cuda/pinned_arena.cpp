@@ -6,13 +6,11 @@
 #include "base/units.h"
 #include "hal/cpu/cpu_device.h"
 #include "hal/cpu/guarded_memory.h"
+#include "hal/cpu/memory_limit.h"
+#include "hal/cuda/pinning.h"
 
 namespace snug::cuda {
 namespace {
-
-constexpr const char* kWhatHelps =
-    "`ulimit -l` and a container's memory limit (cgroup) bound what may be pinned; --host-budget "
-    "plans inside less";
 
 std::unique_ptr<GuardedMemory> mapped(int64_t bytes) {
   const int64_t available = available_memory_bytes();
@@ -27,7 +25,7 @@ std::unique_ptr<GuardedMemory> mapped(int64_t bytes) {
   try {
     return std::make_unique<GuardedMemory>(bytes);
   } catch (const Error& e) {
-    throw Error(e.code(), e.what()).hint(kWhatHelps);
+    throw Error(e.code(), e.what()).hint(what_helps_to_pin(bytes, lockable_bytes()));
   }
 }
 
@@ -44,7 +42,7 @@ class PinnedArena final : public Memory {
     throw does_not_fit("the driver does not pin a host arena of {} ({} bytes): {} ({})",
                        format_bytes(bytes), format_exact(bytes), cudaGetErrorString(status),
                        cudaGetErrorName(status))
-        .hint(kWhatHelps);
+        .hint(what_helps_to_pin(bytes, lockable_bytes()));
   }
   ~PinnedArena() override {
     cudaDeviceSynchronize();  // copies may be under way
