@@ -29,8 +29,8 @@ END
 # First and last held-out loss of one run. Seeds run side by side: results do not depend on the number of threads.
 held_out() {
   # shellcheck disable=SC2086 # options are words
-  build/snug train snug-tiny --data src --holdout 0.05 --batch 16 --seq 128 --steps "$STEPS" --warmup 15 --json \
-    --threads "$THREADS" --seed "$1" $2 2>/dev/null |
+  build/snug train snug-tiny --device cpu --precision fp32 --data src --holdout 0.05 --batch 16 --seq 128 \
+    --steps "$STEPS" --warmup 15 --json --threads "$THREADS" --seed "$1" $2 2>/dev/null |
     sed -n 's/.*"eval_loss":\([0-9.e+-]*\).*/\1/p' | sed -n '1p;$p' | tr '\n' ' '
 }
 

@@ -34,6 +34,7 @@ void time_plan(const char* model, int64_t batch, int64_t seq) {
 void time_search(const char* model, const char* flags) {
   Options options;
   options.model = model;
+  options.device = "cpu";
   const auto start = Clock::now();
   const Resolved run = resolve(testing::with_flags(options, flags));
   PlanSearch search = joint_search(run);

@@ -139,6 +139,7 @@ void run(const std::string& config) {
   constexpr int kRounds = 15;
   Options options;
   options.model = config;
+  options.device = "cpu";
   options.batch = 8;
   options.seq = 256;
   Stepper snug(options);

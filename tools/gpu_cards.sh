@@ -14,7 +14,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly LOGS=.cache/gpu-cards
-readonly TRAIN="train gpt2 --data synthetic --device cuda --batch 16 --seq 1024 --precision bf16 --steps 12 --json"
+readonly TRAIN="train gpt2 --data synthetic --device cuda --batch 16 --accum 1 --seq 1024 --precision bf16 --steps 12 --json"
 readonly KERNEL_TESTS=(snug_gpu_test snug_ops_loss_test snug_kernels_cuda_test)
 cards=("$@")
 if (($# == 0)); then cards=(rtx4090 a100); fi

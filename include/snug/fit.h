@@ -36,7 +36,8 @@ struct FitLevel {
 };
 
 struct FitReport {
-  std::string of;  // batch, seq or model
+  std::string of;      // batch, seq or model
+  std::string device;  // that it is for: "cpu", "NVIDIA H200"
   int64_t budget_bytes = 0;
   int64_t context_bytes = 0;  // of these: what a GPU's driver and libraries take
   std::string times_from;     // what the times rest on

@@ -28,7 +28,7 @@ struct Options {
   std::string recompute = "auto";
   std::string compress = "none";
   std::string offload = "auto";
-  std::string precision = "fp32";
+  std::string precision = "auto";
   std::string master = "fp32";
   std::string grad_dtype = "auto";
   std::string loss_scale = "auto";
@@ -40,7 +40,7 @@ struct Options {
   std::string allow;  // what the search may change although it changes results
   bool explain = false;
   std::string gpu;  // of the catalogue: plans for it, with its memory as the budget
-  std::string device = "cpu";
+  std::string device = "auto";
   bool deterministic = false;
   bool tf32 = false;
   std::string tune = "auto";
@@ -89,13 +89,12 @@ template <typename O, typename Visit>
 void each_option(O& o, Visit&& visit) {
   constexpr auto both = OptionUse::plan_and_train;
   constexpr auto train = OptionUse::train;
-  visit(
-      "batch", o.batch,
-      "sequences per micro-batch; with --budget and no --accum, per step, in as many micro-batches "
-      "as it takes",
-      both);
+  visit("batch", o.batch,
+        "sequences per micro-batch; within a budget and without --accum, per step, in as many "
+        "micro-batches as it takes",
+        both);
   visit("seq", o.seq, "tokens per sequence (0: 1024, or what the model can take)", both);
-  visit("accum", o.accum, "micro-batches per step (0: 1, or what fits --budget)", both);
+  visit("accum", o.accum, "micro-batches per step (0: 1, or what fits the budget)", both);
   visit("global-batch", o.global_batch,
         "sequences per step in place of --accum; the last micro-batch may be short (0: batch x "
         "accum)",
@@ -104,7 +103,10 @@ void each_option(O& o, Visit&& visit) {
         "auto | horizontal | vertical | groups:K: micro-batches one after another, or all (K) of "
         "them through a layer before the next (auto is horizontal)",
         both);
-  visit("precision", o.precision, "fp32 | bf16 | fp16: type of weights and activations", both);
+  visit("precision", o.precision,
+        "auto | fp32 | bf16 | fp16: type of weights and activations (auto: bf16 on a GPU, fp32 on "
+        "a CPU and with --tf32)",
+        both);
   visit("master", o.master,
         "fp32 | none: an fp32 copy of 16-bit weights, or stochastic rounding without one", both);
   visit("grad-dtype", o.grad_dtype,
@@ -140,7 +142,7 @@ void each_option(O& o, Visit&& visit) {
   visit(
       "budget", o.budget,
       "memory to stay inside, e.g. 24GiB: what is left open is chosen to be fastest within it (on "
-      "a GPU all that nvidia-smi shows)",
+      "a GPU all that nvidia-smi shows; not given: what is free there, on a CPU no limit)",
       both);
   visit("host-budget", o.host_budget,
         "host memory that a plan may use beside the device's (training: what is free, less a "
@@ -157,8 +159,11 @@ void each_option(O& o, Visit&& visit) {
         "a GPU to plan for, e.g. rtx4090 or g6.xlarge (snug gpus lists them): its speed, and its "
         "memory where there is no --budget",
         both);
-  visit("device", o.device, "cpu | cuda | null (null follows every byte and computes nothing)",
-        both);
+  visit(
+      "device", o.device,
+      "auto | cpu | cuda | null (auto: cuda where a GPU answers, else cpu; null follows every byte "
+      "and computes nothing)",
+      both);
   visit("deterministic", o.deterministic,
         "the same bits from every run: algorithms are chosen by rule, not by timing", both);
   visit("tf32", o.tf32, "a GPU's fp32 matmuls and attention may round their factors to tf32", both);

@@ -105,6 +105,7 @@ struct Rung {
 };
 
 struct LadderReport {
+  std::string device;     // that it is for: "cpu", "NVIDIA H200"
   int64_t sequences = 0;  // per step, on every rung
   int64_t seq = 0;
   std::vector<Rung> rungs;  // the baseline first, all together last

@@ -73,6 +73,10 @@ const std::string& gpu_here() {
   return name;
 }
 
+bool gpu_answers() {
+  return !gpu_here().empty() && works_on(probed(), probed().driver.gpus.front());
+}
+
 std::string gpu_versions() {
   return fmt::format("driver {}, cuBLASLt {}, cuDNN {}", probed().driver.version,
                      probed().cublas_lt.version, probed().cudnn.version);

@@ -17,6 +17,8 @@ CostModel cost_model_for(const Options& options, const Math& math);
 
 // The name of the first GPU; empty: there is none to use.
 const std::string& gpu_here();
+// Is it one that this binary runs on? What --device auto asks.
+bool gpu_answers();
 // Of its driver and libraries: "driver 580.159.04, cuBLASLt 13.1.0, cuDNN 9.19.0".
 std::string gpu_versions();
 // What --threads means: 0 is all.

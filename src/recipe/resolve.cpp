@@ -73,14 +73,21 @@ std::optional<int64_t> optional_budget(const std::string& text, std::string_view
   return text.empty() ? std::nullopt : std::optional(bytes_of_budget(text, option));
 }
 
-// What --budget leaves for the arena.
-int64_t arena_budget(const std::string& text, int64_t context) {
-  const int64_t bytes = bytes_of_budget(text, "budget");
-  if (context > 0 && bytes <= context) {
+// What --budget, the memory of --gpu or what is free on the GPU leaves for the arena. None: there is
+// no limit.
+std::optional<int64_t> arena_budget(const Options& o, int64_t context,
+                                    std::optional<int64_t> free_bytes) {
+  if (o.budget.empty() && !o.gpu.empty()) return find_device(o.gpu).usable_bytes() - context;
+  if (o.budget.empty() && !free_bytes) return {};
+  const int64_t bytes = o.budget.empty() ? *free_bytes : bytes_of_budget(o.budget, "budget");
+  if (context == 0 || bytes > context) return bytes - context;
+  if (!o.budget.empty()) {
     throw does_not_fit("--budget {} leaves nothing: the GPU's driver and libraries alone take {}",
-                       text, format_bytes(context));
+                       o.budget, format_bytes(context));
   }
-  return bytes - context;
+  throw does_not_fit("{} are free on this GPU, and its driver and libraries alone take {}",
+                     format_bytes(bytes), format_bytes(context))
+      .hint("nvidia-smi shows which processes hold its memory; --device cpu does without it");
 }
 
 // Within bytes of its own, what to recompute is chosen alone.
@@ -117,6 +124,7 @@ std::string toml_value(double value) { return fmt::format("{}", value); }
 // Options that the search chooses, or that follow from others.
 template <typename Visit>
 void each_settled(Visit&& visit) {
+  visit("device", &Options::device);
   visit("batch", &Options::batch);
   visit("accum", &Options::accum);
   visit("global-batch", &Options::global_batch);
@@ -157,7 +165,25 @@ BuildOptions settle_build(Options& o, const Model& model) {
 
 }  // namespace
 
+std::string device_of(const Options& o, bool gpu_answers) {
+  require_word(o.device, "device", {"auto", "cpu", "cuda", "null"});
+  if (!o.gpu.empty() && o.device != "null") return "cuda";
+  if (o.device != "auto") return o.device;
+  return gpu_answers ? "cuda" : "cpu";
+}
+
+std::string device_of(const Options& o) {
+  return device_of(o, o.gpu.empty() && o.device == "auto" && gpu_answers());
+}
+
+std::string device_text(const Resolved& run) {
+  if (!run.options.gpu.empty()) return run.cost_model.spec().name;
+  const bool here = run.options.device == "cuda" && !gpu_here().empty();
+  return here ? gpu_here() : run.options.device;
+}
+
 Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {
+  o.device = device_of(o);
   if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
   if (o.data == "auto") o.data = "synthetic";
   Settings settings;
@@ -169,15 +195,14 @@ Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {
   return settings;
 }
 
-Resolved resolve(Options o) {
+Resolved resolve(Options o, std::optional<int64_t> free_bytes) {
   Model model = Model::load(o.model);
-  return resolve(std::move(o), std::move(model));
+  return resolve(std::move(o), std::move(model), free_bytes);
 }
 
-Resolved resolve(Options o, Model model) {
+Resolved resolve(Options o, Model model, std::optional<int64_t> free_bytes) {
   const Options asked = o;
-  if (!o.gpu.empty() && o.device == "cpu") o.device = "cuda";
-  require_word(o.device, "device", {"cpu", "cuda", "null"});
+  o.device = device_of(o);
   if (!o.gpu.empty() && o.device == "null") {
     throw usage_error("--gpu {} and --device null: the null device follows programs for a CPU",
                       o.gpu)
@@ -194,11 +219,7 @@ Resolved resolve(Options o, Model model) {
   require_at_least(-1, o.mask_token, "mask-token");
   if (o.token_bytes != 0 && o.token_bytes != 2 && o.token_bytes != 4)
     throw usage_error("--token-bytes is {}; it must be 2 or 4", o.token_bytes);
-  std::optional<int64_t> budget;
-  if (!o.budget.empty())
-    budget = arena_budget(o.budget, context);
-  else if (!o.gpu.empty())
-    budget = find_device(o.gpu).usable_bytes() - context;
+  const std::optional<int64_t> budget = arena_budget(o, context, free_bytes);
   const auto host_budget = optional_budget(o.host_budget, "host-budget");
   const auto disk_budget = optional_budget(o.disk_budget, "disk-budget");
   check_allow(o, budget.has_value());

@@ -26,6 +26,10 @@ struct Resolved : Settings {
   LrSchedule schedule;
   std::optional<int64_t> host_budget, disk_budget = {};  // none: not limited
 
+  // Is the budget what was free on the GPU, for want of another?
+  bool within_free_memory() const {
+    return budget.has_value() && options.budget.empty() && options.gpu.empty();
+  }
   // In host memory, beside its arena.
   int64_t host_context() const { return host_context_bytes(recipe.backend); }
   // What arenas may take.
@@ -35,10 +39,11 @@ struct Resolved : Settings {
   }
 };
 
-// Throws a usage error that names the option.
-Resolved resolve(Options options);
+// Throws a usage error that names the option. `free_bytes` of the GPU that it is for are the budget
+// where neither --budget nor --gpu gives one.
+Resolved resolve(Options options, std::optional<int64_t> free_bytes = {});
 // The same for a model that has no name: options.model is only what it is called.
-Resolved resolve(Options options, Model model);
+Resolved resolve(Options options, Model model, std::optional<int64_t> free_bytes = {});
 
 // The run with some of its options changed: model, device and budget stay. What is asked then is
 // what was asked before with the change typed behind. Throws a usage error where the options
@@ -49,6 +54,13 @@ Resolved changed(const Resolved& run, const Change& change);
 Settings settle(Options& options, const Model& model, std::optional<int64_t> budget);
 // The techniques alone, likewise.
 Recipe settle_recipe(Options& options, std::optional<int64_t> budget);
+// --device, where auto is a GPU that --gpu names or that answers here, else the CPU. Throws a usage
+// error where it is none of the words.
+std::string device_of(const Options& options, bool gpu_answers);
+std::string device_of(const Options& options);
+// For a report's first line: "cpu", "NVIDIA H200" that is here, "rtx4090" that is planned for, "cuda"
+// where neither is.
+std::string device_text(const Resolved& run);
 // What programs are made for: --device null follows those of the CPU.
 Backend backend_of(const Options& options);
 // How many micro-batches of `batch` make a step of `sequences`. Throws a usage error where the

@@ -29,6 +29,15 @@ void resolve_global_batch(Options& o) {
   if (o.global_batch == 0) o.global_batch = checked_mul(o.batch, o.accum, "sequences per step");
 }
 
+// A GPU computes in bf16, which all that the kernels are for have, and masters in fp32 keep what is
+// learned; a CPU computes in fp32, and so does a GPU that is told how. Less than 16 bits is never
+// chosen here.
+void resolve_precision(Options& o, Recipe& r) {
+  if (o.precision == "auto") o.precision = r.backend == Backend::cuda && !o.tf32 ? "bf16" : "fp32";
+  r.precision = parse_precision(o.precision, "precision");
+  r.master = parse_master(o.master);
+}
+
 void resolve_grad_dtype(Options& o, Recipe& r) {
   if (o.grad_dtype == "auto") o.grad_dtype = o.accum == 1 ? o.precision : "fp32";
   r.grad_dtype = parse_precision(o.grad_dtype, "grad-dtype");
@@ -137,8 +146,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   if (o.offload == "auto") o.offload = "none";
   r.offload = parse_offload(o.offload);
   o.offload = text(r.offload);
-  r.precision = parse_precision(o.precision, "precision");
-  r.master = parse_master(o.master);
+  resolve_precision(o, r);
   resolve_grad_dtype(o, r);
   resolve_loss_scale(o, r);
   resolve_optimizer(o, r);

@@ -56,8 +56,12 @@ bool keeps_on_gpu(const Settings& s, bool) {
   return s.recipe.backend == Backend::cuda && s.recipe.offload.none();
 }
 bool with_bf16(const Settings&, const DeviceSpec& device) { return device.bf16_flops > 0; }
+bool bf16_for_fp32(const Settings& s, const DeviceSpec& device) {
+  return s.recipe.precision == Dtype::f32 && device.bf16_flops > 0;
+}
 bool with_tf32(const Settings& s, const DeviceSpec& device) {
-  return s.recipe.backend == Backend::cuda && device.tf32_flops > 0 && !s.math.tf32;
+  return s.recipe.backend == Backend::cuda && s.recipe.precision == Dtype::f32 &&
+         device.tf32_flops > 0 && !s.math.tf32;
 }
 
 bool recomputes(const Settings& s) {
@@ -195,7 +199,7 @@ std::vector<Technique> all_techniques() {
        .touches = Touches::state,
        .numbers = kSixteenBits,
        .on_ladder = OnLadder::alone,
-       .searched = with_bf16,
+       .searched = bf16_for_fp32,
        .helps = is_fp32},
       {.name = "bf16 without master",
        .dimension = "precision",

@@ -209,12 +209,6 @@ Json gpu_json(const CudaProbe& probe, const GpuProbe& gpu) {
 
 }  // namespace
 
-bool works_on(const CudaProbe& probe, const GpuProbe& gpu) {
-  const int capability = capability_of(gpu);
-  return features_of(capability).supported &&
-         (probe.built_for.empty() || code_for(probe.built_for, capability) != GpuCode::none);
-}
-
 std::string doctor_table(const HostProbe& host, const CudaProbe& probe,
                          const std::vector<Missing>& missing) {
   Table table;

@@ -20,9 +20,6 @@ struct Missing {
   std::string get;    // another
 };
 
-// Is the GPU new enough, and has this binary code for it?
-bool works_on(const CudaProbe& probe, const GpuProbe& gpu);
-
 std::string doctor_table(const HostProbe& host, const CudaProbe& probe,
                          const std::vector<Missing>& missing);
 std::string doctor_json(const HostProbe& host, const CudaProbe& probe,

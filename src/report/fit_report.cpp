@@ -65,7 +65,7 @@ std::string recompute_lines(const std::string& policy) {
 std::string one_table(const FitReport& report, const Options& options) {
   const FitLevel& level = report.levels.at(0);
   const int64_t left = report.budget_bytes - report.context_bytes - level.arena_bytes;
-  std::string out = fmt::format("{}: up to {}\n", options.model, level.flags);
+  std::string out = fmt::format("{} on {}: up to {}\n", options.model, report.device, level.flags);
   out += fit_budget_line(report, options);
   out += line("a step", fmt::format("{} x {} tokens, {}", level.batch, level.seq,
                                     counted(level.accum, "micro-batch")));
@@ -93,8 +93,8 @@ std::string level_row(const FitLevel& level) {
 
 std::string models_table(const FitReport& report, const Options& options) {
   const FitLevel& last = report.levels.back();
-  std::string out = fmt::format("{}: the largest of its family at {} x {} tokens\n", options.model,
-                                last.batch, last.seq);
+  std::string out = fmt::format("{} on {}: the largest of its family at {} x {} tokens\n",
+                                options.model, report.device, last.batch, last.seq);
   out += fit_budget_line(report, options);
   out += line("family", "layers grow with width; the rest is in proportion, or as it was");
   out += line("time", report.times_from);
@@ -150,6 +150,7 @@ std::string fit_table(const FitReport& report, const Options& options) {
 std::string fit_json(const FitReport& report, const Options& options) {
   Json out{{"of", report.of},
            {"model", options.model},
+           {"device", report.device},
            {"budget_bytes", report.budget_bytes},
            {"context_bytes", report.context_bytes},
            {"prices", report.times_from}};

@@ -31,9 +31,10 @@ std::string labelled(std::string_view label, std::string_view flags) {
 }  // namespace
 
 LadderTable::LadderTable(const LadderReport& report, const Options& options)
-    : title_(fmt::format("{} · {} x {} tokens a step · {} · one change to the baseline at a time\n",
-                         options.model, report.sequences, report.seq,
-                         counted(options.steps, "step"))),
+    : title_(fmt::format(
+          "{} on {} · {} x {} tokens a step · {} · one change to the baseline at a time\n",
+          options.model, report.device, report.sequences, report.seq,
+          counted(options.steps, "step"))),
       baseline_(report.rungs.front().change),
       all_together_(report.rungs.back().change),
       computes_(options.device != "null") {
@@ -85,11 +86,8 @@ std::string LadderTable::columns(std::string_view name, std::string_view bar,
 }
 
 std::string ladder_json(const LadderReport& report, const Options& options) {
-  Json out{{"model", options.model},
-           {"sequences", report.sequences},
-           {"seq", report.seq},
-           {"steps", options.steps},
-           {"rungs", Json::array()}};
+  Json out{{"model", options.model}, {"device", report.device}, {"sequences", report.sequences},
+           {"seq", report.seq},      {"steps", options.steps},  {"rungs", Json::array()}};
   for (const Rung& rung : report.rungs) {
     out["rungs"].push_back({{"name", rung.name},
                             {"change", rung.change},

@@ -68,9 +68,10 @@ std::string runners_up_text(const PlanFacts& facts, const Paint& paint) {
   if (!facts.explain) return "";
   const std::string_view title = "what else was considered";
   if (facts.runners_up.empty()) {
+    const bool searched = facts.budget_bytes && !facts.within_free_memory;
     return "\n" + paint.title(title) +
-           (facts.budget_bytes ? "  nothing that was open and fits\n"
-                               : "  nothing: without --budget or --gpu nothing is searched\n");
+           (searched ? "  nothing that was open and fits\n"
+                     : "  nothing: without --budget or --gpu what fits is not searched\n");
   }
   std::string out = "\n" + paint.title(title) +
                     paint.quiet(fmt::format("{:>{}} {:>10}  {:<8}  {}\n", "peak",

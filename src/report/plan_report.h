@@ -45,13 +45,15 @@ struct AttentionFacts {
 // What the breakdown cannot know: the words of the question, and what was predicted beside bytes.
 struct PlanFacts {
   std::string model;
-  int64_t batch = 0;  // sequences per micro-batch
+  std::string device;  // what it is for: "cpu", "NVIDIA H200"; empty: not said
+  int64_t batch = 0;   // sequences per micro-batch
   int64_t seq = 0;
   int64_t accum = 1;                                                 // micro-batches per step
   int64_t sequences = 0;                                             // per step; 0: batch x accum
   nlohmann::ordered_json recipe = nlohmann::ordered_json::object();  // the resolved options
   std::vector<std::string> headline;    // the options worth a word in the table's head; empty: all
   std::optional<int64_t> budget_bytes;  // for the arena and the context together
+  bool within_free_memory = false;      // the budget is what is free on the GPU
   std::optional<int64_t> host_budget_bytes, disk_budget_bytes;
   int64_t context_bytes = 0;       // of the device's driver and libraries, outside the arena
   int64_t host_context_bytes = 0;  // of uploads, loading and saving, outside the host's arena

@@ -347,7 +347,7 @@ TEST(RenderPlan, EverySpaceHasItsVerdict) {
   PlanFacts facts = offloaded_facts();
   const auto text = [&] { return render_plan(offloaded(), facts, false); };
   EXPECT_THAT(text(), HasSubstr("\nneeds  3.04 GiB at the peak (3,265,334,784 bytes)\n"
-                                "  host: 950.00 MiB (996,147,200 bytes)\n"));
+                                "  host: 950.00 MiB (996,147,200 bytes); assumed to be there\n"));
   EXPECT_TRUE(fits(offloaded(), facts));
   facts.budget_bytes = 24LL << 30;
   facts.host_budget_bytes = 1LL << 30;
@@ -368,6 +368,30 @@ TEST(RenderPlan, EverySpaceHasItsVerdict) {
   EXPECT_THAT(text(), HasSubstr("budget 900.00 MiB: 50.00 MiB too much\n"));
   EXPECT_THAT(text(), Not(HasSubstr("one device"))) << "it is the host's memory";
   EXPECT_EQ(plan_json(offloaded(), facts)["host_budget_bytes"], 900 * kMiB);
+}
+
+TEST(RenderPlan, TheFirstLineSaysWhatItIsFor) {
+  PlanFacts facts = sample_facts();
+  const auto first = [&] {
+    const std::string text = render_plan(sample_account(), facts, false);
+    return text.substr(0, text.find('\n'));
+  };
+  const std::string unsaid = first();
+  facts.device = "NVIDIA H200";
+  std::string said = unsaid;
+  EXPECT_EQ(first(), said.insert(facts.model.size(), " on NVIDIA H200"));
+  facts.device = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition";
+  EXPECT_THAT(first(), ::testing::StartsWith(facts.model + " on " + facts.device + " · "));
+  EXPECT_LT(first().size(), unsaid.size() + facts.device.size()) << "it goes on below";
+}
+
+TEST(RenderPlan, ABudgetOfFreeMemoryIsCalledSo) {
+  PlanFacts facts = sample_facts();
+  facts.budget_bytes = 139LL << 30;
+  EXPECT_THAT(render_plan(sample_account(), facts, false), Not(HasSubstr("free on this GPU")));
+  facts.within_free_memory = true;
+  EXPECT_THAT(render_plan(sample_account(), facts, false),
+              HasSubstr("fits  budget 139.00 GiB, free on this GPU: "));
 }
 
 TEST(RenderPlan, LanesSayWhatTheyHide) {

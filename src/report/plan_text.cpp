@@ -40,21 +40,29 @@ std::string flow(const std::vector<std::string>& words) {
 
 bool in_headline(const std::string& option, const PlanFacts& facts) {
   // What the first line has said already, and what is no part of the step.
-  constexpr std::array kLeftOut{"model", "batch", "seq", "accum", "global-batch", "explain"};
+  constexpr std::array kLeftOut{"model", "device", "gpu",          "batch",
+                                "seq",   "accum",  "global-batch", "explain"};
   if (std::ranges::count(kLeftOut, option) > 0) return false;
   return facts.headline.empty() || std::ranges::count(facts.headline, option) > 0;
 }
 
-std::string header(const MemoryBreakdown& memory, const PlanFacts& facts, const Paint& paint) {
+// "gpt2 on cpu · 124.44 M parameters · batch 8 x 1024 · 8,192 tokens per step"
+std::string first_line(const MemoryBreakdown& memory, const PlanFacts& facts, const Paint& paint) {
+  const auto count = [](int64_t params) { return format_count(static_cast<double>(params)); };
+  std::string params =
+      fmt::format("{} parameters", count(memory.trainable_params + memory.frozen_params));
+  if (memory.frozen_params > 0)
+    params += fmt::format(" ({} trained)", count(memory.trainable_params));
   std::string tokens = fmt::format("{} tokens per step", format_exact(facts.tokens_per_step()));
   if (facts.accum > 1) tokens += fmt::format(" in {} micro-batches", facts.accum);
-  const int64_t params = memory.trainable_params + memory.frozen_params;
-  std::string out = paint.title(facts.model);
-  out += fmt::format(" · {} parameters", format_count(static_cast<double>(params)));
-  if (memory.frozen_params > 0) {
-    out += fmt::format(" ({} trained)", format_count(static_cast<double>(memory.trainable_params)));
-  }
-  out += fmt::format(" · batch {} x {} · {}\n", facts.batch, facts.seq, tokens);
+  const std::string on = facts.device.empty() ? "" : " on " + facts.device;
+  std::string out = flow(
+      {facts.model + on, params, fmt::format("batch {} x {}", facts.batch, facts.seq), tokens});
+  return out.replace(0, facts.model.size(), paint.title(facts.model));
+}
+
+std::string header(const MemoryBreakdown& memory, const PlanFacts& facts, const Paint& paint) {
+  const std::string out = first_line(memory, facts, paint);
   std::vector<std::string> words;
   for (const auto& [key, value] : facts.recipe.items()) {
     if (value.is_null() || !in_headline(key, facts)) continue;

@@ -109,9 +109,10 @@ std::string beside(const PlanFacts& facts, const Paint& paint) {
 
 std::string budget_line(const PlanFacts& facts, int64_t left, bool all_fits, const Paint& paint) {
   const std::string word = all_fits ? paint.good("fits") : paint.bad("does not fit");
-  std::string out = fmt::format("\n{}  budget {}: {} {} ({} bytes)\n", word,
-                                format_bytes(*facts.budget_bytes), format_bytes(std::abs(left)),
-                                left >= 0 ? "left" : "too much", format_exact(std::abs(left)));
+  std::string out = fmt::format(
+      "\n{}  budget {}{}: {} {} ({} bytes)\n", word, format_bytes(*facts.budget_bytes),
+      facts.within_free_memory ? ", free on this GPU" : "", format_bytes(std::abs(left)),
+      left >= 0 ? "left" : "too much", format_exact(std::abs(left)));
   if (facts.context_bytes > 0) {
     out += fmt::format("  {} of it are for the context (driver, libraries)\n",
                        format_bytes(facts.context_bytes));
@@ -120,7 +121,7 @@ std::string budget_line(const PlanFacts& facts, int64_t left, bool all_fits, con
 }
 
 // Of host and disk, where they are used: "  host: 950.00 MiB (996,147,200 bytes); budget 64.00 GiB:
-// 63.02 GiB left", and what the host holds beside its arena.
+// 63.02 GiB left", or that the plan takes them for granted; and what the host holds beside its arena.
 std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& facts,
                             const Paint& paint) {
   const SpaceBytes arenas = arenas_of(memory), limits = facts.limits();
@@ -134,6 +135,8 @@ std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& fact
             space == Space::host ? facts.host_budget_bytes : facts.disk_budget_bytes) {
       line += fmt::format("; budget {}: {} {}", format_bytes(*budget), format_bytes(std::abs(left)),
                           left >= 0 ? "left" : "too much");
+    } else {
+      line += "; assumed to be there";
     }
     out += (left >= 0 ? line : paint.bad(line)) + "\n";
     if (space == Space::host && facts.host_context_bytes > 0) {

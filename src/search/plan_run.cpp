@@ -43,8 +43,25 @@ PlannedRun planned_run(const Resolved& run, Choice choice, const PlanSearch& sea
   return planned;
 }
 
+// With nothing changed, and nothing recomputed where that is open.
+PlannedRun plan_as_asked(const Resolved& run) {
+  PlannedRun planned{.run = run, .recompute = run.recipe.recompute};
+  if (leaves_recompute_open(run)) planned.recompute = {};
+  Recipe recipe = run.recipe;
+  recipe.recompute = planned.recompute;
+  planned.plan = make_plan(run.model.config().name, run.model.forward(run.build), recipe);
+  planned.step_seconds = step_cost(planned.plan.module, run.cost_model).step_seconds;
+  return planned;
+}
+
 PlannedRun plan_within_limits(const Resolved& run) {
   const SpaceBytes limits = run.limits();
+  // Memory that happens to be free changes no step that fits in it: what is computed, to the last
+  // bit, does not depend on what else the GPU holds.
+  if (run.within_free_memory() && run.asked.allow.empty()) {
+    PlannedRun planned = plan_as_asked(run);
+    if (arenas_of(planned.plan.module).fits_in(limits)) return planned;
+  }
   PlanSearch search = joint_search(run);
   std::optional<Choice> choice = search.fastest(limits);
   if (!choice) return planned_run(run, search.smallest(limits), search);
@@ -64,11 +81,7 @@ PlannedRun plan_run(const Resolved& run) {
     limits[Space::device] = run.recipe.recompute.bytes;
     return planned_run(run, search.choose(limits), search);
   }
-  if (run.budget) return plan_within_limits(run);
-  PlannedRun planned{.run = run, .recompute = run.recipe.recompute};
-  planned.plan = make_plan(run.model.config().name, run.model.forward(run.build), run.recipe);
-  planned.step_seconds = step_cost(planned.plan.module, run.cost_model).step_seconds;
-  return planned;
+  return run.budget ? plan_within_limits(run) : plan_as_asked(run);
 }
 
 }  // namespace snug

@@ -39,7 +39,8 @@ bool budget_decides(const Resolved& run);
 PlanSearch search_for(const Resolved& run);
 PlanSearch joint_search(const Resolved& run);
 
-// Chooses what is open. Where nothing fits the budget, the plan is the smallest there is. Throws
+// Chooses what is open; what is free on a GPU is searched only where the run as it was asked does not
+// fit in it. Where nothing fits the budget, the plan is the smallest there is. Throws
 // does_not_fit when --recompute auto:BYTES asks for less than that.
 PlannedRun plan_run(const Resolved& run);
 

@@ -149,10 +149,16 @@ class Training {
         fmt::format("{}: arena {} + context {} (driver, libraries) = {}; now {} are in use",
                     device_.name(), format_bytes(arena), format_bytes(report_.context_bytes),
                     format_bytes(arena + report_.context_bytes), format_bytes(arena + context)));
-    if (run_.budget && arena + context > *run_.budget + run_.context) {
+    if (exceeds_budget(context)) {
       say(observer_, fmt::format("that is more than {}: give {} less next time", budget_words(),
                                  format_bytes(arena + context - *run_.budget - run_.context)));
     }
+  }
+
+  // What was free when the run was planned is no limit of its own: what is here fits.
+  bool exceeds_budget(int64_t context) const {
+    return run_.budget && !run_.within_free_memory() &&
+           executor_.allocated_bytes() + context > *run_.budget + run_.context;
   }
 
   // As it was given: a GPU's memory is a budget, too.
@@ -165,8 +171,7 @@ class Training {
   // The plan counted on a context by rule; this is the one that there is.
   void require_context_within_budget() const {
     const int64_t context = report_.context_bytes;
-    if (!run_.budget || executor_.allocated_bytes() + context <= *run_.budget + run_.context)
-      return;
+    if (!exceeds_budget(context)) return;
     throw does_not_fit(
         "the context on {} (driver, libraries) takes {} where {} were planned for, and with the "
         "arena of {} that is more than {}",

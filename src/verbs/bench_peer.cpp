@@ -92,6 +92,7 @@ BenchRow train_snug(const Resolved& run, int64_t warm_up) {
     if (r.step == r.steps) row.peak_bytes = gpu_used_bytes(0).value_or(0) - before.value_or(0);
   };
   Options asked = run.asked;
+  asked.accum = run.options.accum;  // as the peer does: a search may not split them further
   asked.steps += warm_up;
   if (asked.tune == "auto") asked.tune = "long";
   train(asked, observer);

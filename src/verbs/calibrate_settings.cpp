@@ -133,6 +133,7 @@ Resolved resolve(const CalibrationSetting& s, std::string_view device) {
   o.batch = s.batch;
   o.seq = s.seq;
   o.recompute = "none";
+  o.precision = "fp32";  // unless a technique says otherwise
   return resolve(changed(o, change_of(s)), model_of(s));
 }
 

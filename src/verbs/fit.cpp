@@ -5,13 +5,13 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "hal/cuda/cuda_device.h"
 #include "models/scaled.h"
 #include "recipe/allow.h"
 #include "recipe/option_checks.h"
 #include "recipe/techniques.h"
 #include "search/largest.h"
 #include "search/plan_run.h"
+#include "verbs/here.h"
 #include "verbs/plan.h"
 
 namespace snug {
@@ -306,12 +306,12 @@ std::vector<FoundLevel> fit_models(const Options& asked, const Resolved& run,
 // Without a budget: the memory of the GPU that is here.
 Options with_budget(Options o) {
   if (!o.budget.empty() || !o.gpu.empty()) return o;
-  if (o.device != "cuda") {
+  const auto free = free_budget(o);
+  if (!free) {
     throw usage_error("snug fit needs --budget or --gpu: what is it to fit in?")
-        .hint("e.g. --budget 24GiB, or --gpu rtx4090; with --device cuda: the GPU that is here");
+        .hint("e.g. --budget 24GiB, or --gpu rtx4090; where a GPU answers: what is free on it");
   }
-  const auto device = cuda_device();
-  o.budget = fmt::format("{}", device->memory().free + device->context_bytes());
+  o.budget = fmt::format("{}", *free);
   return o;
 }
 
@@ -335,6 +335,7 @@ FitReport fit(const Options& options, const std::string& of, const Trying& tryin
   const Options asked = with_budget(options);
   const Resolved run = resolve(asked);
   FitReport report{.of = of,
+                   .device = device_text(run),
                    .budget_bytes = *run.budget + run.context,
                    .context_bytes = run.context,
                    .times_from = run.cost_model.origin()};

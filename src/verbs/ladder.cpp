@@ -10,6 +10,7 @@
 #include "search/plan_run.h"
 #include "snug/snug.h"
 #include "train/feeder.h"
+#include "verbs/here.h"
 
 namespace snug {
 namespace {
@@ -76,7 +77,7 @@ void in_rung(const Rung& rung, F&& f) {
 std::string plan_rung(Rung& rung, const Options& options) {
   std::string text;
   in_rung(rung, [&] {
-    const Resolved run = resolve(options);
+    const Resolved run = resolve_here(options);
     const Plan plan = plan_run(run).plan;
     rung.planned_bytes = arena_of(plan);
     rung.scratch_is_a_cap = run.recipe.backend == Backend::cuda;
@@ -147,10 +148,12 @@ void measure(Rung& rung, const Options& options) {
 }  // namespace
 
 LadderReport ladder(const Options& options, const LadderObserver& observer) {
-  const Resolved asked = resolve(options);
+  const Resolved asked = resolve_here(options);
   const Options baseline = baseline_of(options);
   Samples::for_training(asked);  // throws what every rung would
-  LadderReport report{.sequences = asked.options.global_batch, .seq = asked.options.seq};
+  LadderReport report{.device = device_text(asked),
+                      .sequences = asked.options.global_batch,
+                      .seq = asked.options.seq};
   const std::vector<PlannedRung> rungs = plan_rungs(baseline);
   for (const PlannedRung& planned : rungs) report.rungs.push_back(planned.rung);
   if (observer.planned) observer.planned(report);

@@ -7,6 +7,7 @@
 #include "cost/step_cost.h"
 #include "ir/text.h"
 #include "verbs/advice.h"
+#include "verbs/here.h"
 
 namespace snug {
 namespace {
@@ -33,6 +34,8 @@ std::vector<std::string> headline_of(const Options& options, const Model& model)
   std::vector<std::string> keys{"precision", "attention", "loss", "recompute", "optimizer"};
   Options plain;
   plain.model = options.model;
+  plain.device = options.device;
+  plain.gpu = options.gpu;
   settle(plain, model, {});
   std::vector<std::string> values;
   const auto text = [](const auto& value) { return fmt::format("{}", value); };
@@ -71,6 +74,7 @@ std::optional<AttentionFacts> attention_of(const PlannedRun& planned) {
 PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
   const Resolved& run = planned.run;
   PlanFacts facts{.model = run.model.config().name,
+                  .device = device_text(run),
                   .batch = run.build.batch,
                   .seq = run.build.seq,
                   .accum = run.recipe.accum,
@@ -88,6 +92,7 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
   add_lanes(planned, facts);
   for (const Change& change : planned.changed) facts.changed.push_back(flags_of(change));
   if (run.budget) facts.budget_bytes = *run.budget + run.context;
+  facts.within_free_memory = run.within_free_memory();
   facts.host_budget_bytes = run.host_budget;
   facts.disk_budget_bytes = run.disk_budget;
   const bool wanted = advise == Advise::always ||
@@ -164,7 +169,7 @@ void require_fit(const PlannedRun& planned) {
 }
 
 PlanReport plan(const Options& options, bool with_program) {
-  const PlannedRun planned = plan_run(resolve(options));
+  const PlannedRun planned = plan_run(resolve_here(options));
   const bool colour = !options.json && stdout_is_terminal();
   PlanReport report = report_of(planned, with_program ? Advise::never : Advise::always, colour);
   if (with_program) report.program = print(planned.plan.module);

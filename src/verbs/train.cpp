@@ -5,14 +5,13 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "hal/cpu/cpu_device.h"
 #include "kernels/cpu/gemm.h"
 #include "runtime/null_executor.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
 #include "train/open_device.h"
 #include "train/output_directory.h"
-#include "verbs/host_budget.h"
+#include "verbs/here.h"
 #include "verbs/plan.h"
 
 namespace snug {
@@ -48,9 +47,8 @@ void check_origin_of_weights(const Resolved& run) {
 }  // namespace
 
 TrainReport train(const Options& options, const TrainObserver& observer) {
-  Resolved asked = resolve(options);
-  if (!asked.host_budget && asked.options.device != "null")
-    asked.host_budget = host_budget_of(available_memory_bytes());
+  Resolved asked = resolve_here(options);
+  limit_host(asked);
   if (asked.options.threads > 0) ops::use_threads(asked.options.threads);
   if (const std::string note = asked.model.sequence_note(asked.build.seq); !note.empty())
     say(observer, note);

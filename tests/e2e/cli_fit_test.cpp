@@ -110,7 +110,8 @@ TEST_F(CliFit, WhatWasFoundCanBeTrained) {
 
 TEST_F(CliFit, ForPeopleItIsATableOfAtMost100Columns) {
   for (const char* of : {"batch", "seq", "model"}) {
-    const Ended run = snug(fmt::format("fit gpt2 --gpu rtx4090 --of {} --batch 8 --seq 512", of));
+    const Ended run = snug(
+        fmt::format("fit gpt2 --gpu rtx4090 --of {} --batch 8 --seq 512 --precision fp32", of));
     ASSERT_EQ(run.code, 0) << run.err;
     EXPECT_THAT(run.out, HasSubstr("rtx4090"));
     EXPECT_THAT(run.out, HasSubstr("plain tiles (fp32 without --tf32)"));

@@ -22,8 +22,7 @@ TEST_F(CliGpu, TrainingWithoutAGpuSaysWhatIsMissing) {
 }
 
 TEST_F(CliGpu, APlanIsTheSameWithAndWithoutAGpu) {
-  const std::string plan =
-      "plan qwen2.5-0.5b --device cuda --batch 4 --precision bf16 --master none";
+  const std::string plan = "plan qwen2.5-0.5b --gpu h200 --batch 4 --master none";
   for (const char* more : {" --json", " --json --budget 24GiB", ""}) {
     SCOPED_TRACE(more);
     const Ended here = snug(plan + more);
@@ -33,6 +32,22 @@ TEST_F(CliGpu, APlanIsTheSameWithAndWithoutAGpu) {
     EXPECT_EQ(without.code, 0) << without.err;
     EXPECT_EQ(here.out, without.out);
   }
+}
+
+TEST_F(CliGpu, WithoutAGpuTheDeviceIsTheCpuAndTheFirstLineSaysSo) {
+  const HiddenGpus hidden;
+  const auto first_line = [](const std::string& text) { return text.substr(0, text.find('\n')); };
+  const Ended plan = snug("plan snug-tiny --seq 64 --batch 2");
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_THAT(first_line(plan.out), HasSubstr("snug-tiny on cpu · "));
+  EXPECT_THAT(plan.out, HasSubstr("\nprecision fp32 · "));
+  EXPECT_EQ(plan.out, snug("plan snug-tiny --seq 64 --batch 2 --device cpu --precision fp32").out);
+  const Ended gpu = snug("plan snug-tiny --seq 64 --batch 2 --gpu rtx4090");
+  EXPECT_THAT(first_line(gpu.out), HasSubstr("snug-tiny on rtx4090 · "));
+  EXPECT_THAT(gpu.out, HasSubstr("\nprecision bf16 · "));
+  const Ended run = snug("train tiny --data text.txt --seq 16 --batch 2 --steps 1");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(first_line(run.err), HasSubstr(" on cpu · "));
 }
 
 TEST_F(CliGpu, ABudgetForAGpuIsForWhatItsLibrariesTakeToo) {
@@ -53,7 +68,7 @@ TEST_F(CliGpu, BudgetsThatHoldNothing) {
 TEST_F(CliGpu, WordsThatAreNoDevice) {
   for (const char* word : {"gpu", "cuda:0", "CUDA", "rocm"}) {
     expect_refused(fmt::format("plan tiny --device {}", word), ExitCode::usage,
-                   fmt::format("--device '{}' is not one of cpu, cuda", word));
+                   fmt::format("--device '{}' is not one of auto, cpu, cuda", word));
   }
   expect_refused("train tiny --device cudda", ExitCode::usage, "did you mean 'cuda'?");
 }

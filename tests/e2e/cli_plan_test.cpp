@@ -89,7 +89,7 @@ TEST_F(CliPlan, SaysWhoComputesAttentionOnAGpu) {
     return nlohmann::json::parse(snug("plan gpt2 --seq 512 --json " + options).out)["attention"];
   };
   EXPECT_TRUE(attention("").is_null()) << "on a CPU nobody chooses";
-  const auto plain = attention("--gpu h200");
+  const auto plain = attention("--gpu h200 --precision fp32");
   EXPECT_EQ(plain["kernels"], "plain_tiles");
   EXPECT_EQ(plain["why"], "fp32 without --tf32");
   EXPECT_EQ(plain["instead"], "--tf32 or --precision bf16");
@@ -102,7 +102,7 @@ TEST_F(CliPlan, SaysWhoComputesAttentionOnAGpu) {
   EXPECT_TRUE(cudnn["why"].is_null());
   EXPECT_EQ(attention("--gpu h200 --precision bf16 --attention standard")["instead"],
             "--attention flash");
-  EXPECT_THAT(snug("plan gpt2 --seq 512 --gpu h200").out,
+  EXPECT_THAT(snug("plan gpt2 --seq 512 --gpu h200 --precision fp32").out,
               ::testing::HasSubstr("\nkernels  attention on plain tiles (fp32 without --tf32), "));
 }
 

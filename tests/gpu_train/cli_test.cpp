@@ -10,7 +10,8 @@
 namespace snug {
 namespace {
 
-const std::string kTrain = "train tiny --data text.txt --seq 16 --batch 4 --lr 3e-4 --device ";
+const std::string kTrain =
+    "train tiny --data text.txt --seq 16 --batch 4 --lr 3e-4 --precision fp32 --device ";
 constexpr double kCliTolerance = 1e-4;
 
 class GpuCli : public Cli {
@@ -56,7 +57,8 @@ TEST_F(GpuCli, StepsAreReportedInOrderWithTheirBytes) {
 
 TEST_F(GpuCli, WhatItSavesTheCpuReads) {
   const std::string held_out = " --seq 16 --batch 2 --eval-data text.txt --eval-batches 2 --json";
-  const Ended first = snug("train tiny --data text.txt --device cuda --steps 8 --out o" + held_out);
+  const Ended first = snug(
+      "train tiny --data text.txt --device cuda --precision fp32 --steps 8 --out o" + held_out);
   ASSERT_EQ(first.code, 0) << first.err;
   const Ended second = snug("train o --data text.txt --device cpu --steps 1" + held_out);
   ASSERT_EQ(second.code, 0) << second.err;
@@ -83,11 +85,26 @@ TEST_F(GpuCli, ALossThatIsNanIsTracedToItsLayer) {
 }
 
 TEST_F(GpuCli, AnArenaLargerThanTheGpuIsRefusedBeforeAnythingRuns) {
-  const Ended run = snug("train tiny --device cuda --batch 100000000 --out o");
+  const std::string train = "train tiny --device cuda --batch 100000000 --accum 1 --out o";
+  const Ended run = snug(train);
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit)) << run.err;
-  EXPECT_THAT(run.err, ::testing::ContainsRegex("snug: an arena of [0-9.]+ [GTP]iB \\([0-9,]+ "
-                                                "bytes\\) does not fit: .* has [0-9.]+ GiB free"));
+  EXPECT_THAT(run.err,
+              ::testing::ContainsRegex("needs at least [0-9.]+ [GTP]iB \\([0-9,]+ bytes\\) "
+                                       "and the budget is [0-9.]+ GiB"));
+  const Ended beyond = snug(train + " --budget 1000000000GiB");
+  EXPECT_EQ(beyond.code, static_cast<int>(ExitCode::does_not_fit)) << beyond.err;
+  EXPECT_THAT(beyond.err,
+              ::testing::ContainsRegex("snug: an arena of [0-9.]+ [GTP]iB \\([0-9,]+ bytes\\) does "
+                                       "not fit: .* has [0-9.]+ GiB free"));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "o"));
+}
+
+TEST_F(GpuCli, ARunHasTheFreeMemoryOfItsGpuAsBudget) {
+  const Ended run = snug("train tiny --data text.txt --seq 16 --batch 4 --steps 1");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, ::testing::HasSubstr(" on NVIDIA"));
+  EXPECT_THAT(run.err, ::testing::HasSubstr("precision bf16"));
+  EXPECT_THAT(run.err, ::testing::ContainsRegex("budget [0-9.]+ GiB, free on this GPU"));
 }
 
 }  // namespace

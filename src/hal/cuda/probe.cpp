@@ -130,4 +130,10 @@ std::optional<int64_t> gpu_used_bytes(int device) {
   return memory->used;
 }
 
+std::optional<int64_t> gpu_free_bytes(int device) {
+  const auto memory = gpu_memory(pci_address(device));
+  if (!memory) return {};
+  return memory->free;
+}
+
 }  // namespace snug

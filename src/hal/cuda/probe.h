@@ -27,11 +27,19 @@ struct CudaProbe {
 };
 CudaProbe probe_cuda();
 
+// Is the GPU new enough, and has this binary code for it?
+inline bool works_on(const CudaProbe& probe, const GpuProbe& gpu) {
+  const int capability = 10 * gpu.major + gpu.minor;
+  return features_of(capability).supported &&
+         (probe.built_for.empty() || code_for(probe.built_for, capability) != GpuCode::none);
+}
+
 // A sentence for refusals: no backend in this build, no driver, a driver too old (with both
 // numbers), no GPU. Empty: there is a GPU to use.
 std::string why_no_cuda();
 
-// What nvidia-smi shows as used on a GPU, by all processes. None: NVML does not tell.
+// What nvidia-smi shows as used on a GPU, by all processes, and as free. None: NVML does not tell.
 std::optional<int64_t> gpu_used_bytes(int device);
+std::optional<int64_t> gpu_free_bytes(int device);
 
 }  // namespace snug

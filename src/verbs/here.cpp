@@ -1,0 +1,33 @@
+#include "verbs/here.h"
+
+#include "cost/device_costs.h"
+#include "hal/cpu/cpu_device.h"
+#include "hal/cuda/cuda_device.h"
+#include "hal/cuda/probe.h"
+#include "verbs/host_budget.h"
+
+namespace snug {
+
+int64_t budget_of_free(int64_t free_bytes) {
+  constexpr int64_t kGrain = int64_t{16} << 20;
+  return std::max<int64_t>(0, free_bytes / kGrain - 1) * kGrain;
+}
+
+std::optional<int64_t> free_budget(const Options& o) {
+  if (!o.budget.empty() || !o.gpu.empty() || device_of(o) != "cuda" || !gpu_answers()) return {};
+  if (const auto free = gpu_free_bytes(0)) return budget_of_free(*free);
+  return budget_of_free(cuda_device()->memory().free);
+}
+
+Resolved resolve_here(const Options& options) {
+  Resolved run = resolve(options, free_budget(options));
+  if (run.options.device == "cuda" && run.options.gpu.empty() && gpu_answers()) limit_host(run);
+  return run;
+}
+
+void limit_host(Resolved& run) {
+  if (!run.host_budget && run.options.device != "null")
+    run.host_budget = host_budget_of(available_memory_bytes());
+}
+
+}  // namespace snug

@@ -1,0 +1,50 @@
+#include "verbs/here.h"
+
+#include <gtest/gtest.h>
+
+#include "base/units.h"
+#include "hal/cpu/cpu_device.h"
+
+namespace snug {
+namespace {
+
+Options tiny_on(const char* device) {
+  Options o;
+  o.model = "snug-tiny";
+  o.batch = 2;
+  o.seq = 64;
+  o.device = device;
+  return o;
+}
+
+TEST(Here, TheBudgetOfFreeMemoryStaysBelowItAndHardlyMovesWithIt) {
+  EXPECT_EQ(budget_of_free(parse_bytes("24GiB")), parse_bytes("24GiB") - parse_bytes("16MiB"));
+  EXPECT_EQ(budget_of_free(parse_bytes("24GiB") + parse_bytes("15MiB")),
+            budget_of_free(parse_bytes("24GiB")));
+  EXPECT_EQ(budget_of_free(parse_bytes("10MiB")), 0);
+}
+
+TEST(Here, ARunOnACpuHasNoBudget) {
+  EXPECT_FALSE(free_budget(tiny_on("cpu")));
+  const Resolved run = resolve_here(tiny_on("cpu"));
+  EXPECT_FALSE(run.budget);
+  EXPECT_FALSE(run.host_budget) << "a plan for a CPU is the same on every machine";
+}
+
+TEST(Here, ARunIsLimitedByTheHostsMemoryUnlessToldOtherwise) {
+  Resolved run = resolve_here(tiny_on("cpu"));
+  limit_host(run);
+  ASSERT_TRUE(run.host_budget);
+  EXPECT_LT(*run.host_budget, available_memory_bytes());
+  Options given = tiny_on("cpu");
+  given.host_budget = "3GiB";
+  run = resolve_here(given);
+  limit_host(run);
+  EXPECT_EQ(run.host_budget, parse_bytes("3GiB"));
+  run = resolve_here(tiny_on("null"));
+  limit_host(run);
+  EXPECT_FALSE(run.host_budget);
+}
+
+}  // namespace
+}  // namespace snug
