@@ -12,7 +12,7 @@ int calibrate_verb(const std::vector<std::string>& arguments) {
   CLI::App app("measures this device, so that plans rest on what it does", "snug calibrate");
   CalibrateOptions options;
   bool json = false;
-  app.add_option("--device", options.device, "cpu | cuda")->capture_default_str();
+  app.add_option("--device", options.device, "auto | cpu | cuda")->capture_default_str();
   app.add_option("--threads", options.threads, "CPU threads (0: all)")->capture_default_str();
   app.add_option("--seconds", options.seconds,
                  "begin no other measurement after this long (0: 105 on a GPU, 90 on a CPU)")

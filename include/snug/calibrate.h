@@ -12,9 +12,9 @@
 namespace snug {
 
 struct CalibrateOptions {
-  std::string device = "cpu";  // or cuda
-  int64_t threads = 0;         // of the CPU; 0: all
-  double seconds = 0;          // after which no other setting is begun; 0: as the device needs
+  std::string device = "auto";  // cuda where a GPU answers, else cpu; or one of them
+  int64_t threads = 0;          // of the CPU; 0: all
+  double seconds = 0;           // after which no other setting is begun; 0: as the device needs
 };
 
 // What was measured of one kind of op in one type.
@@ -33,6 +33,8 @@ struct CalibrateReport {
   int64_t settings = 0, measured = 0;  // small trainings: how many there are, and were timed
   int64_t points = 0;                  // distinct ops
   double copy_bytes_per_s = 0;
+  // Bytes per second between a GPU and its host: to it, from it, and each way at once. 0: none.
+  double link_in = 0, link_out = 0, link_both = 0;
   double seconds = 0;            // that it took
   std::vector<KindRates> kinds;  // those that take the longest first
 };

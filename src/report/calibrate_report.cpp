@@ -41,8 +41,13 @@ std::string calibrate_table(const CalibrateReport& report) {
   std::string out = fmt::format(
       "{}{}: {} of {} of {} in {}\n", report.device, threads, counted(report.points, "op"),
       report.measured, counted(report.settings, "small training"), format_seconds(report.seconds));
-  out += fmt::format("copies at {:.1f} GB/s, bytes read and written\n\n",
+  out += fmt::format("copies at {:.1f} GB/s, bytes read and written\n",
                      report.copy_bytes_per_s * 1e-9);
+  if (report.link_in > 0) {
+    out += fmt::format("link to the host: {:.1f} GB/s in, {:.1f} out, {:.1f} each way at once\n",
+                       report.link_in * 1e-9, report.link_out * 1e-9, report.link_both * 1e-9);
+  }
+  out += "\n";
   out += fmt::format("{:<32}{:<8}{:>8}{:>18}{:>18}{:>10}\n", "op", "type", "sizes", "best",
                      "all sizes", "of best");
   const size_t shown = std::min(kKindsShown, report.kinds.size());
@@ -63,8 +68,12 @@ std::string calibrate_json(const CalibrateReport& report) {
                              {"measured", report.measured},
                              {"points", report.points},
                              {"copy_bytes_per_s", report.copy_bytes_per_s},
+                             {"link", nullptr},
                              {"seconds", report.seconds},
                              {"kinds", nlohmann::ordered_json::array()}};
+  if (report.link_in > 0) {
+    out["link"] = {{"in", report.link_in}, {"out", report.link_out}, {"both", report.link_both}};
+  }
   for (const KindRates& row : report.kinds) {
     out["kinds"].push_back({{"kind", row.kind},
                             {"dtype", row.dtype},

@@ -11,8 +11,10 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/median.h"
 #include "cost/device_costs.h"
+#include "cost/measured_link.h"
 #include "hal/cpu/cpu_name.h"
 #include "hal/cuda/probe.h"
 #include "hal/cuda/stream_times.h"
@@ -129,9 +131,10 @@ class Calibrator {
   Calibrator(const CalibrateOptions& options, const CalibrateObserver& observer)
       : options_(options),
         observer_(observer),
-        backend_(options.device == "cuda" ? Backend::cuda : Backend::cpu),
+        device_(options.device == "auto" ? (gpu_answers() ? "cuda" : "cpu") : options.device),
+        backend_(device_ == "cuda" ? Backend::cuda : Backend::cpu),
         samples_(backend_) {
-    require_word(options.device, "device", {"cpu", "cuda"});
+    require_word(options.device, "device", {"auto", "cpu", "cuda"});
     require_between(0, 4096, static_cast<double>(options.threads), "threads");
     require_between(0, 86400, options.seconds, "seconds");
     if (backend_ == Backend::cpu) {
@@ -175,12 +178,10 @@ class Calibrator {
     std::string why_not;
     double step_ms = 0;
     try {
-      Resolved run = resolve(setting, options_.device);
+      Resolved run = resolve(setting, device_);
       run.math.quick_autotune = true;  // many matmuls, each met in few trainings
       const std::unique_ptr<Device> device = open_device(run);
-      if (report_.copy_bytes_per_s == 0)
-        report_.copy_bytes_per_s =
-            backend_ == Backend::cuda ? copy_bytes_per_s(*device) : host_copy_bytes_per_s();
+      if (report_.copy_bytes_per_s == 0) measure_copies(*device);
       step_ms = time_ops_of(run, *device);
       ++report_.measured;
     } catch (const Error& error) {
@@ -188,6 +189,23 @@ class Calibrator {
       why_not = error.what();
     }
     if (observer_.measured) observer_.measured(report_, text(setting), step_ms, why_not);
+  }
+
+  void measure_copies(Device& device) {
+    const double host = host_copy_bytes_per_s();
+    report_.copy_bytes_per_s = backend_ == Backend::cuda ? copy_bytes_per_s(device) : host;
+    if (backend_ == Backend::cpu) return;
+    host_bytes_per_s_ = host;
+    try {
+      link_ = measured_link(device);
+    } catch (const Error& error) {  // little memory, or none that can be pinned
+      if (error.code() != ExitCode::does_not_fit) throw;
+      log("the link to the host is not measured: {}", error.what());
+      return;
+    }
+    report_.link_in = link_->in;
+    report_.link_out = link_->out;
+    report_.link_both = link_->both;
   }
 
   // A GPU is timed as it runs all day: hot, at the clock that its power allows, and without waiting
@@ -221,14 +239,14 @@ class Calibrator {
   }
 
   void keep() {
-    Calibration measured{
-        .device = report_.device,
-        .threads = report_.threads,
-        .versions = backend_ == Backend::cuda ? gpu_versions() : "",
-        .date = today(),
-        .copy_bytes_per_s = report_.copy_bytes_per_s,
-        .samples = samples_.samples(),
-        .host_bytes_per_s = backend_ == Backend::cuda ? host_copy_bytes_per_s() : 0};
+    Calibration measured{.device = report_.device,
+                         .threads = report_.threads,
+                         .versions = backend_ == Backend::cuda ? gpu_versions() : "",
+                         .date = today(),
+                         .copy_bytes_per_s = report_.copy_bytes_per_s,
+                         .samples = samples_.samples(),
+                         .link = link_,
+                         .host_bytes_per_s = host_bytes_per_s_};
     if (measured.samples.empty())
       throw device_error("no setting could be measured on {}", report_.device);
     report_.points = static_cast<int64_t>(measured.samples.size());
@@ -237,9 +255,12 @@ class Calibrator {
 
   const CalibrateOptions& options_;
   const CalibrateObserver& observer_;
+  std::string device_;
   Backend backend_;
   SampleSet samples_;
   CalibrateReport report_;
+  std::optional<Link> link_;
+  double host_bytes_per_s_ = 0;
   Clock::time_point start_ = Clock::now();
 };
 
