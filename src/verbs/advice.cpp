@@ -166,7 +166,7 @@ class Adviser {
   }
 
   bool worth_saying(const Advice& a) const {
-    if (!fits_) return a.saves_bytes > 0;
+    if (!fits_) return a.saves_bytes > 0 || enough(a.needs());
     if (!enough(a.needs())) return false;
     const double saved = static_cast<double>(a.saves_bytes) / static_cast<double>(arena_);
     return is_faster(a) || saved > kWorthwhile;

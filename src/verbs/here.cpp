@@ -30,4 +30,10 @@ void limit_host(Resolved& run) {
     run.host_budget = host_budget_of(available_memory_bytes());
 }
 
+void leave_arena_to_cpu(PlannedRun& planned) {
+  Resolved& run = planned.run;
+  if (run.options.device == "cpu" && run.options.host_budget.empty())
+    run.host_budget = host_budget_of(available_memory_bytes(), arena_of(planned.plan));
+}
+
 }  // namespace snug

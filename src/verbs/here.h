@@ -4,6 +4,7 @@
 #pragma once
 
 #include "recipe/resolve.h"
+#include "search/plan_run.h"
 
 namespace snug {
 
@@ -14,6 +15,8 @@ Resolved resolve_here(const Options& options);
 // Limits the host's memory of a run that goes ahead here, on a CPU too. --host-budget wins, and so
 // does --device null, which takes no memory.
 void limit_host(Resolved& run);
+// A CPU's arena is in the host's memory: leaves to the host what is beside it.
+void leave_arena_to_cpu(PlannedRun& planned);
 
 // The bytes of a budget that has what is free on a GPU: rounded down, so that the few that come and
 // go from one second to the next change no plan, and with some left for them.

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "hal/cpu/cpu_device.h"
+#include "verbs/host_budget.h"
 
 namespace snug {
 namespace {
@@ -44,6 +45,23 @@ TEST(Here, ARunIsLimitedByTheHostsMemoryUnlessToldOtherwise) {
   run = resolve_here(tiny_on("null"));
   limit_host(run);
   EXPECT_FALSE(run.host_budget);
+}
+
+TEST(Here, ACpusArenaIsPartOfTheHostsMemory) {
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  EXPECT_EQ(host_budget_of(8 * kGiB, 3 * kGiB), 4 * kGiB);
+  EXPECT_EQ(host_budget_of(8 * kGiB, 30 * kGiB), 0);
+
+  const auto beside = [](const char* given) {
+    Options o = tiny_on("cpu");
+    o.host_budget = given;
+    PlannedRun planned = plan_run(resolve_here(o));
+    planned.plan.module.arena_bytes[static_cast<size_t>(Space::device)] = int64_t{1} << 60;
+    leave_arena_to_cpu(planned);
+    return planned.run.host_budget;
+  };
+  EXPECT_EQ(beside(""), 0) << "an arena of all memory leaves nothing";
+  EXPECT_EQ(beside("3GiB"), 3 * kGiB);
 }
 
 }  // namespace

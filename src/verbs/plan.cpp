@@ -114,15 +114,21 @@ PlanReport report_of(const PlannedRun& planned, Advise advise, bool colour) {
 
 namespace {
 
-// The changes that fit, in a sentence; or why there are none.
-std::string ways_to_fit(const PlannedRun& planned) {
+// The changes that fit, in a sentence; empty: there are none.
+std::string changes_that_fit(const PlannedRun& planned) {
   constexpr size_t kNamed = 4;
   std::vector<std::string> changes;
   for (const Advice& a : advice_for(planned)) {
     if (a.needs().fits_in(planned.run.limits()) && changes.size() < kNamed)
       changes.push_back(fmt::format("{} ({})", a.change, format_bytes(a.peak_bytes)));
   }
-  if (!changes.empty()) return "it would fit with " + join(changes, ", or ");
+  return changes.empty() ? "" : "it would fit with " + join(changes, ", or ");
+}
+
+// The same, or why there are none.
+std::string ways_to_fit(const PlannedRun& planned) {
+  const std::string changes = changes_that_fit(planned);
+  if (!changes.empty()) return changes;
   return "no change is enough on one device: the model's own state is too large; on a GPU "
          "--offload "
          "moves it to host memory, and several devices are not there yet";
@@ -136,6 +142,7 @@ void require_fit_in(Space space, const PlannedRun& planned) {
   const int64_t bytes = arena + (space == Space::host ? run.host_context() : 0);
   const int64_t limit = *(space == Space::host ? run.host_budget : run.disk_budget);
   const std::string option = fmt::format("--{}-budget", name_of(space));
+  const std::string changes = changes_that_fit(planned);
   const bool given =
       !(space == Space::host ? run.options.host_budget : run.options.disk_budget).empty();
   throw does_not_fit("{} at --batch {} --seq {} keeps {} ({} bytes) {}, and {} {} ({} bytes)",
@@ -143,7 +150,8 @@ void require_fit_in(Space space, const PlannedRun& planned) {
                      format_exact(bytes), space == Space::host ? "in host memory" : "on disk",
                      given ? option + " is" : "this machine has", format_bytes(limit),
                      format_exact(limit))
-      .hint(fmt::format("keep more on the device{}, or give {} {} on a machine that has so much",
+      .hint(fmt::format("{}keep more on the device{}, or give {} {} on a machine that has so much",
+                        changes.empty() ? "" : changes + ", or ",
                         run.budget ? " with a larger --budget" : "", option, bytes));
 }
 

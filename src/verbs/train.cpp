@@ -58,7 +58,8 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
   if (!asked.options.out.empty()) out.emplace(asked.options.out);
 
   if (observer.doing) observer.doing("planning");
-  const PlannedRun planned = plan_run(asked);
+  PlannedRun planned = plan_run(asked);
+  leave_arena_to_cpu(planned);
   const Plan& plan = planned.plan;
   const Resolved& run = planned.run;
   const std::unique_ptr<Device> device = open_device(run);
