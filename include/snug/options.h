@@ -177,7 +177,7 @@ void each_option(O& o, Visit&& visit) {
   visit(
       "fold-update", o.fold_update,
       "auto | on | off: update a layer whose state is offloaded on the way through the next step's "
-      "forward, so that it comes and goes meanwhile (auto is off)",
+      "forward, so that it comes and goes meanwhile (auto: on a GPU)",
       both);
   visit("beta1", o.beta1, "decay of the first moment", both);
   visit("beta2", o.beta2, "decay of the second moment (negative: 0.95, for lion 0.99)", both);

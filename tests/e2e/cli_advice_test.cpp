@@ -120,7 +120,7 @@ TEST_F(CliAdvice, WhatOneDeviceCannotHoldIsSaid) {
 }
 
 TEST_F(CliAdvice, SeveralChangesWhereNoneIsEnough) {
-  const nlohmann::json plan = plan_of("qwen2.5-7b --gpu rtx4090 --offload none");
+  const nlohmann::json plan = plan_of("qwen2.5-7b --gpu rtx4090 --offload none --host-budget 1GiB");
   EXPECT_EQ(plan["fits"], false);
   ASSERT_FALSE(plan["advice"].empty());
   EXPECT_LE(plan["advice"][0]["peak_bytes"],
