@@ -124,7 +124,8 @@ TEST_F(CliFit, OneMoreDoesNotFitWhenItIsPlanned) {
   const std::string words = "bert-large --gpu l4 --seq 512";
   const auto answer = nlohmann::json::parse(snug("fit " + words + " --json").out);
   const int64_t next = answer["batch"].get<int64_t>() + 1;
-  const Ended plan = snug(fmt::format("plan {} --batch {} --accum 1 --offload none --json", words, next));
+  const Ended plan =
+      snug(fmt::format("plan {} --batch {} --accum 1 --offload none --json", words, next));
   EXPECT_EQ(plan.code, static_cast<int>(ExitCode::does_not_fit));
   EXPECT_EQ(nlohmann::json::parse(plan.out)["arena_bytes"], answer["next_bytes"]);
 }
