@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/rng.h"
 #include "hal/cpu/cpu_device.h"
 #include "runtime/initialise.h"
 #include "runtime/testing/toy_programs.h"

@@ -75,13 +75,14 @@ void PlanSearch::expand_uniformly(size_t variant) {
   const Estimate most = estimates_.of(full);
   const Estimate& none = *state.estimate;
   const SpaceBytes saved = none.arena() - most.arena();
-  for (const auto& [text, share] : kAlike) {
+  for (const UniformPolicy& policy : kAlike) {
+    const double share = policy.share;
     const auto between = [&](double a, double b) { return a + share * (b - a); };
     SpaceBytes least = none.arena();
     for (const Space s : kAllSpaces)
       least[s] -= static_cast<int64_t>((share + kShareDoubt) * static_cast<double>(saved[s]));
     state.candidates.push_back(
-        {.uniform = parse_recompute(text),
+        {.uniform = parse_recompute(policy.text),
          .seconds = std::max(between(none.compute_seconds, most.compute_seconds),
                              between(none.other_lanes, most.other_lanes)) +
                     between(none.waiting, most.waiting),

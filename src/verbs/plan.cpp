@@ -127,7 +127,7 @@ std::string changes_that_fit(const PlannedRun& planned) {
 
 // The same, or why there are none.
 std::string ways_to_fit(const PlannedRun& planned) {
-  const std::string changes = changes_that_fit(planned);
+  std::string changes = changes_that_fit(planned);
   if (!changes.empty()) return changes;
   return "no change is enough on one device: the model's own state is too large; on a GPU "
          "--offload "
