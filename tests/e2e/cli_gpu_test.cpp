@@ -39,15 +39,15 @@ TEST_F(CliGpu, WithoutAGpuTheDeviceIsTheCpuAndTheFirstLineSaysSo) {
   const auto first_line = [](const std::string& text) { return text.substr(0, text.find('\n')); };
   const Ended plan = snug("plan snug-tiny --seq 64 --batch 2");
   EXPECT_EQ(plan.code, 0) << plan.err;
-  EXPECT_THAT(first_line(plan.out), HasSubstr("snug-tiny on cpu · "));
-  EXPECT_THAT(plan.out, HasSubstr("\nprecision fp32 · "));
+  EXPECT_THAT(first_line(plan.out), ::testing::HasSubstr("snug-tiny on cpu · "));
+  EXPECT_THAT(plan.out, ::testing::HasSubstr("\nprecision fp32 · "));
   EXPECT_EQ(plan.out, snug("plan snug-tiny --seq 64 --batch 2 --device cpu --precision fp32").out);
   const Ended gpu = snug("plan snug-tiny --seq 64 --batch 2 --gpu rtx4090");
-  EXPECT_THAT(first_line(gpu.out), HasSubstr("snug-tiny on rtx4090 · "));
-  EXPECT_THAT(gpu.out, HasSubstr("\nprecision bf16 · "));
+  EXPECT_THAT(first_line(gpu.out), ::testing::HasSubstr("snug-tiny on rtx4090 · "));
+  EXPECT_THAT(gpu.out, ::testing::HasSubstr("\nprecision bf16 · "));
   const Ended run = snug("train tiny --data text.txt --seq 16 --batch 2 --steps 1");
   EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(first_line(run.err), HasSubstr(" on cpu · "));
+  EXPECT_THAT(first_line(run.err), ::testing::HasSubstr(" on cpu · "));
 }
 
 TEST_F(CliGpu, ABudgetForAGpuIsForWhatItsLibrariesTakeToo) {
