@@ -55,7 +55,8 @@ void add_chunks(Dimension& loss, int64_t chunk) {
 // The state of a part of the layers, too.
 void add_parts(Dimension& offload, int64_t layers) {
   constexpr int64_t kParts = 4;
-  const Offload state = parse_offload("optimizer,master");
+  const Change& whole = technique("offload state").change;
+  const Offload state = parse_offload(std::get<std::string>(whole.settings().front().value));
   for (int64_t part = 1; part < kParts && layers >= kParts; ++part) {
     Offload some = state;
     for (Offload::Rule& rule : some.rules)

@@ -19,8 +19,10 @@ namespace snug {
 
 class TransferProgress {
  public:
-  TransferProgress(std::string what, int64_t total, std::function<void(const std::string&)> doing)
-      : what_(std::move(what)), total_(total), doing_(std::move(doing)) {
+  // `now`: seconds since some moment; tests have a clock of their own.
+  TransferProgress(std::string what, int64_t total, std::function<void(const std::string&)> doing,
+                   std::function<double()> now = steady_seconds)
+      : what_(std::move(what)), total_(total), doing_(std::move(doing)), now_(std::move(now)) {
     if (doing_) doing_(what_);
   }
 
@@ -57,16 +59,19 @@ class TransferProgress {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   static constexpr double kPause = 0.2;
 
-  double seconds_since_start() const {
-    return std::chrono::duration<double>(Clock::now() - start_).count();
+  static double steady_seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
   }
+  double seconds_since_start() const { return now_() - start_; }
+
   std::string what_;
   int64_t total_ = 0, done_ = 0;
   std::function<void(const std::string&)> doing_;
-  Clock::time_point start_ = Clock::now();
+  std::function<double()> now_;
+  double start_ = now_();
   double said_ = 0;  // seconds since the start
 };
 
