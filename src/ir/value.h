@@ -39,12 +39,13 @@ constexpr int kCategories = 11;
 std::string_view name_of(Category category);
 std::optional<Category> parse_category(std::string_view name);
 
-// Where bytes live. Each space is one arena with its own alignment.
+// Where bytes live. Each space is one arena with its own alignment: that of direct I/O on disk, and
+// in host memory, which is staging for it.
 enum class Space : uint8_t { device, host, disk };
 constexpr int kSpaces = 3;
 std::string_view name_of(Space space);
 std::optional<Space> parse_space(std::string_view name);
-constexpr int64_t alignment_of(Space space) { return space == Space::disk ? 4096 : 256; }
+constexpr int64_t alignment_of(Space space) { return space == Space::device ? 256 : 4096; }
 
 // How long a value exists. local: inside one run of one program. step: carried between the programs
 // of one step (gradients, the loss, the batch). persistent: from step to step (parameters,

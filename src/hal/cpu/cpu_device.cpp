@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "hal/cpu/guarded_memory.h"
 #include "hal/cpu/memory_limit.h"
+#include "hal/disk_file.h"
 #include "hal/host_reading.h"
 
 #if __has_include(<sanitizer/asan_interface.h>)
@@ -27,7 +28,12 @@ class CpuDevice final : public Device {
  public:
   DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string_view name() const override { return "cpu"; }
-  std::unique_ptr<Memory> allocate(int64_t bytes) override {
+  std::unique_ptr<Memory> allocate(int64_t bytes) override { return guarded(bytes, 256); }
+  // Staging for direct I/O, too.
+  std::unique_ptr<Memory> allocate_host(int64_t bytes) override {
+    return guarded(bytes, DiskFile::kGrain);
+  }
+  static std::unique_ptr<Memory> guarded(int64_t bytes, int64_t alignment) {
     const int64_t available = available_memory_bytes();
     if (bytes > available) {
       throw does_not_fit(
@@ -38,7 +44,7 @@ class CpuDevice final : public Device {
                             "or model; `snug plan` shows where the bytes go",
                             available >> 20));
     }
-    return std::make_unique<GuardedMemory>(bytes);
+    return std::make_unique<GuardedMemory>(bytes, alignment);
   }
   void upload(std::byte* to, std::span<const std::byte> from) override {
     std::memcpy(to, from.data(), from.size());

@@ -50,6 +50,16 @@ TEST(GuardedMemory, IsAlignedWhateverItsSize) {
   }
 }
 
+// Direct I/O wants whole pages.
+TEST(GuardedMemory, OfTheHostBeginsAtAPage) {
+  for (const int64_t bytes : {1, 4095, 4096, 10'000}) {
+    const auto memory = cpu_device()->allocate_host(bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % 4096, 0U);
+    memory->data()[bytes - 1] = std::byte{1};
+    EXPECT_EQ(memory->high_water_mark(), bytes);
+  }
+}
+
 TEST(GuardedMemory, SaysWhichByteBehindTheEndWasOverwritten) {
   const auto memory = allocate(1000);  // 24 bytes of slack before the guard page
   memory->data()[1000 + 23] = std::byte{0};

@@ -20,7 +20,6 @@ namespace {
 
 // As the top byte of a float this is about -1e36: nothing that training writes.
 constexpr uint8_t kPattern = 0xFB;
-constexpr int64_t kAlignment = 256;
 constexpr size_t kPart = size_t{64} << 20;  // bytes that are worth a thread; whole huge pages
 constexpr size_t kMostThreads = 16;
 
@@ -51,7 +50,7 @@ void limit_fill_threads(int64_t threads) {
   allowed_threads = std::clamp(static_cast<size_t>(threads), size_t{1}, kMostThreads);
 }
 
-GuardedMemory::GuardedMemory(int64_t bytes) : bytes_(bytes) {
+GuardedMemory::GuardedMemory(int64_t bytes, int64_t alignment) : bytes_(bytes) {
   const int64_t page = sysconf(_SC_PAGESIZE);
   usable_ = round_up(std::max<int64_t>(bytes, 1), page);
   mapped_ = usable_ + page;
@@ -68,7 +67,7 @@ GuardedMemory::GuardedMemory(int64_t bytes) : bytes_(bytes) {
   madvise(start_, static_cast<size_t>(usable_),
           MADV_HUGEPAGE);  // advice: may fail, nothing depends on it
 #endif
-  data_ = start_ + (usable_ - bytes) / kAlignment * kAlignment;
+  data_ = start_ + (usable_ - bytes) / alignment * alignment;
   fill_bytes(pages(), kPattern);
 }
 

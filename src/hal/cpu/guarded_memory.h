@@ -17,13 +17,14 @@ void fill_bytes(std::span<std::byte> bytes, uint8_t value);
 // By at most so many from now on; before, one for each core.
 void limit_fill_threads(int64_t threads);
 
-// [ ... | arena, aligned | slack < 256 bytes | guard page ]: the arena ends as close before the
+// [ ... | arena, aligned | slack < alignment | guard page ]: the arena ends as close before the
 // guard page as its alignment permits; slack and arena are filled with the pattern, which also
 // faults every page in.
 class GuardedMemory final : public Memory {
  public:
-  // Throws does_not_fit where the system does not map so many bytes.
-  explicit GuardedMemory(int64_t bytes);
+  // Throws does_not_fit where the system does not map so many bytes. The alignment is a power of
+  // two, and at most a page.
+  explicit GuardedMemory(int64_t bytes, int64_t alignment = 256);
   ~GuardedMemory() override;
   GuardedMemory(const GuardedMemory&) = delete;
   GuardedMemory& operator=(const GuardedMemory&) = delete;

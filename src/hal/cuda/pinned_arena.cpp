@@ -8,6 +8,7 @@
 #include "hal/cpu/guarded_memory.h"
 #include "hal/cpu/memory_limit.h"
 #include "hal/cuda/pinning.h"
+#include "hal/disk_file.h"
 
 namespace snug::cuda {
 namespace {
@@ -23,7 +24,7 @@ std::unique_ptr<GuardedMemory> mapped(int64_t bytes) {
                           available >> 20));
   }
   try {
-    return std::make_unique<GuardedMemory>(bytes);
+    return std::make_unique<GuardedMemory>(bytes, DiskFile::kGrain);
   } catch (const Error& e) {
     throw Error(e.code(), e.what()).hint(what_helps_to_pin(bytes, lockable_bytes()));
   }
