@@ -28,6 +28,7 @@ struct Options {
   std::string recompute = "auto";
   std::string compress = "none";
   std::string offload = "auto";
+  std::string offload_dir;  // a run needs it where something lives on disk
   std::string precision = "auto";
   std::string master = "fp32";
   std::string grad_dtype = "auto";
@@ -132,10 +133,14 @@ void each_option(O& o, Visit&& visit) {
         "changes which of them are rounded)",
         both);
   visit("offload", o.offload,
-        "auto | none | ITEM[@LAYERS][=host],...: what lives in host memory and is brought when it "
-        "is used; "
-        "ITEM optimizer, master, grads, params, activations or all, LAYERS like 0-11+15 (auto: "
-        "none, or on a GPU what --budget chooses)",
+        "auto | none | ITEM[@LAYERS][=PLACE],...: what lives outside the device and is brought "
+        "when it is used; ITEM optimizer, master, grads, params, activations or all, LAYERS like "
+        "0-11+15, PLACE host or disk, host if not given (auto: none, or on a GPU what --budget "
+        "chooses)",
+        both);
+  visit("offload-dir", o.offload_dir,
+        "directory on a local disk, for what --offload puts there: one file, which is gone when "
+        "the run ends",
         both);
   visit("dropout", o.dropout,
         "probability for every dropout of the model (negative: as its configuration says)", both);

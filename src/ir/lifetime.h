@@ -22,6 +22,7 @@
 namespace snug {
 
 constexpr std::string_view kComputeLane = "compute";
+constexpr std::string_view kDiskOutLane = "disk_out";  // what writes to disk
 
 // Fills Value::live of every local that owns bytes and is touched by an op; clears it everywhere
 // else.

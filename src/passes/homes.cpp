@@ -10,7 +10,11 @@
 // segments before it, and bounded by the end of the segment before that: staging does not grow with
 // the number of layers. Where several micro-batches go through a layer, what belongs to the layer is
 // brought a layer ahead, and what they keep a part of that.
+//
+// From disk a value comes in two hops, through staging in host memory, and leaves the same way. Each
+// hop has lanes of its own and is bounded by what leaves over the same hop.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <utility>
@@ -25,6 +29,13 @@ namespace {
 
 // Of a layer's micro-batches so many parts are on their way at once.
 constexpr int32_t kPartsOfALayer = 4;
+
+// Hop h goes between kWay[h] and kWay[h + 1].
+constexpr std::array kWay{Space::device, Space::host, Space::disk};
+constexpr size_t kHops = kWay.size() - 1;
+
+// From a home to the device, or back.
+size_t hops_of(Space home) { return home == Space::disk ? 2 : 1; }
 
 // From the first use of a value in some segments to the last: for so long it has bytes on the
 // device.
@@ -45,6 +56,7 @@ struct Visit {
 
 // A value with a home elsewhere, in one program.
 struct Homed {
+  Space home = Space::host;
   bool shared = false;  // else a value that forward keeps for backward
   std::vector<Visit> visits = {};
   std::map<int64_t, std::pair<Extent, ValueId>> puts = {};  // by first byte: the last version there
@@ -118,6 +130,8 @@ class ProgramHomes {
         if (value.shared() ? value.space == Space::device : !may_be_kept(value)) return;
         Homed& homed = homed_[root(id)];
         homed.shared = value.shared();
+        homed.home =
+            value.shared() ? value.space : offload_.home_of(OffloadItem::activations, value.layer);
         use(homed, id, at, writes);
       });
     }
@@ -131,6 +145,9 @@ class ProgramHomes {
           to_put_[static_cast<size_t>(at)].push_back({id, v});
       }
     }
+    // What is near does not queue behind what has to be read from disk first.
+    for (std::vector<Moved>& due : to_bring_)
+      std::ranges::stable_sort(due, {}, [&](const Moved& m) { return homed_.at(m.id).home; });
   }
 
   // What moves when `id` is used. Updates work on slices; what forward and backward use moves whole.
@@ -193,31 +210,41 @@ class ProgramHomes {
   void begin_segment(int32_t at) {
     const int32_t furthest = segment(at) + std::max(ahead_, kept_ahead_);
     const int32_t last = std::min(furthest, static_cast<int32_t>(first_of_.size()) - 1);
-    bool bounded = at == 0;
+    Bounds bounds;
+    if (at > 0) {
+      for (size_t hop = 0; hop < kHops; ++hop)
+        bounds[hop] = not_before(last_op_, put_before(hop, segment(at) + 1));
+    }
     for (int32_t due = segment(at); due <= last; ++due) {
       for (const auto& [id, v] : to_bring_[static_cast<size_t>(due)]) {
         const int32_t ahead = ahead_of(homed_.at(id));
-        if (at == 0 ? due > ahead : due != segment(at) + ahead) continue;
-        bring(id, v);
-        if (!std::exchange(bounded, true))
-          builder_.last().after = not_before(last_op_, put_before(segment(at) + 1));
+        if (at == 0 ? due <= ahead : due == segment(at) + ahead) bring(id, v, bounds);
       }
     }
     // What is on its way out has left before the device makes so much more.
-    const std::string put = put_before(segment(at));
-    if (!put.empty() && put != waited_for_) op(at).after.push_back(put);
-    waited_for_ = put;
+    for (size_t hop = 0; hop < kHops; ++hop) {
+      const std::string put = put_before(hop, segment(at));
+      if (!put.empty() && put != waited_for_[hop]) op(at).after.push_back(put);
+      waited_for_[hop] = put;
+    }
   }
 
-  void bring(ValueId id, size_t v) {
+  // By hop: what the next copy waits for. Those after it are on the same lane.
+  using Bounds = std::array<std::vector<std::string>, kHops>;
+
+  void bring(ValueId id, size_t v, Bounds& bounds) {
     Homed& homed = homed_.at(id);
     Visit& visit = homed.visits[v];
     builder_.set_layer(module_[id].layer);
     builder_.set_phase(ops_[first_of_[static_cast<size_t>(visit.first_segment)]].phase);
-    visit.whole = ops::copy(builder_, module_[id].name + ".fetch", at_home(homed, visit.bytes),
-                            Space::device);
-    visit.latest = visit.whole;
-    module_[visit.whole].category = Category::staging;
+    ValueId here = at_home(homed, visit.bytes);
+    for (size_t hop = hops_of(homed.home); hop-- > 0;) {
+      here =
+          ops::copy(builder_, module_[id].name + (hop == 0 ? ".fetch" : ".stage"), here, kWay[hop]);
+      module_[here].category = Category::staging;
+      builder_.last().after = std::exchange(bounds[hop], {});
+    }
+    visit.whole = visit.latest = here;
   }
 
   // These bytes where they live, as they are now.
@@ -241,12 +268,12 @@ class ProgramHomes {
     return put.empty() ? std::vector{op} : std::vector{op, put};
   }
 
-  // The last put of what was given up as far behind a segment as it would be brought ahead of it;
+  // The last put over a hop of what was given up as far behind a segment as it would be brought ahead of it;
   // none where there is none.
-  std::string put_before(int32_t segment) const {
+  std::string put_before(size_t hop, int32_t segment) const {
     const Put* last = nullptr;
     for (const bool shared : {false, true}) {
-      const auto& puts = last_put_[shared ? 1 : 0];
+      const auto& puts = last_put_[hop][shared ? 1 : 0];
       const auto after = puts.lower_bound(segment - (shared ? ahead_ : kept_ahead_));
       if (after == puts.begin()) continue;
       const Put& put = std::prev(after)->second;
@@ -326,19 +353,29 @@ class ProgramHomes {
     const Visit& visit = homed.visits[v];
     builder_.set_layer(module_[id].layer);
     builder_.set_phase(phase);
+    ValueId there = visit.latest;
+    size_t hop = 0;
+    for (; hop + 1 < hops_of(homed.home); ++hop) {
+      there = ops::copy(builder_, module_[id].name + ".unload", there, kWay[hop + 1]);
+      module_[there].category = Category::staging;
+      note_put(homed, hop, segment);
+    }
     const std::string name = module_[id].name + ".put";
-    ValueId there;
     if (homed.shared) {
-      there = builder_.emit_into(ops::copy_def, name, {visit.latest},
+      there = builder_.emit_into(ops::copy_def, name, {there},
                                  part_of(id, extent(id), visit.bytes, "target"));
     } else {
-      there = ops::copy(builder_, name, visit.latest,
-                        offload_.home_of(OffloadItem::activations, module_[id].layer));
+      there = ops::copy(builder_, name, there, homed.home);
       module_[there].category = module_[id].category;
     }
     homed.puts[visit.bytes.begin] = {visit.bytes, there};
-    last_put_[homed.shared ? 1 : 0][segment] = {builder_.program().ops.size(),
-                                                builder_.last().name};
+    note_put(homed, hop, segment);
+  }
+
+  // The op that was just added.
+  void note_put(const Homed& homed, size_t hop, int32_t segment) {
+    last_put_[hop][homed.shared ? 1 : 0][segment] = {builder_.program().ops.size(),
+                                                     builder_.last().name};
   }
 
   struct Moved {
@@ -363,9 +400,10 @@ class ProgramHomes {
   std::vector<std::vector<Moved>> to_bring_;  // by segment
   std::vector<std::vector<Moved>> to_put_;    // by op: after it
   std::map<ValueId, const Visit*> made_in_;   // what ops have made so far
-  std::map<int32_t, Put> last_put_[2];        // by segment; of kept values, and of shared ones
-  std::string last_op_;                       // that is no copy of these
-  std::string waited_for_;
+  // By hop and segment; of kept values, and of shared ones.
+  std::map<int32_t, Put> last_put_[kHops][2];
+  std::string last_op_;  // that is no copy of these
+  std::string waited_for_[kHops];
 };
 
 }  // namespace

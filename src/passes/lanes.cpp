@@ -8,7 +8,7 @@ namespace {
 
 std::string_view lane_of(const Move& move) {
   if (move.from == Space::disk) return "disk_in";
-  if (move.to == Space::disk) return "disk_out";
+  if (move.to == Space::disk) return kDiskOutLane;
   return move.to == Space::device ? "copy_in" : "copy_out";
 }
 

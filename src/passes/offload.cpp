@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, kOffloadItems> kItems{"optimizer", "maste
                                                              "params", "activations"};
 constexpr std::string_view kAll = "all";
 constexpr const char* kForm =
-    "e.g. optimizer,master or params@0-11+15=host; none keeps all on the device";
+    "e.g. optimizer,master or params@0-11+15=disk; none keeps all on the device";
 
 bool holds(const std::vector<LayerRange>& ranges, int32_t layer) {
   return std::ranges::any_of(
@@ -85,8 +85,8 @@ class Part {
 
   Space read_place(std::string_view text) const {
     if (text.data() == nullptr || text == name_of(Space::host)) return Space::host;
-    if (text == name_of(Space::disk)) throw wrong("nothing can live on disk yet, only on the host");
-    throw wrong(fmt::format("'{}' is not a place: host", text));
+    if (text == name_of(Space::disk)) return Space::disk;
+    throw wrong(fmt::format("'{}' is not a place: host or disk", text));
   }
 
   Error wrong(std::string_view why) const {
@@ -153,6 +153,10 @@ Space Offload::home_of(OffloadItem item, int32_t layer) const {
 
 bool Offload::moves(OffloadItem item) const {
   return std::ranges::any_of(rules, [&](const Rule& rule) { return rule.item == item; });
+}
+
+bool Offload::uses(Space place) const {
+  return std::ranges::any_of(rules, [&](const Rule& rule) { return rule.place == place; });
 }
 
 Offload parse_offload(std::string_view text) {

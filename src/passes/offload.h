@@ -1,8 +1,8 @@
 // Which values live outside the device, and where: what `--offload` says, as data for the pass.
 //
-//   Offload offload = parse_offload("optimizer,params@0-11+15");
+//   Offload offload = parse_offload("optimizer=disk,params@0-11+15");
 //   offload.home_of(OffloadItem::params, /*layer=*/3);   // Space::host
-//   text(offload);                                       // "optimizer,params@0-11+15"
+//   text(offload);                                       // "optimizer=disk,params@0-11+15"
 #pragma once
 
 #include <optional>
@@ -37,11 +37,12 @@ struct Offload {
   bool none() const { return rules.empty(); }
   Space home_of(OffloadItem item, int32_t layer) const;
   bool moves(OffloadItem item) const;  // in some layer
+  bool uses(Space place) const;
   friend bool operator==(const Offload&, const Offload&) = default;
 };
 
 // none | ITEM[@LAYERS][=PLACE],... with ITEM optimizer, master, grads, params, activations or all,
-// LAYERS like 0-11+15, PLACE host. Throws a usage error.
+// LAYERS like 0-11+15, PLACE host or disk. Throws a usage error.
 Offload parse_offload(std::string_view text);
 // So that parse_offload reads it back.
 std::string text(const Offload& offload);

@@ -19,7 +19,8 @@ std::string why_not_offload(std::string_view option) {
 
 TEST(ParseOffload, ReadsBackWhatItWrites) {
   for (const char* option :
-       {"none", "optimizer", "all", "all@0-3", "params@0-11+15", "optimizer,master@2"})
+       {"none", "optimizer", "all", "all@0-3", "params@0-11+15", "optimizer,master@2",
+        "optimizer=disk,params@0-11+15", "all=disk", "params@0=disk,params@1-3"})
     EXPECT_EQ(text(parse_offload(option)), option);
   EXPECT_EQ(text(parse_offload("params@3+0-1+2=host,optimizer")), "optimizer,params@0-3");
   EXPECT_EQ(text(parse_offload("optimizer,master,grads,params,activations")), "all");
@@ -29,13 +30,16 @@ TEST(ParseOffload, ReadsBackWhatItWrites) {
 }
 
 TEST(ParseOffload, SaysWhereAValueLives) {
-  const Offload offload = parse_offload("optimizer,params@0-1+3");
+  const Offload offload = parse_offload("optimizer,params@0-1+3,grads@4=disk");
   EXPECT_EQ(offload.home_of(OffloadItem::optimizer, 7), Space::host);
   EXPECT_EQ(offload.home_of(OffloadItem::optimizer, kNoLayer), Space::host);
   EXPECT_EQ(offload.home_of(OffloadItem::params, 1), Space::host);
   EXPECT_EQ(offload.home_of(OffloadItem::params, 2), Space::device);
   EXPECT_EQ(offload.home_of(OffloadItem::params, kNoLayer), Space::device);
   EXPECT_EQ(offload.home_of(OffloadItem::grads, 0), Space::device);
+  EXPECT_EQ(offload.home_of(OffloadItem::grads, 4), Space::disk);
+  EXPECT_TRUE(offload.uses(Space::disk));
+  EXPECT_FALSE(parse_offload("params").uses(Space::disk));
 }
 
 TEST(ParseOffload, RefusesByName) {
@@ -46,7 +50,9 @@ TEST(ParseOffload, RefusesByName) {
   EXPECT_NE(why_not_offload("params@5-2").find("'5-2' is not a layer"), std::string::npos);
   EXPECT_NE(why_not_offload("params@-1").find("'-1' is not a layer"), std::string::npos);
   EXPECT_NE(why_not_offload("params=tape").find("'tape' is not a place"), std::string::npos);
-  EXPECT_NE(why_not_offload("params=disk").find("disk"), std::string::npos);
+  EXPECT_NE(why_not_offload("params=").find("'' is not a place: host or disk"), std::string::npos);
+  EXPECT_NE(why_not_offload("params,params@1=disk").find("says two things of params"),
+            std::string::npos);
   EXPECT_NE(why_not_offload("none,params").find("'none' is not one of"), std::string::npos);
   EXPECT_THROW(require_layers(parse_offload("params@0-12"), 12), Error);
   EXPECT_NO_THROW(require_layers(parse_offload("params@0-11"), 12));

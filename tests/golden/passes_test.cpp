@@ -105,6 +105,20 @@ TEST(GoldenPass, Homes) {
       "of the layer before the one they run beside.");
 }
 
+TEST(GoldenPass, HomesOnDisk) {
+  Recipe recipe{.accum = 2};
+  recipe.offload = parse_offload("grads=disk,params@0=disk,activations");
+  recipe.offload.ahead = 0;
+  Module module = with_backward(two_linears);
+  accumulate(module, recipe);
+  homes(module, recipe);
+  assign_lanes(module);
+  expect_golden(
+      module, "homes_disk",
+      "homes on disk: what lives there comes through staging in host memory (disk_in, copy_in)\n"
+      "and leaves the same way (copy_out, disk_out); each hop waits for what left over it.");
+}
+
 // Parameters of two layers with their gradients: all that an optimizer looks at.
 Module with_gradients() {
   Module module{.name = "two layers"};
