@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/rng.h"
+#include "base/units.h"
 #include "hal/cpu/cpu_device.h"
 #include "hal/cpu/guarded_memory.h"
 #include "runtime/batches.h"
@@ -19,6 +20,13 @@ Backend backend_of(const Device& device) {
   return device.kind() == DeviceKind::cuda ? Backend::cuda : Backend::cpu;
 }
 
+// A copy between spaces, on a device with streams or from and to disk: the runtime moves the bytes.
+bool is_moved_by_runtime(const Module& module, const Op& op, const Device& device) {
+  const auto move = move_of(module, op);
+  return move &&
+         (device.stream() != nullptr || move->from == Space::disk || move->to == Space::disk);
+}
+
 // Does the device's stream run the op's kernel? Else the host does.
 bool on_stream(const Module& module, const Op& op, const Device& device) {
   return device.stream() != nullptr && space_of(module, op) == Space::device;
@@ -26,7 +34,7 @@ bool on_stream(const Module& module, const Op& op, const Device& device) {
 
 // nullptr: the op needs none.
 const Kernel* kernel_for(const Module& module, const Op& op, const Device& device) {
-  if (device.stream() != nullptr && move_of(module, op)) {  // the runtime moves the bytes
+  if (is_moved_by_runtime(module, op, device)) {
     if (op.predicate.valid())
       throw internal_error("{} '{}' has a predicate, but only moves bytes", op.def->kind, op.name);
     return nullptr;
@@ -48,15 +56,16 @@ const Kernel* kernel_for(const Module& module, const Op& op, const Device& devic
 }
 
 // All that this executor cannot do, said before the large allocation.
-void require_runnable(const Module& module, const Device& device) {
+void require_runnable(const Module& module, const Device& device, std::string_view offload_dir) {
   if (module.level != Level::placed) throw internal_error("module '{}' is not placed", module.name);
   for (const Program& program : module.programs) {
     for (const Op& op : program.ops) kernel_for(module, op, device);
   }
-  for (const Value& value : module.values) {
-    if (value.space == Space::device || value.space == Space::host) continue;
-    throw usage_error("value '{}' lives in {} memory, which this executor does not have",
-                      value.name, name_of(value.space));
+  if (const int64_t bytes = module.arena_bytes[static_cast<size_t>(Space::disk)];
+      bytes > 0 && offload_dir.empty()) {
+    throw usage_error("{} ({} bytes) live on disk, and nothing says where that is",
+                      format_bytes(bytes), format_exact(bytes))
+        .hint("give --offload-dir DIR, a directory on a local disk");
   }
 }
 
@@ -74,12 +83,14 @@ int64_t transient_floor(const Module& module) {
 
 Executor::Executor(const Module& module, Device& device, ExecutorOptions options)
     : module_(module), device_(device), options_(options) {
-  require_runnable(module, device);
+  require_runnable(module, device, options.offload_dir);
   for (size_t s = 0; s < kSpaces; ++s) {
     const int64_t bytes = module.arena_bytes[s];
     const auto space = static_cast<Space>(s);
     if (space == Space::device) {
       arenas_[s] = device.allocate(bytes);
+    } else if (bytes > 0 && space == Space::disk) {
+      disk_ = std::make_unique<DiskFile>(std::string(options.offload_dir), bytes);
     } else if (bytes > 0) {
       arenas_[s] = device.allocate_host(bytes);
     }
@@ -110,6 +121,7 @@ Executor::Compiled Executor::resolve(size_t index) {
     if (value.program != static_cast<int32_t>(index) || !value.live) continue;
     // A device overwrites dead values in its own memory only.
     if (value.space != Space::device && !shares_host_memory(device_)) continue;
+    if (value.space == Space::disk) continue;
     born[static_cast<size_t>(std::max(value.live->first, 0))].push_back({static_cast<int32_t>(i)});
     dead[static_cast<size_t>(value.live->last)].push_back({static_cast<int32_t>(i)});
   }
@@ -119,7 +131,8 @@ Executor::Compiled Executor::resolve(size_t index) {
   auto add_tensors = [&](const std::vector<ValueId>& ids) {
     const size_t first = out.tensors.size();
     for (ValueId id : ids)
-      out.tensors.push_back(id.valid() ? Tensor{address(id), &module_[id].type} : Tensor{});
+      out.tensors.push_back(id.valid() && !on_disk(id) ? Tensor{address(id), &module_[id].type}
+                                                       : Tensor{});
     return std::span<const Tensor>(out.tensors).subspan(first);
   };
   auto add_ranges = [&](const std::vector<ValueId>& ids) {
@@ -136,6 +149,7 @@ Executor::Compiled Executor::resolve(size_t index) {
   for (size_t at = 0; at < program.ops.size(); ++at) {
     const Op& op = program.ops[at];
     out.kernels.push_back(kernel_for(module_, op, device_));
+    out.disk_copies.push_back(disk_copy_of(op));
     const std::span<const Tensor> inputs = add_tensors(op.inputs);
     const std::span<const Tensor> outputs = add_tensors(op.outputs);
     out.args.push_back(
@@ -149,7 +163,9 @@ Executor::Compiled Executor::resolve(size_t index) {
   out.batches = batch_sizes(out.kernels, out.args, out.order ? &*out.order : nullptr);
   out.calls.resize(program.ops.size());
   for (size_t at = 0; at < program.ops.size(); ++at) {
-    if (device_.stream() != nullptr && out.kernels[at] != nullptr && out.args[at].stream == nullptr)
+    const bool computes_on_host =
+        device_.stream() != nullptr && out.kernels[at] != nullptr && out.args[at].stream == nullptr;
+    if (computes_on_host || out.disk_copies[at])
       out.calls[at] = [this, index, at] { compute_on_host(index, at); };
   }
   return out;
@@ -172,6 +188,7 @@ void Executor::run(std::string_view name) {
 }
 
 void Executor::run_op(const Compiled& program, size_t at) const {
+  if (program.disk_copies[at]) return run_disk_copy(*program.disk_copies[at]);
   const KernelArgs& args = program.args[at];
   if (args.predicate == nullptr || *args.predicate != 0) program.kernels[at]->run(args);
 }
@@ -198,8 +215,7 @@ void Executor::run_in_random_order(size_t index) {
   for (size_t place = 0; place < order.size(); ++place) {
     run_op(program, static_cast<size_t>(order[place]));
     if (!options_.poison_dead) continue;
-    for (ValueId root : dead[place])
-      device_.fill({address(root), static_cast<size_t>(module_[root].storage_bytes())}, kNanByte);
+    for (ValueId root : dead[place]) overwrite(root, kNanByte);
   }
 }
 
@@ -244,12 +260,18 @@ ValueId Executor::shared(std::string_view name) const {
   return id;
 }
 
-std::byte* Executor::address(ValueId id) const {
+Executor::Place Executor::place_of(ValueId id) const {
   int64_t offset = 0;
   for (; module_[id].base.valid(); id = module_[id].base)
     offset += module_[id].view_offset * size_of(module_[id].type.dtype);
-  const auto space = static_cast<size_t>(module_[id].space);
-  return arenas_[space]->data() + *module_[id].offset + offset;
+  return {module_[id].space, *module_[id].offset + offset};
+}
+
+std::byte* Executor::address(ValueId id) const {
+  const auto [space, offset] = place_of(id);
+  if (space == Space::disk)
+    throw internal_error("'{}' has no address: it lives on disk", module_[id].name);
+  return arenas_[static_cast<size_t>(space)]->data() + offset;
 }
 
 std::span<std::byte> Executor::range(ValueId id) const {
@@ -262,13 +284,13 @@ bool Executor::is_pinned(ValueId id) const {
 }
 
 bool Executor::host_addresses(ValueId id) const {
-  return shares_host_memory(device_) || is_pinned(id);
+  return !on_disk(id) && (shares_host_memory(device_) || is_pinned(id));
 }
 
 std::span<std::byte> Executor::bytes(ValueId id) const {
   if (!host_addresses(id))
     throw internal_error("'{}' is asked for in host memory, but is on {}", module_[id].name,
-                         device_.name());
+                         on_disk(id) ? "disk" : device_.name());
   device_.synchronise();
   throw_what_failed();
   return range(id);
@@ -286,7 +308,11 @@ void Executor::read(ValueId id, std::span<std::byte> to) const {
 
 void Executor::write(ValueId id, int64_t offset, std::span<const std::byte> from) {
   require_inside(id, offset, from.size());
-  if (is_pinned(id)) {
+  if (on_disk(id)) {
+    const bool ends = offset + static_cast<int64_t>(from.size()) == module_[id].type.bytes();
+    device_.synchronise();
+    disk_->write(place_of(id).offset + offset, from, ends && ends_its_storage(id));
+  } else if (is_pinned(id)) {
     std::memcpy(bytes(id).data() + offset, from.data(), from.size());
   } else {
     device_.upload(address(id) + offset, from);
@@ -295,7 +321,10 @@ void Executor::write(ValueId id, int64_t offset, std::span<const std::byte> from
 
 void Executor::read(ValueId id, int64_t offset, std::span<std::byte> to) const {
   require_inside(id, offset, to.size());
-  if (is_pinned(id)) {
+  if (on_disk(id)) {
+    device_.synchronise();
+    disk_->read(place_of(id).offset + offset, to);
+  } else if (is_pinned(id)) {
     std::memcpy(to.data(), bytes(id).data() + offset, to.size());
   } else {
     device_.download(to, address(id) + offset);
@@ -303,13 +332,21 @@ void Executor::read(ValueId id, int64_t offset, std::span<std::byte> to) const {
   throw_what_failed();
 }
 
-void Executor::zero(ValueId id) {
-  const std::span<std::byte> storage(address(id), static_cast<size_t>(module_[id].storage_bytes()));
+void Executor::zero(ValueId id) { overwrite(id, 0); }
+
+// All of its storage.
+void Executor::overwrite(ValueId id, uint8_t value) {
+  const int64_t bytes = module_[id].storage_bytes();
+  if (on_disk(id)) {
+    device_.synchronise();
+    return disk_->fill(place_of(id).offset, bytes, value);
+  }
+  const std::span<std::byte> storage(address(id), static_cast<size_t>(bytes));
   if (is_pinned(id)) {
     device_.synchronise();
-    fill_bytes(storage, 0);
+    fill_bytes(storage, value);
   } else {
-    device_.fill(storage, 0);
+    device_.fill(storage, value);
   }
 }
 
@@ -336,10 +373,12 @@ int64_t Executor::planned_bytes(Space space) const {
   return module_.arena_bytes[static_cast<size_t>(space)];
 }
 int64_t Executor::allocated_bytes(Space space) const {
+  if (space == Space::disk) return disk_ ? disk_->bytes() : 0;
   const auto& arena = arenas_[static_cast<size_t>(space)];
   return arena ? arena->bytes() : 0;
 }
 int64_t Executor::measured_bytes(Space space) const {
+  if (space == Space::disk) return disk_ ? disk_->high_water_mark() : 0;
   const auto& arena = arenas_[static_cast<size_t>(space)];
   return arena ? arena->high_water_mark() : 0;
 }

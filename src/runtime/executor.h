@@ -5,7 +5,8 @@
 // Lanes run side by side and wait for each other exactly where Order says: as threads where kernels
 // run on the host (runtime/lanes.h), as streams with events on a device that has them. There the
 // runtime moves bytes between spaces; kernels compute, those of the host's memory on the host, where
-// their lane calls them.
+// their lane calls them. What lives on disk is read and written the same way: by a lane's thread, or
+// where a stream calls it.
 //
 //   auto device = cpu_device();
 //   Executor executor(module, *device);
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "hal/device.h"
+#include "hal/disk_file.h"
 #include "ir/op_def.h"
 #include "ir/order.h"
 #include "ir/program.h"
@@ -43,12 +45,14 @@ struct ExecutorOptions {
   // few hundred microseconds. Others in each run that is enqueued; a recording keeps its own.
   std::optional<uint64_t> delay_seed = {};
   Math math = {};
+  // Where the file is made that holds what lives on disk; read by the constructor alone.
+  std::string_view offload_dir = {};
 };
 
 class Executor {
  public:
   // Allocates one arena for each space that the plan uses: exactly the plan's numbers. Refuses,
-  // before that, an op without a kernel and a value in a space that the device has not. Then lets
+  // before that, an op without a kernel and values on disk without a directory for them. Then lets
   // kernels choose their algorithms. `module` and `device` outlive this.
   Executor(const Module& module, Device& device, ExecutorOptions options = {});
   Executor(const Executor&) = delete;
@@ -93,7 +97,7 @@ class Executor {
   std::unique_ptr<Reading> read_later(std::span<const ValueId> ids) const;
 
   // Whether the host can work on the value's own bytes: everywhere where kernels and host share
-  // memory, and in the host's memory on a device that has its own.
+  // memory, and in the host's memory on a device that has its own; never on disk.
   bool host_addresses(ValueId id) const;
   // Those bytes, when the device is done with what it was given; an internal error where the host
   // cannot address them.
@@ -113,6 +117,9 @@ class Executor {
   // The highest byte written so far, plus one.
   int64_t measured_bytes(Space space = Space::device) const;
 
+  // nullptr: nothing lives on disk.
+  const DiskFile* disk() const { return disk_.get(); }
+
   // Where the device was last known to be, in words: what a failure is named by.
   std::string last_place() const;
 
@@ -124,6 +131,13 @@ class Executor {
   struct Lifetimes {
     size_t first_born, born, first_dead, dead;  // in ranges: bytes that begin or end to live here
   };
+  // Between the file and host memory.
+  struct DiskCopy {
+    bool writes = false;
+    int64_t offset = 0;
+    std::span<std::byte> memory;
+    bool rest_is_free = false;  // as DiskFile::write says it
+  };
   struct Compiled {
     std::vector<Tensor> tensors;
     std::vector<std::span<std::byte>> ranges;
@@ -132,7 +146,9 @@ class Executor {
     std::vector<KernelArgs> args;
     std::vector<Lifetimes> lifetimes;
     std::vector<size_t> batches;  // how many ops run together, at the first of them
-    // On a device with streams, by op: what computes in host memory, called by its lane.
+    std::vector<std::optional<DiskCopy>> disk_copies;
+    // By op: what copies from and to disk and, on a device with streams, computes in host memory:
+    // called by its lane.
     std::vector<std::function<void()>> calls;
     std::optional<Order> order;  // where there are several lanes
     // Where they are streams. `lanes`: the device's, by op; all 0 where there is one. `events`: by
@@ -170,13 +186,24 @@ class Executor {
   std::span<std::byte> range(ValueId id) const;
   void require_size(ValueId id, size_t bytes) const;
   void require_inside(ValueId id, int64_t offset, size_t bytes) const;
+  struct Place {
+    Space space;
+    int64_t offset;  // in its arena
+  };
+  Place place_of(ValueId id) const;
   std::byte* address(ValueId id) const;
+  bool on_disk(ValueId id) const { return module_[module_.root(id)].space == Space::disk; }
+  std::optional<DiskCopy> disk_copy_of(const Op& op) const;
+  void run_disk_copy(const DiskCopy& copy) const;
+  bool ends_its_storage(ValueId id) const;
+  void overwrite(ValueId root, uint8_t value);
   bool is_pinned(ValueId id) const;
 
   const Module& module_;
   Device& device_;
   ExecutorOptions options_;
-  std::unique_ptr<Memory> arenas_[kSpaces];
+  std::unique_ptr<Memory> arenas_[kSpaces];  // of device and host
+  std::unique_ptr<DiskFile> disk_;
   std::unique_ptr<LaneThreads> lanes_;  // where some program has several, and no streams
   uint64_t random_runs_ = 0;
   // Where lanes are streams: their names, by the device's number, and an event for each. That of

@@ -69,12 +69,12 @@ void Executor::launch(size_t program, size_t op, size_t count) {
   const Kernel* kernel = compiled.kernels[op];
   const KernelArgs& args = compiled.args[op];
   call_kernel(program, op, [&] {
-    if (kernel == nullptr) {
+    if (compiled.calls[op]) {
+      for (size_t i = op; i < op + count; ++i) device_.call(compiled.calls[i], compiled.lanes[i]);
+    } else if (kernel == nullptr) {
       const Tensor& to = args.out(0);
       device_.copy({to.as<std::byte>(), static_cast<size_t>(to.type->bytes())},
                    args.in<std::byte>(0), compiled.lanes[op]);
-    } else if (compiled.calls[op]) {
-      for (size_t i = op; i < op + count; ++i) device_.call(compiled.calls[i], compiled.lanes[i]);
     } else if (count == 1) {
       kernel->run(args);
     } else {

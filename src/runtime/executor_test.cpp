@@ -92,9 +92,11 @@ TEST(Executor, RefusesWhatItCannotRunBeforeItAllocates) {
   without.finish(without.b.emit(testing_ops::no_kernel, "strange", {without.x})[0]);
   EXPECT_THAT(refusal(without.placed()), HasSubstr("no_kernel 'strange' has no f32 kernel"));
 
-  Reversed elsewhere;
-  elsewhere.module[elsewhere.middle].space = Space::disk;
-  EXPECT_THAT(refusal(elsewhere.module), HasSubstr("value 'middle' lives in disk memory"));
+  Fixture on_disk;
+  const ValueId there = ops::copy(on_disk.b, "out", on_disk.x, Space::disk);
+  on_disk.finish(ops::copy(on_disk.b, "in", there));
+  EXPECT_THAT(refusal(on_disk.placed()),
+              HasSubstr("(256 bytes) live on disk, and nothing says where that is"));
 
   Reversed early;
   early.module.level = Level::step;

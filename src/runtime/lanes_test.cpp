@@ -24,15 +24,21 @@ using testing_ops::Fixture;
 using testing_ops::kVector;
 using testing_ops::QueuedDevice;
 
-// A random program over two spaces and four lanes: values are brought from the host and put back,
-// some of them held back by `after`, and computed with on both sides.
+// A random program over two spaces and four lanes, or three and six: values are brought from the
+// host and put back, some of them held back by `after`, computed with on both sides, and written to
+// disk and read back.
 class LaneProgram : public Fixture {
  public:
-  explicit LaneProgram(unsigned seed) : random_(seed) {
+  explicit LaneProgram(unsigned seed, bool disk = false) : random_(seed), disk_(disk) {
     for (const char* name : {"w0", "w1", "w2"}) {
       weights.push_back(add_shared(module, name, kVector, Category::params, Scope::persistent));
       module[weights.back()].space = Space::host;
       on_host_.push_back(weights.back());
+    }
+    if (disk) {
+      on_host_.pop_back();
+      on_disk_.push_back(weights.back());
+      module[weights.back()].space = Space::disk;
     }
     for (int i = 0; i < 60; ++i) add_op(fmt::format("op{}", i));
     ValueId sum = on_device_.back();
@@ -42,7 +48,7 @@ class LaneProgram : public Fixture {
     finish(sum, 0.5);
   }
 
-  std::vector<ValueId> weights;  // on the host
+  std::vector<ValueId> weights;  // on the host, the last one maybe on disk
 
  private:
   ValueId on(const char* lane, ValueId made, Space space = Space::device) {
@@ -54,7 +60,16 @@ class LaneProgram : public Fixture {
     return from[from.size() - 1 - random_() % std::min<size_t>(from.size(), 5)];
   }
   void add_op(const std::string& name) {
-    switch (random_() % 6) {
+    switch (random_() % (disk_ ? 8 : 6)) {
+      case 6:
+        on_disk_.push_back(
+            on("disk_out", ops::copy(b, name, recent(on_host_), Space::disk), Space::disk));
+        return;
+      case 7:
+        on_host_.push_back(
+            on("disk_in", ops::copy(b, name, recent(on_disk_), Space::host), Space::host));
+        if (!computed_.empty() && random_() % 2 == 0) b.last().after = {computed_.back()};
+        return;
       case 0:
         on_device_.push_back(on("copy_in", ops::copy(b, name, recent(on_host_))));
         if (!computed_.empty() && random_() % 2 == 0) b.last().after = {computed_.back()};
@@ -82,15 +97,19 @@ class LaneProgram : public Fixture {
   ValueId recent_or_x() { return on_device_.empty() ? x : recent(on_device_); }
 
   std::mt19937 random_;
-  std::vector<ValueId> on_device_, on_host_;
+  bool disk_;
+  std::vector<ValueId> on_device_, on_host_, on_disk_;
   std::vector<std::string> computed_;
 };
 
+constexpr std::string_view kTmp = "/tmp";
+
 std::vector<float> result_of(Executor& executor, const LaneProgram& f) {
   for (ValueId id : f.weights) {
-    const std::span<float> w = executor.values<float>(id);
+    std::vector<float> w(static_cast<size_t>(kVector.shape.elements()));
     for (size_t i = 0; i < w.size(); ++i)
       w[i] = static_cast<float>(i) + 100 * static_cast<float>(id.index);
+    executor.write(id, std::as_bytes(std::span(w)));
   }
   std::ranges::fill(executor.values<float>(f.x), 3.0F);
   executor.run("p");
@@ -100,7 +119,7 @@ std::vector<float> result_of(Executor& executor, const LaneProgram& f) {
 
 std::vector<float> in_list_order(const LaneProgram& f) {
   const auto device = cpu_device();
-  Executor executor(f.module, *device);
+  Executor executor(f.module, *device, {.offload_dir = kTmp});
   executor.observe = [](size_t, size_t) {};
   return result_of(executor, f);
 }
@@ -145,6 +164,30 @@ TEST(Lanes, StreamsGiveTheSameBits) {
   }
 }
 
+// On threads, in random orders with dead values overwritten, and where streams call it.
+TEST(Lanes, DiskGivesTheSameBits) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    LaneProgram f(seed, /*disk=*/true);
+    f.placed();
+    const std::vector<float> want = in_list_order(f);
+    const auto cpu = cpu_device();
+    QueuedDevice queued(seed);
+    Executor threads(f.module, *cpu, {.offload_dir = kTmp});
+    Executor random(f.module, *cpu, {.poison_dead = true, .order_seed = seed, .offload_dir = kTmp});
+    Executor streams(f.module, queued, {.offload_dir = kTmp});
+    for (Executor* executor : {&threads, &random, &streams}) {
+      for (int run = 0; run < 6; ++run) ASSERT_EQ(result_of(*executor, f), want) << seed;
+      EXPECT_EQ(executor->allocated_bytes(Space::disk), executor->planned_bytes(Space::disk));
+      EXPECT_EQ(executor->measured_bytes(Space::disk), executor->planned_bytes(Space::disk));
+      for (size_t op = 0; op < f.module.programs[0].ops.size(); ++op) executor->enqueue(0, op);
+      EXPECT_THAT(executor->values<float>(f.y), testing::ElementsAreArray(want)) << "one by one";
+    }
+    EXPECT_FALSE(streams.host_addresses(f.weights.back()));
+    EXPECT_THROW(streams.bytes(f.weights.back()), Error);
+    for (uint64_t order = 0; order < 5; ++order) run_null(f.module, order);
+  }
+}
+
 TEST(Lanes, StreamsThatForgetToWaitAreFound) {
   int found = 0;
   for (unsigned seed = 0; seed < 20; ++seed) {
@@ -166,13 +209,13 @@ TEST(Lanes, WeightsThatAreMovedFromRunToRunKeepTheirBits) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     std::vector<std::vector<float>> results;
     for (const bool one_lane : {true, false}) {
-      const testing_ops::MovedWeights f(seed, {.one_lane = one_lane});
+      const testing_ops::MovedWeights f(seed, {.one_lane = one_lane, .disk = seed % 2 == 1});
       const auto device = cpu_device();
-      Executor executor(f.module, *device);
+      Executor executor(f.module, *device, {.offload_dir = kTmp});
       f.fill(executor);
       for (int run = 0; run < 6; ++run) f.run(executor, run);
       results.push_back(f.result(executor));
-      for (const Space space : {Space::device, Space::host}) {
+      for (const Space space : {Space::device, Space::host, Space::disk}) {
         EXPECT_EQ(executor.allocated_bytes(space), executor.planned_bytes(space));
         EXPECT_EQ(executor.measured_bytes(space), executor.planned_bytes(space));
       }

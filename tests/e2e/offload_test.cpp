@@ -1,4 +1,4 @@
-// Offload is exact: whatever lives in host memory, every loss and every final weight has the bits of
+// Offload is exact: whatever lives in host memory or on disk, every loss and every final weight has the bits of
 // the run in device memory; on lanes side by side, in random orders of what they allow, and with
 // dead values overwritten. What was planned is allocated and measured in every space.
 #include <gtest/gtest.h>
@@ -47,6 +47,29 @@ TEST(Offload, StagingDoesNotGrowWithLayers) {
         EXPECT_EQ(transient[2] - transient[1], 2 * (transient[1] - transient[0]))
             << what << " recompute " << recompute;
       }
+    }
+  }
+}
+
+// From disk all comes through host memory, and the first hop has bounds of its own.
+TEST(Offload, StagingForDiskDoesNotGrowWithLayers) {
+  for (const char* what : {"optimizer=disk,master=disk", "params=disk", "grads=disk",
+                           "activations=disk", "all=disk"}) {
+    for (const char* recompute : {"none", "full"}) {
+      std::vector<int64_t> host, device;
+      for (const int layers : {12, 24, 48}) {
+        const Model model = Model::load(fmt::format("llama-7b:256x{}", layers));
+        Recipe recipe{
+            .accum = 2, .recompute = parse_recompute(recompute), .precision = Dtype::bf16};
+        recipe.offload = parse_offload(what);
+        const Plan plan = make_plan("deep", model.forward({.batch = 2, .seq = 64}), recipe);
+        host.push_back(plan.memory[Space::host].placement.arena_bytes);
+        device.push_back(plan.memory.device().placement.transient_arena_bytes);
+      }
+      EXPECT_GT(host[0], 0) << what;
+      EXPECT_EQ(host[1], host[0]) << what << " recompute " << recompute;
+      EXPECT_EQ(host[2], host[0]) << what << " recompute " << recompute;
+      EXPECT_EQ(device[2] - device[1], 2 * (device[1] - device[0])) << what;
     }
   }
 }

@@ -27,11 +27,13 @@ constexpr uint64_t kDelaySeeds = 20;
 constexpr int64_t kMovedElements = int64_t{1} << 16;  // 256 KiB, which a link takes some 5 us for
 
 ExecutorOptions delayed(uint64_t seed) {
-  return {.delay_seed = seed, .math = {.deterministic = true}};
+  return {.delay_seed = seed, .math = {.deterministic = true}, .offload_dir = "/tmp"};
 }
 
-MovedWeights moved_weights(unsigned seed, bool one_lane, Backend backend = Backend::cuda) {
-  return MovedWeights(seed, {.backend = backend, .elements = kMovedElements, .one_lane = one_lane});
+MovedWeights moved_weights(unsigned seed, bool one_lane, Backend backend = Backend::cuda,
+                           bool disk = false) {
+  return MovedWeights(
+      seed, {.backend = backend, .elements = kMovedElements, .one_lane = one_lane, .disk = disk});
 }
 
 using Results = std::vector<std::vector<float>>;
@@ -56,10 +58,11 @@ void expect_plan_is_run(const Executor& executor) {
 }
 
 TEST_F(GpuLanes, HaveTheBitsOfOneLaneWhateverTheirTiming) {
-  for (unsigned program = 0; program < 4; ++program) {
-    const MovedWeights alone = moved_weights(program, /*one_lane=*/true);
-    const MovedWeights f = moved_weights(program, /*one_lane=*/false);
-    Executor one(alone.module, gpu());
+  for (unsigned program = 0; program < 6; ++program) {
+    const bool disk = program % 2 == 1;
+    const MovedWeights alone = moved_weights(program, /*one_lane=*/true, Backend::cuda, disk);
+    const MovedWeights f = moved_weights(program, /*one_lane=*/false, Backend::cuda, disk);
+    Executor one(alone.module, gpu(), {.offload_dir = "/tmp"});
     const auto want = results(alone, one, /*each=*/true);
     for (uint64_t seed = 0; seed < kDelaySeeds; ++seed) {
       SCOPED_TRACE(fmt::format("program {}, delays {}", program, seed));

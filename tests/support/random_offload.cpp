@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/rng.h"
 #include "runtime/initialise.h"
 #include "runtime/null_executor.h"
@@ -59,6 +61,7 @@ DrawnOffload draw_offload(int seed) {
   for (int item = 0; item < kOffloadItems; ++item) {
     if (below(2) == 0) continue;
     Offload::Rule rule{.item = static_cast<OffloadItem>(item)};
+    if (below(2) == 0) rule.place = Space::disk;
     if (const auto layer = static_cast<int32_t>(below(4)); layer < 2)
       rule.layers = {{layer, layer}};
     d.offload.rules.push_back(rule);
@@ -80,8 +83,11 @@ void expect_offload_is_exact(const DrawnOffload& drawn, const std::vector<Offloa
   Recipe recipe = drawn.recipe;
   recipe.offload = drawn.offload;
   recipe.fold_update = drawn.fold;
+  const std::string dir = std::filesystem::temp_directory_path().string();
   for (const OffloadRun& how : runs) {
-    SmallRun run(drawn.model, drawn.build, recipe, how.options, device);
+    ExecutorOptions options = how.options;
+    options.offload_dir = dir;
+    SmallRun run(drawn.model, drawn.build, recipe, options, device);
     const Trained got = train_and_look(run);
     EXPECT_EQ(got.losses, want.losses) << how.how;
     EXPECT_TRUE(got.values == want.values) << how.how << ": a persistent value is another";

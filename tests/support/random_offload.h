@@ -9,7 +9,7 @@
 
 namespace snug {
 
-// A recipe with something in host memory, in slices and orders of any kind, by a seed.
+// A recipe with something in host memory or on disk, in slices and orders of any kind, by a seed.
 struct DrawnOffload : DrawnRecipe {
   Offload offload;
   bool fold = false;

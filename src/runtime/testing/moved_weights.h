@@ -1,6 +1,6 @@
 // A random program over device and host for every backend: weights live on the host, are fetched on
 // one lane, computed with on another, kept on the host for a while or written back on a third. What
-// a run leaves depends on all before it.
+// a run leaves depends on all before it. With a disk, one of them lives there.
 //
 //   MovedWeights f(seed, {.backend = Backend::cuda});
 //   Executor executor(f.module, *device);
@@ -28,6 +28,7 @@ struct MovedWeightsOptions {
   Backend backend = Backend::cpu;
   int64_t elements = 64;
   bool one_lane = false;  // the same ops in list order
+  bool disk = false;      // the executor needs a directory then
 };
 
 class MovedWeights {
@@ -39,6 +40,11 @@ class MovedWeights {
     Builder b(module, "p");
     on_device_ = {x};
     on_host_ = weights;
+    if (options.disk) {
+      on_host_.pop_back();
+      on_disk_ = {weights.back()};
+      module[weights.back()].space = Space::disk;
+    }
     for (int i = 0; i < 60; ++i) add_op(b, "op" + std::to_string(i));
     for (size_t i = 0; i < weights.size(); ++i)
       write(b, "back" + std::to_string(i), on_device_[on_device_.size() - 1 - i], weights[i]);
@@ -100,11 +106,25 @@ class MovedWeights {
     return ops::multiply(b, name + ".mean", ops::add(b, name, a, c), half);
   }
   void write(Builder& b, const std::string& name, ValueId from, ValueId into) const {
+    if (module[into].space == Space::disk) {
+      from = ops::copy(b, name + ".unload", from, Space::host);
+      b.last().lane = "copy_out";
+    }
     b.emit_into(ops::copy_def, name, {from}, into);
     if (module[into].space == Space::host) b.last().lane = "copy_out";
+    if (module[into].space == Space::disk) b.last().lane = "disk_out";
   }
   void add_op(Builder& b, const std::string& name) {
-    switch (random_() % 6) {
+    switch (random_() % (options_.disk ? 8 : 6)) {
+      case 6:
+        on_host_.push_back(ops::copy(b, name, recent(on_disk_), Space::host));
+        b.last().lane = "disk_in";
+        if (!computed_.empty() && random_() % 2 == 0) b.last().after = {computed_.back()};
+        return;
+      case 7:
+        on_disk_.push_back(ops::copy(b, name, recent(on_host_), Space::disk));
+        b.last().lane = "disk_out";
+        return;
       case 0:
       case 1:
         on_device_.push_back(ops::copy(b, name, recent(on_host_)));
@@ -126,7 +146,7 @@ class MovedWeights {
 
   Options options_;
   std::mt19937 random_;
-  std::vector<ValueId> on_device_, on_host_;
+  std::vector<ValueId> on_device_, on_host_, on_disk_;
   std::vector<std::string> computed_;
 
  public:
