@@ -17,6 +17,9 @@ int calibrate_verb(const std::vector<std::string>& arguments) {
   app.add_option("--seconds", options.seconds,
                  "begin no other measurement after this long (0: 105 on a GPU, 90 on a CPU)")
       ->capture_default_str();
+  app.add_option("--offload-dir", options.offload_dir,
+                 "directory on a local disk: reading and writing there is measured too")
+      ->capture_default_str();
   app.add_flag("--json", json, "results as JSON on stdout");
   if (!parse(app, arguments)) return 0;
   const CalibrateReport report =

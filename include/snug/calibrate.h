@@ -14,6 +14,7 @@ namespace snug {
 struct CalibrateOptions {
   std::string device = "auto";  // cuda where a GPU answers, else cpu; or one of them
   int64_t threads = 0;          // of the CPU; 0: all
+  std::string offload_dir;      // a directory on the disk that is measured too; empty: none
   double seconds = 0;           // after which no other setting is begun; 0: as the device needs
 };
 
@@ -35,7 +36,8 @@ struct CalibrateReport {
   double copy_bytes_per_s = 0;
   // Bytes per second between a GPU and its host: to it, from it, and each way at once. 0: none.
   double link_in = 0, link_out = 0, link_both = 0;
-  double seconds = 0;            // that it took
+  double disk_read_bytes_per_s = 0, disk_write_bytes_per_s = 0;  // 0: not measured
+  double seconds = 0;                                            // that it took
   std::vector<KindRates> kinds;  // those that take the longest first
 };
 

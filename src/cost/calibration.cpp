@@ -32,6 +32,7 @@ json to_json(const Calibration& c) {
               {"date", c.date},       {"copy_bytes_per_s", c.copy_bytes_per_s},
               {"samples", samples}};
   if (c.link) out["link"] = {{"in", c.link->in}, {"out", c.link->out}, {"both", c.link->both}};
+  if (c.disk) out["disk"] = {{"read", c.disk->read}, {"write", c.disk->write}};
   if (c.host_bytes_per_s > 0) out["host_bytes_per_s"] = c.host_bytes_per_s;
   return out;
 }
@@ -69,11 +70,15 @@ Calibration calibration_from(const json& object) {
   c.versions = object.at("versions").get<std::string>();
   c.date = object.at("date").get<std::string>();
   c.copy_bytes_per_s = number(object, "copy_bytes_per_s", false);
-  // Files of this format from before offload have neither.
+  // Files of this format from before offload have none of these.
   if (object.contains("link")) {
     const json& link = object.at("link");
     c.link =
         Link{number(link, "in", false), number(link, "out", false), number(link, "both", false)};
+  }
+  if (object.contains("disk")) {
+    const json& disk = object.at("disk");
+    c.disk = DiskRates{number(disk, "read", false), number(disk, "write", false)};
   }
   if (object.contains("host_bytes_per_s"))
     c.host_bytes_per_s = number(object, "host_bytes_per_s", false);

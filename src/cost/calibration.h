@@ -30,8 +30,9 @@ struct Calibration {
   std::string date;      // "2026-11-15"
   double copy_bytes_per_s = 0;  // a large copy, bytes read and written
   std::vector<OpSample> samples;
-  std::optional<Link> link = {};  // of a GPU; none: not measured
-  double host_bytes_per_s = 0;    // the same copy in the memory of a GPU's host; 0: not measured
+  std::optional<Link> link = {};       // of a GPU; none: not measured
+  std::optional<DiskRates> disk = {};  // of --offload-dir; none: not measured
+  double host_bytes_per_s = 0;  // the same copy in the memory of a GPU's host; 0: not measured
   friend bool operator==(const Calibration&, const Calibration&) = default;
 };
 

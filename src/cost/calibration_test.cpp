@@ -117,12 +117,14 @@ TEST_F(CalibrationFile, WithoutALinkIsStillRead) {
   Calibration c = h200();
   c.link = Link{55.2e9, 55.3e9, 49.25e9};
   c.host_bytes_per_s = 136e9;
+  c.disk = DiskRates{6.5e9, 2.75e9};
   write_calibration(path_, c);
   EXPECT_EQ(read_calibration(path_, "NVIDIA H200"), c);
   const std::string whole = read_file(path_);
   for (const char* wrong : {"0", "-1", "null"}) {
     EXPECT_THAT(word_on(replaced(whole, "55200000000.0", wrong)), HasSubstr("ignored")) << wrong;
     EXPECT_THAT(word_on(replaced(whole, "136000000000.0", wrong)), HasSubstr("ignored")) << wrong;
+    EXPECT_THAT(word_on(replaced(whole, "2750000000.0", wrong)), HasSubstr("ignored")) << wrong;
   }
 }
 

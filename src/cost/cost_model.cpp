@@ -32,9 +32,8 @@ constexpr Classes kCpu{{0.65, 1e-6}, kCpuAttention, {0.8, 1e-6},
 
 const Classes& classes_of(Backend backend) { return backend == Backend::cuda ? kGpu : kCpu; }
 
-// Before a copy's first byte: a launch and the way to the host's memory and back; a disk's own.
+// Before a copy's first byte: a launch and the way to the host's memory and back.
 constexpr double kLinkLatency = 8e-6;
-constexpr double kDiskLatency = 1e-4;
 
 // Do two lanes share the link, one for each direction?
 bool moves_both_ways(const Module& module, const Program& program) {
@@ -114,6 +113,8 @@ CostModel::CostModel(DeviceSpec spec, Math math, std::optional<Calibration> meas
   if (!measured) return;
   if (measured->link) surroundings_.link = *measured->link;
   if (measured->host_bytes_per_s > 0) surroundings_.cpu.bytes_per_s = measured->host_bytes_per_s;
+  if (measured->disk) surroundings_.disk = *measured->disk;
+  measured_disk_ = measured->disk.has_value();
   measured_link_ = measured->link.has_value();
   measured_host_ = measured->host_bytes_per_s > 0;
 }
@@ -129,8 +130,8 @@ std::vector<double> CostModel::seconds(const Module& module, const Program& prog
 // Nothing inside one memory: then a copy is an op like others.
 std::optional<double> CostModel::move_seconds(const Move& move, bool both_ways) const {
   const auto bytes = static_cast<double>(move.bytes);
-  if (move.from == Space::disk || move.to == Space::disk)
-    return kDiskLatency + bytes / surroundings_.disk_bytes_per_s;
+  if (move.from == Space::disk) return DiskRates::kLatency + bytes / surroundings_.disk.read;
+  if (move.to == Space::disk) return DiskRates::kLatency + bytes / surroundings_.disk.write;
   if (spec_.backend == Backend::cpu) return std::nullopt;
   const Link& link = surroundings_.link;
   const double alone = move.to == Space::device ? link.in : link.out;
@@ -196,7 +197,9 @@ std::string CostModel::origin_of_moves(const Module& module) const {
                                 measured_host_ ? "measured" : "assumed"));
   }
   if (uses[static_cast<size_t>(Space::disk)])
-    parts.push_back(fmt::format("disk {}, assumed", rate(surroundings_.disk_bytes_per_s)));
+    parts.push_back(fmt::format("disk {} read, {} written, {}", rate(surroundings_.disk.read),
+                                rate(surroundings_.disk.write),
+                                measured_disk_ ? "measured" : "assumed"));
   return join(parts, "; ");
 }
 

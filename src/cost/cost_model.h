@@ -25,7 +25,7 @@ namespace snug {
 struct Surroundings {
   Link link;
   DeviceSpec cpu = this_cpu(8);
-  double disk_bytes_per_s = 2e9;  // either way
+  DiskRates disk = {};
 };
 
 class CostModel {
@@ -63,7 +63,7 @@ class CostModel {
   DeviceSpec spec_;
   Math math_;
   Surroundings surroundings_;
-  bool measured_link_ = false, measured_host_ = false;
+  bool measured_link_ = false, measured_host_ = false, measured_disk_ = false;
   std::shared_ptr<Measured> measured_;
 };
 

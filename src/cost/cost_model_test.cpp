@@ -282,6 +282,23 @@ TEST(CostModel, ADiskIsSlowerThanAnyLink) {
     EXPECT_GT(disk.seconds(model)[0], host.seconds(model)[0]);
 }
 
+TEST(CostModel, ADiskReadsAndWritesAtRatesOfTheirOwn) {
+  RoundTrip disk;
+  disk.f.module[disk.out].space = Space::disk;
+  disk.f.module[disk.changed].space = Space::disk;
+  const auto at = [&](double read, double write) {
+    Calibration measured{
+        "NVIDIA H200", 0, "", "", 4e12, {{{"copy", Dtype::f32, false, 0, 0, 1e6, 0}, 1}}};
+    measured.disk = DiskRates{read, write};
+    return disk.seconds(CostModel(find_device("h200"), {}, measured));
+  };
+  const auto even = at(1e6, 1e6), slow_read = at(1e5, 1e6), slow_write = at(1e6, 1e5);
+  EXPECT_GT(slow_write[0], 2 * even[0]);
+  EXPECT_EQ(slow_read[0], even[0]);
+  EXPECT_EQ(slow_write[2], even[2]);
+  EXPECT_GT(slow_read[2], 2 * even[2]);
+}
+
 TEST(CostModel, SaysWhatMovesRestOn) {
   RoundTrip trip;
   const CostModel h200(find_device("h200"), {});
@@ -291,7 +308,14 @@ TEST(CostModel, SaysWhatMovesRestOn) {
             "memory 80 GB/s, assumed");
   EXPECT_EQ(nominal_model(Backend::cpu).origin_of_moves(trip.f.module), "");
   trip.f.module[trip.out].space = Space::disk;
-  EXPECT_EQ(nominal_model(Backend::cpu).origin_of_moves(trip.f.module), "disk 2 GB/s, assumed");
+  EXPECT_EQ(nominal_model(Backend::cpu).origin_of_moves(trip.f.module),
+            "disk 2 GB/s read, 2 GB/s written, assumed");
+  Calibration measured{
+      "NVIDIA H200", 0, "", "", 4e12, {{{"copy", Dtype::f32, false, 0, 0, 1e6, 0}, 1}}};
+  measured.disk = DiskRates{6e9, 3e9};
+  const CostModel fast(find_device("h200"), {}, measured);
+  EXPECT_THAT(fast.origin_of_moves(trip.f.module),
+              testing::HasSubstr("disk 6 GB/s read, 3 GB/s written, measured"));
 }
 
 TEST(ServedCost, IsNothingWhereNobodyChooses) {

@@ -36,6 +36,14 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
+// How fast large transfers of a disk go, in bytes per second. What one NVMe drive of any kind gives,
+// where nobody has measured it.
+struct DiskRates {
+  static constexpr double kLatency = 1e-4;  // seconds, before a transfer's first byte
+  double read = 2e9, write = 2e9;
+  friend bool operator==(const DiskRates&, const DiskRates&) = default;
+};
+
 struct DeviceSpec {
   std::string name;   // as --gpu says it: "h200"
   std::string title;  // as its driver says it: "NVIDIA H200"

@@ -47,6 +47,10 @@ std::string calibrate_table(const CalibrateReport& report) {
     out += fmt::format("link to the host: {:.1f} GB/s in, {:.1f} out, {:.1f} each way at once\n",
                        report.link_in * 1e-9, report.link_out * 1e-9, report.link_both * 1e-9);
   }
+  if (report.disk_read_bytes_per_s > 0) {
+    out += fmt::format("the disk reads {:.2f} GB/s and writes {:.2f} GB/s\n",
+                       report.disk_read_bytes_per_s * 1e-9, report.disk_write_bytes_per_s * 1e-9);
+  }
   out += "\n";
   out += fmt::format("{:<32}{:<8}{:>8}{:>18}{:>18}{:>10}\n", "op", "type", "sizes", "best",
                      "all sizes", "of best");
@@ -73,6 +77,10 @@ std::string calibrate_json(const CalibrateReport& report) {
                              {"kinds", nlohmann::ordered_json::array()}};
   if (report.link_in > 0) {
     out["link"] = {{"in", report.link_in}, {"out", report.link_out}, {"both", report.link_both}};
+  }
+  if (report.disk_read_bytes_per_s > 0) {
+    out["disk_read_bytes_per_s"] = report.disk_read_bytes_per_s;
+    out["disk_write_bytes_per_s"] = report.disk_write_bytes_per_s;
   }
   for (const KindRates& row : report.kinds) {
     out["kinds"].push_back({{"kind", row.kind},

@@ -222,6 +222,7 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
     out["spaces"] = spaces_json(memory);
     out["lanes"] = lanes_json(facts);
     out["moves_rest_on"] = or_null(facts.moves_rest_on);
+    out["disk_bytes_written_a_day"] = static_cast<int64_t>(facts.disk_bytes_written_a_day());
   }
   return out;
 }

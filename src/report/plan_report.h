@@ -70,6 +70,10 @@ struct PlanFacts {
 
   int64_t tokens_per_step() const;
   std::optional<double> tokens_per_s() const;
+  // At the modelled speed, without a pause; 0 where nothing is written to disk.
+  double disk_bytes_written_a_day() const;
+  // Whether the options leave out where disk is.
+  bool needs_offload_dir() const;
   // What the budget leaves for the arena, where there is one.
   std::optional<int64_t> arena_budget() const;
   // Of the arenas.

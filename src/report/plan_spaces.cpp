@@ -6,6 +6,7 @@
 
 #include "base/bar.h"
 #include "base/units.h"
+#include "ir/lifetime.h"
 #include "report/plan_report_parts.h"
 
 namespace snug {
@@ -28,6 +29,21 @@ std::string lane_row(const LaneCost& lane) {
 }
 
 }  // namespace
+
+double PlanFacts::disk_bytes_written_a_day() const {
+  constexpr double kDay = 86400;
+  if (!step_ms || *step_ms <= 0) return 0;
+  for (const LaneCost& lane : lanes) {
+    if (lane.lane == kDiskOutLane)
+      return static_cast<double>(lane.moved_bytes) * kDay / (*step_ms * 1e-3);
+  }
+  return 0;
+}
+
+bool PlanFacts::needs_offload_dir() const {
+  const auto dir = recipe.find("offload-dir");
+  return dir == recipe.end() || !dir->is_string() || dir->get<std::string>().empty();
+}
 
 bool leaves_device(const MemoryBreakdown& memory, const PlanFacts& facts) {
   return !facts.lanes.empty() || arenas_of(memory).outside_device();
@@ -66,6 +82,11 @@ std::string lanes_text(const PlanFacts& facts, const Paint& paint) {
   std::string out = fmt::format("\n{}{:>{}}{:>20}{:>20}{:>20}\n", paint.title(title), "busy",
                                 37 - title.size(), "hidden", "exposed", "bytes moved");
   for (const LaneCost& lane : facts.lanes) out += lane_row(lane);
+  if (const double written = facts.disk_bytes_written_a_day(); written > 0) {
+    out += fmt::format(
+        "  writes {} a day to disk: compare that with the drive's rated endurance (TBW)\n",
+        format_bytes(static_cast<int64_t>(written)));
+  }
   return out;
 }
 

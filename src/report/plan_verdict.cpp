@@ -138,6 +138,8 @@ std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& fact
     } else {
       line += "; assumed to be there";
     }
+    if (space == Space::disk && facts.needs_offload_dir())
+      line += "; a run needs --offload-dir DIR";
     out += (left >= 0 ? line : paint.bad(line)) + "\n";
     if (space == Space::host && facts.host_context_bytes > 0) {
       out += fmt::format("    and {} for uploads, loading and saving\n",

@@ -14,6 +14,7 @@
 #include "hal/device_failure.h"
 #include "passes/passes.h"
 #include "runtime/initialise.h"
+#include "train/disk_pace.h"
 #include "train/nan_search.h"
 #include "train/op_predictions.h"
 #include "train/transfer_progress.h"
@@ -64,8 +65,12 @@ class Training {
         observer_(observer),
         samples_(samples),
         device_(device),
-        executor_(planned.plan.module, device, {.math = math_of(planned)}),
+        executor_(planned.plan.module, device,
+                  {.math = math_of(planned), .offload_dir = run_.options.offload_dir}),
         feeder_(executor_, run_, samples) {
+    if (executor_.disk() != nullptr) {
+      for (const std::string& note : executor_.disk()->notes()) say(observer, note);
+    }
     const Module& module = executor_.module();
     const MemoryBreakdown& memory = planned.plan.memory;
     const auto parameters = static_cast<double>(memory.trainable_params + memory.frozen_params);
@@ -214,8 +219,19 @@ class Training {
     report_.steps = r.step;
     if (step_seconds_.size() < step_seconds_.capacity()) step_seconds_.push_back(r.seconds);
     if (observer_.stepped) observer_.stepped(r);
+    say_where_disk_is_slow();
     if (!std::isfinite(r.loss)) stop_at_non_finite_loss(r, position);
     stop_when_nothing_is_learned(r);
+  }
+
+  // Once.
+  void say_where_disk_is_slow() {
+    const DiskFile* disk = executor_.disk();
+    if (disk == nullptr || said_slow_disk_) return;
+    const std::string note =
+        slow_disk_note(disk->reads(), disk->writes(), run_.cost_model.surroundings().disk);
+    said_slow_disk_ = !note.empty();
+    if (said_slow_disk_) say(observer_, note);
   }
 
   // `last`: what was read behind the step before, unless something else ran between.
@@ -331,7 +347,8 @@ class Training {
   std::unique_ptr<Reading> settled_;        // of the step before, to time the next one by
   Clock::time_point clock_ = Clock::now();  // where there is none
   std::vector<double> step_seconds_;        // of the first ones
-  int64_t skipped_ = 0;                     // steps in a row that nothing could be learned from
+  bool said_slow_disk_ = false;
+  int64_t skipped_ = 0;  // steps in a row that nothing could be learned from
 };
 
 }  // namespace

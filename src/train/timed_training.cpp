@@ -16,7 +16,8 @@ std::vector<std::pair<std::string, int64_t>> programs_of_step(const Module& modu
 TimedTraining::TimedTraining(const Resolved& run, Device& device)
     : planned_(plan_run(run)),
       samples_(Samples::for_training(planned_.run)),
-      executor_(module(), device, {.math = planned_.run.math}),
+      executor_(module(), device,
+                {.math = planned_.run.math, .offload_dir = planned_.run.options.offload_dir}),
       feeder_(executor_, planned_.run, samples_) {
   initialise(executor_, static_cast<uint64_t>(run.options.seed));
   derive(executor_);

@@ -24,6 +24,7 @@
 #include "train/open_device.h"
 #include "train/timed_training.h"
 #include "verbs/calibrate_settings.h"
+#include "verbs/disk_rates.h"
 
 namespace snug {
 
@@ -155,6 +156,9 @@ class Calibrator {
   }
 
   CalibrateReport run() {
+    if (!options_.offload_dir.empty()) disk_ = measure_disk(options_.offload_dir);
+    report_.disk_read_bytes_per_s = disk_ ? disk_->read : 0;
+    report_.disk_write_bytes_per_s = disk_ ? disk_->write : 0;
     const auto settings = calibration_settings(backend_);
     const double limit = options_.seconds > 0        ? options_.seconds
                          : backend_ == Backend::cuda ? kGpuSeconds
@@ -246,6 +250,7 @@ class Calibrator {
                          .copy_bytes_per_s = report_.copy_bytes_per_s,
                          .samples = samples_.samples(),
                          .link = link_,
+                         .disk = disk_,
                          .host_bytes_per_s = host_bytes_per_s_};
     if (measured.samples.empty())
       throw device_error("no setting could be measured on {}", report_.device);
@@ -258,6 +263,7 @@ class Calibrator {
   std::string device_;
   Backend backend_;
   SampleSet samples_;
+  std::optional<DiskRates> disk_;
   CalibrateReport report_;
   std::optional<Link> link_;
   double host_bytes_per_s_ = 0;

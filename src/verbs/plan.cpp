@@ -1,5 +1,7 @@
 #include "verbs/plan.h"
 
+#include <map>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -134,6 +136,35 @@ std::string ways_to_fit(const PlannedRun& planned) {
          "moves it to host memory, and several devices are not there yet";
 }
 
+// Whose limit it is: "--host-budget is", "this machine has", "/nvme has".
+std::string limit_words(Space space, const Resolved& run, int64_t limit) {
+  const std::string& given =
+      space == Space::host ? run.options.host_budget : run.options.disk_budget;
+  if (!given.empty() && parse_bytes(given) == limit)
+    return fmt::format("--{}-budget is", name_of(space));
+  return space == Space::host ? "this machine has" : run.options.offload_dir + " has";
+}
+
+// Of what lives on disk, the layers from 0 on that a limit has room for: "layer 0-5 of it would
+// fit: @0-5=disk; or ". Empty where not even one does.
+std::string layers_that_fit(const Module& module, int64_t limit) {
+  std::map<int32_t, int64_t> by_layer;
+  for (const Value& value : module.values) {
+    if (value.space == Space::disk && value.owns_bytes() && value.layer != kNoLayer)
+      by_layer[value.layer] += round_up(value.storage_bytes(), alignment_of(Space::disk));
+  }
+  int32_t last = -1;
+  int64_t bytes = 0;
+  for (const auto& [layer, more] : by_layer) {
+    bytes += more;
+    if (bytes > limit) break;
+    last = layer;
+  }
+  if (last < 0) return "";
+  const std::string layers = last == 0 ? "0" : fmt::format("0-{}", last);
+  return fmt::format("layer {} of it would fit: @{}=disk; or ", layers, layers);
+}
+
 // Outside the device.
 void require_fit_in(Space space, const PlannedRun& planned) {
   const Resolved& run = planned.run;
@@ -143,16 +174,16 @@ void require_fit_in(Space space, const PlannedRun& planned) {
   const int64_t limit = *(space == Space::host ? run.host_budget : run.disk_budget);
   const std::string option = fmt::format("--{}-budget", name_of(space));
   const std::string changes = changes_that_fit(planned);
-  const bool given =
-      !(space == Space::host ? run.options.host_budget : run.options.disk_budget).empty();
+  const std::string layers =
+      space == Space::disk ? layers_that_fit(planned.plan.module, limit) : "";
   throw does_not_fit("{} at --batch {} --seq {} keeps {} ({} bytes) {}, and {} {} ({} bytes)",
                      run.model.config().name, run.build.batch, run.build.seq, format_bytes(bytes),
                      format_exact(bytes), space == Space::host ? "in host memory" : "on disk",
-                     given ? option + " is" : "this machine has", format_bytes(limit),
-                     format_exact(limit))
-      .hint(fmt::format("{}keep more on the device{}, or give {} {} on a machine that has so much",
-                        changes.empty() ? "" : changes + ", or ",
-                        run.budget ? " with a larger --budget" : "", option, bytes));
+                     limit_words(space, run, limit), format_bytes(limit), format_exact(limit))
+      .hint(
+          fmt::format("{}{}keep more on the device{}, or give {} {} on a machine that has so much",
+                      changes.empty() ? "" : changes + ", or ", layers,
+                      run.budget ? " with a larger --budget" : "", option, bytes));
 }
 
 }  // namespace

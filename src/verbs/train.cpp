@@ -1,10 +1,12 @@
 // `snug train`: check everything, plan, refuse what does not fit, allocate once, then step,
 // evaluate and save.
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "hal/disk_file.h"
 #include "kernels/cpu/gemm.h"
 #include "runtime/null_executor.h"
 #include "train/checkpoint.h"
@@ -44,11 +46,25 @@ void check_origin_of_weights(const Resolved& run) {
   }
 }
 
+// To what is free where it is; refuses where nothing says that.
+void limit_disk(Resolved& run) {
+  if (run.options.device == "null") return;
+  const std::string& dir = run.options.offload_dir;
+  if (run.recipe.offload.uses(Space::disk) && dir.empty()) {
+    throw usage_error("--offload {} puts values on disk, and nothing says where that is",
+                      run.options.offload)
+        .hint("give --offload-dir DIR, a directory on a local disk");
+  }
+  if (!dir.empty())
+    run.disk_budget = std::min(run.disk_budget.value_or(kUnlimited), free_disk_bytes(dir));
+}
+
 }  // namespace
 
 TrainReport train(const Options& options, const TrainObserver& observer) {
   Resolved asked = resolve_here(options);
   limit_host(asked);
+  limit_disk(asked);
   if (asked.options.threads > 0) ops::use_threads(asked.options.threads);
   if (const std::string note = asked.model.sequence_note(asked.build.seq); !note.empty())
     say(observer, note);
