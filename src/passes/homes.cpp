@@ -268,8 +268,8 @@ class ProgramHomes {
     return put.empty() ? std::vector{op} : std::vector{op, put};
   }
 
-  // The last put over a hop of what was given up as far behind a segment as it would be brought ahead of it;
-  // none where there is none.
+  // The last put over a hop of what was given up as far behind a segment as it would be brought
+  // ahead of it; none where there is none.
   std::string put_before(size_t hop, int32_t segment) const {
     const Put* last = nullptr;
     for (const bool shared : {false, true}) {

@@ -1,6 +1,6 @@
-// Offload is exact: whatever lives in host memory or on disk, every loss and every final weight has the bits of
-// the run in device memory; on lanes side by side, in random orders of what they allow, and with
-// dead values overwritten. What was planned is allocated and measured in every space.
+// Offload is exact: whatever lives in host memory or on disk, every loss and every final weight has
+// the bits of the run in device memory; on lanes side by side, in random orders of what they allow,
+// and with dead values overwritten. What was planned is allocated and measured in every space.
 #include <gtest/gtest.h>
 #include <omp.h>
 
