@@ -1,5 +1,6 @@
 #include "cost/cost_model.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

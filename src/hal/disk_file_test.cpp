@@ -32,7 +32,7 @@ class DiskFileTest : public ::testing::Test {
     std::string name = (fs::temp_directory_path() / "snug-disk-XXXXXX").string();
     dir_ = mkdtemp(name.data());
   }
-  ~DiskFileTest() override {
+  void TearDown() override {
     chmod(dir_.c_str(), 0700);
     fs::remove_all(dir_);
   }

@@ -196,7 +196,7 @@ class Executor {
   std::optional<DiskCopy> disk_copy_of(const Op& op) const;
   void run_disk_copy(const DiskCopy& copy) const;
   bool ends_its_storage(ValueId id) const;
-  void overwrite(ValueId root, uint8_t value);
+  void overwrite(ValueId id, uint8_t value);
   bool is_pinned(ValueId id) const;
 
   const Module& module_;

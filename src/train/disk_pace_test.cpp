@@ -6,7 +6,6 @@
 namespace snug {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(DiskPace, IsOnlyToldWhereItIsFarBehind) {
