@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two binaries in turns on one GPU: is the new one as fast as the old?
 
-  bench/turns.py OLD NEW [--turns 3] [--steps 12] [--models qwen2.5-0.5b:32 ...]
+  bench/turns.py OLD NEW [--turns 3] [--steps 12] [--tune short] [--models qwen2.5-0.5b:32 ...]
 
 Each turn trains every model with both, one after the other, with the same cached algorithms (the first run of each
 fills the cache and does not count). Prints the median tokens/s of each run, and per model the ratio of the medians
@@ -31,12 +31,13 @@ def main():
     parser.add_argument("new")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--tune", default="long", help="how the run that fills the cache times matmuls")
     parser.add_argument("--models", nargs="+", default=MODELS)
     args = parser.parse_args()
     summary = []
     for name in args.models:
         model, batch = name.split(":")
-        tokens_per_s(args.old, model, batch, 1, "long")
+        tokens_per_s(args.old, model, batch, 1, args.tune)
         rates = {args.old: [], args.new: []}
         for turn in range(args.turns):
             for binary in (args.old, args.new) if turn % 2 == 0 else (args.new, args.old):
