@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
+#include <utility>
 
 #include "base/error.h"
 
@@ -19,8 +21,9 @@ bool holds(const std::vector<LayerRange>& ranges, int32_t layer) {
       ranges, [&](const LayerRange& r) { return r.first <= layer && layer <= r.last; });
 }
 
+// Do both speak of one layer in the same way: of all of them, or by name?
 bool overlap(const std::vector<LayerRange>& a, const std::vector<LayerRange>& b) {
-  if (a.empty() || b.empty()) return true;
+  if (a.empty() || b.empty()) return a.empty() && b.empty();
   return std::ranges::any_of(a, [&](const LayerRange& x) {
     return std::ranges::any_of(
         b, [&](const LayerRange& y) { return x.first <= y.last && y.first <= x.last; });
@@ -97,12 +100,13 @@ class Part {
 };
 
 void add(Offload& offload, const Offload::Rule& rule, std::string_view whole) {
-  for (Offload::Rule& known : offload.rules) {
-    if (known.item != rule.item) continue;
-    if (known.place != rule.place) {
-      if (!overlap(known.layers, rule.layers)) continue;
+  const auto of_item = [&](const Offload::Rule& known) { return known.item == rule.item; };
+  for (const Offload::Rule& known : offload.rules | std::views::filter(of_item)) {
+    if (known.place != rule.place && overlap(known.layers, rule.layers))
       throw usage_error("--offload '{}' says two things of {}", whole, name_of(rule.item));
-    }
+  }
+  for (Offload::Rule& known : offload.rules | std::views::filter(of_item)) {
+    if (known.place != rule.place) continue;
     if (known.layers.empty() || rule.layers.empty()) {
       known.layers.clear();
     } else {
@@ -145,10 +149,13 @@ std::optional<OffloadItem> offload_item(Category category) {
 }
 
 Space Offload::home_of(OffloadItem item, int32_t layer) const {
+  Space home = Space::device;
   for (const Rule& rule : rules) {
-    if (rule.item == item && (rule.layers.empty() || holds(rule.layers, layer))) return rule.place;
+    if (rule.item != item) continue;
+    if (holds(rule.layers, layer)) return rule.place;
+    if (rule.layers.empty()) home = rule.place;
   }
-  return Space::device;
+  return home;
 }
 
 bool Offload::moves(OffloadItem item) const {
@@ -165,7 +172,9 @@ Offload parse_offload(std::string_view text) {
   for (const std::string& part : split(text, ',')) {
     for (const Offload::Rule& rule : Part(part, text).rules()) add(offload, rule, text);
   }
-  std::ranges::stable_sort(offload.rules, {}, &Offload::Rule::item);
+  std::ranges::stable_sort(offload.rules, {}, [](const Offload::Rule& rule) {
+    return std::pair(rule.item, !rule.layers.empty());  // of all layers first
+  });
   return offload;
 }
 

@@ -3,6 +3,8 @@
 //   Offload offload = parse_offload("optimizer=disk,params@0-11+15");
 //   offload.home_of(OffloadItem::params, /*layer=*/3);   // Space::host
 //   text(offload);                                       // "optimizer=disk,params@0-11+15"
+//
+// What names layers counts for them before what names none: "optimizer,optimizer@0-3=disk".
 #pragma once
 
 #include <optional>
@@ -28,7 +30,8 @@ struct Offload {
     Space place = Space::host;
     friend bool operator==(const Rule&, const Rule&) = default;
   };
-  std::vector<Rule> rules = {};  // by item; no two say different things of one layer
+  // By item; no two that name layers, and no two that name none, say different things of one.
+  std::vector<Rule> rules = {};
   // A value is brought while the program is so many layers before the one that uses it.
   int32_t ahead = 1;
   // Elements that an update takes at once of a parameter that is not all on the device.

@@ -18,9 +18,9 @@ std::string why_not_offload(std::string_view option) {
 }
 
 TEST(ParseOffload, ReadsBackWhatItWrites) {
-  for (const char* option :
-       {"none", "optimizer", "all", "all@0-3", "params@0-11+15", "optimizer,master@2",
-        "optimizer=disk,params@0-11+15", "all=disk", "params@0=disk,params@1-3"})
+  for (const char* option : {"none", "optimizer", "all", "all@0-3", "params@0-11+15",
+                             "optimizer,master@2", "optimizer=disk,params@0-11+15", "all=disk",
+                             "params@0=disk,params@1-3", "optimizer,optimizer@0-3=disk"})
     EXPECT_EQ(text(parse_offload(option)), option);
   EXPECT_EQ(text(parse_offload("params@3+0-1+2=host,optimizer")), "optimizer,params@0-3");
   EXPECT_EQ(text(parse_offload("optimizer,master,grads,params,activations")), "all");
@@ -42,6 +42,13 @@ TEST(ParseOffload, SaysWhereAValueLives) {
   EXPECT_FALSE(parse_offload("params").uses(Space::disk));
 }
 
+TEST(ParseOffload, WhatNamesLayersCountsForThem) {
+  const Offload offload = parse_offload("optimizer@1-2=disk,optimizer");
+  EXPECT_EQ(offload.home_of(OffloadItem::optimizer, 0), Space::host);
+  EXPECT_EQ(offload.home_of(OffloadItem::optimizer, 2), Space::disk);
+  EXPECT_EQ(offload.home_of(OffloadItem::optimizer, kNoLayer), Space::host);
+}
+
 TEST(ParseOffload, RefusesByName) {
   EXPECT_NE(why_not_offload("optimiser").find("did you mean 'optimizer'"), std::string::npos);
   EXPECT_NE(why_not_offload("").find("'' is not one of"), std::string::npos);
@@ -51,8 +58,9 @@ TEST(ParseOffload, RefusesByName) {
   EXPECT_NE(why_not_offload("params@-1").find("'-1' is not a layer"), std::string::npos);
   EXPECT_NE(why_not_offload("params=tape").find("'tape' is not a place"), std::string::npos);
   EXPECT_NE(why_not_offload("params=").find("'' is not a place: host or disk"), std::string::npos);
-  EXPECT_NE(why_not_offload("params,params@1=disk").find("says two things of params"),
-            std::string::npos);
+  for (const char* twice : {"params,params=disk", "params@0-3,params@1=disk",
+                            "params@1=disk,params,params@1", "all,grads=disk"})
+    EXPECT_NE(why_not_offload(twice).find("says two things of"), std::string::npos) << twice;
   EXPECT_NE(why_not_offload("none,params").find("'none' is not one of"), std::string::npos);
   EXPECT_THROW(require_layers(parse_offload("params@0-12"), 12), Error);
   EXPECT_NO_THROW(require_layers(parse_offload("params@0-11"), 12));

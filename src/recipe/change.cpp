@@ -41,7 +41,14 @@ bool Change::sets(std::string_view option) const {
 }
 
 Change& Change::operator+=(const Change& more) {
-  settings_.insert(settings_.end(), more.settings_.begin(), more.settings_.end());
+  for (const OptionValue& setting : more.settings_) {
+    const auto known = std::ranges::find(settings_, setting.option, &OptionValue::option);
+    if (known == settings_.end()) {
+      settings_.push_back(setting);
+    } else {
+      known->value = setting.value;
+    }
+  }
   return *this;
 }
 

@@ -145,6 +145,8 @@ std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& fact
       out += fmt::format("    and {} for uploads, loading and saving\n",
                          format_bytes(facts.host_context_bytes));
     }
+    if (space == Space::host && left < 0 && facts.needs_offload_dir())
+      out += "    --offload-dir DIR lets a part of it live on disk\n";
   }
   return out;
 }

@@ -54,6 +54,15 @@ PlannedRun plan_as_asked(const Resolved& run) {
   return planned;
 }
 
+// Where nothing fits: what would if only other memory were larger, or else the smallest.
+Choice nearest(PlanSearch& search, const SpaceBytes& limits) {
+  SpaceBytes on_device = kNoLimits;
+  on_device[Space::device] = limits[Space::device];
+  if (auto choice = on_device == limits ? std::nullopt : search.fastest(on_device))
+    return std::move(*choice);
+  return search.smallest(limits);
+}
+
 PlannedRun plan_within_limits(const Resolved& run) {
   const SpaceBytes limits = run.limits();
   // Memory that happens to be free changes no step that fits in it: what is computed, to the last
@@ -64,7 +73,7 @@ PlannedRun plan_within_limits(const Resolved& run) {
   }
   PlanSearch search = joint_search(run);
   std::optional<Choice> choice = search.fastest(limits);
-  if (!choice) return planned_run(run, search.smallest(limits), search);
+  if (!choice) return planned_run(run, nearest(search, limits), search);
   std::vector<RunnerUp> others;
   if (run.options.explain) others = search.runners_up(*choice, limits);
   PlannedRun planned = planned_run(run, std::move(*choice), search);

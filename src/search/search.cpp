@@ -231,8 +231,9 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
   Queue<std::pair<double, Effect>> queue;
   const auto push = [&](size_t v, size_t c) {
     const Candidate& candidate = states_[v].candidates[c];
-    if (candidate.least.fits_in(limits))
-      queue.push({{candidate.seconds, variants_[v].effect}, v, c});
+    const bool may_fit =
+        is_moved(v) ? fits_by_trials({v, c}, limits) : candidate.least.fits_in(limits);
+    if (may_fit) queue.push({{candidate.seconds, variants_[v].effect}, v, c});
   };
   const auto enter = [&](size_t v) {
     const State& state = states_[v];
@@ -256,6 +257,7 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
     } else if (c == kExpand) {
       const size_t known = states_[v].candidates.size();
       expand(v);
+      if (is_moved(v) && try_smallest(v, limits)) ++trials;
       for (size_t i = known; i < states_[v].candidates.size(); ++i) push(v, i);
     } else if (is_moved(v)) {
       if (const double due = seconds_by_trials({v, c}); key.first < due) {

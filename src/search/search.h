@@ -103,6 +103,7 @@ class PlanSearch {
   void expand_uniformly(size_t variant);
   int64_t staging_of(size_t variant);
   bool try_moved(Found found);
+  bool try_smallest(size_t variant, const SpaceBytes& limits);
   double seconds_by_trials(Found found) const;
   bool fits_by_trials(Found found, const SpaceBytes& limits) const;
   bool no_better(size_t variant, std::span<const size_t> group) const;
@@ -117,6 +118,8 @@ class PlanSearch {
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
   void use_room(Choice& choice, Found found, const SpaceBytes& limits);
+  bool use_room_in(Space space, OffloadItem item, Choice& choice, Found& found,
+                   const SpaceBytes& limits);
   std::optional<Found> roomier(Found found, const Offload& offload, const SpaceBytes& limits);
   RunnerUp runner_up(size_t variant, double seconds, const SpaceBytes& limits);
 

@@ -55,6 +55,22 @@ bool PlanSearch::try_moved(Found found) {
   return true;
 }
 
+// Where none of its candidates is estimated to fit: estimates may be too large, too. What the
+// smallest takes then says by how much. False where there is no need, or it is known.
+bool PlanSearch::try_smallest(size_t variant, const SpaceBytes& limits) {
+  State& state = states_[variant];
+  size_t smallest = 0;
+  for (size_t c = 0; c < state.candidates.size(); ++c) {
+    if (fits_by_trials({variant, c}, limits)) return false;
+    if (state.candidates[c].least[Space::device] < state.candidates[smallest].least[Space::device])
+      smallest = c;
+  }
+  if (state.candidates.empty() || !try_moved({variant, smallest})) return false;
+  const Candidate& c = state.candidates[smallest];
+  state.excess = *c.arena - c.least;
+  return true;
+}
+
 // As its estimate and what was tried of the variant say, where it was not tried itself.
 double PlanSearch::seconds_by_trials(Found found) const {
   const State& state = states_[found.variant];
@@ -91,29 +107,37 @@ void PlanSearch::expand_uniformly(size_t variant) {
 }
 
 // What was moved as a whole moves in fewer layers where there is room for the others: first what a
-// step moves most often.
+// step moves most often, from disk to the host before to the device.
 void PlanSearch::use_room(Choice& choice, Found found, const SpaceBytes& limits) {
   constexpr OffloadItem kItems[] = {OffloadItem::params, OffloadItem::grads, OffloadItem::optimizer,
                                     OffloadItem::master};
-  constexpr int32_t kFewer = 2;  // layers, where gaps and staging turn out to need them
-  for (const OffloadItem item : kItems) {
-    const Room room(choice.plan.module,
-                    limits[Space::device] - arenas_of(choice.plan.module)[Space::device]);
-    for (int32_t fewer = 0; fewer <= kFewer; ++fewer) {
-      const Offload& now = variants_[found.variant].settings.recipe.offload;
-      const auto offload = room.with_at_home(now, item, fewer);
-      if (!offload) break;
-      const auto other = roomier(found, *offload, limits);
-      if (!other) continue;
-      Choice better = choice_of(*other);
-      if (!arenas_of(better.plan.module).fits_in(limits)) continue;
-      if (better.step_seconds < choice.step_seconds) {
-        choice = std::move(better);
-        found = *other;
-      }
-      break;
+  for (const Space space : {Space::host, Space::device}) {
+    for (const OffloadItem item : kItems) {
+      // What moves less needs less staging, which is room for more.
+      while (use_room_in(space, item, choice, found, limits)) continue;
     }
   }
+}
+
+// False where that is no faster.
+bool PlanSearch::use_room_in(Space space, OffloadItem item, Choice& choice, Found& found,
+                             const SpaceBytes& limits) {
+  constexpr int32_t kFewer = 2;  // layers, where gaps and staging turn out to need them
+  const Room room(choice.plan.module, space, limits[space] - arenas_of(choice.plan.module)[space]);
+  for (int32_t fewer = 0; fewer <= kFewer; ++fewer) {
+    const Offload& now = variants_[found.variant].settings.recipe.offload;
+    const auto offload = room.with_nearer(now, item, fewer);
+    if (!offload) return false;
+    const auto other = roomier(found, *offload, limits);
+    if (!other) continue;
+    Choice better = choice_of(*other);
+    if (!arenas_of(better.plan.module).fits_in(limits)) continue;
+    if (better.step_seconds >= choice.step_seconds) return false;
+    choice = std::move(better);
+    found = *other;
+    return true;
+  }
+  return false;
 }
 
 // The same plan with other homes, as a variant of its own; none where it does not fit.

@@ -53,8 +53,25 @@ TEST(MovedSearch, IsNoSlowerThanRecomputeAlone) {
 TEST(MovedSearch, HostMemoryIsALimit) {
   const PlannedRun found = planned("--budget 2GiB --host-budget 500MiB");
   EXPECT_FALSE(fits(found)) << "the state alone takes more";
+  EXPECT_LE(arenas_of(found.plan.module)[Space::device], *found.run.budget)
+      << "what lacks nothing but host memory is shown";
   const PlannedRun roomy = planned("--budget 2GiB --host-budget 3GiB");
   EXPECT_TRUE(fits(roomy));
+}
+
+TEST(MovedSearch, TakesTheDiskWhereTheHostIsTooSmall) {
+  const std::string small = "--budget 1500MiB --host-budget 900MiB";
+  EXPECT_FALSE(fits(planned(small)));
+  const PlannedRun found = planned(small + " --offload-dir /tmp");
+  EXPECT_TRUE(fits(found)) << found.run.options.offload;
+  EXPECT_TRUE(found.run.recipe.offload.uses(Space::disk));
+  EXPECT_THAT(found.run.options.offload, HasSubstr("@0-")) << "the last layers fit on the host";
+}
+
+TEST(MovedSearch, LeavesTheDiskAloneWhereTheHostIsLargeEnough) {
+  const PlannedRun found = planned("--budget 2GiB --host-budget 8GiB --offload-dir /tmp");
+  EXPECT_TRUE(fits(found));
+  EXPECT_FALSE(found.run.recipe.offload.uses(Space::disk));
 }
 
 TEST(MovedSearch, MoreBytesAreNoSlower) {
@@ -93,7 +110,8 @@ TEST(Room, TheLastLayersStayAsFarAsThereIsRoom) {
   module[head].space = Space::host;
   const Offload all = parse_offload("optimizer,grads");
   const auto at_home = [&](int64_t bytes, int32_t fewer = 0) -> std::string {
-    const auto found = Room(module, bytes).with_at_home(all, OffloadItem::grads, fewer);
+    const Room room(module, Space::device, bytes);
+    const auto found = room.with_nearer(all, OffloadItem::grads, fewer);
     return found ? text(*found) : "none";
   };
   EXPECT_EQ(at_home(2047), "none");
@@ -101,7 +119,32 @@ TEST(Room, TheLastLayersStayAsFarAsThereIsRoom) {
   EXPECT_EQ(at_home(2048 + 2 * 1024 + 1023), "optimizer,grads@0-1");
   EXPECT_EQ(at_home(2048 + 2 * 1024 + 1023, 1), "optimizer,grads@0-2");
   EXPECT_EQ(at_home(1 << 20), "optimizer");
-  EXPECT_FALSE(Room(module, 1 << 20).with_at_home(all, OffloadItem::params, 0)) << "not elsewhere";
+  const Room roomy(module, Space::device, 1 << 20);
+  EXPECT_FALSE(roomy.with_nearer(all, OffloadItem::params, 0)) << "not elsewhere";
+}
+
+TEST(Room, WhatIsOnDiskComesToTheHost) {
+  Module module;
+  for (int32_t layer = 0; layer < 4; ++layer) {
+    module.layers.push_back(fmt::format("layers.{}.", layer));
+    const ValueId id = add_shared(module, fmt::format("m.{}", layer), {Dtype::f32, {1024}},
+                                  Category::optimizer, Scope::persistent);
+    module[id].layer = layer;
+    module[id].space = Space::disk;
+  }
+  const Offload disk = parse_offload("optimizer=disk");
+  const auto nearer = [&](Space space, int64_t bytes) -> std::string {
+    const auto found = Room(module, space, bytes).with_nearer(disk, OffloadItem::optimizer, 0);
+    return found ? text(*found) : "none";
+  };
+  EXPECT_EQ(nearer(Space::host, 3 * 4096 - 1), "optimizer,optimizer@0-1=disk");
+  EXPECT_EQ(nearer(Space::host, 4 * 4096), "optimizer");
+  EXPECT_EQ(nearer(Space::device, 4096), "optimizer@0-2=disk");
+  const Room room(module, Space::host, 4 * 4096);
+  EXPECT_FALSE(room.with_nearer(parse_offload("optimizer"), OffloadItem::optimizer, 0));
+  EXPECT_EQ(text(*room.with_nearer(parse_offload("optimizer,optimizer@0-3=disk"),
+                                   OffloadItem::optimizer, 1)),
+            "optimizer,optimizer@0=disk");
 }
 
 }  // namespace

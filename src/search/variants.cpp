@@ -65,6 +65,28 @@ void add_parts(Dimension& offload, int64_t layers) {
   }
 }
 
+// The same with state on disk, and with all but activations there, where they are elsewhere anyway.
+void add_on_disk(Dimension& offload) {
+  const std::vector<Alternative> on_host = offload.alternatives;
+  const std::vector<OffloadItem> farther[] = {
+      {OffloadItem::optimizer, OffloadItem::master},
+      {OffloadItem::optimizer, OffloadItem::master, OffloadItem::grads, OffloadItem::params}};
+  for (const Alternative& a : on_host) {
+    if (!a.change.sets("offload")) continue;
+    const Offload host = parse_offload(std::get<std::string>(a.change.settings().front().value));
+    for (const std::vector<OffloadItem>& items : farther) {
+      Offload disk = host;
+      if (!std::ranges::all_of(items, [&](OffloadItem item) { return host.moves(item); })) continue;
+      for (Offload::Rule& rule : disk.rules) {
+        if (std::ranges::find(items, rule.item) != items.end()) rule.place = Space::disk;
+      }
+      Alternative there = a;
+      there.change += Change{{"offload", text(disk)}};
+      offload.alternatives.push_back(there);
+    }
+  }
+}
+
 // Does it pin nothing that was asked for, beside what the dimension itself settles?
 bool leaves_what_was_asked(const Change& change, const DimensionRow& row, const Options& asked) {
   return std::ranges::all_of(change.settings(), [&](const OptionValue& o) {
@@ -81,7 +103,10 @@ Dimension dimension_of(const DimensionRow& row, const Resolved& run) {
       d.alternatives.push_back({t.change, t.effect});
   }
   if (row.name == "loss") add_chunks(d, run.build.loss_chunk);
-  if (row.moves && d.alternatives.size() > 1) add_parts(d, run.model.config().L);
+  if (row.moves && d.alternatives.size() > 1) {
+    if (!run.options.offload_dir.empty() && run.host_budget) add_on_disk(d);
+    add_parts(d, run.model.config().L);
+  }
   return d;
 }
 

@@ -174,15 +174,17 @@ void require_fit_in(Space space, const PlannedRun& planned) {
   const int64_t limit = *(space == Space::host ? run.host_budget : run.disk_budget);
   const std::string option = fmt::format("--{}-budget", name_of(space));
   const std::string changes = changes_that_fit(planned);
-  const std::string layers =
-      space == Space::disk ? layers_that_fit(planned.plan.module, limit) : "";
+  const std::string farther = space == Space::disk ? layers_that_fit(planned.plan.module, limit)
+                              : run.options.offload_dir.empty()
+                                  ? "--offload-dir DIR, whose disk then takes a part; or "
+                                  : "";
   throw does_not_fit("{} at --batch {} --seq {} keeps {} ({} bytes) {}, and {} {} ({} bytes)",
                      run.model.config().name, run.build.batch, run.build.seq, format_bytes(bytes),
                      format_exact(bytes), space == Space::host ? "in host memory" : "on disk",
                      limit_words(space, run, limit), format_bytes(limit), format_exact(limit))
       .hint(
           fmt::format("{}{}keep more on the device{}, or give {} {} on a machine that has so much",
-                      changes.empty() ? "" : changes + ", or ", layers,
+                      changes.empty() ? "" : changes + ", or ", farther,
                       run.budget ? " with a larger --budget" : "", option, bytes));
 }
 
