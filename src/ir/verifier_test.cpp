@@ -291,6 +291,23 @@ TEST_F(Verifier, NorThroughAView) {
   EXPECT_THAT(result(), HasSubstr("reads 'a', whose bytes 'next' has overwritten"));
 }
 
+TEST_F(Verifier, AViewOfWhatWasWrittenInPlaceShowsWhatLiesBehind) {
+  const ValueId low = b.view(a, "low", {32}, 0);
+  const ValueId high = b.view(a, "high", {32}, 32);
+  const ValueId second = b.emit(toy::unary, "second", {high})[0];
+  module[second].base = high;
+  const ValueId first = b.emit(toy::unary, "first", {low})[0];
+  module[first].base = low;
+  const ValueId whole = b.view(first, "whole", {64}, 0);
+  b.emit(toy::unary, "reader", {whole});
+  EXPECT_EQ(result(), "sound") << "both halves are there by then";
+  module[whole].type.shape = {65};
+  EXPECT_THAT(result(), HasSubstr("ends beyond its base"));
+  module[whole].type.shape = {64};
+  std::swap(ops()[1], ops()[2]);
+  EXPECT_THAT(result(), HasSubstr("reads 'whole', whose bytes 'second' has overwritten"));
+}
+
 TEST_F(Verifier, NorACarriedValue) {
   b.emit_into(toy::copy, "keep", {a}, grad);
   b.emit(toy::unary, "old", {grad});

@@ -34,7 +34,9 @@ class Fold {
     Builder b(module_, ProgramRole::flush);
     b.set_phase(Phase::update);
     for (const Updates::Trained& t : updates_.trained()) {
-      if (folds(module_, updates_, t)) updates_.emit_in_slices(b, t, numbers_);
+      if (!folds(module_, updates_, t)) continue;
+      for (const Updates::Slice& slice : updates_.slices_of(t))
+        updates_.emit(b, t, slice, numbers_);
     }
     say_done(b);
   }
@@ -43,14 +45,11 @@ class Fold {
     Builder b(module_, ProgramRole::training_first);
     b.set_phase(Phase::update);
     std::vector<Op> ops = std::exchange(b.program().ops, {});
-    const std::vector<std::vector<const Updates::Trained*>> due = when_due(ops);
+    const std::vector<std::vector<Due>> due = when_due(ops);
     const auto last = std::ranges::find_if(due.rbegin(), due.rend(),
                                            [](const auto& some) { return !some.empty(); });
     for (size_t at = 0; at < ops.size(); ++at) {
-      for (const Updates::Trained* t : due[at]) {
-        updates_.emit(b, *t, t->grad, numbers_);
-        updated_[t->param] = version_in(b.last(), t->param);
-      }
+      for (const Due& d : due[at]) update(b, *d.trained, d.slice);
       if (at + 1 == static_cast<size_t>(due.rend() - last)) say_done(b);
       for (ValueId& id : ops[at].inputs) id = updated(id);
       b.program().ops.push_back(std::move(ops[at]));
@@ -58,6 +57,33 @@ class Fold {
   }
 
  private:
+  // One slice of a parameter's update.
+  struct Due {
+    const Updates::Trained* trained;
+    Updates::Slice slice;
+  };
+
+  // Slices come in turn from the last to the first, which begins where the parameter does: all of it
+  // is what is there then.
+  void update(Builder& b, const Updates::Trained& t, const Updates::Slice& slice) {
+    const Value param = module_[t.param];
+    updates_.emit(b, t, slice, numbers_);
+    const ValueId version = version_in(b.last(), t.param);
+    const bool whole = slice.elements == param.type.shape.elements();
+    if (slice.first == 0)
+      updated_[t.param] =
+          whole ? version : b.view(version, param.name + ".updated", param.type.shape, 0);
+  }
+
+  // A parameter that is brought is written as a whole.
+  std::vector<Updates::Slice> slices_of(const Updates::Trained& t) const {
+    if (!updates_.on_device(t.param))
+      return {{.first = 0, .elements = module_[t.param].type.shape.elements()}};
+    std::vector<Updates::Slice> slices = updates_.slices_of(t);
+    std::ranges::reverse(slices);
+    return slices;
+  }
+
   ValueId shared(const char* name, const Type& type) {
     return add_shared(module_, name, type, Category::buffers, Scope::step);
   }
@@ -84,9 +110,10 @@ class Fold {
     return id;
   }
 
-  // By op: what is updated just before it. A layer's parameters take turns with the forward ops of
-  // the layer before it, the first layer's with nobody.
-  std::vector<std::vector<const Updates::Trained*>> when_due(const std::vector<Op>& ops) const {
+  // By op: what is updated just before it. A layer's slices take turns with the forward ops of the
+  // layer before it, each as late as the elements before it are of all; the first layer's with
+  // nobody.
+  std::vector<std::vector<Due>> when_due(const std::vector<Op>& ops) const {
     std::vector<std::vector<size_t>> forward(module_.layers.size());
     std::vector<size_t> first_use(module_.values.size(), ops.size());
     for (size_t at = 0; at < ops.size(); ++at) {
@@ -97,20 +124,23 @@ class Fold {
       if (ops[at].phase == Phase::forward && ops[at].layer >= 0)
         forward[static_cast<size_t>(ops[at].layer)].push_back(at);
     }
-    std::vector<std::vector<const Updates::Trained*>> of_layer(module_.layers.size());
+    std::vector<std::vector<Due>> of_layer(module_.layers.size());
     for (const Updates::Trained& t : updates_.trained()) {
-      if (folds(module_, updates_, t))
-        of_layer[static_cast<size_t>(module_[t.param].layer)].push_back(&t);
+      if (!folds(module_, updates_, t)) continue;
+      for (const Updates::Slice& slice : slices_of(t))
+        of_layer[static_cast<size_t>(module_[t.param].layer)].push_back({&t, slice});
     }
-    std::vector<std::vector<const Updates::Trained*>> due(ops.size());
+    std::vector<std::vector<Due>> due(ops.size());
     for (size_t l = 0; l < of_layer.size(); ++l) {
-      for (size_t i = 0; i < of_layer[l].size(); ++i) {
-        const Updates::Trained* t = of_layer[l][i];
-        size_t at = std::min(first_use[static_cast<size_t>(t->param.index)],
-                             first_use[static_cast<size_t>(t->grad.index)]);
+      size_t all = 0, before = 0;
+      for (const Due& d : of_layer[l]) all += static_cast<size_t>(d.slice.elements);
+      for (const Due& d : of_layer[l]) {
+        size_t at = std::min(first_use[static_cast<size_t>(d.trained->param.index)],
+                             first_use[static_cast<size_t>(d.trained->grad.index)]);
         if (l > 0 && !forward[l - 1].empty())
-          at = std::min(at, forward[l - 1][i * forward[l - 1].size() / of_layer[l].size()]);
-        due[at].push_back(t);
+          at = std::min(at, forward[l - 1][before * forward[l - 1].size() / all]);
+        due[at].push_back(d);
+        before += static_cast<size_t>(d.slice.elements);
       }
     }
     return due;

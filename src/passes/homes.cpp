@@ -4,7 +4,8 @@
 // its first backward reader. Nothing is computed differently.
 //
 // A program is cut into segments: the ops of one layer in a row, of one micro-batch where several
-// go through a layer, or one op of the update and the ops of a layer that follow it. A value that is
+// go through a layer, or updates that together move no more than the largest of them does, and the
+// ops of a layer that follow them. A value that is
 // used in a segment and again within `ahead` segments stays meanwhile; all that happens to it
 // between being brought and given up is one visit. The copies of a segment are listed `ahead`
 // segments before it, and bounded by the end of the segment before that: staging does not grow with
@@ -110,15 +111,42 @@ class ProgramHomes {
     const auto updates = [&](size_t at) {
       return (only_updates_ || folded) && ops_[at].phase == Phase::update;
     };
+    int64_t most = 0;  // bytes that one update moves: small ones go together up to that
+    for (size_t at = 0; at < ops_.size(); ++at) {
+      if (updates(at)) most = std::max(most, moved_by(ops_[at]));
+    }
     using Place = std::pair<int32_t, int32_t>;
     std::optional<Place> last;  // of the last op that is no update: an update goes with those
+    int64_t moved = 0;          // by the updates of this segment, which are of one layer
+    std::optional<int32_t> updated;
     for (size_t at = 0; at < ops_.size(); ++at) {
       const Place place{ops_[at].layer, ops_[at].micro_batch};
-      if (at == 0 || updates(at) || (last && place != *last)) first_of_.push_back(at);
-      if (!updates(at)) last = place;
+      const int64_t more = updates(at) ? moved_by(ops_[at]) : 0;
+      const bool another =
+          updates(at) ? moved + more > most || updated != ops_[at].layer : last && place != *last;
+      if (at == 0 || another) {
+        first_of_.push_back(at);
+        moved = 0;
+      }
+      moved += more;
+      if (updates(at)) {
+        updated = ops_[at].layer;
+      } else {
+        last = place;
+      }
       segment_of_.push_back(static_cast<int32_t>(first_of_.size()) - 1);
     }
     to_bring_.resize(first_of_.size());
+  }
+
+  // Bytes with a home elsewhere.
+  int64_t moved_by(const Op& op) const {
+    int64_t bytes = 0;
+    for (const ValueId id : op.inputs) {
+      if (!id.valid() || module_[root(id)].space == Space::device) continue;
+      bytes += unit(id).end - unit(id).begin;
+    }
+    return bytes;
   }
 
   // --- what is homed, and when it is on the device -----------------------------------------------
@@ -152,9 +180,12 @@ class ProgramHomes {
 
   // What moves when `id` is used. Updates work on slices; what forward and backward use moves whole.
   const Extent& unit(ValueId id) const {
+    return only_updates_ || is_only_updated(id) ? extent(id) : extent(root(id));
+  }
+
+  bool is_only_updated(ValueId id) const {
     const Category category = module_[root(id)].category;
-    const bool only_updated = category == Category::optimizer || category == Category::master;
-    return only_updates_ || only_updated ? extent(id) : extent(root(id));
+    return category == Category::optimizer || category == Category::master;
   }
 
   void use(Homed& homed, ValueId id, int32_t at, bool writes) {

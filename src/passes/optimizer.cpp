@@ -55,7 +55,8 @@ void optimizer(Module& module, const Recipe& recipe) {
   const ValueId step = updates.advance(b, clip.finite);
   const Updates::Numbers numbers = updates.numbers(step, clip);
   for (const Updates::Trained& t : updates.trained()) {
-    if (!fold || !folds(module, updates, t)) updates.emit_in_slices(b, t, numbers);
+    if (fold && folds(module, updates, t)) continue;
+    for (const Updates::Slice& slice : updates.slices_of(t)) updates.emit(b, t, slice, numbers);
   }
   if (recipe.loss_scale.dynamic) adjust_scale(b, recipe.loss_scale, clip.finite);
   module.step.push_back({1, {b.program().name}});

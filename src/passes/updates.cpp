@@ -99,10 +99,8 @@ void Updates::add_masters() {
     if (!load) load.emplace(module_, ProgramRole::load).set_phase(Phase::update);
     load->set_layer(param.layer);
     const std::string name = "load." + param.name;
-    for_slices(t, /*grain=*/1, [&](int64_t first, int64_t elements) {
-      const auto part = [&](ValueId id) { return part_of(*load, id, first, elements); };
-      ops::assign(*load, name, part(t.param), part(t.master));
-    });
+    for (const Slice& slice : slices_of(t, /*grain=*/1))
+      ops::assign(*load, name, part_of(*load, t.param, slice), part_of(*load, t.master, slice));
   }
 }
 
@@ -143,22 +141,19 @@ void Updates::emit(Builder& b, const Trained& t, ValueId grad, const Numbers& nu
   ops::emit_update(b, "update." + t.name, t.rule, update_of(t, grad, numbers), numbers.finite);
 }
 
-void Updates::emit_in_slices(Builder& b, const Trained& t, const Numbers& numbers) const {
+void Updates::emit(Builder& b, const Trained& t, const Slice& slice, const Numbers& numbers) const {
+  if (slice.elements == elements_of(t)) return emit(b, t, t.grad, numbers);
   const std::string whole = "update." + t.name;
-  for_slices(t, t.rule.grain, [&](int64_t first, int64_t elements) {
-    if (elements == elements_of(t)) return emit(b, t, t.grad, numbers);
-    b.set_layer(module_[t.param].layer);
-    ops::Update update = update_of(t, t.grad, numbers);
-    for (ValueId* id : {&update.param, &update.grad, &update.weight})
-      *id = part_of(b, *id, first, elements);
-    for (size_t s = 0; s < t.states.size(); ++s) {
-      const int64_t per = t.rule.states[s].per;
-      update.states[s] = part_of(b, t.states[s], first / per, ceil_div(elements, per));
-    }
-    update.first = first;
-    update.whole = whole;
-    ops::emit_update(b, whole, t.rule, update, numbers.finite);
-  });
+  b.set_layer(module_[t.param].layer);
+  ops::Update update = update_of(t, t.grad, numbers);
+  for (ValueId* id : {&update.param, &update.grad, &update.weight}) *id = part_of(b, *id, slice);
+  for (size_t s = 0; s < t.states.size(); ++s) {
+    const int64_t per = t.rule.states[s].per;
+    update.states[s] = part_of(b, t.states[s], {slice.first / per, ceil_div(slice.elements, per)});
+  }
+  update.first = slice.first;
+  update.whole = whole;
+  ops::emit_update(b, whole, t.rule, update, numbers.finite);
 }
 
 int64_t Updates::elements_of(const Trained& t) const {
@@ -177,19 +172,19 @@ bool Updates::on_device(ValueId id) const {
   return !item || offload_.home_of(*item, value.layer) == Space::device;
 }
 
-// fn(first, elements) for each slice: one of all elements where nothing has to be brought, or where
-// the grain says so.
-template <typename Fn>
-void Updates::for_slices(const Trained& t, int64_t grain, const Fn& fn) const {
+std::vector<Updates::Slice> Updates::slices_of(const Trained& t, int64_t grain) const {
   const int64_t all = elements_of(t);
   const int64_t slice =
       grain == 0 || is_all_on_device(t) ? all : std::max<int64_t>(1, slice_ / grain) * grain;
-  for (int64_t first = 0; first < all; first += slice) fn(first, std::min(slice, all - first));
+  std::vector<Slice> slices;
+  for (int64_t first = 0; first < all; first += slice)
+    slices.push_back({first, std::min(slice, all - first)});
+  return slices;
 }
 
-ValueId Updates::part_of(Builder& b, ValueId id, int64_t first, int64_t elements) const {
-  if (!id.valid() || elements == module_[id].type.shape.elements()) return id;
-  return b.view(id, module_[id].name + ".slice", {elements}, first);
+ValueId Updates::part_of(Builder& b, ValueId id, const Slice& slice) const {
+  if (!id.valid() || slice.elements == module_[id].type.shape.elements()) return id;
+  return b.view(id, module_[id].name + ".slice", {slice.elements}, slice.first);
 }
 
 }  // namespace snug

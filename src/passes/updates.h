@@ -51,16 +51,21 @@ class Updates {
   void bind_norm(ValueId norm) const;  // to the shared value that is read after a step
   // One parameter's update from `grad`, which also rounds it where it has a master.
   void emit(Builder& b, const Trained& t, ValueId grad, const Numbers& numbers) const;
-  // The same in slices where some of what it needs lives elsewhere: never all of it is on its way.
-  void emit_in_slices(Builder& b, const Trained& t, const Numbers& numbers) const;
+  // A part of a parameter: all of it where nothing has to be brought.
+  struct Slice {
+    int64_t first = 0, elements = 0;
+  };
+  // Where some of what its update needs lives elsewhere, never all of it is on its way.
+  std::vector<Slice> slices_of(const Trained& t) const { return slices_of(t, t.rule.grain); }
+  void emit(Builder& b, const Trained& t, const Slice& slice, const Numbers& numbers) const;
 
  private:
   void collect();
   ops::Update update_of(const Trained& t, ValueId grad, const Numbers& numbers) const;
   int64_t elements_of(const Trained& t) const;
-  template <typename Fn>
-  void for_slices(const Trained& t, int64_t grain, const Fn& fn) const;
-  ValueId part_of(Builder& b, ValueId id, int64_t first, int64_t elements) const;
+  // Of whole grains; of all elements where the grain is 0.
+  std::vector<Slice> slices_of(const Trained& t, int64_t grain) const;
+  ValueId part_of(Builder& b, ValueId id, const Slice& slice) const;
   void add_masters();
   ValueId seed();
 

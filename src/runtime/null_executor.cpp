@@ -30,9 +30,9 @@ class Shadow {
     int64_t byte;
     ValueId writer;  // none: nobody wrote it
   };
-  // The first byte of `id` that was not written last by `writer`, or, without one, by any value of
-  // the same storage.
-  std::optional<Fault> fault(ValueId id, ValueId writer = {}) const {
+  // The first byte of `id` that nobody wrote, or the wrong value did: right(writer, byte of memory).
+  template <typename Right>
+  std::optional<Fault> fault(ValueId id, const Right& right) const {
     const auto [space, first, end] = range_of(id);
     const auto& ranges = spaces_[space];
     auto next = ranges.upper_bound(first);
@@ -40,11 +40,20 @@ class Shadow {
     for (int64_t at = first; at < end; at = (next++)->second.end) {
       if (next == ranges.end() || next->first > at || next->second.end <= at)
         return Fault{at - first, {}};
-      const ValueId last = next->second.writer;
-      if (writer.valid() ? last != writer : module_.root(last) != module_.root(id))
-        return Fault{at - first, last};
+      if (!right(next->second.writer, at)) return Fault{at - first, next->second.writer};
     }
     return std::nullopt;
+  }
+
+  // The same where any value of its storage is right.
+  std::optional<Fault> fault(ValueId id) const {
+    const ValueId root = module_.root(id);
+    return fault(id, [&](ValueId writer, int64_t) { return module_.root(writer) == root; });
+  }
+
+  bool holds(ValueId id, int64_t byte) const {
+    const Range range = range_of(id);
+    return range.first <= byte && byte < range.end;
   }
 
   std::array<int64_t, kSpaces> high_water{};
@@ -95,27 +104,37 @@ class ProgramRun {
         if (!writes) read(op, id);
       });
       for_each_access(op, [&](ValueId id, bool writes) {
-        if (writes) write(id);
+        if (writes) write(id, at);
       });
       for_each_access(op, [&](ValueId id, bool) { require_unharmed(op, id); });
     }
   }
 
  private:
-  void write(ValueId id) {
+  void write(ValueId id, int32_t at) {
     shadow_.write(id);
-    made_[static_cast<size_t>(id.index)] = true;
+    made_[static_cast<size_t>(id.index)] = at;
   }
+
+  std::optional<int32_t> made_at(ValueId id) const { return made_[static_cast<size_t>(id.index)]; }
 
   // The value that an op of this program made and that `id` is, or is a view of; none for what
   // comes from outside.
   ValueId maker_of(ValueId id) const {
-    while (id.valid() && !made_[static_cast<size_t>(id.index)]) id = module_[id].base;
+    while (id.valid() && !made_at(id)) id = module_[id].base;
     return id;
   }
 
+  bool share_storage(ValueId a, ValueId b) const { return module_.root(a) == module_.root(b); }
+
   void read(const Op& op, ValueId id) const {
-    const auto fault = shadow_.fault(id, maker_of(id));
+    const ValueId maker = maker_of(id);
+    // A view may show more than its version wrote: what was there by then.
+    const auto fault = shadow_.fault(id, [&](ValueId writer, int64_t byte) {
+      if (!maker.valid() || writer == maker) return share_storage(writer, id);
+      return !shadow_.holds(maker, byte) && share_storage(writer, maker) &&
+             made_at(writer) < made_at(maker);
+    });
     if (!fault) return;
     if (!fault->writer.valid()) {
       throw internal_error("program '{}', {} '{}' reads byte {} of '{}', which nobody wrote",
@@ -138,7 +157,7 @@ class ProgramRun {
   const Module& module_;
   const Program& program_;
   Shadow& shadow_;
-  std::vector<bool> made_;
+  std::vector<std::optional<int32_t>> made_;  // by value: the op of this run that made it
 };
 
 bool in_step(const Module& module, const Program& program) {
