@@ -1,7 +1,6 @@
 #include "search/estimate.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "base/units.h"
@@ -255,9 +254,7 @@ Estimates::Trial Estimates::trial(const Variant& variant, const RecomputePolicy&
   recipe.recompute = policy;
   Module module = compile("trial", variant.stack.whole(), recipe, Stage::accumulate);
   if (recipe.updates_in_training()) {
-    // What is due at other times than a step's is the update as a program of its own: it goes, and
-    // is not cut before.
-    if (recipe.fold_update) recipe.offload.slice = std::numeric_limits<int64_t>::max();
+    // What is due at other times than a step's is the update as a program of its own: it goes.
     continue_compile(module, recipe, Stage::update, Stage::update);
     if (recipe.fold_update) module.program(ProgramRole::flush).ops.clear();
   }

@@ -8,41 +8,42 @@
 
 namespace snug {
 
-Room::Room(const Module& module, Space space, int64_t bytes) : space_(space), bytes_(bytes) {
-  for (Elsewhere& item : items_) item.layers.resize(module.layers.size());
+Room::Room(const Module& module) {
+  for (Sizes& item : items_) item.layers.resize(module.layers.size());
   for (const Value& value : module.values) {
     const auto item = offload_item(value.category);
-    if (!item || value.space <= space || !resides_shared(value, value.space)) continue;
-    Elsewhere& there = items_[static_cast<size_t>(*item)];
-    const int64_t size = round_up(value.storage_bytes(), alignment_of(space));
-    (value.layer == kNoLayer ? there.outside : there.layers[static_cast<size_t>(value.layer)]) +=
-        size;
+    if (!item || !resides_shared(value, value.space)) continue;
+    Sizes& sizes = items_[static_cast<size_t>(*item)];
+    const int64_t bytes = round_up(value.storage_bytes(), alignment_of(Space::host));
+    (value.layer == kNoLayer ? sizes.outside : sizes.layers[static_cast<size_t>(value.layer)]) +=
+        bytes;
   }
 }
 
-std::optional<Offload> Room::with_nearer(const Offload& offload, OffloadItem item,
-                                         int32_t fewer) const {
-  const auto is_farther = [&](const Offload::Rule& r) {
-    return r.item == item && r.place > space_;
-  };
+std::optional<Offload> Room::with_nearer(const Offload& offload, OffloadItem item, Space space,
+                                         int64_t bytes, int32_t fewer) const {
+  const auto is_farther = [&](const Offload::Rule& r) { return r.item == item && r.place > space; };
   const auto rule = std::ranges::find_if(offload.rules, is_farther);
   if (std::ranges::count_if(offload.rules, is_farther) != 1) return std::nullopt;
-  const Elsewhere& there = items_[static_cast<size_t>(item)];
-  int64_t left = bytes_ - there.outside;
+  const Sizes& sizes = items_[static_cast<size_t>(item)];
+  const auto farther = [&](int32_t layer) { return offload.home_of(item, layer) > space; };
+  int64_t left = bytes - (farther(kNoLayer) ? sizes.outside : 0);
   if (left < 0) return std::nullopt;
-  auto away = static_cast<int32_t>(there.layers.size());  // so many layers stay where they are
-  while (away > 0 && left >= there.layers[static_cast<size_t>(away - 1)])
-    left -= there.layers[static_cast<size_t>(--away)];
-  away = std::min(away + fewer, static_cast<int32_t>(there.layers.size()));
-  Offload roomier = offload;
+  const auto layers = static_cast<int32_t>(sizes.layers.size());
+  int32_t away = layers;  // so many stay where they are
+  for (; away > 0; --away) {
+    const int64_t more = farther(away - 1) ? sizes.layers[static_cast<size_t>(away - 1)] : 0;
+    if (left < more) break;
+    left -= more;
+  }
   Offload::Rule rest = *rule;
-  rest.layers = {{.first = 0, .last = away - 1}};
+  rest.layers = {{.first = 0, .last = std::min(away + fewer, layers) - 1}};
+  Offload roomier = offload;
   auto at = roomier.rules.erase(roomier.rules.begin() + (rule - offload.rules.begin()));
-  if (away > 0) at = roomier.rules.insert(at, rest);
-  if (space_ != Space::device && rule->layers.empty())
-    roomier.rules.insert(at, {.item = item, .place = space_});
-  if (roomier == offload) return std::nullopt;
-  if (roomier.none()) return std::nullopt;
+  if (rest.layers.front().last >= 0) at = roomier.rules.insert(at, rest);
+  if (space != Space::device && rule->layers.empty())
+    roomier.rules.insert(at, {.item = item, .place = space});
+  if (roomier == offload || roomier.none()) return std::nullopt;
   return roomier;
 }
 

@@ -306,8 +306,8 @@ std::optional<Choice> PlanSearch::fastest(const SpaceBytes& limits) {
     Choice choice = choice_of(*found);
     const SpaceBytes arena = arenas_of(choice.plan.module);
     if (arena.fits_in(limits)) {
-      if (!variants_[found->variant].plain.empty()) use_room(choice, *found, limits);
-      return choice;
+      const bool moves = !variants_[found->variant].plain.empty();
+      return moves ? use_room(std::move(choice), *found, limits) : std::move(choice);
     }
     states_[found->variant].candidates[found->candidate].arena = arena;  // with its gaps
   }

@@ -28,6 +28,7 @@
 #include "placement/plan.h"
 #include "search/estimate.h"
 #include "search/policy_assignments.h"
+#include "search/room.h"
 #include "search/variant.h"
 
 namespace snug {
@@ -117,9 +118,9 @@ class PlanSearch {
   RecomputePolicy policy_of(Found found) const;
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
-  void use_room(Choice& choice, Found found, const SpaceBytes& limits);
-  bool use_room_in(Space space, OffloadItem item, Choice& choice, Found& found,
-                   const SpaceBytes& limits);
+  Choice use_room(Choice choice, Found found, const SpaceBytes& limits);
+  std::optional<Found> use_room_in(const Room& room, Space space, OffloadItem item, Found found,
+                                   const SpaceBytes& limits);
   std::optional<Found> roomier(Found found, const Offload& offload, const SpaceBytes& limits);
   RunnerUp runner_up(size_t variant, double seconds, const SpaceBytes& limits);
 

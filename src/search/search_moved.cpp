@@ -108,36 +108,45 @@ void PlanSearch::expand_uniformly(size_t variant) {
 
 // What was moved as a whole moves in fewer layers where there is room for the others: first what a
 // step moves most often, from disk to the host before to the device.
-void PlanSearch::use_room(Choice& choice, Found found, const SpaceBytes& limits) {
+Choice PlanSearch::use_room(Choice choice, Found found, const SpaceBytes& limits) {
   constexpr OffloadItem kItems[] = {OffloadItem::params, OffloadItem::grads, OffloadItem::optimizer,
                                     OffloadItem::master};
+  const Room room(choice.plan.module);
+  std::vector<Found> better;
   for (const Space space : {Space::host, Space::device}) {
     for (const OffloadItem item : kItems) {
       // What moves less needs less staging, which is room for more.
-      while (use_room_in(space, item, choice, found, limits)) continue;
+      while (const auto other = use_room_in(room, space, item, found, limits))
+        better.push_back(found = *other);
     }
   }
+  for (; !better.empty(); better.pop_back()) {  // placed, it may have gaps
+    Choice last = choice_of(better.back());
+    if (last.step_seconds < choice.step_seconds && arenas_of(last.plan.module).fits_in(limits))
+      return last;
+  }
+  return choice;
 }
 
-// False where that is no faster.
-bool PlanSearch::use_room_in(Space space, OffloadItem item, Choice& choice, Found& found,
-                             const SpaceBytes& limits) {
-  constexpr int32_t kFewer = 2;  // layers, where gaps and staging turn out to need them
-  const Room room(choice.plan.module, space, limits[space] - arenas_of(choice.plan.module)[space]);
+// None where that is no faster.
+std::optional<PlanSearch::Found> PlanSearch::use_room_in(const Room& room, Space space,
+                                                         OffloadItem item, Found found,
+                                                         const SpaceBytes& limits) {
+  constexpr int32_t kFewer = 2;  // layers, where staging turns out to need them
+  const auto candidate = [&](Found f) -> const Candidate& {
+    return states_[f.variant].candidates[f.candidate];
+  };
+  const int64_t left = limits[space] - (*candidate(found).arena)[space];
   for (int32_t fewer = 0; fewer <= kFewer; ++fewer) {
     const Offload& now = variants_[found.variant].settings.recipe.offload;
-    const auto offload = room.with_nearer(now, item, fewer);
-    if (!offload) return false;
+    const auto offload = room.with_nearer(now, item, space, left, fewer);
+    if (!offload) return std::nullopt;
     const auto other = roomier(found, *offload, limits);
     if (!other) continue;
-    Choice better = choice_of(*other);
-    if (!arenas_of(better.plan.module).fits_in(limits)) continue;
-    if (better.step_seconds >= choice.step_seconds) return false;
-    choice = std::move(better);
-    found = *other;
-    return true;
+    if (candidate(*other).seconds >= candidate(found).seconds) return std::nullopt;
+    return other;
   }
-  return false;
+  return std::nullopt;
 }
 
 // The same plan with other homes, as a variant of its own; none where it does not fit.

@@ -100,27 +100,27 @@ TEST(Room, TheLastLayersStayAsFarAsThereIsRoom) {
   Module module;
   for (int32_t layer = 0; layer < 4; ++layer) {
     module.layers.push_back(fmt::format("layers.{}.", layer));
-    const ValueId id = add_shared(module, fmt::format("grad.{}", layer), {Dtype::f32, {256}},
+    const ValueId id = add_shared(module, fmt::format("grad.{}", layer), {Dtype::f32, {1024}},
                                   Category::grads, Scope::step);
     module[id].layer = layer;
     module[id].space = Space::host;
   }
   const ValueId head =
-      add_shared(module, "grad.head", {Dtype::f32, {512}}, Category::grads, Scope::step);
+      add_shared(module, "grad.head", {Dtype::f32, {2048}}, Category::grads, Scope::step);
   module[head].space = Space::host;
   const Offload all = parse_offload("optimizer,grads");
   const auto at_home = [&](int64_t bytes, int32_t fewer = 0) -> std::string {
-    const Room room(module, Space::device, bytes);
-    const auto found = room.with_nearer(all, OffloadItem::grads, fewer);
+    const auto found =
+        Room(module).with_nearer(all, OffloadItem::grads, Space::device, bytes, fewer);
     return found ? text(*found) : "none";
   };
-  EXPECT_EQ(at_home(2047), "none");
-  EXPECT_EQ(at_home(2048), "optimizer,grads@0-3");
-  EXPECT_EQ(at_home(2048 + 2 * 1024 + 1023), "optimizer,grads@0-1");
-  EXPECT_EQ(at_home(2048 + 2 * 1024 + 1023, 1), "optimizer,grads@0-2");
+  EXPECT_EQ(at_home(8191), "none");
+  EXPECT_EQ(at_home(8192), "optimizer,grads@0-3");
+  EXPECT_EQ(at_home(8192 + 2 * 4096 + 4095), "optimizer,grads@0-1");
+  EXPECT_EQ(at_home(8192 + 2 * 4096 + 4095, 1), "optimizer,grads@0-2");
   EXPECT_EQ(at_home(1 << 20), "optimizer");
-  const Room roomy(module, Space::device, 1 << 20);
-  EXPECT_FALSE(roomy.with_nearer(all, OffloadItem::params, 0)) << "not elsewhere";
+  EXPECT_FALSE(Room(module).with_nearer(all, OffloadItem::params, Space::device, 1 << 20))
+      << "not elsewhere";
 }
 
 TEST(Room, WhatIsOnDiskComesToTheHost) {
@@ -134,16 +134,17 @@ TEST(Room, WhatIsOnDiskComesToTheHost) {
   }
   const Offload disk = parse_offload("optimizer=disk");
   const auto nearer = [&](Space space, int64_t bytes) -> std::string {
-    const auto found = Room(module, space, bytes).with_nearer(disk, OffloadItem::optimizer, 0);
+    const auto found = Room(module).with_nearer(disk, OffloadItem::optimizer, space, bytes);
     return found ? text(*found) : "none";
   };
   EXPECT_EQ(nearer(Space::host, 3 * 4096 - 1), "optimizer,optimizer@0-1=disk");
   EXPECT_EQ(nearer(Space::host, 4 * 4096), "optimizer");
   EXPECT_EQ(nearer(Space::device, 4096), "optimizer@0-2=disk");
-  const Room room(module, Space::host, 4 * 4096);
-  EXPECT_FALSE(room.with_nearer(parse_offload("optimizer"), OffloadItem::optimizer, 0));
+  const Room room(module);
+  EXPECT_FALSE(
+      room.with_nearer(parse_offload("optimizer"), OffloadItem::optimizer, Space::host, 4 * 4096));
   EXPECT_EQ(text(*room.with_nearer(parse_offload("optimizer,optimizer@0-3=disk"),
-                                   OffloadItem::optimizer, 1)),
+                                   OffloadItem::optimizer, Space::host, 4 * 4096, 1)),
             "optimizer,optimizer@0=disk");
 }
 
