@@ -49,11 +49,23 @@ int64_t operand_bytes(const Module& module, const Op& op) {
   return bytes;
 }
 
+// From gradients that add up to copies between memories. What is due at other times than a step's is
+// the update as a program of its own, which is estimated for itself.
+void compile_rest(Module& module, const Recipe& recipe) {
+  if (recipe.updates_in_training()) {
+    continue_compile(module, recipe, Stage::update, Stage::update);
+    for (Program& program : module.programs) {
+      if (program.role == ProgramRole::flush) program.ops.clear();
+    }
+  }
+  continue_compile(module, recipe, Stage::homes);
+}
+
 Module shallow_body(const Variant& variant, int32_t depth) {
   Recipe recipe = variant.settings.recipe;
   if (recipe.recompute.kind != RecomputePolicy::Kind::full) recipe.recompute = {};
   Module module = compile("estimate", variant.stack.forward(depth), recipe, Stage::accumulate);
-  continue_compile(module, recipe, recipe.updates_in_training() ? Stage::update : Stage::homes);
+  compile_rest(module, recipe);
   return module;
 }
 
@@ -253,12 +265,7 @@ Estimates::Trial Estimates::trial(const Variant& variant, const RecomputePolicy&
   Recipe recipe = variant.settings.recipe;
   recipe.recompute = policy;
   Module module = compile("trial", variant.stack.whole(), recipe, Stage::accumulate);
-  if (recipe.updates_in_training()) {
-    // What is due at other times than a step's is the update as a program of its own: it goes.
-    continue_compile(module, recipe, Stage::update, Stage::update);
-    if (recipe.fold_update) module.program(ProgramRole::flush).ops.clear();
-  }
-  continue_compile(module, recipe, Stage::homes);
+  compile_rest(module, recipe);
   SpaceBytes shared;
   for (const Value& value : module.values) shared = shared + shared_bytes(value);
   SpaceBytes transient = most_live_of_all(module);

@@ -26,6 +26,8 @@ std::optional<Offload> Room::with_nearer(const Offload& offload, OffloadItem ite
   const auto rule = std::ranges::find_if(offload.rules, is_farther);
   if (std::ranges::count_if(offload.rules, is_farther) != 1) return std::nullopt;
   const Sizes& sizes = items_[static_cast<size_t>(item)];
+  if (sizes.outside == 0 && std::ranges::all_of(sizes.layers, [](int64_t s) { return s == 0; }))
+    return std::nullopt;
   const auto farther = [&](int32_t layer) { return offload.home_of(item, layer) > space; };
   int64_t left = bytes - (farther(kNoLayer) ? sizes.outside : 0);
   if (left < 0) return std::nullopt;
