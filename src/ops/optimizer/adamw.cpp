@@ -54,7 +54,9 @@ std::vector<Sample> samples() {
           sample({.name = "16-bit state", .shape = {7, 9}, .grad = bf16}, 0.1, bf16),
           sample({.name = "bf16 and no master", .shape = {7, 9}, .param = bf16, .grad = bf16}, 0.1,
                  bf16),
-          sample({.name = "f16 and no master", .shape = {7, 9}, .param = f16}, 0.1)};
+          sample({.name = "f16 and no master", .shape = {7, 9}, .param = f16}, 0.1),
+          sample({.name = "a slice", .shape = {70}, .param = bf16, .grad = bf16, .first = 4096},
+                 0.1, bf16)};
 }
 
 }  // namespace

@@ -103,7 +103,8 @@ std::vector<Sample> samples() {
           sample({.name = "more than a thread's share", .shape = {8195}}, 1),
           sample({.name = "a 16-bit gradient", .shape = {300}, .grad = f16}, 1),
           sample({.name = "no master", .shape = {5, 60}, .param = bf16, .grad = bf16}, 1),
-          sample({.name = "f16 and no master", .shape = {7, 40}, .param = f16, .grad = f16}, 1)};
+          sample({.name = "f16 and no master", .shape = {7, 40}, .param = f16, .grad = f16}, 1),
+          sample({.name = "a slice", .shape = {300}, .param = bf16, .first = 1024}, 1)};
 }
 
 }  // namespace

@@ -94,12 +94,13 @@ RefUpdate::RefUpdate(const RefArgs& a, size_t states)
   step = a.in(ports.step).v[0];
   scale_ = a.in(ports.scale).v[0];
   keep_ = 1 - lr * a.attrs.f("weight_decay");
+  first_ = static_cast<uint64_t>(a.attrs.i("first", 0));
   if (a.has(ports.seed)) key_ = op_key(integer(ports.seed), integer(ports.step), a.attrs);
 }
 
 void RefUpdate::set(size_t output, size_t i, double v) const {
   RefTensor& to = a_.out(output);
-  const auto noise = [&] { return rounding_noise(key_, output, i); };
+  const auto noise = [&] { return rounding_noise(key_, output, first_ + i); };
   if (to.type.dtype == Dtype::bf16) v = round_with<Bf16>(static_cast<float>(v), noise());
   if (to.type.dtype == Dtype::f16) v = round_with<F16>(static_cast<float>(v), noise());
   to.v[i] = v;
@@ -121,6 +122,7 @@ Sample update_sample(const UpdateSample& s, std::vector<SampleInput> states, Att
   if (rounds) {
     sample.inputs.push_back(scalar(Dtype::i64, 11));
     sample.attrs.set("key", "update.w");
+    if (s.first > 0) sample.attrs.set("first", s.first);
   }
   return sample;
 }

@@ -68,6 +68,7 @@ class RefUpdate {
   size_t weight_;  // its output, or 0
   double scale_, keep_;
   Key key_ = 0;
+  uint64_t first_ = 0;  // of the parameter's elements
 };
 
 struct UpdateSample {
@@ -76,6 +77,7 @@ struct UpdateSample {
   int64_t step = 3;
   double scale = 1;
   Dtype param = Dtype::f32, grad = Dtype::f32;
+  int64_t first = 0;  // the element of the parameter that a slice of it begins with
 
   SampleInput like_param(Dtype dtype, Fill fill) const { return {{dtype, shape}, std::move(fill)}; }
 };
