@@ -34,12 +34,13 @@ std::vector<Type> infer(const OpView& op) {
   return infer_update(op);
 }
 
-// Scratch on the CPU: a double per output.
+// Scratch on the CPU: the sums, which become divisors.
 Cost cost(const OpView& op, std::span<const Type> types, Backend backend) {
   Cost cost = update_cost(op, types, 12);
   cost.workspace = backend == Backend::cuda
                        ? MiniScratch::bytes(outputs_in(op))
-                       : checked_mul(outputs_in(op).count, size_of(Dtype::f64), op.name);
+                       : checked_mul(MiniScratch::slices_of(outputs_in(op)) * outputs_in(op).count,
+                                     size_of(Dtype::f64), op.name);
   return cost;
 }
 

@@ -5,8 +5,8 @@
 namespace snug::ops {
 namespace {
 
-// Many sums at once: each by a team of threads, a warp or a whole block.
-constexpr int kTeamThreads = 256;
+// Many sums at once: each by a team of threads, a warp or a whole block (mini_scratch.h).
+constexpr int kTeamThreads = MiniScratch::kBlockTeam;
 
 template <int kTeam>
 struct Team {
@@ -22,17 +22,17 @@ struct Team {
 // fn(std::integral_constant<int, team>, blocks) for `count` sums of `each` numbers.
 template <typename Fn>
 void with_teams(int64_t count, int64_t each, const Fn& fn) {
-  constexpr int64_t kLong = 1024;
-  if (each >= kLong)
+  if (MiniScratch::team_of(each) == kTeamThreads)
     fn(std::integral_constant<int, kTeamThreads>{}, static_cast<unsigned>(count));
   else
     fn(std::integral_constant<int, 32>{},
        static_cast<unsigned>(ceil_div(count, kTeamThreads / 32)));
 }
 
-__device__ double square(float grad, float scale) {
+// The square is exact, so that fusing it into the sum changes nothing.
+__device__ double add_square(double sum, float grad, float scale) {
   const auto g = static_cast<double>(grad * scale);
-  return g * g;
+  return fma(g, g, sum);
 }
 
 // --- squares of the gradient, summed by output ---------------------------------------------------
@@ -48,15 +48,23 @@ __global__ void __launch_bounds__(kTeamThreads)
   const G* row = static_cast<const G*>(u.grad) + team.index * outputs.each;
   const float scale = *u.scale;
   const int64_t packed = vectorised ? outputs.each / kSize : 0;
-  double share = 0;
+  double slots[kSize] = {};
+  int64_t p = team.lane;
 #pragma unroll 4
-  for (int64_t p = team.lane; p < packed; p += kTeam) {
+  for (; p < packed; p += kTeam) {
     const Vector<G> x = Vector<G>::load(row + p * kSize);
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) share += square(x[i], scale);
+    for (int i = 0; i < kSize; ++i) slots[i] = add_square(slots[i], x[i], scale);
   }
-  for (int64_t i = packed * kSize + team.lane; i < outputs.each; i += kTeam)
-    share += square(to_float(row[i]), scale);
+  for (; p * kSize < outputs.each; p += kTeam) {
+#pragma unroll
+    for (int i = 0; i < kSize; ++i)
+      if (p * kSize + i < outputs.each)
+        slots[i] = add_square(slots[i], to_float(row[p * kSize + i]), scale);
+  }
+  double share = 0;
+#pragma unroll
+  for (int i = 0; i < kSize; ++i) share += slots[i];
   const double sum = team.sum(share);
   if (team.lane == 0) sums[team.index] = sum;
 }
@@ -67,7 +75,8 @@ template <typename G>
 __global__ void __launch_bounds__(kTeamThreads)
     squares_of_columns(const __grid_constant__ UpdateCuda u, const Outputs outputs, double* sums) {
   if (u.skipped()) return;
-  constexpr int kWarps = kTeamThreads / 32;
+  constexpr int kWarps = MiniScratch::kRowsAtOnce;
+  static_assert(kWarps == kTeamThreads / 32);
   __shared__ double of_warp[kWarps][32];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int64_t column = int64_t{blockIdx.x} * 32 + lane;
@@ -79,7 +88,7 @@ __global__ void __launch_bounds__(kTeamThreads)
   if (column < outputs.count) {
 #pragma unroll 4
     for (int64_t row = first + warp; row < end; row += kWarps)
-      share += square(to_float(grad[row * outputs.count + column]), scale);
+      share = add_square(share, to_float(grad[row * outputs.count + column]), scale);
   }
   of_warp[warp][lane] = share;
   __syncthreads();
@@ -184,11 +193,11 @@ struct Mini {
     at.within = 0;
     if (++at.output == outputs.count) at.output = 0;  // nothing follows the last row
   }
-  __device__ float operator()(Cursor& at, float g, float* m) const {
+  __device__ float operator()(Cursor& at, float g, float& m, float&) const {
     const float divisor = divisors[at.output];
     next(at);
-    *m += adam.new1 * (g - *m);
-    return adam.step_size * quick_quotient(*m, divisor);
+    m = adam.next_m(m, g);
+    return adam.step_size * (m / divisor);
   }
 };
 

@@ -13,13 +13,13 @@ struct Codes {
 };
 
 // The elements of one code block, from `begin` on: codes to floats, AdamW's step, and back.
-void step_block(const AdamNumbers& c, const Codes& codes, int64_t begin, int64_t n, float* param,
-                const float* grad) {
+void step_block(const UpdateCpu& u, const Adam& rule, const Codes& codes, int64_t begin, int64_t n,
+                float* param, const float* grad) {
   float m[kCodeBlock], v[kCodeBlock];
   const int64_t block = begin / kCodeBlock;
   dequantize(kSignedCodes, n, codes.m + begin, codes.m_scale[block], m);
   dequantize(kUnsignedCodes, n, codes.v + begin, codes.v_scale[block], v);
-  adamw_step(c, n, param, grad, m, v);
+  step_elements(rule, u.scale, u.keep, n, param, grad, m, v);
   codes.m_scale[block] = quantize(kSignedCodes, n, m, codes.m + begin);
   codes.v_scale[block] = quantize_divisor(n, v, codes.v + begin);
 }
@@ -28,14 +28,14 @@ void step_block(const AdamNumbers& c, const Codes& codes, int64_t begin, int64_t
 
 void adamw8bit_cpu(const KernelArgs& a) {
   const UpdateCpu u(a, 4);
-  const AdamNumbers c(u, a.attrs);
+  const Adam rule = u.started<Adam>();
   const Codes codes{.m = a.out<uint8_t>(1),
                     .v = a.out<uint8_t>(3),
                     .m_scale = a.out<float>(2),
                     .v_scale = a.out<float>(4)};
   u.for_tiles(std::array{u.param(), u.grad()}, [&](int64_t begin, int64_t n, auto x) {
     for (int64_t at = 0; at < n; at += kCodeBlock)
-      step_block(c, codes, begin + at, std::min(kCodeBlock, n - at), x[0] + at, x[1] + at);
+      step_block(u, rule, codes, begin + at, std::min(kCodeBlock, n - at), x[0] + at, x[1] + at);
   });
 }
 

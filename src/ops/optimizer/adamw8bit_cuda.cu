@@ -105,7 +105,7 @@ __device__ void step_block(const UpdateCuda& u, const State& s, const UpdateNumb
     float state[2] = {tables.m_values[m_codes.code[i]] * m_scale,
                       tables.v_values[v_codes.code[i]] * v_scale};
     NoCursor cursor;
-    next[i] = c.keep * param[i] - c.rule(cursor, grad[i] * c.scale, state);
+    next[i] = moved(c.keep, param[i], c.rule(cursor, grad[i] * c.scale, state[0], state[1]));
     m[i] = i < where.count ? state[0] : 0;
     v[i] = i < where.count ? state[1] : 0;
   }

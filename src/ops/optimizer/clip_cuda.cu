@@ -49,8 +49,8 @@ __device__ double share_of_squares(const T* x, int n) {
   constexpr int kAtOnce = 4;
   const int vectors = reinterpret_cast<uintptr_t>(x) % 16 == 0 ? n / kSize : 0;
   double slots[kSize] = {};
-  const auto add = [&](int i, float g) {
-    slots[i] += static_cast<double>(g) * static_cast<double>(g);
+  const auto add = [&](int i, float g) {  // the square is exact
+    slots[i] = fma(static_cast<double>(g), static_cast<double>(g), slots[i]);
   };
   int p = static_cast<int>(threadIdx.x);
   for (; p + (kAtOnce - 1) * kSumVectors < vectors; p += kAtOnce * kSumVectors) {

@@ -2,25 +2,12 @@
 
 #include <array>
 #include <cmath>
-#include <span>
 
 #include "kernels/float_kernels.h"
 #include "ops/optimizer/sum_blocks.h"
 
 namespace snug::ops {
 namespace {
-
-// As block_sum on CUDA adds its threads: each 32 by halves, then those sums in order.
-double sum_as_threads(std::span<double> x) {
-  double sum = 0;
-  for (size_t warp = 0; warp < x.size(); warp += 32) {
-    for (size_t half = 16; half > 0; half /= 2) {
-      for (size_t i = warp; i < warp + half; ++i) x[i] += x[i + half];
-    }
-    sum += x[warp];
-  }
-  return sum;
-}
 
 template <typename T>
 double sum_block(const T* x, int64_t n) {
@@ -39,6 +26,17 @@ double sum_block(const T* x, int64_t n) {
 }
 
 }  // namespace
+
+double sum_as_threads(std::span<double> x) {
+  double sum = 0;
+  for (size_t warp = 0; warp < x.size(); warp += 32) {
+    for (size_t half = 16; half > 0; half /= 2) {
+      for (size_t i = warp; i < warp + half; ++i) x[i] += x[i + half];
+    }
+    sum += x[warp];
+  }
+  return sum;
+}
 
 void sum_squares_cpu(const KernelArgs& a) {
   auto* sums = a.out<double>(0);

@@ -1,6 +1,6 @@
 #include "ops/optimizer/update_cpu.h"
 
-#include <cmath>
+#include <utility>
 
 #include "kernels/float_kernels.h"
 #include "ops/optimizer/optimizer_cpu.h"
@@ -28,6 +28,24 @@ void draw_noise(Key key, uint64_t stream, int64_t begin, int64_t n, uint32_t* no
       noise[8 * g + 4 + lane] = lanes[lane][g] >> 16;
     }
   }
+}
+
+// The parameter, the gradient and the rule's states, tile by tile.
+template <typename Rule>
+void update_cpu(const KernelArgs& a) {
+  constexpr size_t kStates = Rule::kStates;
+  const UpdateCpu u(a, kStates);
+  const Rule rule = u.started<Rule>();
+  const auto arrays = [&]<size_t... s>(std::index_sequence<s...>) {
+    return std::array{u.param(), u.grad(), u.state(s)...};
+  }
+  (std::make_index_sequence<kStates>{});
+  u.for_tiles(arrays, [&](int64_t, int64_t n, auto x) {
+    float *m = nullptr, *v = nullptr;
+    if constexpr (kStates > 0) m = x[2];
+    if constexpr (kStates > 1) v = x[3];
+    step_elements(rule, u.scale, u.keep, n, x[0], x[1], m, v);
+  });
 }
 
 }  // namespace
@@ -60,12 +78,11 @@ UpdateCpu::UpdateCpu(const KernelArgs& a, size_t states)
     : a_(a), weight_(weight_output(states, a.outputs.size())) {
   const UpdatePorts ports(a.outputs.size());
   lr = static_cast<double>(*a.in<float>(ports.lr));
-  step = static_cast<double>(*a.in<int64_t>(ports.step));
+  step = *a.in<int64_t>(ports.step);
   scale = *a.in<float>(ports.scale);
-  keep = static_cast<float>(1 - lr * a.attrs.f("weight_decay"));
+  keep = kept(lr, a.attrs.f("weight_decay"));
   first_ = a.attrs.i("first", 0);
-  if (a.has(ports.seed))
-    key_ = op_key(*a.in<int64_t>(ports.seed), *a.in<int64_t>(ports.step), a.attrs);
+  if (a.has(ports.seed)) key_ = op_key(*a.in<int64_t>(ports.seed), step, a.attrs);
 }
 
 void UpdateCpu::store_weight(int64_t begin, int64_t n, const float* from) const {
@@ -76,79 +93,9 @@ void UpdateCpu::store_weight(int64_t begin, int64_t n, const float* from) const 
   });
 }
 
-AdamNumbers::AdamNumbers(const UpdateCpu& u, const Attrs& attrs) : scale(u.scale), keep(u.keep) {
-  const double beta1 = attrs.f("beta1");
-  const double beta2 = attrs.f("beta2");
-  step_size = static_cast<float>(u.lr / (1 - std::pow(beta1, u.step)));
-  per_root = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, u.step)));
-  eps = static_cast<float>(attrs.f("eps"));
-  new1 = static_cast<float>(1 - beta1);
-  new2 = static_cast<float>(1 - beta2);
-  old2 = static_cast<float>(beta2);
-}
-
-void adamw_step(const AdamNumbers& numbers, int64_t n, float* param, const float* grad, float* m,
-                float* v) {
-  const AdamNumbers c = numbers;
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    const float g = grad[i] * c.scale;
-    m[i] += c.new1 * (g - m[i]);
-    v[i] = c.old2 * v[i] + c.new2 * g * g;
-    param[i] = c.keep * param[i] - c.step_size * (m[i] / (std::sqrt(v[i]) * c.per_root + c.eps));
-  }
-}
-
-void adamw_cpu(const KernelArgs& a) {
-  const UpdateCpu u(a, 2);
-  const AdamNumbers c(u, a.attrs);
-  u.for_tiles(std::array{u.param(), u.grad(), u.state(0), u.state(1)},
-              [&](int64_t, int64_t n, auto x) { adamw_step(c, n, x[0], x[1], x[2], x[3]); });
-}
-
-void lion_cpu(const KernelArgs& a) {
-  const UpdateCpu u(a, 1);
-  const auto new1 = static_cast<float>(1 - a.attrs.f("beta1"));
-  const auto new2 = static_cast<float>(1 - a.attrs.f("beta2"));
-  const auto lr = static_cast<float>(u.lr);
-  u.for_tiles(std::array{u.param(), u.grad(), u.state(0)}, [&](int64_t, int64_t n, auto x) {
-    float *param = x[0], *m = x[2];
-    const float* grad = x[1];
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
-      const float g = grad[i] * u.scale;
-      const float along = m[i] + new1 * (g - m[i]);
-      const float sign = static_cast<float>(along > 0) - static_cast<float>(along < 0);
-      m[i] += new2 * (g - m[i]);
-      param[i] = u.keep * param[i] - lr * sign;
-    }
-  });
-}
-
-void sgd_cpu(const KernelArgs& a) {
-  const UpdateCpu u(a, 0);
-  const auto lr = static_cast<float>(u.lr);
-  u.for_tiles(std::array{u.param(), u.grad()}, [&](int64_t, int64_t n, auto x) {
-    float* param = x[0];
-    const float* grad = x[1];
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) param[i] = u.keep * param[i] - lr * (grad[i] * u.scale);
-  });
-}
-
-void sgd_momentum_cpu(const KernelArgs& a) {
-  const UpdateCpu u(a, 1);
-  const auto momentum = static_cast<float>(a.attrs.f("momentum"));
-  const auto lr = static_cast<float>(u.lr);
-  u.for_tiles(std::array{u.param(), u.grad(), u.state(0)}, [&](int64_t, int64_t n, auto x) {
-    float *param = x[0], *sum = x[2];
-    const float* grad = x[1];
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
-      sum[i] = momentum * sum[i] + grad[i] * u.scale;
-      param[i] = u.keep * param[i] - lr * sum[i];
-    }
-  });
-}
+void adamw_cpu(const KernelArgs& a) { update_cpu<Adam>(a); }
+void lion_cpu(const KernelArgs& a) { update_cpu<Lion>(a); }
+void sgd_cpu(const KernelArgs& a) { update_cpu<Sgd>(a); }
+void sgd_momentum_cpu(const KernelArgs& a) { update_cpu<Momentum>(a); }
 
 }  // namespace snug::ops

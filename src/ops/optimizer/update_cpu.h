@@ -11,6 +11,7 @@
 
 #include "kernels/cpu/for_blocks.h"
 #include "ops/optimizer/stochastic.h"
+#include "ops/optimizer/update_math.h"
 #include "ops/optimizer/update_op.h"
 #include "ops/random.h"
 
@@ -27,6 +28,7 @@ class Stored {
     return {t, true, key, stream, first};
   }
 
+  int64_t element_bytes() const { return size_of(dtype_); }
   // n <= kUpdateTile elements from `begin` on: the array itself, or `buffer` filled from it.
   float* open(int64_t begin, int64_t n, float* buffer) const;
   // Stores what was opened; `begin` is a multiple of kPerDraw.
@@ -53,9 +55,17 @@ class UpdateCpu {
  public:
   UpdateCpu(const KernelArgs& a, size_t states);
 
-  double lr, step;
+  double lr;
+  int64_t step;
   float scale;  // on the gradient
   float keep;   // what weight decay leaves of the parameter
+
+  template <typename Rule>
+  Rule started() const {
+    Rule rule = Rule::of(a_.attrs);
+    rule.start(lr, step);
+    return rule;
+  }
 
   int64_t elements() const { return a_.in(UpdatePorts::kParam).elements(); }
   Stored param() const { return output(0); }
@@ -88,14 +98,21 @@ class UpdateCpu {
   int64_t first_ = 0;
 };
 
-// Adam's numbers that are the same for every element, made once in double.
-struct AdamNumbers {
-  AdamNumbers(const UpdateCpu& u, const Attrs& attrs);
-  float scale, keep, step_size, per_root, eps, new1, new2, old2;
-};
-
-// The step of AdamW on n elements.
-void adamw_step(const AdamNumbers& numbers, int64_t n, float* param, const float* grad, float* m,
-                float* v);
+// The step of a rule on n elements. m, v: its states, where it has them.
+template <typename Rule>
+void step_elements(const Rule& given, float scale, float keep, int64_t n, float* param,
+                   const float* grad, float* m, float* v) {
+  const Rule rule = given;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    float next_m = 0, next_v = 0;
+    if constexpr (Rule::kStates > 0) next_m = m[i];
+    if constexpr (Rule::kStates > 1) next_v = v[i];
+    NoCursor at;
+    param[i] = moved(keep, param[i], rule(at, grad[i] * scale, next_m, next_v));
+    if constexpr (Rule::kStates > 0) m[i] = next_m;
+    if constexpr (Rule::kStates > 1) v[i] = next_v;
+  }
+}
 
 }  // namespace snug::ops

@@ -1,17 +1,7 @@
 // The frame of every update on CUDA: a thread opens eight elements of each array as floats, asks
-// the method's rule how far each parameter moves, and stores them again; a master also rounded, as
-// its weight. One launch updates many parameters. The numbers that are the same for all elements
-// are made on the device from its scalars, once per block, in double.
-//
-//   struct Sgd {
-//     static constexpr int kStates = 0;
-//     float lr;                                                   // made by start
-//     static Sgd of(const Attrs&) { return {}; }
-//     bool operator==(const Sgd&) const = default;
-//     __device__ void start(double rate, int64_t) { lr = float(rate); }
-//     __device__ auto cursor(int64_t) const { return NoCursor{}; }
-//     __device__ float operator()(NoCursor&, float g, float*) const { return lr * g; }
-//   };
+// the method's rule (update_math.h) how far each parameter moves, and stores them again; a master
+// also rounded, as its weight. One launch updates many parameters. The numbers that are the same for
+// all elements are made on the device from its scalars, once per block.
 //   void sgd_cuda(const KernelArgs& a) { launch_updates<Sgd>({&a, 1}); }
 //   void sgd_many_cuda(std::span<const KernelArgs> all) { launch_updates<Sgd>(all); }
 #pragma once
@@ -20,6 +10,7 @@
 
 #include "kernels/cuda/launch.cuh"
 #include "ops/optimizer/eight.cuh"
+#include "ops/optimizer/update_math.h"
 #include "ops/optimizer/update_op.h"
 
 namespace snug::ops {
@@ -100,7 +91,7 @@ struct UpdateNow {
     return rule;
   }
   __device__ UpdateOwn own(const UpdateArrays& a) const {
-    return {random_key(seed, step, a.name), static_cast<float>(1 - rate * a.weight_decay)};
+    return {random_key(seed, step, a.name), kept(rate, a.weight_decay)};
   }
 };
 
@@ -116,61 +107,6 @@ struct UpdateNumbers : UpdateOwn {
     static_cast<UpdateOwn&>(*this) = now.own(u);
     rule = now.started(given);
     scale = now.scale;
-  }
-};
-
-// x^n by squaring: within 1e-10 of pow for a million steps, in a third of its registers.
-__device__ inline double power(double x, int64_t n) {
-  double result = 1;
-  for (; n > 0; n >>= 1, x *= x)
-    if (n & 1) result *= x;
-  return result;
-}
-
-// Within 2 units in the last place, for a third of the instructions of the exact ones. Subnormal v
-// or y counts as 0: beside Adam's eps both are nothing.
-__device__ inline float quick_root(float v) {
-  float root;
-  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(v));
-  return root;
-}
-__device__ inline float quick_quotient(float x, float y) {
-  float quotient;
-  asm("div.approx.ftz.f32 %0, %1, %2;" : "=f"(quotient) : "f"(x), "f"(y));
-  return quotient;
-}
-
-// A rule whose elements do not depend on their position.
-struct NoCursor {};
-
-// Adam's, of which several methods are made.
-struct Adam {
-  static constexpr int kStates = 2;
-  double beta1, beta2;
-  float eps, new1, new2, old2;
-  float step_size, per_root;  // made by start
-
-  bool operator==(const Adam&) const = default;
-  static Adam of(const Attrs& attrs) {
-    const double beta1 = attrs.f("beta1"), beta2 = attrs.f("beta2");
-    return {.beta1 = beta1,
-            .beta2 = beta2,
-            .eps = static_cast<float>(attrs.f("eps")),
-            .new1 = static_cast<float>(1 - beta1),
-            .new2 = static_cast<float>(1 - beta2),
-            .old2 = static_cast<float>(beta2)};
-  }
-  __device__ void start(double lr, int64_t step) {
-    step_size = static_cast<float>(lr / (1 - power(beta1, step)));
-    per_root = static_cast<float>(1 / sqrt(1 - power(beta2, step)));
-  }
-  __device__ float divisor(float v) const { return quick_root(v) * per_root + eps; }
-  __device__ NoCursor cursor(int64_t) const { return {}; }
-  __device__ float operator()(NoCursor&, float g, float* state) const {
-    float &m = state[0], &v = state[1];
-    m += new1 * (g - m);
-    v = old2 * v + new2 * g * g;
-    return step_size * quick_quotient(m, divisor(v));
   }
 };
 
@@ -237,7 +173,7 @@ struct UpdateGroup {
       float state[2] = {};
       if constexpr (kM) state[0] = m[i];
       if constexpr (kV) state[1] = v[i];
-      next[i] = own.keep * param[i] - rule(cursor, grad[i] * scale, state);
+      next[i] = moved(own.keep, param[i], rule(cursor, grad[i] * scale, state[0], state[1]));
       next_m[i] = state[0];
       next_v[i] = state[1];
     }
