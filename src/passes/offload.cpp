@@ -16,11 +16,6 @@ constexpr std::string_view kAll = "all";
 constexpr const char* kForm =
     "e.g. optimizer,master or params@0-11+15=disk; none keeps all on the device";
 
-bool holds(const std::vector<LayerRange>& ranges, int32_t layer) {
-  return std::ranges::any_of(
-      ranges, [&](const LayerRange& r) { return r.first <= layer && layer <= r.last; });
-}
-
 // Do both speak of one layer in the same way: of all of them, or by name?
 bool overlap(const std::vector<LayerRange>& a, const std::vector<LayerRange>& b) {
   if (a.empty() || b.empty()) return a.empty() && b.empty();
@@ -28,20 +23,6 @@ bool overlap(const std::vector<LayerRange>& a, const std::vector<LayerRange>& b)
     return std::ranges::any_of(
         b, [&](const LayerRange& y) { return x.first <= y.last && y.first <= x.last; });
   });
-}
-
-// Rising, and what touches is one.
-std::vector<LayerRange> tidy(std::vector<LayerRange> ranges) {
-  std::ranges::sort(ranges, {}, &LayerRange::first);
-  std::vector<LayerRange> out;
-  for (const LayerRange& r : ranges) {
-    if (!out.empty() && r.first <= out.back().last + 1) {
-      out.back().last = std::max(out.back().last, r.last);
-    } else {
-      out.push_back(r);
-    }
-  }
-  return out;
 }
 
 // One "params@0-11+15=host".
@@ -77,13 +58,7 @@ class Part {
 
   std::vector<LayerRange> read_layers(std::string_view text) const {
     if (text.data() == nullptr) return {};
-    std::vector<LayerRange> out;
-    for (const std::string& part : split(text, '+')) {
-      const auto range = read_layer_range(part);
-      if (!range) throw wrong(fmt::format("'{}' is not a layer or a range of layers", part));
-      out.push_back(*range);
-    }
-    return tidy(std::move(out));
+    return read_layer_ranges(text, [&](std::string_view why) { return wrong(why); });
   }
 
   Space read_place(std::string_view text) const {
@@ -119,11 +94,7 @@ void add(Offload& offload, const Offload::Rule& rule, std::string_view whole) {
 }
 
 std::string behind_item(const Offload::Rule& rule) {
-  std::vector<std::string> ranges;
-  for (const LayerRange& r : rule.layers)
-    ranges.push_back(r.first == r.last ? fmt::format("{}", r.first)
-                                       : fmt::format("{}-{}", r.first, r.last));
-  return (ranges.empty() ? "" : "@" + join(ranges, "+")) +
+  return (rule.layers.empty() ? "" : "@" + text(rule.layers)) +
          (rule.place == Space::host ? "" : fmt::format("={}", name_of(rule.place)));
 }
 
