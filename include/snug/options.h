@@ -52,6 +52,7 @@ struct Options {
   std::string state_dtype = "fp32";
   bool update_in_backward = false;
   std::string fold_update = "auto";
+  std::string host_update = "none";
   double lr = 3e-4;
   std::string lr_scale = "none";
   int64_t base_batch = 0;
@@ -184,6 +185,10 @@ void each_option(O& o, Visit&& visit) {
       "auto | on | off: update a layer whose state is offloaded on the way through the next step's "
       "forward, so that it comes and goes meanwhile (auto: on a GPU)",
       both);
+  visit("host-update", o.host_update,
+        "none | all | LAYERS, e.g. 0-11+15: update parameters whose state is in host memory on the "
+        "host's cores",
+        both);
   visit("beta1", o.beta1, "decay of the first moment", both);
   visit("beta2", o.beta2, "decay of the second moment (negative: 0.95, for lion 0.99)", both);
   visit("eps", o.eps, "adamw, adamw8bit, adam-mini: epsilon", both);

@@ -15,6 +15,12 @@ bool has_odd_rows(const Module& module, Dtype dtype, const std::vector<ValueId>&
   });
 }
 
+// Does an output have to take the input's bytes? Then the kernel is the same without it.
+bool is_next_version(const Op& op, size_t input) {
+  return std::ranges::any_of(
+      op.def->alias, [&](const Alias& a) { return a.must && a.input == static_cast<int>(input); });
+}
+
 uint32_t server_bits(Server server) {
   if (server == Server::tensor_cores) return kOwnTensorCores;
   return server == Server::plain_tiles ? kPlainTiles : 0;
@@ -38,7 +44,8 @@ uint32_t kernel_bits(const Module& module, const Op& op, Backend backend, const 
   constexpr size_t kInputs = 28;
   uint32_t bits = 0;
   for (size_t i = 0; i < op.inputs.size() && i < kInputs; ++i)
-    if (op.def->port_of_input(i).optional() && op.inputs[i].valid()) bits |= uint32_t{1} << i;
+    if (op.def->port_of_input(i).optional() && op.inputs[i].valid() && !is_next_version(op, i))
+      bits |= uint32_t{1} << i;
   const bool matmul = backend == Backend::cuda && is_large_matmul(op, cost);
   const Dtype dtype = kernel_dtype(module, op);
   if (matmul && (has_odd_rows(module, dtype, op.inputs) || has_odd_rows(module, dtype, op.outputs)))

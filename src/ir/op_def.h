@@ -150,7 +150,8 @@ struct Kernel {
   // Called once per op before any value has its content, with the arguments that `run` will get:
   // chooses and times algorithms. It may write the outputs and the scratch.
   KernelFn prepare = nullptr;
-  bool predicated = false;  // reads KernelArgs::predicate itself (backends with streams)
+  // Reads KernelArgs::predicate itself. Those of backends with streams must, where an op has one.
+  bool predicated = false;
   // As `run` of each, with the same bits, for calls of which none writes what another touches: many
   // small ops become one launch.
   KernelsFn run_many = nullptr;

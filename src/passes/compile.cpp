@@ -49,6 +49,12 @@ void update(Module& module, const Recipe& recipe) {
   }
 }
 
+void move_home(Module& module, const Recipe& recipe) {
+  // First: what an update uses where it lives is not brought.
+  update_on_host(module, recipe);
+  homes(module, recipe);
+}
+
 void lay_out(Module& module, const Recipe& recipe) {
   // Lanes when all copies are there, those that recompute has cloned too.
   assign_lanes(module);
@@ -72,7 +78,7 @@ constexpr StageOfCompile kStages[] = {
     {Stage::accumulate, accumulate},
     {Stage::update, update},
     // Every access is there by now, and every program.
-    {Stage::homes, homes},
+    {Stage::homes, move_home},
     {Stage::lay_out, lay_out},
 };
 

@@ -14,6 +14,8 @@
 //
 // From disk a value comes in two hops, through staging in host memory, and leaves the same way. Each
 // hop has lanes of its own and is bounded by what leaves over the same hop.
+//
+// An op that computes on the host (passes/update_on_host) uses these values at home.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -46,6 +48,7 @@ struct Visit {
   int32_t first_op = 0, last_op = 0;  // that use it
   int32_t last_write = -1;
   bool brought = true;                    // else its first op makes all of it
+  int32_t after = -1;                     // the last op before it that wrote them at home
   ValueId whole = {};                     // on the device: all of these bytes, as they were first
   ValueId latest = {};                    // their last version
   std::map<ValueId, ValueId> parts = {};  // parts of what they were before -> the same of `whole`
@@ -61,6 +64,7 @@ struct Homed {
   bool shared = false;  // else a value that forward keeps for backward
   std::vector<Visit> visits = {};
   std::map<int64_t, std::pair<Extent, ValueId>> puts = {};  // by first byte: the last version there
+  int32_t last_at_home = -1, last_write_at_home = -1;       // the last op that used it there so far
 
   // The op after which the visit's bytes go home, or -1.
   int32_t put_after(size_t v) const {
@@ -77,7 +81,8 @@ class ProgramHomes {
         extents_(extents_of(module)),
         builder_(module, module.programs[program].name),
         ops_(std::exchange(builder_.program().ops, {})),
-        to_put_(ops_.size()) {
+        to_put_(ops_.size()),
+        to_bring_after_(ops_.size()) {
     const auto together = static_cast<int32_t>(builder_.program().micro_batches);
     ahead_ = offload_.ahead * together;
     kept_ahead_ = offload_.ahead * std::max(1, together / kPartsOfALayer);
@@ -104,12 +109,25 @@ class ProgramHomes {
   ValueId root(ValueId id) const { return extent(id).root; }
   Op& op(int32_t at) { return ops_[static_cast<size_t>(at)]; }
   int32_t segment(int32_t at) const { return segment_of_[static_cast<size_t>(at)]; }
+  bool is_on_host(int32_t at) const { return on_host_[static_cast<size_t>(at)]; }
+
+  struct Moved {
+    ValueId id;
+    size_t visit;
+  };
 
   void cut_into_segments(bool folded) {
     const ProgramRole role = builder_.program().role;
     only_updates_ = !is_training(role) && role != ProgramRole::evaluation;
+    // Only what the device computes begins a segment: on the host, and between both, ops run beside.
+    std::vector<bool> beside;
+    for (const Op& op : ops_) {
+      const bool moves = op.def->crosses_spaces;
+      on_host_.push_back(!moves && space_of(module_, op) == Space::host);
+      beside.push_back(moves || on_host_.back());
+    }
     const auto updates = [&](size_t at) {
-      return (only_updates_ || folded) && ops_[at].phase == Phase::update;
+      return !beside[at] && (only_updates_ || folded) && ops_[at].phase == Phase::update;
     };
     int64_t most = 0;  // bytes that one update moves: small ones go together up to that
     for (size_t at = 0; at < ops_.size(); ++at) {
@@ -122,8 +140,8 @@ class ProgramHomes {
     for (size_t at = 0; at < ops_.size(); ++at) {
       const Place place{ops_[at].layer, ops_[at].micro_batch};
       const int64_t more = updates(at) ? moved_by(ops_[at]) : 0;
-      const bool another =
-          updates(at) ? moved + more > most || updated != ops_[at].layer : last && place != *last;
+      const bool another = updates(at) ? moved + more > most || updated != ops_[at].layer
+                                       : !beside[at] && last && place != *last;
       if (at == 0 || another) {
         first_of_.push_back(at);
         moved = 0;
@@ -131,7 +149,7 @@ class ProgramHomes {
       moved += more;
       if (updates(at)) {
         updated = ops_[at].layer;
-      } else {
+      } else if (!beside[at]) {
         last = place;
       }
       segment_of_.push_back(static_cast<int32_t>(first_of_.size()) - 1);
@@ -160,7 +178,7 @@ class ProgramHomes {
         homed.shared = value.shared();
         homed.home =
             value.shared() ? value.space : offload_.home_of(OffloadItem::activations, value.layer);
-        use(homed, id, at, writes);
+        is_on_host(at) ? use_at_home(homed, at, writes) : use(homed, id, at, writes);
       });
     }
     std::erase_if(homed_,
@@ -168,7 +186,7 @@ class ProgramHomes {
     for (const auto& [id, homed] : homed_) {
       for (size_t v = 0; v < homed.visits.size(); ++v) {
         const Visit& visit = homed.visits[v];
-        if (visit.brought) to_bring_[static_cast<size_t>(visit.first_segment)].push_back({id, v});
+        if (visit.brought) list_to_bring({id, v}, homed);
         if (const int32_t at = homed.put_after(v); at >= 0)
           to_put_[static_cast<size_t>(at)].push_back({id, v});
       }
@@ -176,6 +194,22 @@ class ProgramHomes {
     // What is near does not queue behind what has to be read from disk first.
     for (std::vector<Moved>& due : to_bring_)
       std::ranges::stable_sort(due, {}, [&](const Moved& m) { return homed_.at(m.id).home; });
+  }
+
+  // Where its segment's are brought, or behind the op that writes it at home after that.
+  void list_to_bring(const Moved& moved, const Homed& homed) {
+    const Visit& visit = homed.visits[moved.visit];
+    const int32_t begins = std::max(visit.first_segment - ahead_of(homed), 0);
+    if (visit.after >= static_cast<int32_t>(first_of_[static_cast<size_t>(begins)])) {
+      to_bring_after_[static_cast<size_t>(visit.after)].push_back(moved);
+    } else {
+      to_bring_[static_cast<size_t>(visit.first_segment)].push_back(moved);
+    }
+  }
+
+  static void use_at_home(Homed& homed, int32_t at, bool writes) {
+    homed.last_at_home = at;
+    if (writes) homed.last_write_at_home = at;
   }
 
   // What moves when `id` is used. Updates work on slices; what forward and backward use moves whole.
@@ -192,8 +226,8 @@ class ProgramHomes {
     const Extent& bytes = unit(id);
     const auto last = std::find_if(homed.visits.rbegin(), homed.visits.rend(),
                                    [&](const Visit& v) { return v.bytes.overlaps(bytes); });
-    const bool near =
-        last != homed.visits.rend() && segment(at) - segment(last->last_op) <= ahead_of(homed) + 1;
+    const bool near = last != homed.visits.rend() && homed.last_at_home < last->last_op &&
+                      segment(at) - segment(last->last_op) <= ahead_of(homed) + 1;
     const bool makes = makes_all(bytes, at);  // nothing of what was there before is left
     const bool stays = near && last->bytes == bytes && (!makes || last->last_op == at);
     if (near && last->bytes != bytes && (writes || last->last_write >= 0)) {
@@ -201,8 +235,11 @@ class ProgramHomes {
                            module_[id].name, module_[root(id)].name);
     }
     if (!stays) {
-      homed.visits.push_back(
-          {.bytes = bytes, .first_segment = segment(at), .first_op = at, .brought = !makes});
+      homed.visits.push_back({.bytes = bytes,
+                              .first_segment = segment(at),
+                              .first_op = at,
+                              .brought = !makes,
+                              .after = homed.last_write_at_home});
     }
     Visit& visit = stays ? *last : homed.visits.back();
     visit.last_op = at;
@@ -242,10 +279,8 @@ class ProgramHomes {
     const int32_t furthest = segment(at) + std::max(ahead_, kept_ahead_);
     const int32_t last = std::min(furthest, static_cast<int32_t>(first_of_.size()) - 1);
     Bounds bounds;
-    if (at > 0) {
-      for (size_t hop = 0; hop < kHops; ++hop)
-        bounds[hop] = not_before(last_op_, put_before(hop, segment(at) + 1));
-    }
+    for (size_t hop = 0; hop < kHops; ++hop)
+      bounds[hop] = not_before(last_op_, put_before(hop, segment(at) + 1));
     for (int32_t due = segment(at); due <= last; ++due) {
       for (const auto& [id, v] : to_bring_[static_cast<size_t>(due)]) {
         const int32_t ahead = ahead_of(homed_.at(id));
@@ -280,9 +315,16 @@ class ProgramHomes {
 
   // These bytes where they live, as they are now.
   ValueId at_home(const Homed& homed, const Extent& bytes) {
-    const auto put = homed.puts.find(bytes.begin);
-    if (put != homed.puts.end() && put->second.first == bytes) return put->second.second;
-    return part_of(bytes.root, extent(bytes.root), bytes, "at_home");
+    const ValueId put = put_at_home(homed, bytes);
+    return put.valid() ? put : part_of(bytes.root, extent(bytes.root), bytes, "at_home");
+  }
+
+  // The same, or none where nothing has put them there in this program.
+  ValueId put_at_home(const Homed& homed, const Extent& bytes) {
+    const auto behind = homed.puts.upper_bound(bytes.begin);
+    if (behind == homed.puts.begin()) return {};
+    const auto& [all, version] = std::prev(behind)->second;
+    return bytes.end <= all.end ? part_of(version, all, bytes, "at_home") : ValueId{};
   }
 
   // The same bytes as a view of `whole`, which holds those of `all`; `whole` itself where that is
@@ -295,8 +337,13 @@ class ProgramHomes {
                          {(bytes.end - bytes.begin) / size}, (bytes.begin - all.begin) / size);
   }
 
+  // Those of the two that there are.
   static std::vector<std::string> not_before(const std::string& op, const std::string& put) {
-    return put.empty() ? std::vector{op} : std::vector{op, put};
+    std::vector<std::string> names;
+    for (const std::string& name : {op, put}) {
+      if (!name.empty()) names.push_back(name);
+    }
+    return names;
   }
 
   // The last put over a hop of what was given up as far behind a segment as it would be brought
@@ -314,14 +361,38 @@ class ProgramHomes {
   }
 
   void add(int32_t at) {
+    if (is_on_host(at)) return add_on_host(at);
     Op& now = op(at);
     for (ValueId& id : now.inputs) id = on_device(id, at);
     now.predicate = on_device(now.predicate, at);
     for (const ValueId id : now.outputs) write_on_device(id, at);
+    const bool computes = !now.def->crosses_spaces;
     builder_.program().ops.push_back(std::move(now));
-    last_op_ = builder_.last().name;
+    if (computes) last_op_ = builder_.last().name;
     const Phase phase = builder_.last().phase;
     for (const auto& [id, v] : to_put_[static_cast<size_t>(at)]) put(id, v, phase, segment(at));
+  }
+
+  // The op computes where the values live: on what was put there last.
+  void add_on_host(int32_t at) {
+    Op& now = op(at);
+    std::map<ValueId, ValueId> instead;
+    for (ValueId& id : now.inputs) {
+      const auto homed = id.valid() ? homed_.find(root(id)) : homed_.end();
+      if (homed == homed_.end()) continue;
+      const ValueId put = put_at_home(homed->second, extent(id));
+      if (put.valid()) instead[std::exchange(id, put)] = put;
+    }
+    for (const ValueId id : now.outputs) {
+      const auto homed = homed_.find(root(id));
+      if (homed == homed_.end()) continue;
+      if (const auto base = instead.find(module_[id].base); base != instead.end())
+        module_[id].base = base->second;
+      homed->second.puts[extent(id).begin] = {extent(id), id};
+    }
+    builder_.program().ops.push_back(std::move(now));
+    Bounds none;
+    for (const auto& [id, v] : to_bring_after_[static_cast<size_t>(at)]) bring(id, v, none);
   }
 
   // The visit that an op belongs to which uses `id`; none where it is at home on the device.
@@ -409,10 +480,6 @@ class ProgramHomes {
                                                      builder_.last().name};
   }
 
-  struct Moved {
-    ValueId id;
-    size_t visit;
-  };
   struct Put {
     size_t at;  // in the program as it is now
     std::string op;
@@ -425,12 +492,14 @@ class ProgramHomes {
   std::vector<Op> ops_;  // as they were
   bool only_updates_ = false;
   int32_t ahead_ = 1, kept_ahead_ = 1;  // how far shared values and kept ones are brought
+  std::vector<bool> on_host_;           // by op: does it compute there?
   std::vector<int32_t> segment_of_;
-  std::vector<size_t> first_of_;              // by segment: its first op
-  std::map<ValueId, Homed> homed_;            // by the value that owns the bytes
-  std::vector<std::vector<Moved>> to_bring_;  // by segment
-  std::vector<std::vector<Moved>> to_put_;    // by op: after it
-  std::map<ValueId, const Visit*> made_in_;   // what ops have made so far
+  std::vector<size_t> first_of_;                    // by segment: its first op
+  std::map<ValueId, Homed> homed_;                  // by the value that owns the bytes
+  std::vector<std::vector<Moved>> to_bring_;        // by segment
+  std::vector<std::vector<Moved>> to_put_;          // by op: after it
+  std::vector<std::vector<Moved>> to_bring_after_;  // by op that writes it at home
+  std::map<ValueId, const Visit*> made_in_;         // what ops have made so far
   // By hop and segment; of kept values, and of shared ones.
   std::map<int32_t, Put> last_put_[kHops][2];
   std::string last_op_;  // that is no copy of these

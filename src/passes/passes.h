@@ -88,6 +88,11 @@ void optimizer(Module& module, const Recipe& recipe);
 // loss scale. graph -> graph.
 void update_in_backward(Module& module, const Recipe& recipe);
 
+// Moves the updates that the recipe says to the host's memory, where their state is at home, and
+// copies what they use of the device there and back. Results stay the same bit for bit. Before
+// `homes`. graph -> graph.
+void update_on_host(Module& module, const Recipe& recipe);
+
 // Moves the values that the recipe offloads to their home, and copies them to the device and back
 // around their uses, in every program. Results stay the same bit for bit. graph -> graph.
 void homes(Module& module, const Recipe& recipe);

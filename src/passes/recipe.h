@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ir/op_def.h"
+#include "passes/host_update.h"
 #include "passes/offload.h"
 #include "passes/recompute_policy.h"
 
@@ -48,6 +49,7 @@ struct Recipe {
   // Layers are updated on the way through the next step's first forward, each before it is used.
   bool fold_update = false;
   bool updates_in_training() const { return update_in_backward || fold_update; }
+  HostUpdate host_update;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;

@@ -135,6 +135,7 @@ void each_settled(Visit&& visit) {
   visit("compress", &Options::compress);
   visit("offload", &Options::offload);
   visit("fold-update", &Options::fold_update);
+  visit("host-update", &Options::host_update);
   visit("precision", &Options::precision);
   visit("master", &Options::master);
   visit("tf32", &Options::tf32);
@@ -190,6 +191,7 @@ Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {
   settings.build = settle_build(o, model);
   settings.recipe = settle_recipe(o, budget);
   require_layers(settings.recipe.offload, model.config().L);
+  require_host_update(settings.recipe, model.config().L);
   settings.math = {
       .deterministic = o.deterministic, .tf32 = o.tf32, .quick_autotune = o.tune == "short"};
   return settings;

@@ -146,6 +146,8 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   if (o.offload == "auto") o.offload = "none";
   r.offload = parse_offload(o.offload);
   o.offload = text(r.offload);
+  r.host_update = parse_host_update(o.host_update);
+  o.host_update = text(r.host_update);
   resolve_precision(o, r);
   resolve_grad_dtype(o, r);
   resolve_loss_scale(o, r);

@@ -24,6 +24,7 @@ size_t hash_of(const Settings& settings) {
        static_cast<int64_t>(recipe.grad_dtype), static_cast<int64_t>(recipe.optimizer),
        static_cast<int64_t>(recipe.state_dtype), static_cast<int64_t>(recipe.master),
        static_cast<int64_t>(recipe.update_in_backward), static_cast<int64_t>(recipe.fold_update),
+       static_cast<int64_t>(recipe.host_update.on),
        static_cast<int64_t>(recipe.offload.rules.size()), static_cast<int64_t>(math.tf32)});
 }
 

@@ -190,7 +190,8 @@ void Executor::run(std::string_view name) {
 void Executor::run_op(const Compiled& program, size_t at) const {
   if (program.disk_copies[at]) return run_disk_copy(*program.disk_copies[at]);
   const KernelArgs& args = program.args[at];
-  if (args.predicate == nullptr || *args.predicate != 0) program.kernels[at]->run(args);
+  const Kernel& kernel = *program.kernels[at];
+  if (args.predicate == nullptr || *args.predicate != 0 || kernel.predicated) kernel.run(args);
 }
 
 void Executor::run_lanes(size_t index) {

@@ -17,6 +17,7 @@ Recipe types_of(const Recipe& r) {
           .fused_recompute = r.fused_recompute,
           .precision = r.precision,
           .grad_dtype = r.grad_dtype,
+          .host_update = r.host_update,
           .backend = r.backend};
 }
 
@@ -42,7 +43,9 @@ Recipe layer_recipe(const Recipe& r) {
 
 Settings layer_key(const Settings& s) {
   Settings key{without_loss(s.build), layer_recipe(s.recipe), s.math};
-  if (!s.recipe.update_in_backward) key.recipe.offload = {};
+  if (s.recipe.update_in_backward) return key;
+  key.recipe.offload = {};
+  key.recipe.host_update = {};
   return key;
 }
 
@@ -69,6 +72,7 @@ Settings update_key(const Settings& s) {
 Settings parameter_key(const Settings& s) {
   Settings key{.recipe = types_of(s.recipe)};
   key.recipe.offload = {};
+  key.recipe.host_update = {};
   return key;
 }
 

@@ -27,6 +27,21 @@ TEST_F(CliPlan, JsonHasTheFieldsThatOthersRelyOn) {
                    8 * 16 * 1e3 / plan["step_ms"].get<double>());
 }
 
+// An update on the host takes as long as its memory needs for the bytes: 28 of each parameter.
+TEST_F(CliPlan, TheHostsLaneGoesByItsMemory) {
+  const auto plan = nlohmann::json::parse(
+      snug("plan gpt2 --gpu h200 --precision bf16 --offload optimizer,master --host-update all "
+           "--json")
+          .out);
+  const auto& lanes = plan["lanes"];
+  const auto host = std::ranges::find_if(
+      lanes, [](const nlohmann::json& lane) { return lane["lane"] == "host_compute"; });
+  ASSERT_NE(host, lanes.end());
+  const double at_80_gb_per_s = plan["params"].get<double>() * 28 / 80e9 * 1e3;
+  EXPECT_GT((*host)["busy_ms"], at_80_gb_per_s);
+  EXPECT_LT((*host)["busy_ms"], 2 * at_80_gb_per_s);
+}
+
 TEST_F(CliPlan, TheBreakdownAddsUp) {
   for (const std::string options : {"", " --attention standard", " --loss whole", " --accum 3"}) {
     const auto plan = nlohmann::json::parse(snug("plan tiny --json" + options).out);

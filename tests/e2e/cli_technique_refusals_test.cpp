@@ -26,6 +26,23 @@ class CliTechniqueRefusals : public Cli {
   }
 };
 
+TEST_F(CliTechniqueRefusals, HostUpdates) {
+  expect_bad("--host-update some", "--host-update 'some': 'some' is not a layer",
+             "none, all, or layers like 0-11+15");
+  expect_bad("--host-update all", "no layer has all of its optimizer's state in host memory",
+             "--offload optimizer moves it there");
+  expect_bad("--offload optimizer@0 --host-update 0-1",
+             "--host-update 0-1: 'optimizer' of layer 1 is not in host memory",
+             "--offload optimizer@0-1 moves it there");
+  expect_bad("--precision bf16 --offload optimizer --host-update all",
+             "no layer has all of its optimizer's state in host memory",
+             "--offload optimizer,master moves it there");
+  expect_bad("--offload optimizer --host-update 2", "--host-update 2: layer 2, but the model has 2",
+             "layers are counted from 0");
+  expect_bad("--optimizer sgd --momentum 0 --offload optimizer --host-update all",
+             "sgd without momentum or masters keeps nothing");
+}
+
 TEST_F(CliTechniqueRefusals, RecomputePolicies) {
   expect_bad("--recompute ful", "--recompute 'ful' is not none, full, every:N, sqrt, ");
   expect_bad("--recompute ful", "did you mean 'full'?");

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
+#include <set>
+
+#include "passes/passes.h"
 #include "support/random_offload.h"
 
 namespace snug {
@@ -24,6 +28,49 @@ TEST_P(OffloadIsExact, BitForBit) {
     ASSERT_NO_THROW(expect_offload_is_exact(
         d, {{"on lanes"}, {"in a random order", {.poison_dead = true, .order_seed = 7}}}));
     if (HasFailure()) return;
+  }
+}
+
+// Every method is among those that the seeds update on the host, on masters and without.
+TEST(Offload, RandomRecipesUpdateOnTheHost) {
+  std::set<OptimizerKind> methods;
+  std::set<bool> with_master;
+  for (int seed = 0; seed < kOffloadSeeds; ++seed) {
+    const DrawnOffload d = draw_offload(seed);
+    Recipe recipe = d.recipe;
+    recipe.offload = d.offload;
+    recipe.fold_update = d.fold;
+    recipe.host_update = d.host_update;
+    const Module module = compile("drawn", Model::load(d.model).forward(d.build), recipe);
+    const bool on_host = std::ranges::any_of(module.programs, [](const Program& program) {
+      return std::ranges::any_of(program.ops,
+                                 [](const Op& op) { return op.lane == "host_compute"; });
+    });
+    if (!on_host) continue;
+    methods.insert(recipe.optimizer);
+    with_master.insert(recipe.master && recipe.precision != Dtype::f32);
+  }
+  EXPECT_EQ(methods.size(), 5U);
+  EXPECT_EQ(with_master.size(), 2U);
+}
+
+// The weight that an update on the host sends to the device is the old one then.
+TEST(Offload, HostUpdatesSkipAStepThatOverflows) {
+  for (const bool master : {true, false}) {
+    DrawnOffload d{{.model = tests_dir() + "/parity/gpt2", .build = {.batch = 2, .seq = 8}},
+                   parse_offload("optimizer,master")};
+    d.recipe.precision = Dtype::f16;
+    d.recipe.master = master;
+    d.recipe.loss_scale = {.start = 0x1p30, .dynamic = true, .backoff = 0x1p-20};
+    d.host_update = parse_host_update("all");
+    expect_offload_is_exact(d, {{"on lanes"}});
+    Recipe recipe = d.recipe;
+    recipe.offload = d.offload;
+    recipe.host_update = d.host_update;
+    SmallRun run(d.model, d.build, recipe);
+    run.losses(3);
+    EXPECT_EQ(run.executor().read_scalar<int64_t>(run.executor().shared("updates")), 2)
+        << "the first step overflows, and no other";
   }
 }
 
@@ -70,6 +117,42 @@ TEST(Offload, StagingForDiskDoesNotGrowWithLayers) {
       EXPECT_EQ(host[1], host[0]) << what << " recompute " << recompute;
       EXPECT_EQ(host[2], host[0]) << what << " recompute " << recompute;
       EXPECT_EQ(device[2] - device[1], 2 * (device[1] - device[0])) << what;
+    }
+  }
+}
+
+// Nor with updates on the host, whose staging is there.
+TEST(Offload, StagingOfHostUpdatesDoesNotGrowWithLayers) {
+  struct How {
+    const char* offload;
+    bool in_backward = false, fold = false;
+  };
+  for (const How& how : {How{"optimizer,master"},
+                         {"optimizer,master,grads"},
+                         {"optimizer,master", /*in_backward=*/true},
+                         {"optimizer,master", false, /*fold=*/true}}) {
+    for (const char* layers_updated : {"all", "0-5"}) {
+      std::vector<int64_t> on_device, on_host;
+      for (const int layers : {12, 24, 48}) {
+        const Model model = Model::load(fmt::format("llama-7b:256x{}", layers));
+        Recipe recipe{.recompute = parse_recompute("full"),
+                      .precision = Dtype::bf16,
+                      .update_in_backward = how.in_backward,
+                      .fold_update = how.fold,
+                      .clip = how.in_backward ? 0.0 : 1.0};
+        recipe.offload = parse_offload(how.offload);
+        recipe.offload.slice = int64_t{1} << 17;  // less than a layer
+        recipe.host_update = parse_host_update(layers_updated);
+        const Plan plan = make_plan("deep", model.forward({.batch = 2, .seq = 64}), recipe);
+        on_device.push_back(plan.memory.device().placement.transient_arena_bytes);
+        on_host.push_back(plan.memory[Space::host].placement.transient_arena_bytes);
+      }
+      const std::string what = fmt::format("{} in backward {} fold {} of {}", how.offload,
+                                           how.in_backward, how.fold, layers_updated);
+      EXPECT_EQ(on_device[2] - on_device[1], 2 * (on_device[1] - on_device[0])) << what;
+      EXPECT_EQ(on_host[1], on_host[0]) << what;
+      EXPECT_EQ(on_host[2], on_host[0]) << what;
+      EXPECT_GT(on_host[0], 0) << what;
     }
   }
 }

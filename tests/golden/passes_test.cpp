@@ -159,6 +159,23 @@ TEST(GoldenPass, FoldedUpdate) {
                 "steps.");
 }
 
+TEST(GoldenPass, UpdateOnHost) {
+  Recipe recipe{.clip = 1};
+  recipe.offload = parse_offload("optimizer,grads@0");
+  recipe.offload.slice = 4160;
+  recipe.host_update = parse_host_update("0-1");
+  Module module = with_gradients();
+  optimizer(module, recipe);
+  update_on_host(module, recipe);
+  homes(module, recipe);
+  assign_lanes(module);
+  expect_golden(
+      module, "update_on_host",
+      "update on the host: layers 0 and 1 are updated there, on their state where it is;\n"
+      "layer 0's gradient is there, the others' and the parameters are copied, scalars\n"
+      "once. What belongs to no layer is updated on the device, its state brought.");
+}
+
 TEST(GoldenPass, OptimizerAdamW8bit) {
   expect_optimizer({.optimizer = OptimizerKind::adamw8bit}, "optimizer_adamw8bit",
                    "adamw8bit: matrices keep both moments as codes with a scale per 256 elements;\n"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/rng.h"
@@ -13,6 +14,15 @@ namespace snug {
 namespace {
 
 constexpr int kSteps = 3;
+
+// With all that an update keeps in host memory.
+void offload_state(Offload& offload) {
+  for (const OffloadItem item : {OffloadItem::optimizer, OffloadItem::master}) {
+    std::erase_if(offload.rules, [&](const Offload::Rule& rule) { return rule.item == item; });
+    offload.rules.push_back({.item = item});
+  }
+  std::ranges::stable_sort(offload.rules, {}, &Offload::Rule::item);
+}
 
 struct Trained {
   std::vector<float> losses;
@@ -53,7 +63,7 @@ void expect_planned(SmallRun& run) {
 }  // namespace
 
 DrawnOffload draw_offload(int seed) {
-  DrawnOffload d{draw_recipe(seed), {}, false};
+  DrawnOffload d{draw_recipe(seed), {}, false, {}};
   const Key key = random_key(31, static_cast<uint64_t>(seed), hash_name("offload"));
   uint64_t draws = 0;
   const auto below = [&](uint32_t n) { return philox(key, draws++)[0] % n; };
@@ -71,8 +81,13 @@ DrawnOffload draw_offload(int seed) {
   d.offload.slice = int64_t{1} << (7 + below(11));
   d.fold = !d.recipe.update_in_backward && below(2) == 0;
   if (below(3) == 0) d.recipe.micro_group = d.recipe.accum;
-  d.text += fmt::format(" offload {} ahead {} slice {} fold {} group {}", text(d.offload),
-                        d.offload.ahead, d.offload.slice, d.fold, d.recipe.micro_group);
+  d.host_update.on = below(2) == 0;
+  if (const auto layer = static_cast<int32_t>(below(4)); d.host_update.on && layer < 2)
+    d.host_update.layers = {{layer, layer}};
+  if (d.host_update.on && below(4) > 0) offload_state(d.offload);
+  d.text += fmt::format(" offload {} ahead {} slice {} fold {} group {} host-update {}",
+                        text(d.offload), d.offload.ahead, d.offload.slice, d.fold,
+                        d.recipe.micro_group, text(d.host_update));
   return d;
 }
 
@@ -83,6 +98,7 @@ void expect_offload_is_exact(const DrawnOffload& drawn, const std::vector<Offloa
   Recipe recipe = drawn.recipe;
   recipe.offload = drawn.offload;
   recipe.fold_update = drawn.fold;
+  recipe.host_update = drawn.host_update;
   const std::string dir = std::filesystem::temp_directory_path().string();
   for (const OffloadRun& how : runs) {
     ExecutorOptions options = how.options;

@@ -9,10 +9,12 @@
 
 namespace snug {
 
-// A recipe with something in host memory or on disk, in slices and orders of any kind, by a seed.
+// A recipe with something in host memory or on disk, in slices and orders of any kind, some of it
+// updated on the host, by a seed.
 struct DrawnOffload : DrawnRecipe {
   Offload offload;
   bool fold = false;
+  HostUpdate host_update;
 };
 DrawnOffload draw_offload(int seed);
 

@@ -19,11 +19,21 @@ void require_seed(const OpView& op, size_t port) {
 bool writes_weight(const OpDef& def) { return def.outputs.back().name == kWeightPort; }
 size_t weight_input(const OpDef& def) { return UpdatePorts::input_of(def.outputs.size() - 1); }
 
+// The next version of its input or, without one, as the attribute of its name says.
+Type weight_type(const OpView& op) {
+  if (op.has(weight_input(op.def))) return op.in(weight_input(op.def));
+  const auto dtype = parse_dtype(op.attrs.s(kWeightPort));
+  op.require(dtype && is_half(*dtype), "'{}' is no type of a weight", op.attrs.s(kWeightPort));
+  return {*dtype, op.shape(kParam)};
+}
+
 void require_weight(const OpView& op) {
-  const size_t port = weight_input(op.def);
-  const Dtype weight = op.in(port).dtype, grad = op.in(kGrad).dtype;
+  const Type type = weight_type(op);
+  const Dtype weight = type.dtype, grad = op.in(kGrad).dtype;
   op.require(op.in(kParam).dtype == Dtype::f32, "a master is in f32, not {}", op.in(kParam).text());
-  require_type(op, port, {is_half(weight) ? weight : Dtype::bf16, op.shape(kParam)});
+  if (op.has(weight_input(op.def)))
+    require_type(op, weight_input(op.def),
+                 {is_half(weight) ? weight : Dtype::bf16, op.shape(kParam)});
   op.require(grad == weight || grad == Dtype::f32, "a gradient of {} is none of a weight of {}",
              name_of(grad), name_of(weight));
 }
@@ -64,8 +74,9 @@ std::vector<Type> infer_update(const OpView& op) {
   require_type(op, ports.step, {Dtype::i64, {}});
   require_type(op, ports.scale, {Dtype::f32, {}});
   std::vector<Type> outputs;
-  for (size_t o = 0; o < op.def.outputs.size(); ++o)
-    outputs.push_back(op.in(UpdatePorts::input_of(o)));
+  const size_t states = op.def.outputs.size() - (writes_weight(op.def) ? 1 : 0);
+  for (size_t o = 0; o < states; ++o) outputs.push_back(op.in(UpdatePorts::input_of(o)));
+  if (writes_weight(op.def)) outputs.push_back(weight_type(op));
   std::span<const Type> with_noise = outputs;
   if (writes_weight(op.def)) {
     require_weight(op);

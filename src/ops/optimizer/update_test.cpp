@@ -197,6 +197,36 @@ TEST(MasterUpdate, HasTheBitsOfTheUpdateAndOfItsResultToNearest) {
   }
 }
 
+// On the host an update has no old weight: it makes one in any case.
+TEST(MasterUpdate, MakesAWeightAnewWhereItHasNone) {
+  constexpr int64_t n = 9001;
+  const Type type = f32({n});
+  for (auto method : {adamw_rule, adamw8bit_rule, adam_mini_rule, lion_rule, sgd_rule}) {
+    for (const Dtype half : {Dtype::bf16, Dtype::f16}) {
+      Trained t(method(type, role(Role::bias), {.state = Dtype::bf16}), type, noise(n, 1));
+      std::vector<RefTensor> inputs = t.inputs(noise(n, 2));
+      const auto place = inputs.begin() + 2 + static_cast<std::ptrdiff_t>(t.states.size());
+      const size_t port = static_cast<size_t>(place - inputs.begin());
+      inputs.insert(place, RefTensor{{half, type.shape}, Numbers(n)});
+      const auto want = run_op(*t.rule.on_master, inputs, t.rule.attrs);
+      inputs[port] = absent();
+      Attrs attrs = t.rule.attrs;
+      attrs.set("weight", std::string(name_of(half)));
+      const auto got = run_op(*t.rule.on_master, inputs, attrs);
+      for (size_t o = 0; o < want.size(); ++o)
+        EXPECT_TRUE(got[o].v == want[o].v) << t.rule.on_master->kind << " output " << o;
+      const int32_t off = 0;
+      const auto skipped = run_op(*t.rule.on_master, inputs, attrs, &off);
+      const RefTensor master = from_bytes(type, to_bytes(inputs[0]).data());
+      EXPECT_TRUE(skipped[0].v == master.v) << t.rule.on_master->kind;
+      for (size_t s = 0; s < t.states.size(); ++s)
+        EXPECT_TRUE(skipped[1 + s].v == inputs[2 + s].v) << t.rule.on_master->kind;
+      const std::vector<std::byte> nearest = to_bytes({{half, type.shape}, master.v});
+      EXPECT_TRUE(skipped.back().v == from_bytes({half, type.shape}, nearest.data()).v);
+    }
+  }
+}
+
 // --- rules ---------------------------------------------------------------------------------------
 
 double bytes_per_element(const UpdateRule& rule, const Shape& shape) {

@@ -19,7 +19,7 @@ inline RefTensor absent() { return {}; }
 
 // Outputs that must alias lie in their inputs' bytes. An input without numbers is absent.
 inline std::vector<RefTensor> run_op(const OpDef& def, const std::vector<RefTensor>& inputs,
-                                     const Attrs& attrs = {}) {
+                                     const Attrs& attrs = {}, const int32_t* predicate = nullptr) {
   Module module{.name = "run"};
   Builder b(module, "run");
   std::vector<ValueId> ids;
@@ -38,11 +38,12 @@ inline std::vector<RefTensor> run_op(const OpDef& def, const std::vector<RefTens
     out.push_back({buffers.back().data(), &module[id].type});
   }
   for (const Alias& a : def.alias) {
-    if (a.must) out[static_cast<size_t>(a.output)].data = in[static_cast<size_t>(a.input)].data;
+    if (a.must && in[static_cast<size_t>(a.input)].data != nullptr)
+      out[static_cast<size_t>(a.output)].data = in[static_cast<size_t>(a.input)].data;
   }
   buffers.emplace_back(static_cast<size_t>(cost_of(module, b.last(), Backend::cpu).workspace));
-  def.kernel(Backend::cpu,
-             kernel_dtype(module, b.last()))(KernelArgs{in, out, buffers.back(), attrs});
+  def.kernel(Backend::cpu, kernel_dtype(module, b.last()))(
+      KernelArgs{in, out, buffers.back(), attrs, /*stream=*/nullptr, predicate});
   std::vector<RefTensor> loaded;
   for (const Tensor& t : out) loaded.push_back(from_bytes(*t.type, t.data));
   return loaded;

@@ -1,0 +1,37 @@
+// Which parameters are updated on the host's cores, next to their state: what `--host-update` says,
+// as data for the pass.
+//
+//   HostUpdate some = parse_host_update("0-11+15");
+//   some.covers(/*layer=*/3);   // true
+//   text(some);                 // "0-11+15"
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "passes/layer_range.h"
+
+namespace snug {
+
+struct Recipe;
+
+struct HostUpdate {
+  bool on = false;
+  std::vector<LayerRange> layers = {};  // rising, apart; none: all, and what belongs to no layer
+
+  // Where its state is in host memory, too: elsewhere the update goes on where it is.
+  bool covers(int32_t layer) const { return on && (layers.empty() || holds(layers, layer)); }
+  friend bool operator==(const HostUpdate&, const HostUpdate&) = default;
+};
+
+// none | all | LAYERS like 0-11+15. Throws a usage error.
+HostUpdate parse_host_update(std::string_view text);
+// So that parse_host_update reads it back.
+std::string text(const HostUpdate& update);
+
+// Throws a usage error where the recipe asks for host updates of state that is not in host memory,
+// or of a layer that is not there.
+void require_host_update(const Recipe& recipe, int64_t layers);
+
+}  // namespace snug

@@ -1,0 +1,144 @@
+#include "passes/host_update.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "passes/testing/two_layers.h"
+
+namespace snug {
+namespace {
+
+using testing::HasSubstr;
+
+template <typename Fn>
+std::string why_no_host_update(const Fn& fn) {
+  try {
+    fn();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    return std::string(e.what()) + "; " + e.hint();
+  }
+  return "taken";
+}
+
+TEST(ParseHostUpdate, ReadsBackWhatItWrites) {
+  for (const char* option : {"none", "all", "0-11+15", "3"})
+    EXPECT_EQ(text(parse_host_update(option)), option);
+  EXPECT_EQ(text(parse_host_update("3+0-1+2")), "0-3");
+  EXPECT_FALSE(parse_host_update("none").covers(0));
+  EXPECT_TRUE(parse_host_update("all").covers(kNoLayer));
+  EXPECT_TRUE(parse_host_update("0-3").covers(3));
+  EXPECT_FALSE(parse_host_update("0-3").covers(4));
+  EXPECT_FALSE(parse_host_update("0-3").covers(kNoLayer));
+  EXPECT_THAT(why_no_host_update([] { parse_host_update("some"); }),
+              HasSubstr("--host-update 'some': 'some' is not a layer"));
+}
+
+TEST(RequireHostUpdate, RefusesStateThatIsNotOnTheHost) {
+  const auto refused = [](const char* offload, const char* update, Recipe recipe = {}) {
+    recipe.offload = parse_offload(offload);
+    recipe.host_update = parse_host_update(update);
+    return why_no_host_update([&] { require_host_update(recipe, /*layers=*/4); });
+  };
+  const Recipe bf16{.precision = Dtype::bf16};
+  EXPECT_EQ(refused("none", "none"), "taken");
+  EXPECT_EQ(refused("optimizer", "all"), "taken");
+  EXPECT_EQ(refused("optimizer@1", "all"), "taken") << "elsewhere the device updates";
+  EXPECT_EQ(refused("optimizer@1-2", "1"), "taken");
+  EXPECT_EQ(refused("optimizer,master", "all", bf16), "taken");
+  EXPECT_THAT(refused("none", "all"), HasSubstr("no layer has all of its optimizer's state"));
+  EXPECT_THAT(refused("optimizer", "all", bf16),
+              HasSubstr("--offload optimizer,master moves it there"));
+  EXPECT_THAT(refused("optimizer@1", "0-1"),
+              HasSubstr("'optimizer' of layer 0 is not in host memory; --offload optimizer@0-1"));
+  EXPECT_THAT(refused("optimizer,master@0", "0-1", bf16), HasSubstr("'master' of layer 1"));
+  EXPECT_THAT(refused("optimizer", "4"), HasSubstr("layer 4, but the model has 4"));
+  Recipe plain{.optimizer = OptimizerKind::sgd, .momentum = 0};
+  EXPECT_THAT(refused("optimizer", "all", plain), HasSubstr("sgd without momentum"));
+  plain.precision = Dtype::bf16;
+  EXPECT_EQ(refused("master", "all", plain), "taken") << "its masters are updated there";
+}
+
+// --- the pass ------------------------------------------------------------------------------------
+
+Module with_host_update(const char* offload, const char* update, Recipe recipe = {}) {
+  recipe.offload = parse_offload(offload);
+  recipe.host_update = parse_host_update(update);
+  return compile("two layers", two_linears, recipe);
+}
+
+std::vector<std::string> names_on(const Program& program, std::string_view lane) {
+  std::vector<std::string> names;
+  for (const Op& op : program.ops)
+    if (op.lane == lane) names.push_back(op.name);
+  return names;
+}
+
+TEST(UpdateOnHost, UsesItsStateWhereItIs) {
+  const Module module = with_host_update("optimizer,master", "all", {.precision = Dtype::bf16});
+  const Program& update = module.program("update");
+  const Op& one = find(update, "update.1.weight");
+  EXPECT_EQ(one.lane, "host_compute");
+  for (const char* state : {"1.weight", "1.weight.m", "1.weight.v"}) {
+    EXPECT_THAT(one.inputs, testing::Contains(module.find_shared(state)));
+    EXPECT_EQ(module[module.find_shared(state)].space, Space::host);
+  }
+  // What goes between the memories: a gradient for each, its weight, and five scalars once.
+  EXPECT_THAT(names_on(update, "copy_out"),
+              testing::UnorderedElementsAre("grad.0.weight.to_host", "grad.0.bias.to_host",
+                                            "grad.1.norm.to_host", "grad.1.weight.to_host",
+                                            "lr.to_host", "updates.next.to_host",
+                                            "norm.clip.scale.to_host", "norm.clip.finite.to_host"));
+  EXPECT_THAT(names_on(update, "copy_in"), testing::SizeIs(4));
+  EXPECT_THAT(names_on(update, "copy_in"), testing::Contains("update.1.weight.weight.to_device"));
+  expect_sound(module);
+}
+
+TEST(UpdateOnHost, BringsNothingThatLivesThere) {
+  const Module module = with_host_update("all", "all", {.precision = Dtype::bf16});
+  const Program& update = module.program("update");
+  EXPECT_THAT(names_on(update, "copy_in"), testing::IsEmpty());
+  for (const std::string& name : names_on(update, "copy_out"))
+    EXPECT_THAT(name, testing::Not(HasSubstr("grad"))) << "only scalars";
+  expect_sound(module);
+}
+
+TEST(UpdateOnHost, LeavesOtherLayersOnTheDevice) {
+  const Module module = with_host_update("optimizer", "1");
+  const Program& update = module.program("update");
+  EXPECT_EQ(find(update, "update.1.weight").lane, "host_compute");
+  EXPECT_EQ(find(update, "update.0.weight").lane, "compute");
+  EXPECT_THAT(names_on(update, "copy_in"), testing::Contains("0.weight.m.fetch"));
+  expect_sound(module);
+}
+
+TEST(UpdateOnHost, WithoutAMasterTheParameterGoesThereAndBack) {
+  const Module module = with_host_update("optimizer", "all");
+  const Program& update = module.program("update");
+  EXPECT_THAT(names_on(update, "copy_out"), testing::Contains("1.weight.to_host"));
+  EXPECT_EQ(module.root(find(update, "update.1.weight.param.to_device").outputs[0]),
+            module.find_shared("1.weight"));
+  expect_sound(module);
+}
+
+TEST(UpdateOnHost, IsMadeInBackwardAndInTheNextForwardToo) {
+  const Recipe in_backward{.update_in_backward = true, .clip = 0};
+  for (const char* offload : {"optimizer", "optimizer,grads", "all"}) {
+    for (const int64_t accum : {1, 2}) {
+      Recipe recipe = in_backward;
+      recipe.accum = accum;
+      const Module module = with_host_update(offload, "all", recipe);
+      const char* last = accum == 1 ? "micro_first" : "micro_last";
+      EXPECT_THAT(names_on(module.program(last), "host_compute"), testing::SizeIs(4)) << offload;
+      expect_sound(module);
+      const Module folded = with_host_update(offload, "all", {.accum = accum, .fold_update = true});
+      for (const char* program : {"micro_first", "flush"})
+        EXPECT_THAT(names_on(folded.program(program), "host_compute"), testing::SizeIs(4));
+      expect_sound(folded);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace snug
