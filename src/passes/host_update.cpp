@@ -1,5 +1,7 @@
 #include "passes/host_update.h"
 
+#include <optional>
+
 #include "base/error.h"
 #include "passes/recipe.h"
 
@@ -9,13 +11,13 @@ namespace {
 bool has_master(const Recipe& r) { return r.master && r.precision != Dtype::f32; }
 bool has_state(const Recipe& r) { return r.optimizer != OptimizerKind::sgd || r.momentum > 0; }
 
-// What an update of this layer keeps that is not in host memory; empty: nothing.
-std::string_view not_on_host(const Recipe& r, int32_t layer) {
+// What an update of this layer keeps that is not in host memory; none where all of it is.
+std::optional<OffloadItem> not_on_host(const Recipe& r, int32_t layer) {
   const auto is_away = [&](OffloadItem item) {
     return r.offload.home_of(item, layer) != Space::host;
   };
-  if (has_state(r) && is_away(OffloadItem::optimizer)) return name_of(OffloadItem::optimizer);
-  if (has_master(r) && is_away(OffloadItem::master)) return name_of(OffloadItem::master);
+  if (has_state(r) && is_away(OffloadItem::optimizer)) return OffloadItem::optimizer;
+  if (has_master(r) && is_away(OffloadItem::master)) return OffloadItem::master;
   return {};
 }
 
@@ -61,11 +63,12 @@ void require_host_update(const Recipe& r, int64_t layers) {
   bool any = false;
   for (int32_t layer = kNoLayer; layer < layers; ++layer) {
     if (!update.covers(layer)) continue;
-    const std::string_view missing = not_on_host(r, layer);
-    any = any || missing.empty();
-    if (missing.empty() || update.layers.empty()) continue;
-    throw usage_error("--host-update {}: '{}' of layer {} is not in host memory", text(update),
-                      missing, layer)
+    const std::optional<OffloadItem> missing = not_on_host(r, layer);
+    any = any || !missing;
+    if (!missing || update.layers.empty()) continue;
+    throw usage_error("--host-update {}: '{}' of layer {} is on {}, not in host memory",
+                      text(update), name_of(*missing), layer,
+                      r.offload.home_of(*missing, layer) == Space::disk ? "disk" : "the device")
         .hint(fmt::format("--offload {} moves it there", items(r, text(update.layers))));
   }
   if (any) return;

@@ -51,7 +51,12 @@ TEST(RequireHostUpdate, RefusesStateThatIsNotOnTheHost) {
   EXPECT_THAT(refused("optimizer", "all", bf16),
               HasSubstr("--offload optimizer,master moves it there"));
   EXPECT_THAT(refused("optimizer@1", "0-1"),
-              HasSubstr("'optimizer' of layer 0 is not in host memory; --offload optimizer@0-1"));
+              HasSubstr("'optimizer' of layer 0 is on the device, not in host memory; --offload "
+                        "optimizer@0-1"));
+  EXPECT_THAT(refused("optimizer=disk", "0-1"),
+              HasSubstr("'optimizer' of layer 0 is on disk, not in host memory; --offload "
+                        "optimizer@0-1"));
+  EXPECT_THAT(refused("optimizer=disk", "all"), HasSubstr("no layer has all of its"));
   EXPECT_THAT(refused("optimizer,master@0", "0-1", bf16), HasSubstr("'master' of layer 1"));
   EXPECT_THAT(refused("optimizer", "4"), HasSubstr("layer 4, but the model has 4"));
   Recipe plain{.optimizer = OptimizerKind::sgd, .momentum = 0};

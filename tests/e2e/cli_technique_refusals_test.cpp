@@ -32,7 +32,7 @@ TEST_F(CliTechniqueRefusals, HostUpdates) {
   expect_bad("--host-update all", "no layer has all of its optimizer's state in host memory",
              "--offload optimizer moves it there");
   expect_bad("--offload optimizer@0 --host-update 0-1",
-             "--host-update 0-1: 'optimizer' of layer 1 is not in host memory",
+             "--host-update 0-1: 'optimizer' of layer 1 is on the device, not in host memory",
              "--offload optimizer@0-1 moves it there");
   expect_bad("--precision bf16 --offload optimizer --host-update all",
              "no layer has all of its optimizer's state in host memory",
