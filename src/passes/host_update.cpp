@@ -1,5 +1,6 @@
 #include "passes/host_update.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
@@ -43,6 +44,14 @@ HostUpdate parse_host_update(std::string_view text) {
 std::string text(const HostUpdate& update) {
   if (!update.on) return "none";
   return update.layers.empty() ? "all" : text(update.layers);
+}
+
+bool keeps_all_on_host(const Recipe& r) {
+  const bool some_elsewhere = std::ranges::any_of(r.offload.rules, [](const Offload::Rule& rule) {
+    return rule.place != Space::host &&
+           (rule.item == OffloadItem::optimizer || rule.item == OffloadItem::master);
+  });
+  return (has_state(r) || has_master(r)) && !some_elsewhere && !not_on_host(r, kNoLayer);
 }
 
 void require_host_update(const Recipe& r, int64_t layers) {

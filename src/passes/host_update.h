@@ -30,6 +30,9 @@ HostUpdate parse_host_update(std::string_view text);
 // So that parse_host_update reads it back.
 std::string text(const HostUpdate& update);
 
+// Is all that updates keep in host memory, of every layer and of what belongs to none? Then all of
+// them can be made there.
+bool keeps_all_on_host(const Recipe& recipe);
 // Throws a usage error where the recipe asks for host updates of state that is not in host memory,
 // or of a layer that is not there.
 void require_host_update(const Recipe& recipe, int64_t layers);

@@ -55,6 +55,11 @@ bool in_micro_batches(const Settings& s, const DeviceSpec& device) {
 bool keeps_on_gpu(const Settings& s, bool) {
   return s.recipe.backend == Backend::cuda && s.recipe.offload.none();
 }
+// State comes from the host's memory to a GPU and goes back there.
+bool leaves_host_idle(const Settings& s, bool) {
+  return s.recipe.backend == Backend::cuda && !s.recipe.host_update.on &&
+         keeps_all_on_host(s.recipe);
+}
 bool with_bf16(const Settings&, const DeviceSpec& device) { return device.bf16_flops > 0; }
 bool bf16_for_fp32(const Settings& s, const DeviceSpec& device) {
   return s.recipe.precision == Dtype::f32 && device.bf16_flops > 0;
@@ -362,6 +367,12 @@ std::vector<Technique> all_techniques() {
        .other_method = true,
        .last_resort = true,
        .helps = [](const Settings& s, bool) { return s.recipe.optimizer != OptimizerKind::sgd; }},
+      {.name = "update on the host",
+       .dimension = "update",
+       .change = {{"host-update", "all"}},
+       .touches = Touches::arithmetic,
+       .numbers = kNothing,
+       .helps = leaves_host_idle},
       {.name = "update in backward, unclipped",
        .dimension = "update",
        .change = {{"update-in-backward", true}},

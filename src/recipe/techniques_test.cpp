@@ -41,6 +41,7 @@ TEST(Techniques, EveryRowIsARunThatDiffersFromAnother) {
     if (t.change.sets("grad-dtype")) o = changed(o, {{"precision", "bf16"}, {"accum", 2}});
     if (t.change == technique("fp16 gradients").change) o = changed(o, {{"precision", "fp16"}});
     if (t.name == "without master") o = changed(o, technique("bf16").change);
+    if (t.name == "update on the host") o = changed(o, technique("offload state").change);
     if (t.name == "update in backward, unclipped") o = changed(o, {{"clip", 0.0}});
     const Settings& with = resolve(changed(o, t.change));
     const bool is_default = with == static_cast<const Settings&>(resolve(o));
@@ -57,6 +58,21 @@ TEST(Techniques, WhatHelpsIsNotInUse) {
     EXPECT_FALSE(t.helps(with, false)) << t.name << " helps twice";
     EXPECT_NE(static_cast<const Settings&>(with), static_cast<const Settings&>(run)) << t.name;
   }
+}
+
+TEST(Techniques, TheHostUpdatesWhatItKeepsForAGpu) {
+  const Technique& on_host = technique("update on the host");
+  const auto helps = [&](const char* device, const char* offload, const Change& beside = {}) {
+    const Change change{{"device", device}, {"offload", offload}, {"precision", "bf16"}};
+    return on_host.helps(resolve(changed(tiny(), change + beside)), /*has_budget=*/false);
+  };
+  EXPECT_TRUE(helps("cuda", "optimizer,master"));
+  EXPECT_FALSE(helps("cuda", "optimizer,master", on_host.change)) << "it is in use";
+  EXPECT_FALSE(helps("cuda", "optimizer")) << "masters are on the device";
+  EXPECT_FALSE(helps("cuda", "optimizer=disk,master=disk"));
+  EXPECT_FALSE(helps("cuda", "optimizer,master,optimizer@1=disk"));
+  EXPECT_FALSE(helps("cuda", "none"));
+  EXPECT_FALSE(helps("cpu", "optimizer,master")) << "the same cores";
 }
 
 TEST(Techniques, EveryDimensionOfTheSearchHasAlternativesAndASmallest) {
