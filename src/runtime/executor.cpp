@@ -112,6 +112,14 @@ Executor::Executor(const Module& module, Device& device, ExecutorOptions options
   prepare();
 }
 
+Executor::~Executor() {
+  try {
+    device_.synchronise();
+  } catch (...) {  // a device that failed does nothing more, and who used it has been told
+    failed_ = true;
+  }
+}
+
 Executor::Compiled Executor::resolve(size_t index) {
   const Program& program = module_.programs[index];
   Compiled out;

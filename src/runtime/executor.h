@@ -55,6 +55,8 @@ class Executor {
   // before that, an op without a kernel and values on disk without a directory for them. Then lets
   // kernels choose their algorithms. `module` and `device` outlive this.
   Executor(const Module& module, Device& device, ExecutorOptions options = {});
+  // Waits for the device: what it was given uses arenas and calls of this.
+  ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 

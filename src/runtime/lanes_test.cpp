@@ -301,6 +301,19 @@ TEST(Lanes, AFailureOnTheHostIsThrownLater) {
   EXPECT_THROW(executor.run("p"), std::runtime_error);
 }
 
+// What is still enqueued uses its arenas, and calls what it holds.
+TEST(Lanes, AreWaitedForBeforeAnExecutorGoes) {
+  LaneProgram f(3);
+  f.placed();
+  QueuedDevice device(3);
+  {
+    Executor executor(f.module, device);
+    executor.run("p");
+    EXPECT_FALSE(device.idle());
+  }
+  EXPECT_TRUE(device.idle());
+}
+
 TEST(Lanes, EachSpaceHasAnArenaOfThePlansBytes) {
   LaneProgram f(1);
   f.placed();

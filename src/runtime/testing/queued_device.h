@@ -8,6 +8,7 @@
 //   device.synchronise();
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <set>
@@ -69,6 +70,10 @@ class QueuedDevice final : public Device {
       if (item.kind == Item::works) item.run();
       if (item.kind == Item::records) passed_.insert(item.event);
     }
+  }
+  // Has all that was enqueued been done?
+  bool idle() const {
+    return std::ranges::all_of(lanes_, [](const auto& each) { return each->items.empty(); });
   }
   std::unique_ptr<Recording> record(const std::function<void()>& enqueue) override {
     capture_ = std::make_unique<Capture>();
