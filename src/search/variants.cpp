@@ -203,7 +203,8 @@ std::vector<Variant> variants_of(const Resolved& run) {
     const std::optional<Settings> settings =
         unless_refused([&] { return settle(o, run.model, run.budget); });
     if (!settings) continue;  // what does not go together is no choice
-    if (o.micro_order == "vertical" && repeats_or_unrolls_much(settings->recipe)) continue;
+    const bool by_layer = o.micro_order == "vertical" && run.asked.micro_order != "vertical";
+    if (by_layer && repeats_or_unrolls_much(settings->recipe)) continue;
     if (!changes.empty() && o.loss != run.options.loss && repeats_another(settings->build))
       continue;
     const bool as_asked = settings->math == run.math;

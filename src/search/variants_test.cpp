@@ -87,6 +87,14 @@ TEST(Choices, AWholeLossIsTriedWhereItDiffers) {
   EXPECT_TRUE(is_tried("--batch 4 --gpu h200 --loss whole")) << "as asked";
 }
 
+// However many micro-batches go through a layer together then.
+TEST(Choices, AnOrderThatWasAskedForIsTried) {
+  for (const char* asked : {"--batch 8 --accum 1", "--batch 2 --accum 4", "--batch 1 --accum 16"}) {
+    const std::string options = " --micro-order vertical --offload optimizer --gpu h200";
+    EXPECT_THAT(variants_of(run_of(asked + options)), Not(IsEmpty())) << asked;
+  }
+}
+
 // What a key leaves out, two variants share: a setting that the search tries must be in one of them.
 TEST(Choices, WhatIsSearchedIsInAKeyOfTheCaches) {
   const Resolved run = run_of("--batch 4");
