@@ -3,14 +3,12 @@
 // what forward keeps for backward is put there after its last forward reader and brought back for
 // its first backward reader. Nothing is computed differently.
 //
-// A program is cut into segments: the ops of one layer in a row, of one micro-batch where several
-// go through a layer, or updates that together move no more than the largest of them does, and the
-// ops of a layer that follow them. A value that is
-// used in a segment and again within `ahead` segments stays meanwhile; all that happens to it
-// between being brought and given up is one visit. The copies of a segment are listed `ahead`
-// segments before it, and bounded by the end of the segment before that: staging does not grow with
-// the number of layers. Where several micro-batches go through a layer, what belongs to the layer is
-// brought a layer ahead, and what they keep a part of that.
+// A program is cut into segments (passes/segments). A value that is used in one and again within
+// `ahead` segments stays meanwhile; all that happens to it between being brought and given up is one
+// visit. The copies of a segment are listed `ahead` segments before it, and bounded by the end of the
+// segment before that: staging does not grow with the number of layers. Where several micro-batches
+// go through a layer, what belongs to the layer is brought a layer ahead, and what they keep a part
+// of that.
 //
 // From disk a value comes in two hops, through staging in host memory, and leaves the same way. Each
 // hop has lanes of its own and is bounded by what leaves over the same hop.
@@ -19,13 +17,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "ir/builder.h"
 #include "ir/order.h"
 #include "ops/basic/copy.h"
 #include "passes/passes.h"
+#include "passes/segments.h"
 
 namespace snug {
 namespace {
@@ -119,40 +117,20 @@ class ProgramHomes {
   void cut_into_segments(bool folded) {
     const ProgramRole role = builder_.program().role;
     only_updates_ = !is_training(role) && role != ProgramRole::evaluation;
-    // Only what the device computes begins a segment: on the host, and between both, ops run beside.
-    std::vector<bool> beside;
+    std::vector<SegmentOp> ops;
     for (const Op& op : ops_) {
       const bool moves = op.def->crosses_spaces;
       on_host_.push_back(!moves && space_of(module_, op) == Space::host);
-      beside.push_back(moves || on_host_.back());
+      ops.push_back({.layer = op.layer,
+                     .micro_batch = op.micro_batch,
+                     .beside = moves || on_host_.back(),
+                     .updates = (only_updates_ || folded) && op.phase == Phase::update,
+                     .moved = moved_by(op)});
     }
-    const auto updates = [&](size_t at) {
-      return !beside[at] && (only_updates_ || folded) && ops_[at].phase == Phase::update;
-    };
-    int64_t most = 0;  // bytes that one update moves: small ones go together up to that
-    for (size_t at = 0; at < ops_.size(); ++at) {
-      if (updates(at)) most = std::max(most, moved_by(ops_[at]));
-    }
-    using Place = std::pair<int32_t, int32_t>;
-    std::optional<Place> last;  // of the last op that is no update: an update goes with those
-    int64_t moved = 0;          // by the updates of this segment, which are of one layer
-    std::optional<int32_t> updated;
-    for (size_t at = 0; at < ops_.size(); ++at) {
-      const Place place{ops_[at].layer, ops_[at].micro_batch};
-      const int64_t more = updates(at) ? moved_by(ops_[at]) : 0;
-      const bool another = updates(at) ? moved + more > most || updated != ops_[at].layer
-                                       : !beside[at] && last && place != *last;
-      if (at == 0 || another) {
-        first_of_.push_back(at);
-        moved = 0;
-      }
-      moved += more;
-      if (updates(at)) {
-        updated = ops_[at].layer;
-      } else if (!beside[at]) {
-        last = place;
-      }
-      segment_of_.push_back(static_cast<int32_t>(first_of_.size()) - 1);
+    first_of_ = first_of_segments(ops);
+    for (size_t s = 0; s < first_of_.size(); ++s) {
+      const size_t end = s + 1 < first_of_.size() ? first_of_[s + 1] : ops_.size();
+      segment_of_.resize(end, static_cast<int32_t>(s));
     }
     to_bring_.resize(first_of_.size());
   }
@@ -214,12 +192,9 @@ class ProgramHomes {
 
   // What moves when `id` is used. Updates work on slices; what forward and backward use moves whole.
   const Extent& unit(ValueId id) const {
-    return only_updates_ || is_only_updated(id) ? extent(id) : extent(root(id));
-  }
-
-  bool is_only_updated(ValueId id) const {
     const Category category = module_[root(id)].category;
-    return category == Category::optimizer || category == Category::master;
+    const bool only_updated = category == Category::optimizer || category == Category::master;
+    return only_updates_ || only_updated ? extent(id) : extent(root(id));
   }
 
   void use(Homed& homed, ValueId id, int32_t at, bool writes) {
