@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "passes/recipe.h"
 
 namespace snug {
@@ -12,22 +13,34 @@ namespace {
 bool has_master(const Recipe& r) { return r.master && r.precision != Dtype::f32; }
 bool has_state(const Recipe& r) { return r.optimizer != OptimizerKind::sgd || r.momentum > 0; }
 
-// What an update of this layer keeps that is not in host memory; none where all of it is.
+// What keeps the host from updating this layer: state that is not in host memory, or anything on
+// disk. None where nothing does.
 std::optional<OffloadItem> not_on_host(const Recipe& r, int32_t layer) {
-  const auto is_away = [&](OffloadItem item) {
-    return r.offload.home_of(item, layer) != Space::host;
-  };
-  if (has_state(r) && is_away(OffloadItem::optimizer)) return OffloadItem::optimizer;
-  if (has_master(r) && is_away(OffloadItem::master)) return OffloadItem::master;
+  const auto home = [&](OffloadItem item) { return r.offload.home_of(item, layer); };
+  if (has_state(r) && home(OffloadItem::optimizer) != Space::host) return OffloadItem::optimizer;
+  if (has_master(r) && home(OffloadItem::master) != Space::host) return OffloadItem::master;
+  for (const OffloadItem item : {OffloadItem::grads, OffloadItem::params})
+    if (home(item) == Space::disk) return item;
   return {};
 }
 
+bool some_on_disk(const Recipe& r, OffloadItem item) {
+  return std::ranges::any_of(r.offload.rules, [&](const Offload::Rule& rule) {
+    return rule.item == item && rule.place == Space::disk;
+  });
+}
+
+// What --offload has to put into host memory.
 std::string items(const Recipe& r, const std::string& layers) {
   const auto item = [&](OffloadItem i) {
     return std::string(name_of(i)) + (layers.empty() ? "" : "@" + layers);
   };
-  if (!has_state(r)) return item(OffloadItem::master);
-  return item(OffloadItem::optimizer) + (has_master(r) ? "," + item(OffloadItem::master) : "");
+  std::vector<std::string> needed;
+  if (has_state(r)) needed.push_back(item(OffloadItem::optimizer));
+  if (has_master(r)) needed.push_back(item(OffloadItem::master));
+  for (const OffloadItem i : {OffloadItem::grads, OffloadItem::params})
+    if (some_on_disk(r, i)) needed.push_back(item(i));
+  return join(needed, ",");
 }
 
 }  // namespace
@@ -47,11 +60,10 @@ std::string text(const HostUpdate& update) {
 }
 
 bool keeps_all_on_host(const Recipe& r) {
-  const bool some_elsewhere = std::ranges::any_of(r.offload.rules, [](const Offload::Rule& rule) {
-    return rule.place != Space::host &&
-           (rule.item == OffloadItem::optimizer || rule.item == OffloadItem::master);
-  });
-  return (has_state(r) || has_master(r)) && !some_elsewhere && !not_on_host(r, kNoLayer);
+  const bool any_on_disk =
+      some_on_disk(r, OffloadItem::optimizer) || some_on_disk(r, OffloadItem::master) ||
+      some_on_disk(r, OffloadItem::grads) || some_on_disk(r, OffloadItem::params);
+  return (has_state(r) || has_master(r)) && !any_on_disk && !not_on_host(r, kNoLayer);
 }
 
 void require_host_update(const Recipe& r, int64_t layers) {
@@ -81,7 +93,10 @@ void require_host_update(const Recipe& r, int64_t layers) {
         .hint(fmt::format("--offload {} moves it there", items(r, text(update.layers))));
   }
   if (any) return;
-  throw usage_error("--host-update all: no layer has all of its optimizer's state in host memory")
+  throw usage_error(
+      "--host-update all: no layer has all of its optimizer's state in host memory, and no "
+      "gradient "
+      "or parameter on disk")
       .hint(fmt::format("--offload {} moves it there", items(r, "")));
 }
 

@@ -20,7 +20,7 @@ struct HostUpdate {
   bool on = false;
   std::vector<LayerRange> layers = {};  // rising, apart; none: all, and what belongs to no layer
 
-  // Where its state is in host memory, too: elsewhere the update goes on where it is.
+  // Where its state is in host memory and nothing of it on disk: else the device updates it.
   bool covers(int32_t layer) const { return on && (layers.empty() || holds(layers, layer)); }
   friend bool operator==(const HostUpdate&, const HostUpdate&) = default;
 };
@@ -30,11 +30,11 @@ HostUpdate parse_host_update(std::string_view text);
 // So that parse_host_update reads it back.
 std::string text(const HostUpdate& update);
 
-// Is all that updates keep in host memory, of every layer and of what belongs to none? Then all of
-// them can be made there.
+// Is all that updates keep in host memory, of every layer and of what belongs to none, and nothing
+// that they use on disk? Then all of them can be made there.
 bool keeps_all_on_host(const Recipe& recipe);
 // Throws a usage error where the recipe asks for host updates of state that is not in host memory,
-// or of a layer that is not there.
+// from a gradient or to a parameter on disk, or of a layer that is not there.
 void require_host_update(const Recipe& recipe, int64_t layers);
 
 }  // namespace snug

@@ -57,6 +57,12 @@ TEST(RequireHostUpdate, RefusesStateThatIsNotOnTheHost) {
               HasSubstr("'optimizer' of layer 0 is on disk, not in host memory; --offload "
                         "optimizer@0-1"));
   EXPECT_THAT(refused("optimizer=disk", "all"), HasSubstr("no layer has all of its"));
+  EXPECT_THAT(refused("optimizer,grads@1=disk", "0-1"),
+              HasSubstr("'grads' of layer 1 is on disk, not in host memory; --offload "
+                        "optimizer@0-1,grads@0-1 moves it there"));
+  EXPECT_THAT(refused("optimizer,params=disk", "all"),
+              HasSubstr("no gradient or parameter on disk; --offload optimizer,params moves"));
+  EXPECT_EQ(refused("optimizer,grads@1=disk", "all"), "taken") << "the device updates layer 1";
   EXPECT_THAT(refused("optimizer,master@0", "0-1", bf16), HasSubstr("'master' of layer 1"));
   EXPECT_THAT(refused("optimizer", "4"), HasSubstr("layer 4, but the model has 4"));
   Recipe plain{.optimizer = OptimizerKind::sgd, .momentum = 0};
@@ -116,6 +122,17 @@ TEST(UpdateOnHost, LeavesOtherLayersOnTheDevice) {
   EXPECT_EQ(find(update, "update.0.weight").lane, "compute");
   EXPECT_THAT(names_on(update, "copy_in"), testing::Contains("0.weight.m.fetch"));
   expect_sound(module);
+}
+
+TEST(UpdateOnHost, LeavesToTheDeviceWhatIsOnDisk) {
+  for (const char* offload :
+       {"optimizer,grads@1=disk", "optimizer,params@1=disk", "optimizer,optimizer@1=disk"}) {
+    const Module module = with_host_update(offload, "all");
+    const Program& update = module.program("update");
+    EXPECT_EQ(find(update, "update.0.weight").lane, "host_compute") << offload;
+    EXPECT_EQ(find(update, "update.1.weight").lane, "compute") << offload;
+    expect_sound(module);
+  }
 }
 
 TEST(UpdateOnHost, WithoutAMasterTheParameterGoesThereAndBack) {

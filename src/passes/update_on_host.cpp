@@ -42,23 +42,28 @@ class HostUpdates {
   }
 
  private:
-  // Does it write optimizer state or a master, and all that it writes of them in host memory?
+  // Does it write optimizer state or a master, all that it writes of them in host memory, and use
+  // nothing that is on disk?
   bool runs_on_host(const Op& op) const {
     if (op.phase != Phase::update || !recipe_.host_update.covers(op.layer)) return false;
     const auto is_kept = [&](ValueId id) {
       const Category category = module_[module_.root(id)].category;
       return category == Category::optimizer || category == Category::master;
     };
+    if (std::ranges::any_of(op.inputs, [&](ValueId id) { return id.valid() && is_on_disk(id); }))
+      return false;
     return std::ranges::any_of(op.outputs, is_kept) &&
            std::ranges::all_of(op.outputs,
                                [&](ValueId id) { return !is_kept(id) || is_at_home(id); });
   }
 
   // Are its bytes in host memory?
-  bool is_at_home(ValueId id) const {
+  bool is_at_home(ValueId id) const { return home_of(id) == Space::host; }
+  bool is_on_disk(ValueId id) const { return home_of(id) == Space::disk; }
+  Space home_of(ValueId id) const {
     const Value& root = module_[module_.root(id)];
     const auto item = offload_item(root.category);
-    return root.shared() && item && recipe_.offload.home_of(*item, root.layer) == Space::host;
+    return root.shared() && item ? recipe_.offload.home_of(*item, root.layer) : Space::device;
   }
 
   void add_to_unit(const Op& op) {

@@ -71,6 +71,7 @@ TEST(Techniques, TheHostUpdatesWhatItKeepsForAGpu) {
   EXPECT_FALSE(helps("cuda", "optimizer")) << "masters are on the device";
   EXPECT_FALSE(helps("cuda", "optimizer=disk,master=disk"));
   EXPECT_FALSE(helps("cuda", "optimizer,master,optimizer@1=disk"));
+  EXPECT_FALSE(helps("cuda", "optimizer,master,grads=disk"));
   EXPECT_FALSE(helps("cuda", "none"));
   EXPECT_FALSE(helps("cpu", "optimizer,master")) << "the same cores";
 }
