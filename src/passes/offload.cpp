@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <utility>
 
 #include "base/error.h"
@@ -75,22 +74,22 @@ class Part {
 };
 
 void add(Offload& offload, const Offload::Rule& rule, std::string_view whole) {
-  const auto of_item = [&](const Offload::Rule& known) { return known.item == rule.item; };
-  for (const Offload::Rule& known : offload.rules | std::views::filter(of_item)) {
-    if (known.place != rule.place && overlap(known.layers, rule.layers))
+  const auto same = [&](const Offload::Rule& known) {
+    return known.item == rule.item && known.place == rule.place;
+  };
+  for (const Offload::Rule& known : offload.rules) {
+    if (known.item == rule.item && !same(known) && overlap(known.layers, rule.layers))
       throw usage_error("--offload '{}' says two things of {}", whole, name_of(rule.item));
   }
-  for (Offload::Rule& known : offload.rules | std::views::filter(of_item)) {
-    if (known.place != rule.place) continue;
-    if (known.layers.empty() || rule.layers.empty()) {
-      known.layers.clear();
-    } else {
-      known.layers.insert(known.layers.end(), rule.layers.begin(), rule.layers.end());
-      known.layers = tidy(std::move(known.layers));
-    }
-    return;
+  const auto known = std::ranges::find_if(offload.rules, same);
+  if (known == offload.rules.end()) {
+    offload.rules.push_back(rule);
+  } else if (known->layers.empty() || rule.layers.empty()) {
+    known->layers.clear();
+  } else {
+    known->layers.insert(known->layers.end(), rule.layers.begin(), rule.layers.end());
+    known->layers = tidy(std::move(known->layers));
   }
-  offload.rules.push_back(rule);
 }
 
 std::string behind_item(const Offload::Rule& rule) {
