@@ -234,6 +234,17 @@ const Estimates::Update& Estimates::update_of(const Variant& variant) {
   return update;
 }
 
+Room Estimates::room_of(const Variant& variant) {
+  Variant apart = variant;
+  Recipe& recipe = apart.settings.recipe;
+  recipe.fold_update = recipe.update_in_backward = false;
+  Module module = parameters_of(apart);
+  continue_compile(module, recipe, Stage::update, Stage::update);
+  if (variant.settings.recipe.update_in_backward)  // no gradient outlives its update
+    std::erase_if(module.values, [](const Value& v) { return v.category == Category::grads; });
+  return Room(module);
+}
+
 Estimate Estimates::of(const Variant& variant) {
   Estimate s = body_of(variant);
   if (variant.settings.recipe.compress != CompressKind::none) {

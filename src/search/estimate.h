@@ -14,6 +14,7 @@
 
 #include "ir/space_bytes.h"
 #include "search/layer_costs.h"
+#include "search/room.h"
 #include "search/variant.h"
 
 namespace snug {
@@ -55,6 +56,9 @@ class Estimates {
     double seconds = 0;
   };
   Trial trial(const Variant& variant, const RecomputePolicy& policy);
+
+  // What may live elsewhere, in all layers.
+  Room room_of(const Variant& variant);
 
  private:
   struct Update {

@@ -303,13 +303,14 @@ PlanSearch::Found PlanSearch::find_smallest(const SpaceBytes& limits) {
 
 std::optional<Choice> PlanSearch::fastest(const SpaceBytes& limits) {
   while (const auto found = find_fastest(contenders(), limits)) {
-    Choice choice = choice_of(*found);
-    const SpaceBytes arena = arenas_of(choice.plan.module);
-    if (arena.fits_in(limits)) {
-      const bool moves = !variants_[found->variant].plain.empty();
-      return moves ? use_room(std::move(choice), *found, limits) : std::move(choice);
+    std::vector<Found> better = with_room_used(*found, limits);
+    for (; !better.empty(); better.pop_back()) {
+      const auto [variant, candidate] = better.back();
+      Choice choice = choice_of(better.back());
+      const SpaceBytes arena = arenas_of(choice.plan.module);
+      if (arena.fits_in(limits)) return choice;
+      states_[variant].candidates[candidate].arena = arena;  // with its gaps
     }
-    states_[found->variant].candidates[found->candidate].arena = arena;  // with its gaps
   }
   return std::nullopt;
 }

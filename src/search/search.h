@@ -118,7 +118,7 @@ class PlanSearch {
   RecomputePolicy policy_of(Found found) const;
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
-  Choice use_room(Choice choice, Found found, const SpaceBytes& limits);
+  std::vector<Found> with_room_used(Found found, const SpaceBytes& limits);
   std::optional<Found> use_room_in(const Room& room, Space space, OffloadItem item, Found found,
                                    const SpaceBytes& limits);
   std::optional<Found> roomier(Found found, const Offload& offload, const SpaceBytes& limits);

@@ -107,25 +107,22 @@ void PlanSearch::expand_uniformly(size_t variant) {
 }
 
 // What was moved as a whole moves in fewer layers where there is room for the others: first what a
-// step moves most often, from disk to the host before to the device.
-Choice PlanSearch::use_room(Choice choice, Found found, const SpaceBytes& limits) {
+// step moves most often, from disk to the host before to the device. Each is faster than the one
+// before it, as trials say; the first is `found` itself.
+std::vector<PlanSearch::Found> PlanSearch::with_room_used(Found found, const SpaceBytes& limits) {
   constexpr OffloadItem kItems[] = {OffloadItem::params, OffloadItem::grads, OffloadItem::optimizer,
                                     OffloadItem::master};
-  const Room room(choice.plan.module);
-  std::vector<Found> better;
+  std::vector<Found> better{found};
+  if (variants_[found.variant].plain.empty()) return better;
+  const Room room = estimates_.room_of(variants_[found.variant]);
   for (const Space space : {Space::host, Space::device}) {
     for (const OffloadItem item : kItems) {
       // What moves less needs less staging, which is room for more.
-      while (const auto other = use_room_in(room, space, item, found, limits))
-        better.push_back(found = *other);
+      while (const auto other = use_room_in(room, space, item, better.back(), limits))
+        better.push_back(*other);
     }
   }
-  for (; !better.empty(); better.pop_back()) {  // placed, it may have gaps
-    Choice last = choice_of(better.back());
-    if (last.step_seconds < choice.step_seconds && arenas_of(last.plan.module).fits_in(limits))
-      return last;
-  }
-  return choice;
+  return better;
 }
 
 // None where that is no faster.

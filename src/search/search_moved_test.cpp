@@ -68,6 +68,13 @@ TEST(MovedSearch, TakesTheDiskWhereTheHostIsTooSmall) {
   EXPECT_THAT(found.run.options.offload, HasSubstr("@0-")) << "the last layers fit on the host";
 }
 
+TEST(MovedSearch, UsesRoomWhereBackwardUpdates) {
+  const PlannedRun found =
+      planned("--budget 1500MiB --accum 1 --update-in-backward --clip 0 --recompute full");
+  EXPECT_TRUE(fits(found)) << found.run.options.offload;
+  EXPECT_FALSE(found.run.recipe.offload.none());
+}
+
 TEST(MovedSearch, LeavesTheDiskAloneWhereTheHostIsLargeEnough) {
   const PlannedRun found = planned("--budget 2GiB --host-budget 8GiB --offload-dir /tmp");
   EXPECT_TRUE(fits(found));
