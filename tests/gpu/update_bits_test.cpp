@@ -25,7 +25,7 @@ Buffers given_to_update(const OpCase& c) {
   return values;
 }
 
-void expect_bits_of_cpu(const OpDef& def, const Sample& sample) {
+void expect_updates_like_cpu(const OpDef& def, const Sample& sample) {
   const OpCase c = build_case(def, sample);
   const Op& op = c.program().ops[0];
   const Buffers values = given_to_update(c);
@@ -74,7 +74,7 @@ TEST_P(UpdateOnCuda, HasTheBitsOfTheCpu) {
         sample.inputs[ops::UpdatePorts::kGrad].fill = gradient;
         SCOPED_TRACE(fmt::format("{} sample '{}' in {}, gradient {} of {}", def.kind, sample.name,
                                  name_of(dtype), static_cast<int>(gradient.kind), gradient.a));
-        expect_bits_of_cpu(def, sample);
+        expect_updates_like_cpu(def, sample);
         ++compared;
       }
     }
