@@ -70,7 +70,7 @@ TEST_F(CliMemory, BuffersForManyThreadsAreRefusedInASentence) {
   if (kShadowMemory) GTEST_SKIP() << "the address sanitizer takes all of the address space";
   RunOptions options{.address_space = int64_t{1} << 30};
   options.environment = {{"OMP_NUM_THREADS", "64"}, {"OMP_STACKSIZE", "256K"}};
-  const Ended run = snug(kTwoSteps, options);
+  const Ended run = snug(std::string(kTwoSteps) + " --device cpu", options);
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit)) << run.err;
   EXPECT_THAT(run.err, HasSubstr("64 threads multiply in"));
   EXPECT_THAT(run.err, HasSubstr("--threads"));
