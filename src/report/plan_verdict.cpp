@@ -83,8 +83,9 @@ std::string honest_limits(const MemoryBreakdown& memory, const PlanFacts& facts)
   if (least > room)
     out += fmt::format("  its weights in 16 bits, with nothing beside them, take {}\n",
                        format_bytes(least));
-  return out +
-         "  one device of this size cannot hold it; on a GPU --offload moves state to the host\n";
+  const bool moved = arenas_of(memory).outside_device();
+  return out + "  one device of this size cannot hold it" +
+         (moved ? "\n" : "; on a GPU --offload moves state to the host\n");
 }
 
 std::string changes_that_fit(const PlanFacts& facts, const Paint& paint) {
@@ -120,6 +121,13 @@ std::string budget_line(const PlanFacts& facts, int64_t left, bool all_fits, con
   return out;
 }
 
+// By the search, and not by who asks.
+bool offload_was_chosen(const PlanFacts& facts) {
+  return std::ranges::any_of(facts.changed, [](const std::string& flags) {
+    return flags.find("--offload ") != std::string::npos;
+  });
+}
+
 // Of host and disk, where they are used: "  host: 950.00 MiB (996,147,200 bytes); budget 64.00 GiB:
 // 63.02 GiB left", or that the plan takes them for granted; and what the host holds beside its arena.
 std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& facts,
@@ -146,7 +154,9 @@ std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& fact
                          format_bytes(facts.host_context_bytes));
     }
     if (space == Space::host && left < 0 && facts.needs_offload_dir())
-      out += "    --offload-dir DIR lets a part of it live on disk\n";
+      out += offload_was_chosen(facts)
+                 ? "    --offload-dir DIR lets a part of it live on disk\n"
+                 : "    =disk behind an item, with --offload-dir DIR, puts it on disk\n";
   }
   return out;
 }

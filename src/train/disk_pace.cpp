@@ -27,9 +27,8 @@ std::string slow_disk_note(const DiskTraffic& reads, const DiskTraffic& writes,
   if (!slow_reads && !is_slow(writes, planned.write)) return "";
   return (slow_reads ? pace_of("reads", reads, planned.read)
                      : pace_of("writes", writes, planned.write)) +
-         ": steps take longer than the plan says; `snug calibrate --offload-dir` has plans count "
-         "on "
-         "what it does";
+         ": steps take longer than the plan says; after `snug calibrate --offload-dir DIR` plans "
+         "rest on what it does";
 }
 
 }  // namespace snug

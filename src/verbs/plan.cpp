@@ -174,10 +174,13 @@ void require_fit_in(Space space, const PlannedRun& planned) {
   const int64_t limit = *(space == Space::host ? run.host_budget : run.disk_budget);
   const std::string option = fmt::format("--{}-budget", name_of(space));
   const std::string changes = changes_that_fit(planned);
-  const std::string farther = space == Space::disk ? layers_that_fit(planned.plan.module, limit)
-                              : run.options.offload_dir.empty()
-                                  ? "--offload-dir DIR, whose disk then takes a part; or "
-                                  : "";
+  std::string farther;
+  if (space == Space::disk) {
+    farther = layers_that_fit(planned.plan.module, limit);
+  } else if (run.options.offload_dir.empty()) {
+    farther = run.asked.offload == "auto" ? "--offload-dir DIR, whose disk then takes a part; or "
+                                          : "=disk behind an item, with --offload-dir DIR; or ";
+  }
   throw does_not_fit("{} at --batch {} --seq {} keeps {} ({} bytes) {}, and {} {} ({} bytes)",
                      run.model.config().name, run.build.batch, run.build.seq, format_bytes(bytes),
                      format_exact(bytes), space == Space::host ? "in host memory" : "on disk",

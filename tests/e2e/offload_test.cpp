@@ -74,18 +74,21 @@ TEST(Offload, HostUpdatesSkipAStepThatOverflows) {
   }
 }
 
+MemoryBreakdown memory_of_deep(int layers, const char* offload, const char* recompute) {
+  const Model model = Model::load(fmt::format("llama-7b:256x{}", layers));
+  Recipe recipe{.accum = 2, .recompute = parse_recompute(recompute), .precision = Dtype::bf16};
+  recipe.offload = parse_offload(offload);
+  return make_plan("deep", model.forward({.batch = 2, .seq = 64}), recipe).memory;
+}
+
 // A fetch without a bound would live from the first op on, a put without one until the last.
 TEST(Offload, StagingDoesNotGrowWithLayers) {
   for (const char* what : {"optimizer,master", "params", "grads", "activations", "all"}) {
     for (const char* recompute : {"none", "full"}) {
       std::vector<int64_t> transient;
       for (const int layers : {12, 24, 48}) {
-        const Model model = Model::load(fmt::format("llama-7b:256x{}", layers));
-        Recipe recipe{
-            .accum = 2, .recompute = parse_recompute(recompute), .precision = Dtype::bf16};
-        recipe.offload = parse_offload(what);
-        const Plan plan = make_plan("deep", model.forward({.batch = 2, .seq = 64}), recipe);
-        transient.push_back(plan.memory.device().placement.transient_arena_bytes);
+        const MemoryBreakdown memory = memory_of_deep(layers, what, recompute);
+        transient.push_back(memory.device().placement.transient_arena_bytes);
       }
       if (std::string_view(what) == "activations" || std::string_view(what) == "all") {
         EXPECT_EQ(transient[1], transient[0]) << what << " recompute " << recompute;
@@ -105,13 +108,9 @@ TEST(Offload, StagingForDiskDoesNotGrowWithLayers) {
     for (const char* recompute : {"none", "full"}) {
       std::vector<int64_t> host, device;
       for (const int layers : {12, 24, 48}) {
-        const Model model = Model::load(fmt::format("llama-7b:256x{}", layers));
-        Recipe recipe{
-            .accum = 2, .recompute = parse_recompute(recompute), .precision = Dtype::bf16};
-        recipe.offload = parse_offload(what);
-        const Plan plan = make_plan("deep", model.forward({.batch = 2, .seq = 64}), recipe);
-        host.push_back(plan.memory[Space::host].placement.arena_bytes);
-        device.push_back(plan.memory.device().placement.transient_arena_bytes);
+        const MemoryBreakdown memory = memory_of_deep(layers, what, recompute);
+        host.push_back(memory[Space::host].placement.arena_bytes);
+        device.push_back(memory.device().placement.transient_arena_bytes);
       }
       EXPECT_GT(host[0], 0) << what;
       EXPECT_EQ(host[1], host[0]) << what << " recompute " << recompute;
