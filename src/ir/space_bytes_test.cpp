@@ -6,7 +6,7 @@ namespace snug {
 namespace {
 
 TEST(SpaceBytes, FitInEverySpaceOrNotAtAll) {
-  const SpaceBytes limits{{10, 20, 0}};
+  const Limits limits{{10, 20, 0}};
   EXPECT_TRUE((SpaceBytes{{10, 20, 0}}).fits_in(limits));
   EXPECT_TRUE(on_device(3).fits_in(limits));
   EXPECT_FALSE((SpaceBytes{{11, 0, 0}}).fits_in(limits));
@@ -15,6 +15,16 @@ TEST(SpaceBytes, FitInEverySpaceOrNotAtAll) {
   EXPECT_TRUE((SpaceBytes{{5, 1 << 30, 1 << 30}}).fits_in(device_limit(5)));
   EXPECT_FALSE((SpaceBytes{{6, 0, 0}}).fits_in(device_limit(5)));
   EXPECT_TRUE((SpaceBytes{{kUnlimited, kUnlimited, kUnlimited}}).fits_in(kNoLimits));
+}
+
+TEST(SpaceBytes, APinnedHostTakesItsPageTablesFromTheDevice) {
+  const int64_t gib = int64_t{1} << 30, tables = page_table_bytes(gib);
+  EXPECT_EQ(tables, 2 << 20);  // 2 MiB a GiB, as measured
+  const Limits limits(device_limit(100 + tables), true);
+  EXPECT_TRUE((SpaceBytes{{100, gib, 0}}).fits_in(limits));
+  EXPECT_FALSE((SpaceBytes{{101, gib, 0}}).fits_in(limits));
+  EXPECT_TRUE((SpaceBytes{{101, gib, 0}}).fits_in(device_limit(100 + tables)));
+  EXPECT_EQ(limits.left_by({{100, gib / 2, 0}})[Space::device], tables / 2);
 }
 
 TEST(SpaceBytes, AreAddedAndComparedSpaceBySpace) {

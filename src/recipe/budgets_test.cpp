@@ -27,9 +27,9 @@ TEST(Budgets, AreOneLimitForEachSpace) {
   o.host_budget = "2GiB";
   o.disk_budget = "3GB";
   const Resolved run = resolve(o);
-  EXPECT_EQ(run.limits(),
-            (SpaceBytes{{int64_t{1} << 30, (int64_t{2} << 30) - host_context_bytes(Backend::cpu),
-                         3'000'000'000}}));
+  EXPECT_EQ(run.limits(), Limits(SpaceBytes{{int64_t{1} << 30,
+                                             (int64_t{2} << 30) - host_context_bytes(Backend::cpu),
+                                             3'000'000'000}}));
   EXPECT_EQ(changed(run, {{"batch", int64_t{4}}}).limits(), run.limits());
 }
 

@@ -30,12 +30,17 @@ struct Resolved : Settings {
   bool within_free_memory() const {
     return budget.has_value() && options.budget.empty() && options.gpu.empty();
   }
+  // On the device, beside an arena of a plan with these.
+  int64_t context_with(const SpaceBytes& arenas) const {
+    return context + (limits().host_is_pinned ? page_table_bytes(arenas[Space::host]) : 0);
+  }
   // In host memory, beside its arena.
   int64_t host_context() const { return host_context_bytes(recipe.backend); }
   // What arenas may take.
-  SpaceBytes limits() const {
-    return {{budget.value_or(kUnlimited), left_of(host_budget, host_context()),
-             disk_budget.value_or(kUnlimited)}};
+  Limits limits() const {
+    return {{{budget.value_or(kUnlimited), left_of(host_budget, host_context()),
+              disk_budget.value_or(kUnlimited)}},
+            recipe.backend == Backend::cuda};
   }
 };
 

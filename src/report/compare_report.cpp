@@ -76,9 +76,13 @@ std::string params_of(const ComparedPlan& s) {
   return format_count(static_cast<double>(s.memory.trainable_params + s.memory.frozen_params));
 }
 
+int64_t context_of(const ComparedPlan& s) {
+  return s.facts.context_bytes + s.facts.page_table_bytes(arenas_of(s.memory));
+}
+
 std::string verdict_of(const ComparedPlan& s) {
   if (!s.facts.budget_bytes) return "no budget";
-  const int64_t left = *s.facts.arena_budget() - s.arena();
+  const int64_t left = s.facts.limits().left_by(arenas_of(s.memory))[Space::device];
   return fmt::format("{}: {} {}", left >= 0 ? "yes" : "no", format_bytes(std::abs(left)),
                      left >= 0 ? "left" : "too much");
 }
@@ -112,15 +116,15 @@ std::string compare_table(const ComparedPlan& a, const ComparedPlan& b, const Pa
                         const std::function<std::string(const ComparedPlan&)>& f) {
     return row(name, f(a), f(b));
   };
-  const auto total = [](const ComparedPlan& s) { return s.arena() + s.facts.context_bytes; };
+  const auto total = [](const ComparedPlan& s) { return s.arena() + context_of(s); };
   std::string out = paint.title(row("", a.name, b.name, "difference"));
   out += both("parameters", params_of);
   out += recipe_rows(a, b);
   out += "\n" + paint.title("device memory at the peak") + "\n";
   out += category_rows(a.memory.device(), b.memory.device());
   out += bytes_row("arena", a.arena(), b.arena());
-  if (a.facts.context_bytes + b.facts.context_bytes > 0) {
-    out += bytes_row("context", a.facts.context_bytes, b.facts.context_bytes);
+  if (context_of(a) + context_of(b) > 0) {
+    out += bytes_row("context", context_of(a), context_of(b));
     out += bytes_row("together", total(a), total(b));
   }
   out += both("peak in", peak_of) + "\n";

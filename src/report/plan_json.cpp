@@ -163,9 +163,10 @@ std::optional<int64_t> PlanFacts::arena_budget() const {
   return budget_bytes ? std::optional(*budget_bytes - context_bytes) : std::nullopt;
 }
 
-SpaceBytes PlanFacts::limits() const {
-  return {{arena_budget().value_or(kUnlimited), left_of(host_budget_bytes, host_context_bytes),
-           disk_budget_bytes.value_or(kUnlimited)}};
+Limits PlanFacts::limits() const {
+  return {{{arena_budget().value_or(kUnlimited), left_of(host_budget_bytes, host_context_bytes),
+            disk_budget_bytes.value_or(kUnlimited)}},
+          host_is_pinned};
 }
 
 std::string_view name_of(Effect effect) {
@@ -190,7 +191,7 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
       {"arena_bytes", device.placement.arena_bytes},
       {"max_live_bytes", device.placement.max_live_bytes},
       {"budget_bytes", or_null(facts.budget_bytes)},
-      {"context_bytes", facts.context_bytes},
+      {"context_bytes", facts.context_bytes + facts.page_table_bytes(arenas_of(memory))},
       {"breakdown", breakdown_json(device)},
       {"category_peaks", categories_json(device.category_peaks)},
       {"host_bytes", memory[Space::host].placement.arena_bytes},

@@ -56,6 +56,7 @@ struct PlanFacts {
   bool within_free_memory = false;      // the budget is what is free on the GPU
   std::optional<int64_t> host_budget_bytes, disk_budget_bytes;
   int64_t context_bytes = 0;       // of the device's driver and libraries, outside the arena
+  bool host_is_pinned = false;     // the host arena's page tables lie beside the device's arena
   int64_t host_context_bytes = 0;  // of uploads, loading and saving, outside the host's arena
   std::optional<ChosenRecompute> chosen;
   std::vector<std::string> changed;  // flags that the search chose beside recompute
@@ -77,7 +78,11 @@ struct PlanFacts {
   // What the budget leaves for the arena, where there is one.
   std::optional<int64_t> arena_budget() const;
   // Of the arenas.
-  SpaceBytes limits() const;
+  Limits limits() const;
+  // Of the host's arena, where it is pinned.
+  int64_t page_table_bytes(const SpaceBytes& arenas) const {
+    return host_is_pinned ? snug::page_table_bytes(arenas[Space::host]) : 0;
+  }
 };
 
 // By enough to be worth a word.

@@ -108,15 +108,18 @@ std::string beside(const PlanFacts& facts, const Paint& paint) {
   return paint.quiet("\n" + out);
 }
 
-std::string budget_line(const PlanFacts& facts, int64_t left, bool all_fits, const Paint& paint) {
-  const std::string word = all_fits ? paint.good("fits") : paint.bad("does not fit");
+std::string budget_line(const MemoryBreakdown& memory, const PlanFacts& facts, int64_t left,
+                        const Paint& paint) {
+  const std::string word = fits(memory, facts) ? paint.good("fits") : paint.bad("does not fit");
   std::string out = fmt::format(
       "\n{}  budget {}{}: {} {} ({} bytes)\n", word, format_bytes(*facts.budget_bytes),
       facts.within_free_memory ? ", free on this GPU" : "", format_bytes(std::abs(left)),
       left >= 0 ? "left" : "too much", format_exact(std::abs(left)));
   if (facts.context_bytes > 0) {
-    out += fmt::format("  {} of it are for the context (driver, libraries)\n",
-                       format_bytes(facts.context_bytes));
+    const int64_t tables = facts.page_table_bytes(arenas_of(memory));
+    out += fmt::format("  {} of it are for the context (driver, libraries{})\n",
+                       format_bytes(facts.context_bytes + tables),
+                       tables == 0 ? "" : "; " + format_bytes(tables) + " to reach host memory");
   }
   return out;
 }
@@ -132,10 +135,10 @@ bool offload_was_chosen(const PlanFacts& facts) {
 // 63.02 GiB left", or that the plan takes them for granted; and what the host holds beside its arena.
 std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& facts,
                             const Paint& paint) {
-  const SpaceBytes arenas = arenas_of(memory), limits = facts.limits();
+  const SpaceBytes arenas = arenas_of(memory), left_over = facts.limits().left_by(arenas);
   std::string out;
   for (const Space space : {Space::host, Space::disk}) {
-    const int64_t bytes = arenas[space], left = limits[space] - bytes;
+    const int64_t bytes = arenas[space], left = left_over[space];
     if (bytes == 0) continue;
     std::string line = fmt::format("  {}: {} ({} bytes)", name_of(space), format_bytes(bytes),
                                    format_exact(bytes));
@@ -173,8 +176,8 @@ std::string verdict_text(const MemoryBreakdown& memory, const PlanFacts& facts,
                        format_exact(arena)) +
            elsewhere;
   }
-  const int64_t left = *facts.arena_budget() - arena;
-  return budget_line(facts, left, fits(memory, facts), paint) + elsewhere +
+  const int64_t left = facts.limits().left_by(arenas_of(memory))[Space::device];
+  return budget_line(memory, facts, left, paint) + elsewhere +
          (left >= 0 ? "" : honest_limits(memory, facts));
 }
 

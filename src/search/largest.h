@@ -15,7 +15,7 @@ namespace snug {
 struct LargestQuestion {
   int64_t start = 1;  // asked first
   int64_t limit = 1;  // the answer is not above this
-  SpaceBytes bytes = on_device(0);
+  Limits bytes = on_device(0);
   double power = 1;  // the need grows about like n to this power: how guesses are made
 };
 

@@ -78,7 +78,7 @@ TEST(FindLargest, WhereNothingFitsItSaysWhatOneNeeds) {
 // Ten bytes of the device each, and beyond five of them a hundred of the host.
 TEST(FindLargest, EverySpaceHasItsLimit) {
   const auto need = [](int64_t n) { return SpaceBytes{{10 * n, n > 5 ? 100 * n : 0, 0}}; };
-  const auto largest = [&](const SpaceBytes& limits) {
+  const auto largest = [&](const Limits& limits) {
     return find_largest({.start = 8, .limit = 99, .bytes = limits}, need).n;
   };
   EXPECT_EQ(largest({{300, kUnlimited, 0}}), 30);

@@ -55,8 +55,9 @@ PlannedRun plan_as_asked(const Resolved& run) {
 }
 
 // Where nothing fits: what would if only other memory were larger, or else the smallest.
-Choice nearest(PlanSearch& search, const SpaceBytes& limits) {
-  SpaceBytes on_device = kNoLimits;
+Choice nearest(PlanSearch& search, const Limits& limits) {
+  Limits on_device = kNoLimits;
+  on_device.host_is_pinned = limits.host_is_pinned;
   on_device[Space::device] = limits[Space::device];
   if (auto choice = on_device == limits ? std::nullopt : search.fastest(on_device))
     return std::move(*choice);
@@ -64,7 +65,7 @@ Choice nearest(PlanSearch& search, const SpaceBytes& limits) {
 }
 
 PlannedRun plan_within_limits(const Resolved& run) {
-  const SpaceBytes limits = run.limits();
+  const Limits limits = run.limits();
   // Memory that happens to be free changes no step that fits in it: what is computed, to the last
   // bit, does not depend on what else the GPU holds.
   if (run.within_free_memory() && run.asked.allow.empty()) {
@@ -86,7 +87,7 @@ PlannedRun plan_within_limits(const Resolved& run) {
 PlannedRun plan_run(const Resolved& run) {
   if (leaves_recompute_open(run) && !budget_decides(run)) {
     PlanSearch search = search_for(run);
-    SpaceBytes limits = run.limits();
+    Limits limits = run.limits();
     limits[Space::device] = run.recipe.recompute.bytes;
     return planned_run(run, search.choose(limits), search);
   }

@@ -44,7 +44,7 @@ constexpr int kTrialsOfMoved = 24, kTrialsInVain = 64;
 
 // Outside the limits of the other spaces comes last, then by bytes on the device.
 using Size = std::pair<bool, int64_t>;
-Size size_in(const SpaceBytes& bytes, const SpaceBytes& limits) {
+Size size_in(const SpaceBytes& bytes, const Limits& limits) {
   SpaceBytes elsewhere = bytes;
   elsewhere[Space::device] = 0;
   return {!elsewhere.fits_in(limits), bytes[Space::device]};
@@ -52,12 +52,12 @@ Size size_in(const SpaceBytes& bytes, const SpaceBytes& limits) {
 
 // "3.10 GiB more than the budget", "1.00 GiB more host memory than the budget": of the space that is
 // missed by most.
-std::string excess_text(const SpaceBytes& bytes, const SpaceBytes& limits) {
-  const Space space =
-      std::ranges::max(kAllSpaces, {}, [&](Space s) { return bytes[s] - limits[s]; });
+std::string excess_text(const SpaceBytes& bytes, const Limits& limits) {
+  const SpaceBytes left = limits.left_by(bytes);
+  const Space space = std::ranges::min(kAllSpaces, {}, [&](Space s) { return left[s]; });
   const std::string what = space == Space::device ? "" : fmt::format(" {} memory", name_of(space));
-  return fmt::format("{} more{} than the budget",
-                     format_bytes(std::max<int64_t>(bytes[space] - limits[space], 1)), what);
+  return fmt::format("{} more{} than the budget", format_bytes(std::max<int64_t>(-left[space], 1)),
+                     what);
 }
 
 }  // namespace
@@ -227,7 +227,7 @@ SpaceBytes PlanSearch::size_of(Found found) {
 }
 
 std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t> variants,
-                                                          const SpaceBytes& limits) {
+                                                          const Limits& limits) {
   Queue<std::pair<double, Effect>> queue;
   const auto push = [&](size_t v, size_t c) {
     const Candidate& candidate = states_[v].candidates[c];
@@ -279,7 +279,7 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
   return best;
 }
 
-PlanSearch::Found PlanSearch::find_smallest(const SpaceBytes& limits) {
+PlanSearch::Found PlanSearch::find_smallest(const Limits& limits) {
   Queue<Size> queue;
   for (const size_t v : contenders()) estimate(v);
   for (const size_t v : contenders())
@@ -301,21 +301,29 @@ PlanSearch::Found PlanSearch::find_smallest(const SpaceBytes& limits) {
   return best;
 }
 
-std::optional<Choice> PlanSearch::fastest(const SpaceBytes& limits) {
+std::optional<Choice> PlanSearch::fastest(const Limits& limits) {
   while (const auto found = find_fastest(contenders(), limits)) {
-    std::vector<Found> better = with_room_used(*found, limits);
-    for (; !better.empty(); better.pop_back()) {
+    Limits room = limits;
+    for (std::vector<Found> better = with_room_used(*found, room); !better.empty();) {
       const auto [variant, candidate] = better.back();
+      Candidate& tried = states_[variant].candidates[candidate];
       Choice choice = choice_of(better.back());
       const SpaceBytes arena = arenas_of(choice.plan.module);
       if (arena.fits_in(limits)) return choice;
-      states_[variant].candidates[candidate].arena = arena;  // with its gaps
+      const SpaceBytes gaps = max(arena - tried.arena.value_or(arena), {});
+      tried.arena = arena;
+      better.pop_back();
+      // What a trial packs more tightly than a plan is no room: once more without.
+      if (room == limits && !better.empty() && gaps != SpaceBytes{}) {
+        for (const Space s : kAllSpaces) room[s] -= gaps[s];
+        better = with_room_used(*found, room);
+      }
     }
   }
   return std::nullopt;
 }
 
-Choice PlanSearch::choose(const SpaceBytes& limits) {
+Choice PlanSearch::choose(const Limits& limits) {
   if (auto choice = fastest(limits)) return std::move(*choice);
   const SpaceBytes least = smallest_feasible(limits);
   const int64_t smallest = least[Space::device], bytes = limits[Space::device];
@@ -330,9 +338,9 @@ Choice PlanSearch::choose(const SpaceBytes& limits) {
       .hint(fmt::format("--recompute auto:{}, a smaller batch or a shorter sequence", smallest));
 }
 
-Choice PlanSearch::smallest(const SpaceBytes& limits) { return choice_of(find_smallest(limits)); }
+Choice PlanSearch::smallest(const Limits& limits) { return choice_of(find_smallest(limits)); }
 
-SpaceBytes PlanSearch::smallest_feasible(const SpaceBytes& limits) {
+SpaceBytes PlanSearch::smallest_feasible(const Limits& limits) {
   return size_of(find_smallest(limits));
 }
 
@@ -363,7 +371,7 @@ Choice PlanSearch::choice_of(Found found) {
                                 : needed_without(found.variant)};
 }
 
-RunnerUp PlanSearch::runner_up(size_t variant, double seconds, const SpaceBytes& limits) {
+RunnerUp PlanSearch::runner_up(size_t variant, double seconds, const Limits& limits) {
   estimate(variant);
   RunnerUp other{.name = flags_of(variants_[variant].change()),
                  .effect = variants_[variant].effect};
@@ -389,7 +397,7 @@ RunnerUp PlanSearch::runner_up(size_t variant, double seconds, const SpaceBytes&
   return other;
 }
 
-std::vector<RunnerUp> PlanSearch::runners_up(const Choice& choice, const SpaceBytes& limits) {
+std::vector<RunnerUp> PlanSearch::runners_up(const Choice& choice, const Limits& limits) {
   const auto& picks = variants_[choice.variant].picks;
   std::vector<RunnerUp> others;
   for (size_t v = 0; v < variants_.size(); ++v) {

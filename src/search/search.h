@@ -60,18 +60,18 @@ class PlanSearch {
   const std::vector<Variant>& variants() const { return variants_; }
 
   // None: nothing fits in every space.
-  std::optional<Choice> fastest(const SpaceBytes& limits);
+  std::optional<Choice> fastest(const Limits& limits);
   // The same. Throws does_not_fit, with the smallest feasible arena, when nothing fits.
-  Choice choose(const SpaceBytes& limits);
+  Choice choose(const Limits& limits);
   // The fewest bytes on the device, of what stays inside the limits of the other spaces; where
   // nothing does, of all.
-  Choice smallest(const SpaceBytes& limits = kNoLimits);
-  SpaceBytes smallest_feasible(const SpaceBytes& limits = kNoLimits);
+  Choice smallest(const Limits& limits = kNoLimits);
+  SpaceBytes smallest_feasible(const Limits& limits = kNoLimits);
   // The device's arena of a step that keeps all.
   int64_t needed_without(size_t variant = 0);
 
   // The variants that differ from the choice in one thing, the fastest first.
-  std::vector<RunnerUp> runners_up(const Choice& choice, const SpaceBytes& limits);
+  std::vector<RunnerUp> runners_up(const Choice& choice, const Limits& limits);
 
  private:
   struct Candidate {
@@ -104,25 +104,25 @@ class PlanSearch {
   void expand_uniformly(size_t variant);
   int64_t staging_of(size_t variant);
   bool try_moved(Found found);
-  bool try_smallest(size_t variant, const SpaceBytes& limits);
+  bool try_smallest(size_t variant, const Limits& limits);
   double seconds_by_trials(Found found) const;
-  bool fits_by_trials(Found found, const SpaceBytes& limits) const;
+  bool fits_by_trials(Found found, const Limits& limits) const;
   bool no_better(size_t variant, std::span<const size_t> group) const;
   bool worse_beside_defaults(size_t variant) const;
   std::vector<size_t> contenders() const;
-  std::optional<Found> find_fastest(std::span<const size_t> variants, const SpaceBytes& limits);
-  Found find_smallest(const SpaceBytes& limits);
+  std::optional<Found> find_fastest(std::span<const size_t> variants, const Limits& limits);
+  Found find_smallest(const Limits& limits);
   void expand(size_t variant);
   std::shared_ptr<const PolicyAssignments> assignments_of(size_t variant);
   SpaceBytes size_of(Found found);
   RecomputePolicy policy_of(Found found) const;
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
-  std::vector<Found> with_room_used(Found found, const SpaceBytes& limits);
+  std::vector<Found> with_room_used(Found found, const Limits& limits);
   std::optional<Found> use_room_in(const Room& room, Space space, OffloadItem item, Found found,
-                                   const SpaceBytes& limits);
-  std::optional<Found> roomier(Found found, const Offload& offload, const SpaceBytes& limits);
-  RunnerUp runner_up(size_t variant, double seconds, const SpaceBytes& limits);
+                                   const Limits& limits);
+  std::optional<Found> roomier(Found found, const Offload& offload, const Limits& limits);
+  RunnerUp runner_up(size_t variant, double seconds, const Limits& limits);
 
   std::string name_;
   std::vector<Variant> variants_;

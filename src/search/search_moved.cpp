@@ -57,7 +57,7 @@ bool PlanSearch::try_moved(Found found) {
 
 // Where none of its candidates is estimated to fit: estimates may be too large, too. What the
 // smallest takes then says by how much. False where there is no need, or it is known.
-bool PlanSearch::try_smallest(size_t variant, const SpaceBytes& limits) {
+bool PlanSearch::try_smallest(size_t variant, const Limits& limits) {
   State& state = states_[variant];
   size_t smallest = 0;
   for (size_t c = 0; c < state.candidates.size(); ++c) {
@@ -78,7 +78,7 @@ double PlanSearch::seconds_by_trials(Found found) const {
   return c.arena ? c.seconds : c.seconds + state.lag;
 }
 
-bool PlanSearch::fits_by_trials(Found found, const SpaceBytes& limits) const {
+bool PlanSearch::fits_by_trials(Found found, const Limits& limits) const {
   const State& state = states_[found.variant];
   const Candidate& c = state.candidates[found.candidate];
   return c.arena.value_or(c.least + state.excess).fits_in(limits);
@@ -109,7 +109,7 @@ void PlanSearch::expand_uniformly(size_t variant) {
 // What was moved as a whole moves in fewer layers where there is room for the others: first what a
 // step moves most often, from disk to the host before to the device. Each is faster than the one
 // before it, as trials say; the first is `found` itself.
-std::vector<PlanSearch::Found> PlanSearch::with_room_used(Found found, const SpaceBytes& limits) {
+std::vector<PlanSearch::Found> PlanSearch::with_room_used(Found found, const Limits& limits) {
   constexpr OffloadItem kItems[] = {OffloadItem::params, OffloadItem::grads, OffloadItem::optimizer,
                                     OffloadItem::master};
   std::vector<Found> better{found};
@@ -128,12 +128,12 @@ std::vector<PlanSearch::Found> PlanSearch::with_room_used(Found found, const Spa
 // None where that is no faster.
 std::optional<PlanSearch::Found> PlanSearch::use_room_in(const Room& room, Space space,
                                                          OffloadItem item, Found found,
-                                                         const SpaceBytes& limits) {
+                                                         const Limits& limits) {
   constexpr int32_t kFewer = 2;  // layers, where staging turns out to need them
   const auto candidate = [&](Found f) -> const Candidate& {
     return states_[f.variant].candidates[f.candidate];
   };
-  const int64_t left = limits[space] - (*candidate(found).arena)[space];
+  const int64_t left = limits.left_by(*candidate(found).arena)[space];
   for (int32_t fewer = 0; fewer <= kFewer; ++fewer) {
     const Offload& now = variants_[found.variant].settings.recipe.offload;
     const auto offload = room.with_nearer(now, item, space, left, fewer);
@@ -148,7 +148,7 @@ std::optional<PlanSearch::Found> PlanSearch::use_room_in(const Room& room, Space
 
 // The same plan with other homes, as a variant of its own; none where it does not fit.
 std::optional<PlanSearch::Found> PlanSearch::roomier(Found found, const Offload& offload,
-                                                     const SpaceBytes& limits) {
+                                                     const Limits& limits) {
   const RecomputePolicy policy = policy_of(found);
   Variant variant = variants_[found.variant];
   variant.settings.recipe.offload = offload;

@@ -70,7 +70,7 @@ TEST(MovedSearch, TakesTheDiskWhereTheHostIsTooSmall) {
 
 TEST(MovedSearch, UsesRoomWhereBackwardUpdates) {
   const PlannedRun found =
-      planned("--budget 1500MiB --accum 1 --update-in-backward --clip 0 --recompute full");
+      planned("--budget 1504MiB --accum 1 --update-in-backward --clip 0 --recompute full");
   EXPECT_TRUE(fits(found)) << found.run.options.offload;
   EXPECT_FALSE(found.run.recipe.offload.none());
 }

@@ -137,7 +137,7 @@ class Training {
         .peak_bytes = report_.peak_bytes};
     if (!run_.options.explain) return say(observer_, line_of(prediction));
     if (const int64_t context = device_.context_bytes(); context > 0) {
-      prediction.planned_device_bytes = executor_.planned_bytes() + run_.context;
+      prediction.planned_device_bytes = executor_.planned_bytes() + planned_context();
       prediction.device_bytes = executor_.allocated_bytes() + context;
     }
     prediction.kinds = kinds_of_step(executor_, run_.cost_model);
@@ -160,6 +160,8 @@ class Training {
     }
   }
 
+  int64_t planned_context() const { return run_.context_with(arenas_of(executor_.module())); }
+
   // What was free when the run was planned is no limit of its own: what is here fits.
   bool exceeds_budget(int64_t context) const {
     return run_.budget && !run_.within_free_memory() &&
@@ -180,10 +182,10 @@ class Training {
     throw does_not_fit(
         "the context on {} (driver, libraries) takes {} where {} were planned for, and with the "
         "arena of {} that is more than {}",
-        device_.name(), format_bytes(context), format_bytes(run_.context),
+        device_.name(), format_bytes(context), format_bytes(planned_context()),
         format_bytes(executor_.allocated_bytes()), budget_words())
         .hint(fmt::format("--budget {} keeps the whole inside what you have",
-                          *run_.budget + 2 * run_.context - context));
+                          *run_.budget + run_.context + planned_context() - context));
   }
 
   void run_step() {

@@ -27,7 +27,7 @@ using Trying = std::function<void(const std::string&)>;
 
 // What the arenas may take.
 SpaceBytes allowed_bytes(const Resolved& run) {
-  SpaceBytes limits = run.limits();
+  Limits limits = run.limits();
   if (leaves_recompute_open(run))
     limits[Space::device] = std::min(limits[Space::device], run.recipe.recompute.bytes);
   return limits;
@@ -38,7 +38,7 @@ SpaceBytes allowed_bytes(const Resolved& run) {
 SpaceBytes need_of(const Resolved& run) {
   const bool bytes_are_pinned = leaves_recompute_open(run) && !budget_decides(run);
   PlanSearch search = bytes_are_pinned ? search_for(run) : joint_search(run);
-  const SpaceBytes limits = allowed_bytes(run);
+  const Limits limits = allowed_bytes(run);
   const SpaceBytes need = search.smallest_feasible(limits);
   const int64_t device = need[Space::device], excess = device - limits[Space::device];
   if (excess <= 0 || excess > device / 16) return need;
@@ -67,7 +67,7 @@ struct Family {
 };
 
 Largest largest_of(const Family& family, const Trying& trying) {
-  const SpaceBytes limits = allowed_bytes(resolve(family.at(1)));
+  const Limits limits = allowed_bytes(resolve(family.at(1)));
   return find_largest(
       {.start = family.start, .limit = family.limit, .bytes = limits, .power = family.power},
       [&](int64_t n) {
@@ -111,7 +111,7 @@ FoundLevel describe(const Options& asked, const Resolved& run, Change change) {
 
 // "it would take 70.00 GiB of host memory and may take 64.00 GiB"; empty where the device is the
 // limit.
-std::string limit_elsewhere(const SpaceBytes& need, const SpaceBytes& limits) {
+std::string limit_elsewhere(const SpaceBytes& need, const Limits& limits) {
   if (need[Space::device] > limits[Space::device]) return "";
   for (const Space space : {Space::host, Space::disk}) {
     if (need[space] > limits[space])

@@ -84,6 +84,7 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
                   .recipe = recipe_json(run.options),
                   .headline = headline_of(run.options, run.model),
                   .context_bytes = run.context,
+                  .host_is_pinned = run.limits().host_is_pinned,
                   .host_context_bytes = run.host_context(),
                   .chosen = planned.chosen,
                   .runners_up = planned.others,
@@ -198,17 +199,19 @@ void require_fit(const PlannedRun& planned) {
   require_fit_in(Space::disk, planned);
   const Resolved& run = planned.run;
   const int64_t arena = arena_of(planned.plan);
-  if (!run.budget || arena <= *run.budget) return;
+  const SpaceBytes arenas = arenas_of(planned.plan.module);
+  if (arenas.fits_in(run.limits())) return;
+  const int64_t beside = run.context_with(arenas);
+  const int64_t room = *run.budget + run.context - beside;
   const Peak& peak = planned.plan.memory.device().peak;
-  const std::string context = run.context == 0 ? ""
-                                               : fmt::format(" beside {} for driver and libraries",
-                                                             format_bytes(run.context));
+  const std::string context =
+      beside == 0 ? "" : fmt::format(" beside {} for driver and libraries", format_bytes(beside));
   throw does_not_fit(
       "{} at --batch {} --seq {} needs {}{} ({} bytes) and the budget is {} ({} bytes){}; the peak "
       "is in program '{}' at '{}'",
       run.model.config().name, run.build.batch, run.build.seq,
       budget_decides(run) ? "at least " : "", format_bytes(arena), format_exact(arena),
-      format_bytes(*run.budget), format_exact(*run.budget), context, peak.program, peak.op)
+      format_bytes(room), format_exact(room), context, peak.program, peak.op)
       .hint(ways_to_fit(planned));
 }
 
