@@ -80,7 +80,8 @@ void check_step(const Facts& facts, Backend backend) {
   const Module& module = facts.module;
   for (const Program& program : module.programs) {
     for (const Op& op : program.ops) {
-      const int64_t needs = cost_of(module, op, backend).workspace;
+      const int64_t needs =
+          cost_of(module, op, backend_in(space_of(module, op), backend)).workspace;
       const int64_t has = op.workspace.valid() ? module[op.workspace].storage_bytes() : 0;
       if (has < needs)
         throw wrong_op(program, op, "needs {} bytes of workspace and has {}", needs, has);

@@ -135,6 +135,19 @@ TEST(UpdateOnHost, LeavesToTheDeviceWhatIsOnDisk) {
   }
 }
 
+TEST(UpdateOnHost, HasTheScratchThatTheHostAsksFor) {
+  const Recipe recipe{.optimizer = OptimizerKind::adam_mini, .backend = Backend::cuda};
+  const Module module = with_host_update("optimizer", "1", recipe);
+  const auto scratch = [&](const char* op, Backend backend) {
+    const Op& one = find(module.program("update"), op);
+    EXPECT_EQ(module[one.workspace].storage_bytes(), cost_of(module, one, backend).workspace) << op;
+    EXPECT_EQ(module[one.workspace].space, space_of(module, one)) << op;
+  };
+  scratch("update.1.weight", Backend::cpu);
+  scratch("update.0.weight", Backend::cuda);
+  EXPECT_NO_THROW(verify(module, Backend::cuda));
+}
+
 TEST(UpdateOnHost, WithoutAMasterTheParameterGoesThereAndBack) {
   const Module module = with_host_update("optimizer", "all");
   const Program& update = module.program("update");
