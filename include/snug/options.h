@@ -28,7 +28,8 @@ struct Options {
   std::string recompute = "auto";
   std::string compress = "none";
   std::string offload = "auto";
-  std::string offload_dir;  // a run needs it where something lives on disk
+  int64_t offload_ahead = 0;  // 0: 1, or what the search chooses
+  std::string offload_dir;    // a run needs it where something lives on disk
   std::string precision = "auto";
   std::string master = "fp32";
   std::string grad_dtype = "auto";
@@ -139,6 +140,11 @@ void each_option(O& o, Visit&& visit) {
         "0-11+15, PLACE host or disk, host if not given (auto: none, or on a GPU what --budget "
         "chooses)",
         both);
+  visit(
+      "offload-ahead", o.offload_ahead,
+      "layers by which what is elsewhere is brought before it is used (0: 1, or what is fastest in "
+      "the budget)",
+      both);
   visit("offload-dir", o.offload_dir,
         "directory on a local disk, for what --offload puts there: one file, which is gone when "
         "the run ends",

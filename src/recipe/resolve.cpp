@@ -134,6 +134,7 @@ void each_settled(Visit&& visit) {
   visit("recompute", &Options::recompute);
   visit("compress", &Options::compress);
   visit("offload", &Options::offload);
+  visit("offload-ahead", &Options::offload_ahead);
   visit("fold-update", &Options::fold_update);
   visit("host-update", &Options::host_update);
   visit("precision", &Options::precision);

@@ -103,6 +103,16 @@ void resolve_micro_order(Options& o, Recipe& r) {
   r.micro_group = o.micro_order == "vertical" ? r.accum : 1;
 }
 
+void resolve_offload(Options& o, Recipe& r) {
+  constexpr int32_t kFarthest = 8;  // staging grows with it, and soon nothing is gained
+  if (o.offload == "auto") o.offload = "none";
+  r.offload = parse_offload(o.offload);
+  o.offload = text(r.offload);
+  require_between(0, kFarthest, static_cast<double>(o.offload_ahead), "offload-ahead");
+  if (o.offload_ahead == 0) o.offload_ahead = r.offload.ahead;
+  r.offload.ahead = static_cast<int32_t>(o.offload_ahead);
+}
+
 // On a GPU it hides what state that lives elsewhere takes to move.
 void resolve_fold_update(Options& o, Recipe& r) {
   require_word(o.fold_update, "fold-update", {"auto", "on", "off"});
@@ -143,9 +153,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   if (o.recompute == "auto") o.recompute = budget ? auto_within(o, *budget) : "none";
   r.recompute = parse_recompute(o.recompute);
   r.compress = parse_compress(o.compress);
-  if (o.offload == "auto") o.offload = "none";
-  r.offload = parse_offload(o.offload);
-  o.offload = text(r.offload);
+  resolve_offload(o, r);
   r.host_update = parse_host_update(o.host_update);
   o.host_update = text(r.host_update);
   resolve_precision(o, r);

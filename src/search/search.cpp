@@ -304,7 +304,7 @@ PlanSearch::Found PlanSearch::find_smallest(const Limits& limits) {
 std::optional<Choice> PlanSearch::fastest(const Limits& limits) {
   while (const auto found = find_fastest(contenders(), limits)) {
     Limits room = limits;
-    for (std::vector<Found> better = with_room_used(*found, room); !better.empty();) {
+    for (std::vector<Found> better = improved(*found, room); !better.empty();) {
       const auto [variant, candidate] = better.back();
       Candidate& tried = states_[variant].candidates[candidate];
       Choice choice = choice_of(better.back());
@@ -316,7 +316,7 @@ std::optional<Choice> PlanSearch::fastest(const Limits& limits) {
       // What a trial packs more tightly than a plan is no room: once more without.
       if (room == limits && !better.empty() && gaps != SpaceBytes{}) {
         for (const Space s : kAllSpaces) room[s] -= gaps[s];
-        better = with_room_used(*found, room);
+        better = improved(*found, room);
       }
     }
   }

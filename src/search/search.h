@@ -118,6 +118,7 @@ class PlanSearch {
   RecomputePolicy policy_of(Found found) const;
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
+  std::vector<Found> improved(Found found, const Limits& limits);
   std::vector<Found> with_room_used(Found found, const Limits& limits);
   std::optional<Found> use_room_in(const Room& room, Space space, OffloadItem item, Found found,
                                    const Limits& limits);

@@ -106,6 +106,27 @@ void PlanSearch::expand_uniformly(size_t variant) {
   }
 }
 
+// With what moves brought earlier, and room used: `found` itself among them, the fastest last, as
+// trials say.
+std::vector<PlanSearch::Found> PlanSearch::improved(Found found, const Limits& limits) {
+  constexpr int32_t kAhead[] = {2, 3};
+  const auto seconds = [&](Found f) { return states_[f.variant].candidates[f.candidate].seconds; };
+  std::vector<Found> better = with_room_used(found, limits);
+  if (!is_moved(found.variant) || !variants_[found.variant].ahead_is_open) return better;
+  Found earliest = found;
+  for (const int32_t ahead : kAhead) {
+    Offload offload = variants_[found.variant].settings.recipe.offload;
+    offload.ahead = ahead;
+    const auto earlier = roomier(found, offload, limits);
+    if (!earlier || seconds(*earlier) >= seconds(earliest)) break;  // staging only grows
+    earliest = *earlier;
+    const std::vector<Found> more = with_room_used(earliest, limits);
+    better.insert(better.end(), more.begin(), more.end());
+  }
+  std::ranges::stable_sort(better, std::greater{}, seconds);
+  return better;
+}
+
 // What was moved as a whole moves in fewer layers where there is room for the others: first what a
 // step moves most often, from disk to the host before to the device. Each is faster than the one
 // before it, as trials say; the first is `found` itself.
@@ -152,9 +173,11 @@ std::optional<PlanSearch::Found> PlanSearch::roomier(Found found, const Offload&
   const RecomputePolicy policy = policy_of(found);
   Variant variant = variants_[found.variant];
   variant.settings.recipe.offload = offload;
+  const bool earlier = offload.ahead != variants_[found.variant].settings.recipe.offload.ahead;
   for (Change& change : variant.changes) {
     if (change.sets("offload")) change += Change{{"offload", text(offload)}};
   }
+  if (earlier) variant.changes.push_back({{"offload-ahead", int64_t{offload.ahead}}});
   const Estimates::Trial trial = estimates_.trial(variant, policy);
   if (!trial.arena.fits_in(limits)) return std::nullopt;
   State state{.estimate = states_[found.variant].estimate, .outdone = true, .expanded = true};

@@ -92,6 +92,16 @@ TEST(MovedSearch, MoreBytesAreNoSlower) {
   }
 }
 
+TEST(MovedSearch, BringsEarlierWhatIsUsedLater) {
+  const PlannedRun found = planned("--budget 2500MiB");
+  EXPECT_TRUE(fits(found));
+  EXPECT_GT(found.run.recipe.offload.ahead, 1);
+  EXPECT_EQ(found.run.options.offload_ahead, found.run.recipe.offload.ahead);
+  const PlannedRun pinned = planned("--budget 2500MiB --offload-ahead 1");
+  EXPECT_EQ(pinned.run.recipe.offload.ahead, 1);
+  EXPECT_LT(found.step_seconds, pinned.step_seconds);
+}
+
 TEST(MovedSearch, WhatIsPinnedStays) {
   for (const Variant& v : variants_of(moved_run("--budget 2GiB --micro-order horizontal")))
     EXPECT_EQ(v.settings.recipe.micro_group, 1);

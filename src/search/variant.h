@@ -14,7 +14,8 @@ struct Variant {
   Effect effect = Effect::exact;
   std::vector<int> picks = {};  // the alternative that it takes, by dimension
   std::vector<int> plain =
-      {};  // those of the variant that it is no faster than, where there is one
+      {};                      // those of the variant that it is no faster than, where there is one
+  bool ahead_is_open = false;  // by how many layers what moves is brought before its use
   Stack stack;
   Settings settings;  // recompute: automatic is open, all else is pinned
   CostModel cost_model;

@@ -214,6 +214,7 @@ std::vector<Variant> variants_of(const Resolved& run) {
     variants.back().effect = effect;
     variants.back().picks = picks;
     variants.back().plain = plain;
+    variants.back().ahead_is_open = run.asked.offload_ahead == 0;
   } while (advance(picks, dimensions));
   return variants;
 }

@@ -43,6 +43,13 @@ TEST_F(CliTechniqueRefusals, HostUpdates) {
              "sgd without momentum or masters keeps nothing");
 }
 
+TEST_F(CliTechniqueRefusals, OffloadAhead) {
+  expect_bad("--offload optimizer --offload-ahead 9",
+             "--offload-ahead is 9; it must be between 0 and 8");
+  expect_bad("--offload optimizer --offload-ahead -1",
+             "--offload-ahead is -1; it must be between 0 and 8");
+}
+
 TEST_F(CliTechniqueRefusals, RecomputePolicies) {
   expect_bad("--recompute ful", "--recompute 'ful' is not none, full, every:N, sqrt, ");
   expect_bad("--recompute ful", "did you mean 'full'?");
