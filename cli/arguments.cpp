@@ -55,6 +55,11 @@ CLI::Option* add_option(CLI::App& app, const std::string& name, T& member, std::
   }
 }
 
+[[noreturn]] void refuse_no_model(const CLI::App& app) {
+  throw usage_error("{} needs a MODEL", app.get_name())
+      .hint("a built-in name (`snug models` lists them), a config.json, or a model's directory");
+}
+
 // CLI11's complaint in our words; only what a person can run into has words of its own.
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
   std::string what = error.what();
@@ -62,10 +67,7 @@ CLI::Option* add_option(CLI::App& app, const std::string& name, T& member, std::
     throw bad_input("--config {} is not a file that can be read",
                     app.get_config_ptr()->as<std::string>());
   }
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    throw usage_error("{} needs a MODEL", app.get_name())
-        .hint("a built-in name (`snug models` lists them), a config.json, or a model's directory");
-  }
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) refuse_no_model(app);
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)  // "--batch: 1 required ..."
     throw usage_error("{} needs a value", what.substr(0, what.find(':'))).hint(help_hint(app));
   std::replace(what.begin(), what.end(), '\n', ' ');
@@ -105,6 +107,23 @@ std::vector<std::string> option_names(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back(name);
   }
+  return names;
+}
+
+void require_model(const CLI::App& app, const Options& options) {
+  if (options.model.empty()) refuse_no_model(app);
+}
+
+std::vector<std::string> names_given(const CLI::App& app) {
+  std::vector<std::string> names{"model"};
+  const Options plain;
+  each_option(plain, [&](std::string_view key, const auto&, std::string_view, OptionUse) {
+    names.emplace_back(key);
+  });
+  std::erase_if(names, [&](const std::string& name) {
+    const CLI::Option* option = app.get_option_no_throw("--" + name);
+    return option == nullptr || option->count() == 0;
+  });
   return names;
 }
 

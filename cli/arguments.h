@@ -20,6 +20,11 @@ bool parse(CLI::App& app, const std::vector<std::string>& arguments);
 // The same for words that no person typed: what they overrule in a file is no contradiction.
 bool parse_words(CLI::App& app, const std::vector<std::string>& arguments);
 
+// Throws a usage error where no MODEL is given.
+void require_model(const CLI::App& app, const Options& options);
+// Names of options, and `model`, that were given on the line or in a file.
+std::vector<std::string> names_given(const CLI::App& app);
+
 // The options' names, without dashes.
 std::vector<std::string> option_names(const CLI::App& app);
 

@@ -25,6 +25,8 @@ constexpr Verb kVerbs[] = {
     {"plan", "does it fit, and where do the bytes go: no GPU, no weights, no data needed",
      plan_verb},
     {"train", "trains inside the plan, and saves a model that transformers opens", train_verb},
+    {"checkpoint", "what a run has saved, whether it is whole, and the model in it",
+     checkpoint_verb},
     {"fit",
      "the largest batch, sequence or model for a budget or a GPU: by planning, not by crashing",
      fit_verb},
@@ -41,7 +43,7 @@ void print_help() {
   print(
       "snug trains models that do not fit.\n\n"
       "usage: snug VERB MODEL [options]\n\n");
-  for (const Verb& verb : kVerbs) print("  {:<10}{}\n", verb.name, verb.answers);
+  for (const Verb& verb : kVerbs) print("  {:<12}{}\n", verb.name, verb.answers);
   print(
       "\nMODEL is a built-in name (snug models), a config.json, or a Hugging Face directory.\n"
       "`snug help VERB` lists a verb's options; every option is also a key of --config "

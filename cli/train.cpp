@@ -77,7 +77,10 @@ int train_verb(const std::vector<std::string>& arguments) {
   CLI::App app("trains inside the plan, and saves a model that transformers opens", "snug train");
   Options options;
   add_options(app, options, OptionUse::train);
+  app.get_option("--model")->required(false);  // a run that is resumed has its own
   if (!parse(app, arguments)) return 0;
+  if (options.resume.empty()) require_model(app, options);
+  options.given = names_given(app);
 
   const auto start = std::chrono::steady_clock::now();
   TrainView view(options);

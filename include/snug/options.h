@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace snug {
 
@@ -80,8 +81,19 @@ struct Options {
   int64_t steps = 100;
   std::string init = "auto";
   std::string out;
+  bool overwrite = false;
+  std::string save_every;
+  int64_t keep = 2;
+  int64_t keep_every = 0;
+  std::string resume;
+  bool resume_changed = false;
+  bool new_data = false;
   int64_t threads = 0;
   bool json = false;
+
+  // Names of the options that somebody typed: what --resume takes to be asked for anew. A caller
+  // that leaves it empty asks for what differs from the defaults.
+  std::vector<std::string> given = {};
 };
 
 // Which verbs an option belongs to.
@@ -231,7 +243,25 @@ void each_option(O& o, Visit&& visit) {
         "minute, then cached; auto: long where training takes half an hour)",
         train);
   visit("init", o.init, "auto | scratch | load (auto loads when MODEL holds weights)", train);
-  visit("out", o.out, "directory for the trained model and the run's configuration", train);
+  visit("out", o.out,
+        "directory for the trained model, its checkpoints and the run's configuration", train);
+  visit("overwrite", o.overwrite,
+        "--out may hold another run or model, which stays until the first new save is complete",
+        train);
+  visit(
+      "save-every", o.save_every,
+      "steps (100) or time (10min) between checkpoints in --out; one is written at the end in any "
+      "case",
+      train);
+  visit("keep", o.keep, "checkpoints that are kept, the newest ones", train);
+  visit("keep-every", o.keep_every, "and those of every so many steps (0: no others)", train);
+  visit("resume", o.resume,
+        "directory of a run, or one of its checkpoints: goes on exactly where that was; everything "
+        "else comes from there",
+        train);
+  visit("resume-changed", o.resume_changed,
+        "options beside --resume may change the results of the run that goes on", train);
+  visit("new-data", o.new_data, "--resume goes on although the data is not what it was", train);
   visit("threads", o.threads, "CPU threads (0: all)", train);
 }
 

@@ -86,6 +86,25 @@ struct TrainReport {
 
 TrainReport train(const Options& options, const TrainObserver& observer);
 
+// One checkpoint of a run.
+struct CheckpointLine {
+  std::string path, name;       // "runs/a/step-00000100", "step-00000100"
+  std::string run;              // whose it is
+  int64_t step = 0, steps = 0;  // done, of so many
+  int64_t bytes = 0;
+  std::string recipe;     // in words
+  bool latest = false;    // what --resume takes
+  bool verified = false;  // every byte is what was written
+  std::string wrong;      // empty: nothing
+};
+// Of a run's directory all, the oldest first; of a checkpoint that one.
+std::vector<CheckpointLine> checkpoints(const std::string& path, bool verify,
+                                        const std::function<void(const std::string&)>& doing = {});
+// Writes the model in it as a directory that transformers opens: no GPU, and little memory.
+void export_checkpoint(const std::string& path, const std::string& directory);
+// What differs, a line each.
+std::vector<std::string> diff_checkpoints(const std::string& first, const std::string& second);
+
 // One rung of the ladder: a short training of its own.
 struct Rung {
   std::string name;    // "chunked loss"

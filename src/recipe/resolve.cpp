@@ -252,9 +252,20 @@ Resolved changed(const Resolved& run, const Change& change) {
   return then;
 }
 
-std::string to_toml(const Resolved& run, const RecomputePolicy& recompute) {
+Options as_asked(const Resolved& run) {
   Options options = run.options;
   each_settled([&](std::string_view, auto member) { options.*member = run.asked.*member; });
+  return options;
+}
+
+Options as_settled(const Resolved& run, const RecomputePolicy& recompute) {
+  Options options = run.options;
+  options.recompute = option_text(recompute);
+  return options;
+}
+
+std::string to_toml(const Resolved& run, const RecomputePolicy& recompute) {
+  const Options options = as_asked(run);
   std::string out = fmt::format("model = {}\n", toml_value(options.model));
   each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {
     out += fmt::format("{} = {}\n", key, toml_value(value));
@@ -263,8 +274,7 @@ std::string to_toml(const Resolved& run, const RecomputePolicy& recompute) {
       "\n# What this run chose for the options that it was free to choose. --config passes over "
       "it.\n";
   out += "[settled]\n";
-  Options settled = run.options;
-  settled.recompute = option_text(recompute);
+  const Options settled = as_settled(run, recompute);
   each_settled([&](std::string_view key, auto member) {
     out += fmt::format("{} = {}\n", key, toml_value(settled.*member));
   });

@@ -74,6 +74,11 @@ int64_t micro_batches_of(int64_t sequences, int64_t batch);
 // What --lr is multiplied by for the sequences of a step.
 double learning_rate_factor(const Options& options);
 
+// The options as they were asked for, with what follows from nothing else made explicit; and with
+// all that was chosen, which leaves nothing open.
+Options as_asked(const Resolved& run);
+Options as_settled(const Resolved& run, const RecomputePolicy& recompute);
+
 // The configuration as a file that --config reads back. What was left to the search, and what
 // follows from other options (how many micro-batches make a step, types and scales left to the
 // precision), is written as it was asked for, so that another --budget, --batch or --precision

@@ -21,6 +21,7 @@
 #include "formats/safetensors_checkpoint.h"
 #include "formats/safetensors_writer.h"
 #include "ir/program.h"
+#include "passes/passes.h"
 #include "runtime/value_pieces.h"
 
 namespace snug {
@@ -39,6 +40,11 @@ std::vector<SavedTensor> saved_tensors(const Module& module);
 int64_t saved_bytes(const Module& module);
 // Values that consist of saved tensors: those that load_model fills to the last byte.
 std::set<ValueId> loaded_values(const Module& module);
+
+// What weights are saved in: the master where there is one.
+inline Dtype saved_dtype(const Recipe& recipe) {
+  return recipe.master ? Dtype::f32 : recipe.precision;
+}
 
 // Calls back with a part's bytes, one piece after another.
 using PiecesOf = std::function<void(const ValuePart&, const LookAtPiece&)>;

@@ -32,6 +32,7 @@ class Dataset {
   int64_t windows() const { return count_; }  // per epoch
   int64_t T() const { return options_.T; }
   std::string text() const;  // "41 files, ... = 302 windows of 1024"
+  const TokenStream& stream() const { return *stream_; }
 
   // Samples first_sample, first_sample + 1, ... into the rows of tokens[B,T] and targets[B,T].
   // Allocates nothing.

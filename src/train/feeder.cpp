@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "passes/passes.h"
@@ -74,6 +75,22 @@ std::string Samples::text() const {
   if (held_out_) text += "; held out: " + counted(held_out_->windows(), "window");
   if (masking_) text += fmt::format("; 15% of the tokens hidden by token {}", masking_->mask);
   return text;
+}
+
+DataFingerprint Samples::fingerprint() const {
+  constexpr int64_t kLooks = 64, kTokens = 1024;
+  Checksum sum;
+  if (features_) return {.checksum = sum.text()};
+  const TokenStream& stream = train_->stream();
+  const int64_t size = stream.size(), each = std::min(kTokens, size);
+  std::vector<int32_t> tokens(static_cast<size_t>(each));
+  for (int64_t i = 0; i < kLooks; ++i) {  // from the first to the last
+    const double share = static_cast<double>(i) / static_cast<double>(kLooks - 1);
+    const auto begin = static_cast<int64_t>(share * static_cast<double>(size - each));
+    stream.copy(std::clamp<int64_t>(begin, 0, size - each), tokens);
+    sum.add(std::as_bytes(std::span(tokens)));
+  }
+  return {.tokens = size, .checksum = sum.text()};
 }
 
 void Samples::make_tokens(const Dataset& data, const Executor& executor, int64_t first_sample) {

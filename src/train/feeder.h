@@ -14,6 +14,7 @@
 #include "runtime/executor.h"
 #include "train/data.h"
 #include "train/masking.h"
+#include "train/run_manifest.h"
 
 namespace snug {
 
@@ -24,6 +25,7 @@ class Samples {
   static Samples for_training(const Resolved& run);
 
   std::string text() const;
+  DataFingerprint fingerprint() const;
   bool has_held_out() const { return held_out_ != nullptr; }
   // Of the micro-batch's rows the first `rows` are samples; the targets of the others do not count.
   // `micro_batch`: of those that the next program takes together.

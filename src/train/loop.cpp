@@ -17,6 +17,8 @@
 #include "train/disk_pace.h"
 #include "train/nan_search.h"
 #include "train/op_predictions.h"
+#include "train/run_saver.h"
+#include "train/run_state.h"
 #include "train/transfer_progress.h"
 
 namespace snug {
@@ -34,9 +36,6 @@ double seconds_since(Clock::time_point start) {
 void say(const TrainObserver& observer, const std::string& line) {
   if (observer.said) observer.said(line);
 }
-
-// What weights are saved in: the master where there is one.
-Dtype saved_dtype(const Recipe& recipe) { return recipe.master ? Dtype::f32 : recipe.precision; }
 
 // Timing GEMMs at length gains about a hundredth: worth its minute where that is noticed. Others
 // take what is cached, or a quick autotune.
@@ -59,7 +58,7 @@ struct Pending {
 class Training {
  public:
   Training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
-           Device& device, const CheckpointReader* weights)
+           Device& device, const CheckpointReader* weights, const Resumed* resumed)
       : run_(planned.run),
         recompute_(planned.recompute),
         observer_(observer),
@@ -76,8 +75,12 @@ class Training {
     const auto parameters = static_cast<double>(memory.trainable_params + memory.frozen_params);
     doing(fmt::format("initialising {} parameters", format_count(parameters)));
     initialise(executor_, static_cast<uint64_t>(run_.options.seed),
-               weights ? loaded_values(module) : std::set<ValueId>());
-    if (weights) {
+               resumed   ? loaded_run_state(module)
+               : weights ? loaded_values(module)
+                         : std::set<ValueId>());
+    if (resumed) {
+      go_on(*resumed);
+    } else if (weights) {
       load(*weights);
     } else {
       say(observer, fmt::format("weights: random, seed {}", run_.options.seed));
@@ -89,23 +92,31 @@ class Training {
     for (const char* name :
          {shared_names::kLoss, shared_names::kGradNorm, shared_names::kLossScale})
       if (const ValueId id = module.find_shared(name); id.valid()) reported_.push_back(id);
+    if (run_.options.out.empty()) return;
+    saver_.emplace(planned, executor_,
+                   RunManifest{.run = resumed ? resumed->manifest.run : new_run_id(),
+                               .data = samples.fingerprint()},
+                   observer);
   }
 
   TrainReport loop() {
     if (observer_.started) observer_.started();
     try {
-      evaluate(0);
-      doing(fmt::format("step 1 of {}", run_.options.steps));
-      for (step_ = 0; step_ < run_.options.steps && !report_.stopped_early; ++step_) run_step();
+      if (step_ == 0) evaluate(0);
+      doing(fmt::format("step {} of {}", step_ + 1, run_.options.steps));
+      for (; step_ < run_.options.steps && !report_.stopped_early; ++step_) run_step();
     } catch (const DeviceFailure& e) {
       // What is reported late may be of the step before, as long as that is not settled.
       const std::string steps = pending_ ? fmt::format("{} or {}", pending_->step + 1, step_ + 1)
                                          : fmt::format("{}", step_ + 1);
       throw device_error("step {}: {}; the device was {}", steps, e.what(), executor_.last_place())
-          .hint("nothing was saved since the last --out; `snug doctor` looks at the GPU");
+          .hint(fmt::format("{}; `snug doctor` looks at the GPU", what_is_saved()));
     }
     say_where_memory_went();
+    // Whoever finds the last checkpoint finds the model, too.
+    if (saver_ && report_.stopped_early) saver_->save(place());
     save();
+    if (saver_) saver_->save(place());
     compare_with_prediction();
     return report_;
   }
@@ -124,6 +135,35 @@ class Training {
     const std::string summary = progress.summary();
     say(observer_,
         fmt::format("weights: loaded from {}{}", from, summary.empty() ? "" : ", " + summary));
+  }
+
+  void go_on(const Resumed& resumed) {
+    const std::string from = resumed.checkpoint.string();
+    const Module& module = executor_.module();
+    TransferProgress progress("reading " + from, run_state_bytes(module), observer_.doing);
+    ValuePieces pieces(executor_);
+    load_run_state(module, progress.into(pieces), resumed.checkpoint, resumed.manifest);
+    step_ = resumed.manifest.step;
+    skipped_ = resumed.manifest.skipped;
+    feeder_.rewind(resumed.manifest.position);
+    const std::string summary = progress.summary();
+    say(observer_, fmt::format("resumed: {}, step {} of {}{}", from, step_, run_.options.steps,
+                               summary.empty() ? "" : ", " + summary));
+    if (device_.name() != resumed.manifest.device) {
+      say(observer_, fmt::format("it ran on {} before: on {} it goes on within rounding",
+                                 resumed.manifest.device, device_.name()));
+    }
+  }
+
+  // After the steps that are done.
+  RunPlace place() const {
+    return {.step = report_.steps, .position = feeder_.position(), .skipped = skipped_};
+  }
+
+  std::string what_is_saved() const {
+    const auto command = saver_ ? saver_->resume_command() : std::nullopt;
+    return command ? fmt::format("`{}` goes on from the last checkpoint", *command)
+                   : "nothing was saved yet";
   }
 
   // Comes after saving: timing ops leaves values behind that mean nothing.
@@ -203,20 +243,26 @@ class Training {
     const int64_t done = step_ + 1;
     const bool last = done == run_.options.steps || report_.stopped_early;
     const bool due = run_.options.eval_every > 0 && done % run_.options.eval_every == 0;
-    if (last || due || shares_host_memory(device_)) settle();
+    const bool saves = saver_ && !last && saver_->due(done);
+    if (last || due || saves || shares_host_memory(device_)) settle();
     if (last) report_.peak_bytes = executor_.measured_bytes();
     if (last || due) evaluate(done);
+    if (saves) {
+      saver_->try_to_save(place());
+      settled_.reset();
+      clock_ = Clock::now();
+    }
   }
 
   // Reports the step whose numbers are on their way, and stops at one that is not finite.
   void settle() {
     if (!pending_) return;
     const std::unique_ptr<Reading> last = std::move(settled_);
-    const int64_t step = pending_->step, position = pending_->position;
+    const int64_t position = pending_->position;
     const StepReport r = report_of(*pending_, last.get());
     settled_ = std::move(pending_->reading);
     pending_.reset();
-    if (step == 0) report_.first_loss = r.loss;
+    if (report_.steps == 0) report_.first_loss = r.loss;
     report_.last_loss = r.loss;
     report_.steps = r.step;
     if (step_seconds_.size() < step_seconds_.capacity()) step_seconds_.push_back(r.seconds);
@@ -314,7 +360,7 @@ class Training {
       sum += executor_.read_scalar<float>(executor_.shared(shared_names::kLoss));
     }
     const double loss = sum / static_cast<double>(batches * feeder_.targets_per_micro_batch());
-    if (step == 0) report_.first_eval = loss;
+    if (report_.first_eval == 0) report_.first_eval = loss;
     report_.last_eval = loss;
     if (observer_.evaluated) observer_.evaluated(step, loss);
     settled_.reset();
@@ -342,6 +388,7 @@ class Training {
   Device& device_;
   Executor executor_;
   Feeder feeder_;
+  std::optional<RunSaver> saver_;  // where there is an --out
   std::vector<ValueId> reported_;  // loss, norm and, where there is one, the loss scale
   TrainReport report_;
   int64_t step_ = 0;
@@ -360,8 +407,8 @@ Spellings spellings_of(const Resolved& run) {
 }
 
 TrainReport run_training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
-                         Device& device, const CheckpointReader* weights) {
-  return Training(planned, observer, samples, device, weights).loop();
+                         Device& device, const CheckpointReader* weights, const Resumed* resumed) {
+  return Training(planned, observer, samples, device, weights, resumed).loop();
 }
 
 }  // namespace snug

@@ -9,12 +9,15 @@
 #include "snug/snug.h"
 #include "train/checkpoint.h"
 #include "train/feeder.h"
+#include "train/resume.h"
 
 namespace snug {
 
 // Trains as planned, from `weights` where there are any, else from random ones.
+// A run that goes on has neither: its state comes from `resumed`.
 TrainReport run_training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
-                         Device& device, const CheckpointReader* weights);
+                         Device& device, const CheckpointReader* weights,
+                         const Resumed* resumed = nullptr);
 
 // How this model's tensors may be spelled in a checkpoint.
 Spellings spellings_of(const Resolved& run);

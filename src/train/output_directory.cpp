@@ -138,8 +138,9 @@ void OutputDirectory::require_space(int64_t bytes) const {
   if (::statvfs(path_.c_str(), &facts) != 0) return;
   const auto available = static_cast<double>(facts.f_bavail) * static_cast<double>(facts.f_frsize);
   if (static_cast<double>(bytes) + kBesides <= available) return;
-  throw bad_input("--out {}: the model takes {}, and its file system has {} free", path_.string(),
-                  format_bytes(bytes), format_bytes(static_cast<int64_t>(available)))
+  throw bad_input("--out {}: model and checkpoints take {}, and its file system has {} free",
+                  path_.string(), format_bytes(bytes),
+                  format_bytes(static_cast<int64_t>(available)))
       .hint(
           "free some space, or give --out on another disk; an older model there is only replaced "
           "when the new one is complete");

@@ -85,7 +85,7 @@ TEST(OutputDirectory, KnowsWhenTheDiskIsTooSmall) {
   TempDir dir;
   const OutputDirectory out(dir / "a");
   EXPECT_NO_THROW(out.require_space(1));
-  expect_error(ExitCode::bad_input, "the model takes 4.00 PiB, and its file system has",
+  expect_error(ExitCode::bad_input, "model and checkpoints take 4.00 PiB, and its file system has",
                [&] { out.require_space(int64_t{1} << 52); });
 }
 

@@ -13,6 +13,10 @@
 #include "train/loop.h"
 #include "train/open_device.h"
 #include "train/output_directory.h"
+#include "train/resume.h"
+#include "train/run_directory.h"
+#include "train/run_saver.h"
+#include "train/run_state.h"
 #include "verbs/here.h"
 #include "verbs/plan.h"
 
@@ -59,10 +63,42 @@ void limit_disk(Resolved& run) {
     run.disk_budget = std::min(run.disk_budget.value_or(kUnlimited), free_disk_bytes(dir));
 }
 
+// A directory that holds something is not written to by mistake.
+void refuse_used(const Options& o, const Resumed* resumed) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path out = o.out;
+  if (o.overwrite || (resumed && fs::equivalent(resumed->checkpoint.parent_path(), out, ignored)))
+    return;
+  if (!checkpoints_in(out).empty() || fs::exists(out / kLatestFile, ignored)) {
+    throw usage_error("--out {} is the directory of another run", o.out)
+        .hint(fmt::format("--resume {} goes on with that run; --overwrite begins a new one, and "
+                          "the old one stays until the first new save is complete",
+                          o.out));
+  }
+  if (fs::exists(out / "config.json", ignored)) {
+    throw usage_error("--out {} holds a model", o.out)
+        .hint("--overwrite replaces it when the new one is complete; or give another directory");
+  }
+}
+
+// Those that are kept, and the one that is being written.
+int64_t checkpoint_bytes(const Resolved& run, const Module& module) {
+  const Options& o = run.options;
+  const SaveInterval interval = parse_save_interval(o.save_every);
+  const int64_t saves = interval.steps > 0     ? o.steps / interval.steps + 1
+                        : interval.seconds > 0 ? o.keep + 1
+                                               : 1;
+  return checked_mul(run_state_bytes(module), std::min(saves, o.keep + 1), "checkpoints");
+}
+
 }  // namespace
 
 TrainReport train(const Options& options, const TrainObserver& observer) {
-  Resolved asked = resolve_here(options);
+  std::optional<Resumed> resumed;
+  if (!options.resume.empty()) resumed = resume(options);
+  Resolved asked = resolve_here(resumed ? resumed->options : options);
+  parse_save_interval(asked.options.save_every);
   limit_host(asked);
   limit_disk(asked);
   if (asked.options.threads > 0) ops::use_threads(asked.options.threads);
@@ -71,7 +107,10 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
   check_data_options(asked.options);
   check_origin_of_weights(asked);
   std::optional<OutputDirectory> out;
-  if (!asked.options.out.empty()) out.emplace(asked.options.out);
+  if (!asked.options.out.empty()) {
+    refuse_used(asked.options, resumed ? &*resumed : nullptr);
+    out.emplace(asked.options.out);
+  }
 
   if (observer.doing) observer.doing("planning");
   PlannedRun planned = plan_run(asked);
@@ -80,13 +119,14 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
   const Resolved& run = planned.run;
   const std::unique_ptr<Device> device = open_device(run);
   Samples samples = Samples::for_training(run);
+  if (resumed) require_same_data(*resumed, samples.fingerprint());
   require_fit(planned);
   std::unique_ptr<CheckpointReader> weights;
   if (run.options.init == "load") {
     weights = std::make_unique<CheckpointReader>(run.model.source_dir());
     check_weights(plan.module, *weights, spellings_of(run));
   }
-  if (out) out->require_space(saved_bytes(plan.module));
+  if (out) out->require_space(saved_bytes(plan.module) + checkpoint_bytes(run, plan.module));
   if (observer.planned) observer.planned(report_of(planned, Advise::never, false));
   say(observer, fmt::format("data: {}", samples.text()));
 
@@ -96,7 +136,8 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
                               format_exact(followed.ops), format_exact(followed.high_water[0])));
     return {};
   }
-  return run_training(planned, observer, samples, *device, weights.get());
+  return run_training(planned, observer, samples, *device, weights.get(),
+                      resumed ? &*resumed : nullptr);
 }
 
 }  // namespace snug

@@ -64,21 +64,22 @@ TEST_F(CliBatches, NoSampleIsSkippedOrTakenTwice) {
 TEST_F(CliBatches, ASavedConfigurationTakesOtherMicroBatches) {
   const std::string train = "train tiny --data text.txt --seq 16 --steps 1 --out o ";
   const auto tokens = [&](const std::string& change) -> int64_t {
-    const Ended run = snug("train --config o/run.toml --json" + change);
+    const Ended run = snug("train --config o/run.toml --json --overwrite" + change);
     EXPECT_EQ(run.code, 0) << run.err;
     return run.code == 0 ? lines_of(run)[0]["tokens"].get<int64_t>() : 0;
   };
   ASSERT_EQ(snug(train + "--batch 4 --global-batch 10").code, 0);
   EXPECT_EQ(tokens(""), 160);
   EXPECT_EQ(tokens(" --batch 3"), 160);
-  ASSERT_EQ(snug(train + "--batch 4 --accum 2").code, 0);
+  ASSERT_EQ(snug(train + "--batch 4 --accum 2 --overwrite").code, 0);
   EXPECT_EQ(tokens(" --accum 3"), 192);
 }
 
 // What precision and optimizer imply follows them when they change beside the file.
 TEST_F(CliBatches, ASavedConfigurationTakesAnotherPrecision) {
   ASSERT_EQ(snug("train tiny --data text.txt --seq 16 --batch 2 --steps 1 --out o").code, 0);
-  const Ended run = snug("train --config o/run.toml --precision fp16 --optimizer lion --json");
+  const Ended run =
+      snug("train --config o/run.toml --precision fp16 --optimizer lion --json --overwrite");
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(lines_of(run)[0]["loss_scale"], 65536);
   const Ended plan = snug("plan --config o/run.toml --precision fp16 --optimizer lion --json");

@@ -66,8 +66,8 @@ TEST_F(CliNotFinite, ALossThatIsNanIsTracedToItsLayer) {
        {"", " --update-in-backward --clip 0", " --recompute full --accum 2 --compress int8",
         " --optimizer adamw8bit", " --precision bf16", " --precision fp16"}) {
     SCOPED_TRACE(technique);
-    const Ended run =
-        snug("train bad --data text.txt --seq 16 --batch 4 --steps 3 --out o" + technique);
+    const Ended run = snug(
+        "train bad --data text.txt --seq 16 --batch 4 --steps 3 --overwrite --out o" + technique);
     EXPECT_EQ(run.code, kDevice);
     EXPECT_THAT(run.err,
                 ::testing::ContainsRegex(

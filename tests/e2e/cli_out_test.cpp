@@ -18,7 +18,7 @@ TEST_F(CliOut, ASecondRunIsRefusedWhileTheFirstRuns) {
   EXPECT_EQ(second.code, static_cast<int>(ExitCode::usage));
   EXPECT_THAT(second.err, ::testing::ContainsRegex("--out o: another training .process [0-9]+. "));
   EXPECT_TRUE(std::filesystem::exists(dir_ / "o/model.safetensors"));
-  EXPECT_EQ(snug(train_ + "o --steps 1").code, 0) << "the lock went with the process";
+  EXPECT_EQ(snug(train_ + "o --steps 1 --overwrite").code, 0) << "the lock went with the process";
   for (const std::string& path : tree()) EXPECT_EQ(path.find("o/."), std::string::npos) << path;
 }
 
@@ -33,7 +33,7 @@ TEST_F(CliOut, PathsThatCannotBeDirectories) {
 // 1.5 TB of weights: the null device follows the plan without holding them.
 TEST_F(CliOut, ADiskThatIsTooSmall) {
   expect_refused("train llama-405b --device null --seq 16 --batch 1 --out o", ExitCode::bad_input,
-                 "--out o: the model takes 1.48 TiB, and its file system has");
+                 "--out o: model and checkpoints take 5.91 TiB, and its file system has");
 }
 
 TEST_F(CliOut, SettledChoicesAreWrittenAndPinNothing) {
@@ -43,7 +43,7 @@ TEST_F(CliOut, SettledChoicesAreWrittenAndPinNothing) {
   const std::string settled = saved.substr(saved.find("[settled]"));
   EXPECT_THAT(settled, ::testing::HasSubstr("attention = \"flash\"\n"));
   EXPECT_THAT(settled, ::testing::HasSubstr("accum = 1\n"));
-  EXPECT_EQ(snug("train --config o/run.toml --attention standard").code, 0);
+  EXPECT_EQ(snug("train --config o/run.toml --attention standard --overwrite").code, 0);
 }
 
 TEST_F(CliOut, TheSettledPolicyIsWhatWasPlanned) {

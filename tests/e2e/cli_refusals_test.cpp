@@ -212,7 +212,7 @@ TEST_F(CliRefusals, AModelThatDoesNotFit) {
                  "--batch 2 --accum 4 (");
   EXPECT_EQ(snug(train + std::to_string(budget) + " --batch 2 --accum 4 --steps 1").code, 0)
       << "the advice holds";
-  EXPECT_THAT(snug(train + "40KB").err, ::testing::HasSubstr("the model's own state"));
+  EXPECT_THAT(snug(train + "40KB --overwrite").err, ::testing::HasSubstr("the model's own state"));
 }
 
 TEST_F(CliRefusals, Gpus) {

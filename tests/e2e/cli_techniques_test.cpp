@@ -77,7 +77,7 @@ TEST_F(CliTechniques, AConfigurationThatABudgetChoseRunsAgain) {
   const std::string train = kTiny + "--batch 8 --steps 2 --json";
   const Ended first = snug(train + " --budget 600KB --out o");
   ASSERT_EQ(first.code, 0) << first.err;
-  const Ended again = snug("train --config o/run.toml");
+  const Ended again = snug("train --config o/run.toml --overwrite");
   ASSERT_EQ(again.code, 0) << again.err;
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(lines_of(again)[i]["loss"], lines_of(first)[i]["loss"]);
@@ -88,7 +88,7 @@ TEST_F(CliTechniques, AConfigurationThatABudgetChoseRunsAgain) {
 TEST_F(CliTechniques, AnotherBudgetBesideASavedConfigurationChoosesAnew) {
   const auto plain = nlohmann::json::parse(snug("plan tiny --seq 16 --batch 8 --json").out);
   ASSERT_EQ(snug(kTiny + "--batch 8 --steps 1 --budget 600KB --out o").code, 0);
-  const Ended roomy = snug("train --config o/run.toml --budget 1GiB --json");
+  const Ended roomy = snug("train --config o/run.toml --budget 1GiB --json --overwrite");
   ASSERT_EQ(roomy.code, 0) << roomy.err;
   EXPECT_EQ(lines_of(roomy)[0]["planned_bytes"], plain["arena_bytes"]);
 }
@@ -137,8 +137,8 @@ TEST_F(CliTechniques, AModelOfTwoByteWeightsIsSavedAndLoadedAsOne) {
 TEST_F(CliTechniques, AModelOfTwoByteWeightsTrainsInAnyPrecision) {
   ASSERT_EQ(snug(kTiny + "--steps 1 --precision bf16 --master none --out a").code, 0);
   for (const std::string precision : {"fp32", "bf16", "fp16"}) {
-    const Ended run =
-        snug("train a --data text.txt --seq 16 --steps 1 --out b --precision " + precision);
+    const Ended run = snug(
+        "train a --data text.txt --seq 16 --steps 1 --overwrite --out b --precision " + precision);
     ASSERT_EQ(run.code, 0) << run.err;
     EXPECT_EQ(dtypes_in("b"), std::set<std::string>{"F32"}) << precision;
     EXPECT_EQ(dtype_in_config("b"), "float32") << precision;

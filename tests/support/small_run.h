@@ -24,6 +24,7 @@ class SmallRun {
 
   float step();  // the step's mean loss
   std::vector<float> losses(int steps);
+  void skip(int64_t steps) { fed_ += steps * recipe_.accum; }  // what they would have been fed
   float evaluate();  // mean loss of the current batch, through the program `eval`
   // Tokens and targets of that number, from a fixed seed, as the n-th that a program takes together.
   void feed(int64_t micro_batch, int64_t n = 0);

@@ -1,0 +1,33 @@
+// `train --resume`: what a run that goes on is told. Everything comes from the checkpoint but what is
+// asked for anew: how it is run may change, what it computes may not, unless that is said.
+//
+//   const Resumed run = resume(options);    // options.resume: a run's directory, or a checkpoint
+//   train with run.options, from run.checkpoint, at run.manifest.step
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "train/run_manifest.h"
+
+namespace snug {
+
+struct Resumed {
+  std::filesystem::path checkpoint;
+  RunManifest manifest;
+  Options options;
+};
+
+// Throws bad_input where there is no whole checkpoint, and a usage error that names the options which
+// would change results.
+Resumed resume(const Options& asked);
+
+// The model of a run: by the name it was given, or by the copy of its configuration where that is
+// gone.
+std::string model_of_run(const RunManifest& manifest, const std::filesystem::path& checkpoint);
+
+// Throws bad_input unless the data is what it was, or --new-data was given.
+void require_same_data(const Resumed& run, const DataFingerprint& now);
+
+}  // namespace snug

@@ -1,0 +1,177 @@
+#include "train/run_manifest.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "base/checksum.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "formats/json_error.h"
+
+namespace snug {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr std::string_view kFormat = "snug checkpoint";
+constexpr size_t kChecksumDigits = 16;
+
+Json json_of(const SavedPiece& piece) {
+  return {{"name", piece.name},
+          {"dtype", name_of(piece.type.dtype)},
+          {"shape", std::vector(piece.type.shape.dims().begin(), piece.type.shape.dims().end())},
+          {"xxh64", piece.checksum}};
+}
+
+const Json& member(const Json& object, const char* key) {
+  if (const auto found = object.find(key); object.is_object() && found != object.end())
+    return *found;
+  throw bad_input("there is no \"{}\"", key);
+}
+
+std::string text_in(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (!value.is_string()) throw bad_input("\"{}\" is not a text", key);
+  return value.get<std::string>();
+}
+
+int64_t count_in(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (!value.is_number_integer() || value.is_number_float() || value < 0 ||
+      value > std::numeric_limits<int64_t>::max())
+    throw bad_input("\"{}\" is not a count", key);
+  return value.get<int64_t>();
+}
+
+std::string checksum_in(const Json& object) {
+  const std::string text = text_in(object, "xxh64");
+  const bool hex = text.size() == kChecksumDigits &&
+                   text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!hex) throw bad_input("\"xxh64\" is not a checksum of {} digits", kChecksumDigits);
+  return text;
+}
+
+SavedPiece piece_from(const Json& json) {
+  SavedPiece piece{.name = text_in(json, "name"), .checksum = checksum_in(json)};
+  const std::string dtype = text_in(json, "dtype");
+  const auto known = parse_dtype(dtype);
+  if (!known)
+    throw bad_input("piece {}: \"dtype\" is '{}'", printable(piece.name), printable(dtype));
+  piece.type.dtype = *known;
+  const Json& shape = member(json, "shape");
+  if (!shape.is_array() || shape.size() > Shape::kMaxRank)
+    throw bad_input("piece {}: \"shape\" is not a list of dimensions", printable(piece.name));
+  std::vector<int64_t> dims;
+  int64_t bytes = size_of(piece.type.dtype);
+  for (const Json& dim : shape) {
+    if (!dim.is_number_integer() || dim < 1 || dim > std::numeric_limits<int64_t>::max())
+      throw bad_input("piece {}: a dimension is not a count", printable(piece.name));
+    dims.push_back(dim.get<int64_t>());
+    bytes = checked_mul(bytes, dims.back(), "a piece");
+  }
+  piece.type.shape = Shape(std::span<const int64_t>(dims));
+  return piece;
+}
+
+RunManifest manifest_from(const Json& json) {
+  if (text_in(json, "format") != kFormat) throw bad_input("\"format\" is not \"{}\"", kFormat);
+  if (const int64_t version = count_in(json, "version"); version != kVersion) {
+    throw bad_input("it is of version {}, and this Snug reads version {}", version, kVersion)
+        .hint("resume with the Snug that wrote it");
+  }
+  RunManifest m{.run = text_in(json, "run"),
+                .step = count_in(json, "step"),
+                .position = count_in(json, "position"),
+                .skipped = count_in(json, "skipped"),
+                .device = text_in(json, "device"),
+                .asked = options_from_json(member(json, "asked")),
+                .settled = options_from_json(member(json, "settled"))};
+  const Json& data = member(json, "data");
+  m.data = {.tokens = count_in(data, "tokens"), .checksum = checksum_in(data)};
+  const Json& pieces = member(json, "pieces");
+  if (!pieces.is_array()) throw bad_input("\"pieces\" is not a list");
+  std::set<std::string> names;
+  for (const Json& piece : pieces) {
+    m.pieces.push_back(piece_from(piece));
+    if (!names.insert(m.pieces.back().name).second)
+      throw bad_input("piece {} is there twice", printable(m.pieces.back().name));
+  }
+  return m;
+}
+
+// What is checked, if its checksum is what is written beside it.
+const Json& checked(const Json& json) {
+  const Json& manifest = member(json, "manifest");
+  if (checksum_in(json) != checksum_text(manifest.dump()))
+    throw bad_input("its bytes are not those that were written");
+  return manifest;
+}
+
+}  // namespace
+
+Json options_json(const Options& options) {
+  Json json;
+  json["model"] = options.model;
+  each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {
+    json[std::string(key)] = value;
+  });
+  return json;
+}
+
+Options options_from_json(const Json& json) {
+  Options options;
+  if (!json.is_object()) throw bad_input("its options are no object");
+  options.model = text_in(json, "model");
+  std::set<std::string> known{"model"};
+  each_option(options, [&](std::string_view name, auto& member, std::string_view, OptionUse) {
+    const std::string key(name);
+    known.insert(key);
+    const auto found = json.find(key);
+    if (found == json.end()) return;  // an option that came later has its default
+    using T = std::decay_t<decltype(member)>;
+    const bool fits = std::is_same_v<T, bool>      ? found->is_boolean()
+                      : std::is_same_v<T, int64_t> ? found->is_number_integer()
+                      : std::is_same_v<T, double>  ? found->is_number()
+                                                   : found->is_string();
+    if (!fits) throw bad_input("option \"{}\" has a value of another type", key);
+    found->get_to(member);
+  });
+  for (const auto& [key, value] : json.items()) {
+    if (!known.contains(key)) throw bad_input("there is no option \"{}\"", printable(key));
+  }
+  return options;
+}
+
+std::string manifest_text(const RunManifest& m) {
+  Json json{{"format", kFormat},
+            {"version", kVersion},
+            {"run", m.run},
+            {"step", m.step},
+            {"position", m.position},
+            {"skipped", m.skipped},
+            {"device", m.device},
+            {"data", {{"tokens", m.data.tokens}, {"xxh64", m.data.checksum}}},
+            {"asked", options_json(m.asked)},
+            {"settled", options_json(m.settled)},
+            {"pieces", Json::array()}};
+  for (const SavedPiece& piece : m.pieces) json["pieces"].push_back(json_of(piece));
+  const std::string sum = checksum_text(json.dump());
+  return Json{{"manifest", std::move(json)}, {"xxh64", sum}}.dump(1) + "\n";
+}
+
+RunManifest parse_manifest(std::string_view text, std::string_view where) {
+  try {
+    return manifest_from(checked(Json::parse(text)));
+  } catch (const Error& e) {
+    throw bad_input("{} is no manifest of a checkpoint: {}", where, e.what()).hint(e.hint());
+  } catch (const Json::exception& e) {
+    throw bad_input("{} is no manifest of a checkpoint: {}", where, plain_words(e));
+  }
+}
+
+}  // namespace snug

@@ -1,0 +1,58 @@
+// What a checkpoint of a run says of itself: manifest.json beside its bytes. Enough to go on: where
+// the run was, everything it was told and chose, and which pieces of state there are.
+//
+//   const RunManifest manifest = parse_manifest(text, "runs/a/step-00000100/manifest.json");
+//   manifest.step;   manifest.pieces.front().checksum;
+//
+// It carries a checksum of itself.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/type.h"
+#include "snug/options.h"
+
+namespace snug {
+
+// One persistent value.
+struct SavedPiece {
+  std::string name;
+  Type type;
+  std::string checksum;  // of its bytes, base/checksum.h
+  friend bool operator==(const SavedPiece&, const SavedPiece&) = default;
+};
+
+// Of the data that was trained on: its length, and a checksum of samples of it, so that terabytes do
+// not hold up a start.
+struct DataFingerprint {
+  int64_t tokens = 0;
+  std::string checksum;
+  friend bool operator==(const DataFingerprint&, const DataFingerprint&) = default;
+};
+
+struct RunManifest {
+  std::string run;       // whose checkpoint it is: made when a run begins
+  int64_t step = 0;      // optimizer steps done
+  int64_t position = 0;  // of the data: the next sample
+  int64_t skipped = 0;   // steps in a row that nothing was learned from
+  std::string device;    // that it ran on: "cpu", "NVIDIA H200"
+  Options asked;         // as the run was told, with what it did not leave open
+  Options settled;       // the same with everything that was chosen
+  DataFingerprint data;
+  std::vector<SavedPiece> pieces;  // in the order of the file
+};
+
+std::string manifest_text(const RunManifest& manifest);
+// Throws bad_input, naming `where`, for anything that manifest_text would not have written, and for
+// other versions.
+RunManifest parse_manifest(std::string_view text, std::string_view where);
+
+// Every option by its name. What is there and unknown, or of another type, is refused as bad_input.
+nlohmann::ordered_json options_json(const Options& options);
+Options options_from_json(const nlohmann::ordered_json& json);
+
+}  // namespace snug

@@ -1,0 +1,141 @@
+// `snug checkpoint`: what a run has saved, whether it is whole, and the model in it.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "passes/passes.h"
+#include "recipe/resolve.h"
+#include "report/layout.h"
+#include "train/checkpoint.h"
+#include "train/output_directory.h"
+#include "train/resume.h"
+#include "train/run_directory.h"
+#include "train/run_state.h"
+
+namespace snug {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A checkpoint itself, or all of a run's.
+std::vector<fs::path> checkpoints_of(const fs::path& path) {
+  std::error_code failure;
+  if (fs::exists(path / kManifestFile, failure)) return {path};
+  std::vector<fs::path> found = checkpoints_in(path);
+  if (found.empty())
+    throw bad_input("{} holds no checkpoint", path.string())
+        .hint("give the --out directory of a run, or one of its step-... folders");
+  return found;
+}
+
+std::string recipe_of(const Options& o) {
+  return fmt::format("{}, {} sequences of {}, {}, {}", fs::path(o.model).filename().string(),
+                     o.global_batch, o.seq, o.precision, o.optimizer);
+}
+
+int64_t bytes_in(const fs::path& folder) {
+  int64_t bytes = 0;
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(folder, failure))
+    bytes += static_cast<int64_t>(entry.file_size(failure));
+  return bytes;
+}
+
+CheckpointLine line_of(const fs::path& path, bool verify) {
+  CheckpointLine line{.path = path.string(),
+                      .name = path.filename().string(),
+                      .step = step_of_checkpoint(path.filename().string()).value_or(0),
+                      .bytes = bytes_in(path)};
+  try {
+    const RunManifest manifest = read_manifest(path);
+    line.run = manifest.run;
+    line.step = manifest.step;
+    line.steps = manifest.settled.steps;
+    line.recipe = recipe_of(manifest.settled);
+    verify ? verify_run_state(path, manifest) : check_run_state(path, manifest);
+    line.verified = verify;
+  } catch (const Error& e) {
+    line.wrong = e.what();
+  }
+  return line;
+}
+
+// The module of the run, for what its values are called in the model's own files.
+Module module_of(const Resolved& run) {
+  return compile(run.model.config().name, run.model.forward(run.build), run.recipe);
+}
+
+Resolved resolved(const fs::path& checkpoint, const RunManifest& manifest) {
+  Options o = manifest.settled;
+  o.model = model_of_run(manifest, checkpoint);
+  o.init = "scratch";
+  o.budget = o.host_budget = o.disk_budget = o.gpu = "";
+  return resolve(std::move(o));
+}
+
+}  // namespace
+
+std::vector<CheckpointLine> checkpoints(const std::string& path, bool verify,
+                                        const std::function<void(const std::string&)>& doing) {
+  std::vector<CheckpointLine> lines;
+  for (const fs::path& checkpoint : checkpoints_of(path)) {
+    if (doing) doing("reading " + checkpoint.string());
+    lines.push_back(line_of(checkpoint, verify));
+    lines.back().latest = is_latest(checkpoint);
+  }
+  return lines;
+}
+
+void export_checkpoint(const std::string& path, const std::string& directory) {
+  const fs::path checkpoint = find_checkpoint(path);
+  const RunManifest manifest = read_manifest(checkpoint);
+  const Resolved run = resolved(checkpoint, manifest);
+  const Module module = module_of(run);
+  const OutputDirectory out(directory);
+  out.require_space(saved_bytes(module));
+  const RunStateReader state(checkpoint, manifest);
+  save_model(module, state.pieces_of(module),
+             {.directory = directory,
+              .config_json = run.model.config_json(saved_dtype(run.recipe)),
+              .run_toml = to_toml(run, run.recipe.recompute),
+              .tokenizer_from = run.model.source_dir()});
+}
+
+std::vector<std::string> diff_checkpoints(const std::string& first, const std::string& second) {
+  const RunManifest a = read_manifest(find_checkpoint(first));
+  const RunManifest b = read_manifest(find_checkpoint(second));
+  std::vector<std::string> lines;
+  const auto compare = [&](const std::string& what, const std::string& x, const std::string& y) {
+    if (x != y) lines.push_back(fmt::format("{}: {} -> {}", what, x, y));
+  };
+  compare("run", a.run, b.run);
+  compare("step", fmt::format("{}", a.step), fmt::format("{}", b.step));
+  compare("position", fmt::format("{}", a.position), fmt::format("{}", b.position));
+  compare("device", a.device, b.device);
+  compare("data", a.data.checksum, b.data.checksum);
+  const Json options = options_json(a.settled), others = options_json(b.settled);
+  for (const auto& [key, value] : options.items())
+    compare("--" + key, typed_text(value), typed_text(others.at(key)));
+  int64_t same = 0, other = 0;
+  for (const SavedPiece& piece : a.pieces) {
+    const auto found = std::ranges::find(b.pieces, piece.name, &SavedPiece::name);
+    if (found == b.pieces.end()) {
+      lines.push_back(fmt::format("piece {}: only in the first", piece.name));
+    } else if (found->type != piece.type) {
+      compare("piece " + piece.name, piece.type.text(), found->type.text());
+    } else {
+      ++(found->checksum == piece.checksum ? same : other);
+    }
+  }
+  for (const SavedPiece& piece : b.pieces) {
+    if (std::ranges::find(a.pieces, piece.name, &SavedPiece::name) == a.pieces.end())
+      lines.push_back(fmt::format("piece {}: only in the second", piece.name));
+  }
+  lines.push_back(
+      fmt::format("{} have the same bytes, {} other ones", counted(same, "piece"), other));
+  return lines;
+}
+
+}  // namespace snug

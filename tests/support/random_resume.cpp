@@ -1,0 +1,61 @@
+#include "support/random_resume.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "formats/testing.h"
+#include "passes/passes.h"
+#include "runtime/initialise.h"
+#include "train/run_directory.h"
+#include "train/run_state.h"
+
+namespace snug {
+namespace {
+
+constexpr int kStepsAfter = 3;
+
+std::vector<SavedPiece> save(SmallRun& run, const std::filesystem::path& folder) {
+  flush_updates(run.executor());
+  ValuePieces pieces(run.executor());
+  return save_run_state(run.module(), pieces_of(pieces), folder / kStateFile);
+}
+
+// With other techniques that compute the same.
+Recipe in_another_way(const DrawnOffload& d, int seed) {
+  Recipe recipe = d.recipe;
+  recipe.offload = d.offload;
+  recipe.fold_update = d.fold;
+  recipe.host_update = d.host_update;
+  if (recipe.compress == CompressKind::none)
+    recipe.recompute = parse_recompute(seed % 2 == 0 ? "full" : "none");
+  return recipe;
+}
+
+}  // namespace
+
+void expect_resume_is_exact(int seed, const ExecutorOptions& options, Device* device) {
+  const DrawnOffload d = draw_offload(seed);
+  SCOPED_TRACE(d.text);
+  Recipe before = d.recipe, after = in_another_way(d, seed);
+  if (seed % 3 == 0) std::swap(before, after);
+  const testing::TempDir dir;
+  const std::string folder = dir.path().string();
+  ExecutorOptions with_disk = options;
+  with_disk.offload_dir = folder;
+  SmallRun first(d.model, d.build, before, with_disk, device);
+  const int steps = 1 + seed % 4;
+  first.losses(steps);
+  const RunManifest manifest{.pieces = save(first, dir.path())};
+
+  SmallRun second(d.model, d.build, after, with_disk, device);
+  ValuePieces pieces(second.executor());
+  load_run_state(second.module(), into(pieces), dir.path(), manifest);
+  derive(second.executor());
+  second.skip(steps);
+  EXPECT_EQ(second.losses(kStepsAfter), first.losses(kStepsAfter));
+  EXPECT_EQ(save(second, dir.path()), save(first, dir.path()));
+}
+
+}  // namespace snug
