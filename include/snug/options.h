@@ -88,6 +88,7 @@ struct Options {
   std::string resume;
   bool resume_changed = false;
   bool new_data = false;
+  std::string on_nan = "stop";
   int64_t threads = 0;
   bool json = false;
 
@@ -261,6 +262,11 @@ void each_option(O& o, Visit&& visit) {
         train);
   visit("resume-changed", o.resume_changed,
         "options beside --resume may change the results of the run that goes on", train);
+  visit("on-nan", o.on_nan,
+        "stop | skip | rollback[:N]: where a loss is not finite, end; leave the update out; or go "
+        "back "
+        "to the last checkpoint, N times at most, and leave those samples out (3 if not given)",
+        train);
   visit("new-data", o.new_data, "--resume goes on although the data is not what it was", train);
   visit("threads", o.threads, "CPU threads (0: all)", train);
 }

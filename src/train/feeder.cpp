@@ -161,6 +161,10 @@ void Feeder::before(const Program& program, int64_t step) {
   set(loss_grad_id_, 1.0F / static_cast<float>(targets_per_step()));
 }
 
+void Feeder::pass_bad_samples() {
+  while (std::ranges::find(bad_, next_sample_) != bad_.end()) next_sample_ += sequences_;
+}
+
 void Feeder::feed(int64_t micro_batch) {
   if (left_ == 0) left_ = sequences_;
   const int64_t rows = std::min(batch_, left_);

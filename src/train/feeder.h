@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recipe/resolve.h"
@@ -54,6 +55,10 @@ class Feeder {
   void before(const Program& program, int64_t step);
   // The sample that comes next; going back to where a step began runs it again.
   int64_t position() const { return next_sample_; }
+  // Steps that would begin there take what comes after.
+  void leave_out(std::vector<int64_t> bad) { bad_ = std::move(bad); }
+  const std::vector<int64_t>& left_out() const { return bad_; }
+  void pass_bad_samples();
   void rewind(int64_t position) {
     next_sample_ = position;
     left_ = 0;
@@ -78,7 +83,8 @@ class Feeder {
   int64_t targets_, tokens_;  // per sequence
   int64_t seed_;
   int64_t next_sample_ = 0;
-  int64_t left_ = 0;  // sequences of the present step that are not fed yet
+  std::vector<int64_t> bad_;  // where steps began that are left out
+  int64_t left_ = 0;          // sequences of the present step that are not fed yet
   ValueId seed_id_, step_id_, lr_id_, loss_grad_id_;
 };
 

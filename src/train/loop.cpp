@@ -48,6 +48,12 @@ Math math_of(const PlannedRun& planned) {
   return math;
 }
 
+// The loss of a step is not finite, and the run goes back.
+struct BadStep {
+  double loss;
+  int64_t step, position;
+};
+
 // What a step leaves behind for the host, on its way while the next step runs.
 struct Pending {
   int64_t step = 0;
@@ -95,6 +101,7 @@ class Training {
     if (run_.options.out.empty()) return;
     saver_.emplace(planned, executor_,
                    RunManifest{.run = resumed ? resumed->manifest.run : new_run_id(),
+                               .step = step_,
                                .data = samples.fingerprint()},
                    observer);
   }
@@ -104,7 +111,14 @@ class Training {
     try {
       if (step_ == 0) evaluate(0);
       doing(fmt::format("step {} of {}", step_ + 1, run_.options.steps));
-      for (; step_ < run_.options.steps && !report_.stopped_early; ++step_) run_step();
+      while (step_ < run_.options.steps && !report_.stopped_early) {
+        try {
+          run_step();
+          ++step_;
+        } catch (const BadStep& bad) {
+          roll_back(bad);
+        }
+      }
     } catch (const DeviceFailure& e) {
       // What is reported late may be of the step before, as long as that is not settled.
       const std::string steps = pending_ ? fmt::format("{} or {}", pending_->step + 1, step_ + 1)
@@ -146,6 +160,7 @@ class Training {
     step_ = resumed.manifest.step;
     skipped_ = resumed.manifest.skipped;
     feeder_.rewind(resumed.manifest.position);
+    feeder_.leave_out(resumed.manifest.bad);
     const std::string summary = progress.summary();
     say(observer_, fmt::format("resumed: {}, step {} of {}{}", from, step_, run_.options.steps,
                                summary.empty() ? "" : ", " + summary));
@@ -157,7 +172,10 @@ class Training {
 
   // After the steps that are done.
   RunPlace place() const {
-    return {.step = report_.steps, .position = feeder_.position(), .skipped = skipped_};
+    return {.step = report_.steps,
+            .position = feeder_.position(),
+            .skipped = skipped_,
+            .bad = feeder_.left_out()};
   }
 
   std::string what_is_saved() const {
@@ -229,6 +247,7 @@ class Training {
   }
 
   void run_step() {
+    feeder_.pass_bad_samples();
     const int64_t position = feeder_.position();
     const Module& module = executor_.module();
     const Program& last_program = module.program(module.step.back().programs.back());
@@ -263,12 +282,12 @@ class Training {
     settled_ = std::move(pending_->reading);
     pending_.reset();
     if (report_.steps == 0) report_.first_loss = r.loss;
-    report_.last_loss = r.loss;
+    if (std::isfinite(r.loss)) report_.last_loss = r.loss;
     report_.steps = r.step;
     if (step_seconds_.size() < step_seconds_.capacity()) step_seconds_.push_back(r.seconds);
     if (observer_.stepped) observer_.stepped(r);
     say_where_disk_is_slow();
-    if (!std::isfinite(r.loss)) stop_at_non_finite_loss(r, position);
+    if (!std::isfinite(r.loss)) meet_non_finite_loss(r, position);
     stop_when_nothing_is_learned(r);
   }
 
@@ -300,6 +319,41 @@ class Training {
     r.skipped = !std::isfinite(r.grad_norm);
     if (run_.recipe.loss_scale.on()) r.loss_scale = number(pending, 2);
     return r;
+  }
+
+  // As --on-nan says.
+  void meet_non_finite_loss(const StepReport& r, int64_t position) {
+    switch (on_nan_.action) {
+      case OnNan::Action::skip:
+        return say(observer_, fmt::format("the loss is {} at step {}: its update is left out",
+                                          r.loss, r.step));
+      case OnNan::Action::rollback:
+        if (rolled_back_ < on_nan_.times && saver_ && saver_->resume_command())
+          throw BadStep{r.loss, r.step, position};
+        [[fallthrough]];
+      case OnNan::Action::stop:
+        stop_at_non_finite_loss(r, position);
+    }
+  }
+
+  // To the last checkpoint; the step's samples are not taken again.
+  void roll_back(const BadStep& bad) {
+    ++rolled_back_;
+    pending_.reset();
+    settled_.reset();
+    std::vector<int64_t> left_out = feeder_.left_out();
+    left_out.push_back(bad.position);
+    const Resumed last = last_checkpoint(run_.options.out);
+    say(observer_,
+        fmt::format("the loss is {} at step {}: back to step {}, without samples {} to {}",
+                    bad.loss, bad.step, last.manifest.step, format_exact(bad.position),
+                    format_exact(bad.position + run_.options.global_batch - 1)));
+    initialise(executor_, static_cast<uint64_t>(run_.options.seed),
+               loaded_run_state(executor_.module()));
+    go_on(last);
+    derive(executor_);
+    feeder_.leave_out(std::move(left_out));
+    clock_ = Clock::now();
   }
 
   // The update was skipped, and none was made since: these are the parameters from before the step.
@@ -397,6 +451,8 @@ class Training {
   Clock::time_point clock_ = Clock::now();  // where there is none
   std::vector<double> step_seconds_;        // of the first ones
   bool said_slow_disk_ = false;
+  OnNan on_nan_ = parse_on_nan(run_.options.on_nan);
+  int64_t rolled_back_ = 0;
   int64_t skipped_ = 0;  // steps in a row that nothing could be learned from
 };
 

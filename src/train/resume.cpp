@@ -23,10 +23,10 @@ constexpr std::array<std::string_view, 5> kExact{"recompute", "offload", "offloa
 constexpr std::array<std::string_view, 5> kLimits{"budget", "host-budget", "disk-budget", "device",
                                                   "offload-dir"};
 // What is done beside the steps.
-constexpr std::array<std::string_view, 16> kBeside{
-    "json",      "out",        "threads",        "explain",    "tune", "data",
-    "eval-data", "eval-every", "eval-batches",   "save-every", "keep", "keep-every",
-    "overwrite", "resume",     "resume-changed", "new-data"};
+constexpr std::array<std::string_view, 17> kBeside{
+    "json",      "out",        "threads",      "explain",        "tune",    "data",
+    "eval-data", "eval-every", "eval-batches", "save-every",     "keep",    "keep-every",
+    "overwrite", "on-nan",     "resume",       "resume-changed", "new-data"};
 
 template <size_t N>
 bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -111,6 +111,12 @@ Resumed resume(const Options& asked) {
                                         "learning rate's schedule");
   }
   return run;
+}
+
+Resumed last_checkpoint(const fs::path& directory) {
+  Resumed last{.checkpoint = find_checkpoint(directory)};
+  last.manifest = read_manifest(last.checkpoint);
+  return last;
 }
 
 void require_same_data(const Resumed& run, const DataFingerprint& now) {

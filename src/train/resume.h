@@ -23,6 +23,9 @@ struct Resumed {
 // would change results.
 Resumed resume(const Options& asked);
 
+// Of a run that is under way: as it is there.
+Resumed last_checkpoint(const std::filesystem::path& directory);
+
 // The model of a run: by the name it was given, or by the copy of its configuration where that is
 // gone.
 std::string model_of_run(const RunManifest& manifest, const std::filesystem::path& checkpoint);

@@ -40,13 +40,14 @@ std::string text_in(const Json& object, const char* key) {
   return value.get<std::string>();
 }
 
-int64_t count_in(const Json& object, const char* key) {
-  const Json& value = member(object, key);
+int64_t count_of(const Json& value, const char* key) {
   if (!value.is_number_integer() || value.is_number_float() || value < 0 ||
       value > std::numeric_limits<int64_t>::max())
     throw bad_input("\"{}\" is not a count", key);
   return value.get<int64_t>();
 }
+
+int64_t count_in(const Json& object, const char* key) { return count_of(member(object, key), key); }
 
 std::string checksum_in(const Json& object) {
   const std::string text = text_in(object, "xxh64");
@@ -91,6 +92,9 @@ RunManifest manifest_from(const Json& json) {
                 .device = text_in(json, "device"),
                 .asked = options_from_json(member(json, "asked")),
                 .settled = options_from_json(member(json, "settled"))};
+  const Json& bad = member(json, "bad");
+  if (!bad.is_array()) throw bad_input("\"bad\" is not a list");
+  for (const Json& position : bad) m.bad.push_back(count_of(position, "bad"));
   const Json& data = member(json, "data");
   m.data = {.tokens = count_in(data, "tokens"), .checksum = checksum_in(data)};
   const Json& pieces = member(json, "pieces");
@@ -154,6 +158,7 @@ std::string manifest_text(const RunManifest& m) {
             {"step", m.step},
             {"position", m.position},
             {"skipped", m.skipped},
+            {"bad", m.bad},
             {"device", m.device},
             {"data", {{"tokens", m.data.tokens}, {"xxh64", m.data.checksum}}},
             {"asked", options_json(m.asked)},

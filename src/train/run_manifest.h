@@ -39,9 +39,11 @@ struct RunManifest {
   int64_t step = 0;      // optimizer steps done
   int64_t position = 0;  // of the data: the next sample
   int64_t skipped = 0;   // steps in a row that nothing was learned from
-  std::string device;    // that it ran on: "cpu", "NVIDIA H200"
-  Options asked;         // as the run was told, with what it did not leave open
-  Options settled;       // the same with everything that was chosen
+  // Where steps began whose loss was not finite: they are left out from then on (--on-nan rollback).
+  std::vector<int64_t> bad = {};
+  std::string device;  // that it ran on: "cpu", "NVIDIA H200"
+  Options asked;       // as the run was told, with what it did not leave open
+  Options settled;     // the same with everything that was chosen
   DataFingerprint data;
   std::vector<SavedPiece> pieces;  // in the order of the file
 };

@@ -51,6 +51,19 @@ SaveInterval parse_save_interval(std::string_view text) {
       .hint("for example --save-every 100, or 10min, 90s, 2h");
 }
 
+OnNan parse_on_nan(std::string_view text) {
+  constexpr std::string_view kRollback = "rollback";
+  constexpr int64_t kTimes = 3;
+  if (text == "stop") return {};
+  if (text == "skip") return {.action = OnNan::Action::skip};
+  OnNan on{.action = OnNan::Action::rollback, .times = kTimes};
+  if (text == kRollback) return on;
+  const bool numbered = text.starts_with(kRollback) && text[kRollback.size()] == ':' &&
+                        read_number(text.substr(kRollback.size() + 1), on.times) && on.times > 0;
+  if (numbered) return on;
+  throw usage_error("--on-nan '{}' is not stop, skip, rollback or rollback:N", text);
+}
+
 std::string new_run_id() {
   std::random_device random;
   std::string id;
@@ -65,6 +78,10 @@ RunSaver::RunSaver(const PlannedRun& planned, Executor& executor, RunManifest be
       manifest_(std::move(begun)),
       observer_(observer),
       interval_(parse_save_interval(run_.options.save_every)) {
+  // A run that goes on where it was saved has that to go back to.
+  if (const int64_t at = manifest_.step;
+      at > 0 && fs::exists(fs::path(run_.options.out) / checkpoint_name(at)))
+    saved_ = at;
   manifest_.device = executor.device().name();
   manifest_.asked = with_absolute_paths(as_asked(run_));
   manifest_.settled = with_absolute_paths(as_settled(run_, planned.recompute));
@@ -86,6 +103,7 @@ void RunSaver::save(const RunPlace& place) {
   manifest_.step = place.step;
   manifest_.position = place.position;
   manifest_.skipped = place.skipped;
+  manifest_.bad = place.bad;
   StagedCheckpoint staged(directory, place.step);
   ValuePieces pieces(executor_);
   manifest_.pieces =

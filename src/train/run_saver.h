@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/executor.h"
 #include "search/plan_run.h"
@@ -27,6 +28,14 @@ struct SaveInterval {
 // "100", "90s", "10min", "2h"; "" is none. Throws a usage error.
 SaveInterval parse_save_interval(std::string_view text);
 
+// --on-nan, as data.
+struct OnNan {
+  enum class Action : uint8_t { stop, skip, rollback } action = Action::stop;
+  int64_t times = 0;  // that it goes back at most
+};
+// Throws a usage error.
+OnNan parse_on_nan(std::string_view text);
+
 // Sixteen bytes that no other run has, in hexadecimal.
 std::string new_run_id();
 
@@ -35,6 +44,7 @@ struct RunPlace {
   int64_t step = 0;      // that many are done
   int64_t position = 0;  // of the data
   int64_t skipped = 0;   // in a row
+  std::vector<int64_t> bad = {};
 };
 
 class RunSaver {

@@ -63,6 +63,13 @@ void limit_disk(Resolved& run) {
     run.disk_budget = std::min(run.disk_budget.value_or(kUnlimited), free_disk_bytes(dir));
 }
 
+void check_on_nan(const Options& o) {
+  if (parse_on_nan(o.on_nan).action != OnNan::Action::rollback) return;
+  if (!o.out.empty() && !o.save_every.empty()) return;
+  throw usage_error("--on-nan {}, and there would be no checkpoint to go back to", o.on_nan)
+      .hint("give --out DIR and --save-every, too");
+}
+
 // A directory that holds something is not written to by mistake.
 void refuse_used(const Options& o, const Resumed* resumed) {
   namespace fs = std::filesystem;
@@ -99,6 +106,7 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
   if (!options.resume.empty()) resumed = resume(options);
   Resolved asked = resolve_here(resumed ? resumed->options : options);
   parse_save_interval(asked.options.save_every);
+  check_on_nan(asked.options);
   limit_host(asked);
   limit_disk(asked);
   if (asked.options.threads > 0) ops::use_threads(asked.options.threads);

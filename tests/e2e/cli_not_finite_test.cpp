@@ -90,6 +90,29 @@ TEST_F(CliNotFinite, AnInfinityIsFoundWhereItFirstAppears) {
   EXPECT_TRUE(lines_of(run)[0]["loss"].is_null());
 }
 
+TEST_F(CliNotFinite, ARunGoesBackAndLeavesOutWhatMadeItBad) {
+  const std::string wild = kFinite +
+                           " --device cpu --precision fp16 --optimizer sgd --clip 0 --lr 1000 "
+                           "--lr-schedule constant --steps 30 --save-every 1 --out o --on-nan ";
+  const Ended run = snug(wild + "rollback:2");
+  EXPECT_EQ(run.code, kDevice);
+  EXPECT_THAT(run.err, ::testing::HasSubstr(
+                           "the loss is nan at step 2: back to step 1, without samples 4 to 7\n"));
+  size_t back = 0;
+  for (const std::string& line : split(run.err, '\n'))
+    if (line.find(": back to step ") != std::string::npos) ++back;
+  EXPECT_EQ(back, 2U);
+  EXPECT_THAT(run.err, ::testing::HasSubstr("without samples 8 to 11\n")) << "which came next";
+  EXPECT_THAT(run.err, ::testing::HasSubstr("; it first appears in layer ")) << "then it stops";
+
+  const Ended skipped = snug(wild + "skip --overwrite --steps 4");
+  EXPECT_EQ(skipped.code, 0) << skipped.err;
+  EXPECT_THAT(skipped.err, ::testing::HasSubstr("at step 2: its update is left out\n"));
+  expect_refused(kFinite + " --on-nan rollback", kUsage, "no checkpoint to go back to",
+                 "--save-every");
+  expect_refused(kFinite + " --on-nan never", kUsage, "--on-nan 'never' is not stop, skip,");
+}
+
 // One good step with a rate far too large; in the second, fp16 overflows in the forward pass.
 TEST_F(CliNotFinite, ARunThatGoesBadKeepsTheLastGoodState) {
   const std::string wild =

@@ -1,0 +1,102 @@
+#include "train/run_manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "base/checksum.h"
+#include "base/error.h"
+
+namespace snug {
+namespace {
+
+using ::testing::HasSubstr;
+
+RunManifest some_manifest() {
+  RunManifest m{.run = "0123456789abcdef0123456789abcdef",
+                .step = 123,
+                .position = 4567,
+                .skipped = 2,
+                .bad = {64, 1024},
+                .device = "NVIDIA H200",
+                .data = {.tokens = 1 << 20, .checksum = checksum_text("data")}};
+  m.asked.model = m.settled.model = "gpt2";
+  m.asked.lr = m.settled.lr = 0.1;  // no binary fraction
+  m.settled.recompute = "full";
+  m.pieces = {{"embed.weight", {Dtype::bf16, {50257, 768}}, checksum_text("a")},
+              {"updates", {Dtype::i64, {}}, checksum_text("b")}};
+  return m;
+}
+
+std::string why_not(const std::string& text) {
+  try {
+    parse_manifest(text, "there");
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::bad_input);
+    return e.what();
+  }
+  return "taken";
+}
+
+// With other content, and a checksum that fits it.
+std::string changed(const std::function<void(nlohmann::ordered_json&)>& change) {
+  auto json = nlohmann::ordered_json::parse(manifest_text(some_manifest()));
+  change(json["manifest"]);
+  json["xxh64"] = checksum_text(json["manifest"].dump());
+  return json.dump();
+}
+
+TEST(RunManifest, ReadsBackWhatItWrites) {
+  const RunManifest m = some_manifest();
+  const std::string text = manifest_text(m);
+  const RunManifest read = parse_manifest(text, "there");
+  EXPECT_EQ(manifest_text(read), text);
+  EXPECT_EQ(read.bad, m.bad);
+  EXPECT_EQ(read.pieces, m.pieces);
+  EXPECT_EQ(read.data, m.data);
+  EXPECT_EQ(read.settled.lr, 0.1);
+  EXPECT_EQ(read.settled.recompute, "full");
+  EXPECT_EQ(read.asked.recompute, "auto");
+}
+
+TEST(RunManifest, NoByteIsChangedUnseen) {
+  const std::string text = manifest_text(some_manifest());
+  for (size_t at = 0; at < text.size(); ++at) {
+    std::string other = text;
+    other[at] ^= 1;
+    if (why_not(other) != "taken") continue;
+    EXPECT_EQ(nlohmann::json::parse(other), nlohmann::json::parse(text))
+        << "between words, at " << at;
+  }
+  for (size_t end = 0; end + 1 < text.size(); ++end)
+    EXPECT_THAT(why_not(text.substr(0, end)), HasSubstr("there is no manifest of a checkpoint"));
+}
+
+TEST(RunManifest, RefusesWhatItWouldNotWrite) {
+  using Json = nlohmann::ordered_json;
+  EXPECT_THAT(why_not(changed([](Json& m) { m["version"] = 2; })), HasSubstr("it is of version 2"));
+  EXPECT_THAT(why_not(changed([](Json& m) { m["format"] = "x"; })), HasSubstr("\"format\" is not"));
+  EXPECT_THAT(why_not(changed([](Json& m) { m["step"] = -1; })),
+              HasSubstr("\"step\" is not a count"));
+  EXPECT_THAT(why_not(changed([](Json& m) { m["step"] = 1e300; })), HasSubstr("not a count"));
+  EXPECT_THAT(why_not(changed([](Json& m) { m["bad"] = 3; })), HasSubstr("\"bad\" is not a list"));
+  EXPECT_THAT(why_not(changed([](Json& m) { m.erase("run"); })), HasSubstr("there is no \"run\""));
+  EXPECT_THAT(why_not(changed([](Json& m) { m["asked"]["magic"] = 1; })),
+              HasSubstr("there is no option \"magic\""));
+  EXPECT_THAT(why_not(changed([](Json& m) { m["asked"]["batch"] = "x"; })),
+              HasSubstr("option \"batch\" has a value of another type"));
+  EXPECT_THAT(why_not(changed([](Json& m) { m["pieces"].push_back(m["pieces"][0]); })),
+              HasSubstr("piece embed.weight is there twice"));
+  EXPECT_THAT(why_not(changed([](Json& m) {
+                m["pieces"][0]["shape"] = {1LL << 40, 1LL << 40};
+              })),
+              HasSubstr("a piece"));
+  EXPECT_THAT(why_not(changed([](Json& m) { m["pieces"][0]["dtype"] = "f7"; })), HasSubstr("f7"));
+  EXPECT_THAT(why_not("[]"), HasSubstr("there is no \"manifest\""));
+  EXPECT_THAT(why_not("{\"manifest\": [[[["), HasSubstr("parse error"));
+}
+
+}  // namespace
+}  // namespace snug
