@@ -89,6 +89,7 @@ struct Options {
   bool resume_changed = false;
   bool new_data = false;
   std::string on_nan = "stop";
+  std::string grace;
   int64_t threads = 0;
   bool json = false;
 
@@ -267,6 +268,11 @@ void each_option(O& o, Visit&& visit) {
         "back "
         "to the last checkpoint, N times at most, and leave those samples out (3 if not given)",
         train);
+  visit(
+      "grace", o.grace,
+      "time between SIGTERM and the end, e.g. 30s: a run that is stopped saves its checkpoint and "
+      "leaves the model to `snug checkpoint --export`",
+      train);
   visit("new-data", o.new_data, "--resume goes on although the data is not what it was", train);
   visit("threads", o.threads, "CPU threads (0: all)", train);
 }

@@ -108,6 +108,7 @@ class Training {
 
   TrainReport loop() {
     if (observer_.started) observer_.started();
+    say_where_grace_is_short();
     try {
       if (step_ == 0) evaluate(0);
       doing(fmt::format("step {} of {}", step_ + 1, run_.options.steps));
@@ -129,7 +130,7 @@ class Training {
     say_where_memory_went();
     // Whoever finds the last checkpoint finds the model, too.
     if (saver_ && report_.stopped_early) saver_->save(place());
-    save();
+    if (!report_.stopped_early || run_.options.grace.empty()) save();
     if (saver_) saver_->save(place());
     compare_with_prediction();
     return report_;
@@ -176,6 +177,19 @@ class Training {
             .position = feeder_.position(),
             .skipped = skipped_,
             .bad = feeder_.left_out()};
+  }
+
+  // A scheduler kills what is not done in time.
+  void say_where_grace_is_short() const {
+    const auto grace = parse_seconds(run_.options.grace);
+    if (!grace || !saver_) return;
+    const double step = step_cost(executor_.module(), run_.cost_model).step_seconds;
+    const double save = saver_->expected_seconds();
+    if (step + save <= *grace) return;
+    say(observer_,
+        fmt::format("--grace {}: a step of {} and a checkpoint of {} may take longer, and "
+                    "a run that is killed goes on from the checkpoint before",
+                    run_.options.grace, format_seconds(step), format_seconds(save)));
   }
 
   std::string what_is_saved() const {

@@ -35,18 +35,23 @@ Options with_absolute_paths(Options o) {
 
 }  // namespace
 
-SaveInterval parse_save_interval(std::string_view text) {
-  if (text.empty()) return {};
+std::optional<double> parse_seconds(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
       {{"min", 60}, {"s", 1}, {"h", 3600}, {"m", 60}}};
-  SaveInterval interval;
-  if (read_number(text, interval.steps) && interval.steps > 0) return interval;
   for (const auto& [unit, seconds] : kUnits) {
     double number = 0;
     if (text.ends_with(unit) && read_number(text.substr(0, text.size() - unit.size()), number) &&
         number > 0 && number * seconds < 1e9)
-      return {.seconds = number * seconds};
+      return number * seconds;
   }
+  return std::nullopt;
+}
+
+SaveInterval parse_save_interval(std::string_view text) {
+  if (text.empty()) return {};
+  SaveInterval interval;
+  if (read_number(text, interval.steps) && interval.steps > 0) return interval;
+  if (const auto seconds = parse_seconds(text)) return {.seconds = *seconds};
   throw usage_error("--save-every '{}' is neither a number of steps nor a time", text)
       .hint("for example --save-every 100, or 10min, 90s, 2h");
 }
@@ -132,6 +137,11 @@ void RunSaver::try_to_save(const RunPlace& place) {
       observer_.said(fmt::format("no checkpoint of step {}: {}; training goes on{}", place.step,
                                  e.what(), saved_ ? ", and the last one is whole" : ""));
   }
+}
+
+double RunSaver::expected_seconds() const {
+  return static_cast<double>(run_state_bytes(executor_.module())) /
+         run_.cost_model.surroundings().disk.write;
 }
 
 std::optional<std::string> RunSaver::resume_command() const {

@@ -28,6 +28,9 @@ struct SaveInterval {
 // "100", "90s", "10min", "2h"; "" is none. Throws a usage error.
 SaveInterval parse_save_interval(std::string_view text);
 
+// "90s", "10min", "2h": seconds; none of anything else.
+std::optional<double> parse_seconds(std::string_view text);
+
 // --on-nan, as data.
 struct OnNan {
   enum class Action : uint8_t { stop, skip, rollback } action = Action::stop;
@@ -59,6 +62,9 @@ class RunSaver {
   void save(const RunPlace& place);
   // The same, but a failure is only said: training goes on.
   void try_to_save(const RunPlace& place);
+
+  // What a save takes, as far as the disk's speed is known.
+  double expected_seconds() const;
 
   // The command that goes on from the last checkpoint; none before there is one.
   std::optional<std::string> resume_command() const;

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "hal/disk_file.h"
 #include "kernels/cpu/gemm.h"
+#include "recipe/option_checks.h"
 #include "runtime/null_executor.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
@@ -63,7 +64,12 @@ void limit_disk(Resolved& run) {
     run.disk_budget = std::min(run.disk_budget.value_or(kUnlimited), free_disk_bytes(dir));
 }
 
-void check_on_nan(const Options& o) {
+void check_saving(const Options& o) {
+  parse_save_interval(o.save_every);
+  if (!o.grace.empty() && !parse_seconds(o.grace))
+    throw usage_error("--grace '{}' is not a time", o.grace).hint("for example --grace 30s");
+  require_at_least(1, o.keep, "keep");
+  require_at_least(0, o.keep_every, "keep-every");
   if (parse_on_nan(o.on_nan).action != OnNan::Action::rollback) return;
   if (!o.out.empty() && !o.save_every.empty()) return;
   throw usage_error("--on-nan {}, and there would be no checkpoint to go back to", o.on_nan)
@@ -105,8 +111,7 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
   std::optional<Resumed> resumed;
   if (!options.resume.empty()) resumed = resume(options);
   Resolved asked = resolve_here(resumed ? resumed->options : options);
-  parse_save_interval(asked.options.save_every);
-  check_on_nan(asked.options);
+  check_saving(asked.options);
   limit_host(asked);
   limit_disk(asked);
   if (asked.options.threads > 0) ops::use_threads(asked.options.threads);

@@ -55,6 +55,21 @@ TEST_F(CliResume, AfterCtrlC) {
   expect_same_model("a", "b");
 }
 
+TEST_F(CliResume, WithinItsGraceOnlyTheCheckpointIsSaved) {
+  const Ended stopped = snug(train_ + " --steps 1000000 --grace 0.000001s --out b --json",
+                             {.interrupt_after = "\"step\":2,"});
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("--grace 0.000001s: a step of "));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "b/latest"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "b/model.safetensors"));
+  EXPECT_EQ(snug("checkpoint b --export m").code, 0);
+  EXPECT_EQ(snug("train m --data text.txt --seq 16 --steps 1").code, 0) << "it is a whole model";
+  expect_refused(train_ + " --grace soon", kUsage, "--grace 'soon' is not a time", "--grace 30s");
+  expect_refused(train_ + " --save-every often", kUsage, "neither a number of steps nor a time");
+  expect_refused(train_ + " --save-every 0", kUsage, "neither a number of steps nor a time");
+  expect_refused(train_ + " --keep 0", kUsage, "--keep is 0; it must be at least 1");
+}
+
 TEST_F(CliResume, NamesWhatWouldChangeResults) {
   train_six("a");
   expect_refused("train --resume a/step-00000002 --lr 1e-2 --batch 2 --out c", kUsage,
