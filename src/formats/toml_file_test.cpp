@@ -48,6 +48,7 @@ TEST_F(TomlFile, RefusesWithTheLine) {
   expect_refused("a = 1\n[run]\nb = 1\n", "line 2: there is no table [run]");
   expect_refused("a.b = 1\n", "there is no table [a]");
   expect_refused("a = 99999999999999999999\n", "line 1");
+  expect_refused("a = 2026-11-17Tx3:00:00Z\n", "a.toml is not valid TOML");
 }
 
 TEST_F(TomlFile, PassesOverNamedTables) {
