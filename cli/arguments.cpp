@@ -85,6 +85,7 @@ bool is_given(const std::vector<std::string>& arguments, std::string_view name) 
 void refuse_gpu_on_cpu(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::Option* gpu = app.get_option_no_throw("--gpu");
   if (gpu == nullptr || gpu->count() == 0 || !is_given(arguments, "device")) return;
+  if (gpu->as<std::string>().empty()) return;  // a run.toml of a run that named none
   if (app.get_option("--device")->as<std::string>() != "cpu") return;
   throw usage_error("--gpu {} and --device cpu: one plans for a GPU, the other for this CPU",
                     gpu->as<std::string>())

@@ -229,6 +229,8 @@ TEST_F(CliRefusals, Gpus) {
                  "leave one of them out");
   write("gpu.toml", "gpu = \"h200\"\n");
   expect_refused("plan tiny --config gpu.toml --device cpu", kUsage, "--gpu h200 and --device cpu");
+  write("no_gpu.toml", "gpu = \"\"\n");  // as every run.toml of a CPU says
+  EXPECT_EQ(snug("plan tiny --config no_gpu.toml --device cpu").code, 0);
   write("cpu.toml", "device = \"cpu\"\n");
   EXPECT_EQ(snug("plan tiny --config cpu.toml --gpu h200").code, 0) << "the line overrules a file";
   EXPECT_EQ(snug("plan tiny gpt2 --config cpu.toml --gpu h200").code, 0);
