@@ -49,6 +49,7 @@ TEST_F(TomlFile, RefusesWithTheLine) {
   expect_refused("a.b = 1\n", "there is no table [a]");
   expect_refused("a = 99999999999999999999\n", "line 1");
   expect_refused("a = 2026-11-17Tx3:00:00Z\n", "a.toml is not valid TOML");
+  expect_refused("a = 1\nb = 4é\n", "line 2: ");
 }
 
 TEST_F(TomlFile, PassesOverNamedTables) {
