@@ -1,6 +1,7 @@
 #include "formats/hf_fields.h"
 
 #include "base/units.h"
+#include "formats/json_depth.h"
 #include "formats/json_error.h"
 
 namespace snug {
@@ -18,15 +19,10 @@ std::string described(const HfJson& value) {
 }  // namespace
 
 HfJson parse_json_object(std::string_view text, std::string_view where) {
-  // Copying and printing JSON recurse: a hostile depth must not reach them.
-  constexpr int kDeepest = 64;
-  auto shallow = [&](int depth, HfJson::parse_event_t, HfJson&) {
-    if (depth > kDeepest) throw bad_input("{} nests deeper than {} levels", where, kDeepest);
-    return true;
-  };
+  require_shallow_json(text, where);
   HfJson json;
   try {
-    json = HfJson::parse(text, shallow);
+    json = HfJson::parse(text);
   } catch (const HfJson::exception& e) {
     throw bad_input("{} is not valid JSON: {}", where, plain_words(e))
         .hint("the file is damaged or cut short; download or write it again");

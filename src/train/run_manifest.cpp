@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "formats/json_depth.h"
 #include "formats/json_error.h"
 
 namespace snug {
@@ -170,6 +171,7 @@ std::string manifest_text(const RunManifest& m) {
 }
 
 RunManifest parse_manifest(std::string_view text, std::string_view where) {
+  require_shallow_json(text, where);
   try {
     return manifest_from(checked(Json::parse(text)));
   } catch (const Error& e) {
