@@ -1,6 +1,7 @@
 #include "cost/calibration.h"
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -44,6 +45,13 @@ double number(const json& object, const char* key, bool may_be_zero) {
   return value;
 }
 
+int64_t whole_number(const json& object, const char* key, int64_t largest) {
+  const json& value = object.at(key);
+  if (!value.is_number_integer() || value < 0 || value > largest)
+    throw bad_input("\"{}\" is no whole number up to {}", key, largest);
+  return value.get<int64_t>();
+}
+
 OpSample sample_from(const json& object) {
   OpSample sample;
   sample.kind = object.at("kind").get<std::string>();
@@ -52,7 +60,8 @@ OpSample sample_from(const json& object) {
   if (!known) throw bad_input("\"dtype\" is '{}'", dtype);
   sample.dtype = *known;
   sample.tf32 = object.at("tf32").get<bool>();
-  sample.has = object.at("has").get<uint32_t>();
+  sample.has =
+      static_cast<uint32_t>(whole_number(object, "has", std::numeric_limits<uint32_t>::max()));
   sample.flops = number(object, "flops", true);
   sample.bytes = number(object, "bytes", true);
   sample.exps = number(object, "exps", true);
@@ -62,11 +71,12 @@ OpSample sample_from(const json& object) {
 
 // Throws where the content is not what `to_json` makes.
 Calibration calibration_from(const json& object) {
-  if (const int format = object.at("format").get<int>(); format != kFormat)
+  constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
+  if (const int64_t format = whole_number(object, "format", kLargest); format != kFormat)
     throw bad_input("it is of format {}, not {}", format, kFormat);
   Calibration c;
   c.device = object.at("device").get<std::string>();
-  c.threads = object.at("threads").get<int64_t>();
+  c.threads = whole_number(object, "threads", kLargest);
   c.versions = object.at("versions").get<std::string>();
   c.date = object.at("date").get<std::string>();
   c.copy_bytes_per_s = number(object, "copy_bytes_per_s", false);

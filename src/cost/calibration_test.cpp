@@ -88,6 +88,10 @@ TEST_F(CalibrationFile, OfAnotherFormatOrDeviceSaysSo) {
   const std::string whole = read_file(path_);
   EXPECT_THAT(word_on(replaced(whole, "\"format\": 6", "\"format\": 5")),
               HasSubstr("it is of format 5, not 6"));
+  for (const char* format : {"6.0", "1e99", "-6", "99999999999", "[[6]]"})
+    EXPECT_THAT(word_on(replaced(whole, "\"format\": 6", fmt::format("\"format\": {}", format))),
+                HasSubstr("\"format\" is no whole number"))
+        << format;
   EXPECT_THAT(word_on(whole, "NVIDIA L4"),
               HasSubstr("it was measured on NVIDIA H200, not on NVIDIA L4"));
   EXPECT_THAT(word_on(whole, "NVIDIA H200", 8), HasSubstr("not on NVIDIA H200 with 8 threads"));
