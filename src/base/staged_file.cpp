@@ -71,9 +71,13 @@ void StagedFile::commit() {
 
 void sync_directory(const fs::path& directory) {
   const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 && errno == EACCES) return;  // one may write in it, and not open it
   if (fd < 0) throw cannot_write(directory, errno);
-  ::fsync(fd);  // some file systems cannot sync a directory; the files themselves are safe
+  const int reason = ::fsync(fd) == 0 ? 0 : errno;
   ::close(fd);
+  // Some file systems cannot sync a directory; the files themselves are safe.
+  if (reason != 0 && reason != EINVAL && reason != ENOTSUP && reason != ENOSYS)
+    throw cannot_write(directory, reason);
 }
 
 }  // namespace snug

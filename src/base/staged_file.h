@@ -38,7 +38,8 @@ class StagedFile {
   int64_t written_ = 0;
 };
 
-// Makes renames and new names in a directory survive a power cut.
+// Makes renames and new names in a directory survive a power cut. Throws bad_input where the disk
+// fails; nothing happens where the file system or the permissions do not allow it.
 void sync_directory(const std::filesystem::path& directory);
 
 }  // namespace snug
