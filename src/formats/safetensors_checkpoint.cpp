@@ -117,6 +117,12 @@ bool has_weights(const fs::path& path) {
          (file.extension() == ".safetensors" || file.filename() == kWeightsIndexFile);
 }
 
+std::set<std::string> shards_of(const fs::path& index) {
+  std::set<std::string> shards;
+  for (const auto& [tensor, file] : read_weight_map(index)) shards.insert(file);
+  return shards;
+}
+
 void refuse_other_weights(const fs::path& directory) {
   const std::optional<FoundWeights> other = other_weights_in(directory);
   if (!other || has_weights(directory)) return;

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ constexpr const char* kWeightsIndexFile = "model.safetensors.index.json";
 
 // Whether a directory (or path) has weights that CheckpointReader would open.
 bool has_weights(const std::filesystem::path& path);
+
+// The files that an index names. Throws bad_input where it is none.
+std::set<std::string> shards_of(const std::filesystem::path& index);
 
 // Throws bad_input when a directory without weights that CheckpointReader would open has weights in
 // another form: pickles, GGUF, an adapter, shards without their index. Says how to convert them.

@@ -79,17 +79,17 @@ std::vector<Shard> cut_into_shards(std::span<const TensorToWrite> tensors, int64
   return shards;
 }
 
-std::string shard_name(size_t index, size_t count) {
+std::string shard_name(std::string_view prefix, size_t index, size_t count) {
   if (count == 1) return kSingleWeightsFile;
-  return fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
+  return fmt::format("{}-{:05}-of-{:05}.safetensors", prefix, index + 1, count);
 }
 
-std::string index_text(const std::vector<Shard>& shards) {
+std::string index_text(const std::vector<Shard>& shards, std::string_view prefix) {
   json weight_map = json::object();
   int64_t total = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     for (const TensorToWrite* tensor : shards[i]) {
-      weight_map[tensor->name] = shard_name(i, shards.size());
+      weight_map[tensor->name] = shard_name(prefix, i, shards.size());
       total += tensor->type.bytes();
     }
   }
@@ -109,17 +109,18 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
 }
 
 void write_checkpoint(const std::filesystem::path& directory,
-                      std::span<const TensorToWrite> tensors, int64_t max_shard_bytes) {
+                      std::span<const TensorToWrite> tensors, int64_t max_shard_bytes,
+                      std::string_view shard_prefix) {
   check_names(tensors);
   const std::vector<Shard> shards = cut_into_shards(tensors, max_shard_bytes);
   std::vector<StagedFile> files;
   for (size_t i = 0; i < shards.size(); ++i) {
-    files.emplace_back(directory / shard_name(i, shards.size()));
+    files.emplace_back(directory / shard_name(shard_prefix, i, shards.size()));
     write_shard(files.back(), shards[i]);
   }
   if (shards.size() > 1) {
     files.emplace_back(directory / kWeightsIndexFile);
-    files.back().write(index_text(shards));
+    files.back().write(index_text(shards, shard_prefix));
   }
   for (StagedFile& file : files) file.commit();
   sync_directory(directory);

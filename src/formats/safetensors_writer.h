@@ -14,6 +14,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "ir/type.h"
 
@@ -34,9 +35,11 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
 
 // model.safetensors when all fits in one shard, else model-00001-of-0000N.safetensors ... and the
 // index. A tensor larger than a shard has a shard to itself. Files appear together at the end, the
-// index last.
+// index last. Shards begin with `shard_prefix`: under new names, they are in nobody's way until the
+// index names them.
 void write_checkpoint(const std::filesystem::path& directory,
                       std::span<const TensorToWrite> tensors,
-                      int64_t max_shard_bytes = kMaxShardBytes);
+                      int64_t max_shard_bytes = kMaxShardBytes,
+                      std::string_view shard_prefix = "model");
 
 }  // namespace snug

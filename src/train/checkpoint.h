@@ -65,11 +65,9 @@ struct SaveOptions {
   int64_t max_shard_bytes = kMaxShardBytes;
 };
 
-// Everything is written to a hidden folder inside the directory first, then moved into place, after
-// the old config.json went and before the new one comes: a reader, and a kill at any time, finds a
-// whole model or no config.json, never one model's configuration with another's weights. Other
-// files of the directory stay; weights of an earlier save go. Throws bad_input when it cannot
-// write, and then the directory is as it was.
+// One rename commits (train/model_directory.h): a reader, a kill and a power cut at any time find
+// the old model or the new one, whole. Other files of the directory stay; weights of an earlier
+// save go. Throws bad_input when it cannot write, and then the directory is as it was.
 void save_model(const Module& module, const PiecesOf& pieces_of, const SaveOptions& options);
 
 // What is read at once: a block stays in a core's cache while it is converted and checked.

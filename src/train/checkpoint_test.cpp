@@ -11,6 +11,7 @@
 #include "base/testing.h"
 #include "base/text.h"
 #include "formats/testing.h"
+#include "train/output_directory.h"
 
 namespace snug {
 namespace {
@@ -153,28 +154,60 @@ TEST_F(CheckpointTest, AFailedSaveLeavesTheDirectoryAsItWas) {
   EXPECT_EQ(memory_[norm_], (std::vector<float>{7, 8}));
 }
 
-// A move that fails between weights and config.json: the old model is there, not half of each.
-TEST_F(CheckpointTest, AFailedMoveLeavesTheDirectoryAsItWas) {
+TEST_F(CheckpointTest, AnExchangedDirectoryKeepsItsModeItsLinkAndItsLock) {
+  namespace fs = std::filesystem;
+  fs::create_directories(dir_ / "real");
+  fs::create_directory_symlink("real", dir_ / "out");
+  const OutputDirectory held(dir_ / "out");
   save(options());
-  const auto before = names_in(dir_ / "out");
+  fs::permissions(dir_ / "real", fs::perms::owner_all | fs::perms::group_read);
+  write_bytes(dir_ / "out/step-1/state", "mine");
+  fs::create_symlink("nowhere", dir_ / "out/link");
+  SaveOptions other = options();
+  other.config_json = "{\"model_type\": \"gpt2\"}";
+  save(other);
+  EXPECT_EQ(read_file(dir_ / "out/config.json"), other.config_json);
+  EXPECT_EQ(read_file(dir_ / "out/step-1/state"), "mine");
+  EXPECT_TRUE(fs::is_symlink(dir_ / "out")) << "the link stays, what it leads to is exchanged";
+  EXPECT_TRUE(fs::is_symlink(dir_ / "out/link"));
+  EXPECT_EQ(fs::status(dir_ / "real").permissions(), fs::perms::owner_all | fs::perms::group_read);
+  EXPECT_EQ(names_in(dir_.path()), (std::vector<std::string>{"out", "real"}));
+  expect_error(ExitCode::usage, "another training", [&] { OutputDirectory(dir_ / "out"); });
+}
+
+TEST_F(CheckpointTest, KeepsTheModelWhereTheDirectoryCannotBeExchanged) {
+  namespace fs = std::filesystem;
+  save(options());
+  const fs::path before = fs::current_path();
+  fs::current_path(dir_ / "out");
   memory_[norm_] = {70, 80};
-  // While the weights are written, something comes where generation_config.json is to be set aside.
-  const auto spoil = [&](const ValuePart& part, const LookAtPiece& visit) {
-    for (const auto& entry : std::filesystem::directory_iterator(dir_ / "out"))
-      if (entry.path().filename().string().starts_with(".saving"))
-        std::filesystem::create_directories(entry.path() / "replaced/generation_config.json/x");
-    give(part, visit);
-  };
-  const SaveOptions other{.directory = dir_ / "out", .config_json = "{\"model_type\": \"gpt2\"}"};
-  expect_error(ExitCode::bad_input, "cannot write", [&] { save_model(module_, spoil, other); });
-  EXPECT_EQ(names_in(dir_ / "out"), before);
+  const SaveOptions other{.directory = ".", .config_json = "{\"model_type\": \"gpt2\"}"};
+  expect_error(ExitCode::bad_input, "it is the working directory of this run; the new one is in",
+               [&] { save(other); });
+  fs::current_path(before);
   EXPECT_EQ(read_file(dir_ / "out/config.json"), options().config_json);
   load(dir_ / "out");
   EXPECT_EQ(memory_[norm_], (std::vector<float>{7, 8}));
+  const std::string kept = names_in(dir_ / "out").back();
+  ASSERT_THAT(kept, ::testing::StartsWith("new-model-"));
+  load(dir_ / "out" / kept);
+  EXPECT_EQ(memory_[norm_], (std::vector<float>{70, 80}));
 }
 
-// Killed at any moment of saving one model over another: a config.json that is there has the weights
-// that were saved with it.
+TEST_F(CheckpointTest, ANewSaveGivesShardsNewNames) {
+  SaveOptions sharded = options();
+  sharded.max_shard_bytes = 16;
+  save(sharded);
+  const auto first = names_in(dir_ / "out");
+  save(sharded);
+  const auto second = names_in(dir_ / "out");
+  EXPECT_EQ(first.size(), second.size());
+  EXPECT_NE(first, second);
+  EXPECT_THAT(second[2], ::testing::MatchesRegex("model-[0-9a-f]+-00001-of-00002.safetensors"));
+}
+
+// Killed at any moment of saving one model over another: there is a model, and config.json has the
+// weights that were saved with it. tests/faults does it call by call.
 TEST_F(CheckpointTest, AKilledSaveLeavesNoMixture) {
   const auto save_as = [&](int model) {
     memory_[norm_] = {static_cast<float>(model), 0};
@@ -189,8 +222,8 @@ TEST_F(CheckpointTest, AKilledSaveLeavesNoMixture) {
     usleep(static_cast<useconds_t>(kill_after_us));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
-    if (!std::filesystem::exists(dir_ / "out/config.json")) continue;
-    ++found;
+    if (found == 0 && !std::filesystem::exists(dir_ / "out/config.json")) continue;
+    ++found;  // and from now on there is a model at every instant
     const int model = std::stoi(read_file(dir_ / "out/config.json"));
     load(dir_ / "out");
     EXPECT_EQ(memory_[norm_][0], static_cast<float>(model)) << kill_after_us << " us";

@@ -13,15 +13,15 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/staged_file.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "train/model_directory.h"
 
 namespace snug {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kLockFile = ".snug-lock";
 
 Error cannot_use(const fs::path& path, std::string_view why) {
   return usage_error("--out {}: {}", path.string(), why);
@@ -57,7 +57,11 @@ OutputDirectory::OutputDirectory(const fs::path& path) : path_(path) {
     remove_what_was_made();
     throw;
   }
-  remove_interrupted_saves();
+  try {
+    remove_interrupted_saves(path_);
+  } catch (const Error& error) {  // the next save that cannot write either will say so, too
+    log("--out {}: an interrupted save could not be cleared: {}", path_.string(), error.what());
+  }
 }
 
 OutputDirectory::~OutputDirectory() {
@@ -84,7 +88,10 @@ void OutputDirectory::make() {
     throw cannot_use(path_, at.string() + why);
   }
   for (auto next = missing.rbegin(); next != missing.rend(); ++next) {
-    if (fs::create_directory(*next, failure)) made_.push_back(*next);
+    if (fs::create_directory(*next, failure)) {
+      made_.push_back(*next);
+      sync_directory(next->parent_path());
+    }
     if (failure) {
       throw cannot_use(path_, fmt::format("cannot write in {}: {}", next->parent_path().string(),
                                           failure.message()));
@@ -117,13 +124,6 @@ void OutputDirectory::lock() {
   const std::string pid = fmt::format("{}\n", ::getpid());
   const bool written = ::ftruncate(fd_, 0) == 0 && ::write(fd_, pid.data(), pid.size()) > 0;
   if (!written) log("--out {}: {}", path_.string(), std::strerror(errno));
-}
-
-void OutputDirectory::remove_interrupted_saves() const {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(path_, ignored))
-    if (entry.path().filename().string().starts_with(kSavingPrefix))
-      fs::remove_all(entry.path(), ignored);
 }
 
 // Only those that are empty.

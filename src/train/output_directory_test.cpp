@@ -55,6 +55,27 @@ TEST(OutputDirectory, ALockDiesWithItsProcess) {
   EXPECT_TRUE(names_in(dir / "a").empty()) << "the lock and the interrupted save are gone";
 }
 
+TEST(OutputDirectory, RemovesOnlyWhatSavesLeft) {
+  TempDir dir;
+  for (const char* left : {"a/.saving-0123abcd/x", "a/model-0123abcd-00001-of-00002.safetensors",
+                           ".saving-a-0123abcd/model.safetensors"})
+    write_bytes(dir / left, "left");
+  write_bytes(dir / ".saving-a-0123abcd/deep/state", "not carried over yet");
+  for (const char* other : {"a/model-00001-of-00002.safetensors", "a/model-mine-1.safetensors",
+                            ".saving-a-b-0123abcd/x", ".saving-a-mine/x", "elsewhere/x"})
+    write_bytes(dir / other, "of others");
+  std::filesystem::create_directory_symlink("elsewhere", dir / ".saving-a-00000000");
+  { const OutputDirectory out(dir / "a"); }
+  EXPECT_EQ(names_in(dir / "a"),
+            (std::vector<std::string>{"deep", "model-00001-of-00002.safetensors",
+                                      "model-mine-1.safetensors"}));
+  EXPECT_TRUE(std::filesystem::exists(dir / "a/deep/state"));
+  EXPECT_EQ(names_in(dir.path()),
+            (std::vector<std::string>{".saving-a-00000000", ".saving-a-b-0123abcd",
+                                      ".saving-a-mine", "a", "elsewhere"}));
+  EXPECT_EQ(names_in(dir / "elsewhere"), std::vector<std::string>{"x"});
+}
+
 TEST(OutputDirectory, RefusesWhatCannotBeADirectory) {
   TempDir dir;
   const auto refused = [&](const std::filesystem::path& path, const std::string& part) {
