@@ -61,15 +61,20 @@ fs::path hidden_folder(const fs::path& directory) {
   }
 }
 
-// Gone at once, by one rename; its bytes after that.
+// Gone at once, by one rename; its bytes after that is sure. What cannot be removed stays, and is
+// said: the new checkpoint is there.
 void remove_checkpoint(const fs::path& checkpoint) {
-  const fs::path folder = hidden_folder(checkpoint.parent_path());
-  if (::rename(checkpoint.c_str(), folder.c_str()) != 0) {
-    const Error why = cannot_write(checkpoint);
-    log("an old checkpoint stays: {}", why.what());
-  }
   std::error_code ignored;
-  fs::remove_all(folder, ignored);
+  try {
+    const fs::path folder = hidden_folder(checkpoint.parent_path());
+    const bool hidden = ::rename(checkpoint.c_str(), folder.c_str()) == 0;
+    const Error why = cannot_write(checkpoint);
+    if (hidden) sync_directory(checkpoint.parent_path());
+    fs::remove_all(folder, ignored);
+    if (!hidden) throw why;
+  } catch (const Error& e) {
+    log("an old checkpoint stays: {}", e.what());
+  }
 }
 
 // What `latest` says; empty where there is none.
