@@ -63,7 +63,8 @@ struct Limits : SpaceBytes {
 
   // Below zero: too much.
   constexpr SpaceBytes left_by(const SpaceBytes& arenas) const {
-    SpaceBytes left = *this - arenas;
+    SpaceBytes left;
+    for (const Space s : kAllSpaces) left[s] = (*this)[s] - arenas[s];
     if (host_is_pinned) left[Space::device] -= page_table_bytes(arenas[Space::host]);
     return left;
   }

@@ -83,7 +83,7 @@ std::string latest_in(const fs::path& directory) {
   const fs::path file = directory / kLatestFile;
   if (!fs::exists(fs::symlink_status(file, ignored))) return "";
   const std::string text = text_of(file, 4096);
-  const auto name = std::string(trim(text));
+  std::string name(trim(text));
   if (!step_of_checkpoint(name))
     throw bad_input("{} says '{}', which is no name of a checkpoint", file.string(),
                     printable(name));
@@ -171,7 +171,7 @@ StagedCheckpoint::~StagedCheckpoint() {
 
 fs::path StagedCheckpoint::commit() {
   sync_directory(folder_);
-  const fs::path target = directory_ / name_;
+  fs::path target = directory_ / name_;
   if (::rename(folder_.c_str(), target.c_str()) == 0) {
     folder_.clear();
   } else if (::renameat2(AT_FDCWD, folder_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) !=

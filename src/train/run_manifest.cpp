@@ -51,7 +51,7 @@ int64_t count_of(const Json& value, const char* key) {
 int64_t count_in(const Json& object, const char* key) { return count_of(member(object, key), key); }
 
 std::string checksum_in(const Json& object) {
-  const std::string text = text_in(object, "xxh64");
+  std::string text = text_in(object, "xxh64");
   const bool hex = text.size() == kChecksumDigits &&
                    text.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (!hex) throw bad_input("\"xxh64\" is not a checksum of {} digits", kChecksumDigits);

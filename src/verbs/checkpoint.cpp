@@ -8,6 +8,7 @@
 #include "passes/passes.h"
 #include "recipe/resolve.h"
 #include "report/layout.h"
+#include "snug/snug.h"
 #include "train/checkpoint.h"
 #include "train/output_directory.h"
 #include "train/resume.h"

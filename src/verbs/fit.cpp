@@ -26,7 +26,7 @@ constexpr const char* kMoreElsewhere = "keep more on the device, or give a large
 using Trying = std::function<void(const std::string&)>;
 
 // What the arenas may take.
-SpaceBytes allowed_bytes(const Resolved& run) {
+Limits allowed_bytes(const Resolved& run) {
   Limits limits = run.limits();
   if (leaves_recompute_open(run))
     limits[Space::device] = std::min(limits[Space::device], run.recipe.recompute.bytes);

@@ -84,7 +84,7 @@ int DiskModel::open(const Path& path, int flags) {
     throw internal_error("the disk model does not know {}", path.string());
   if (node < 0) {
     node = add(/*is_folder=*/false);
-    change({.kind = Change::names, .set = {entry(path, node)}});
+    change({.kind = Change::named, .set = {entry(path, node)}});
   } else if ((flags & O_TRUNC) != 0) {
     resize(node, 0);
   }
@@ -92,42 +92,42 @@ int DiskModel::open(const Path& path, int flags) {
 }
 
 void DiskModel::write(int node, int64_t offset, std::string bytes) {
-  change({.kind = Change::write, .node = node, .offset = offset, .bytes = std::move(bytes)});
+  change({.kind = Change::wrote, .node = node, .offset = offset, .bytes = std::move(bytes)});
 }
 
 void DiskModel::resize(int node, int64_t bytes) {
-  change({.kind = Change::resize, .node = node, .offset = bytes});
+  change({.kind = Change::resized, .node = node, .offset = bytes});
 }
 
 void DiskModel::make_folder(const Path& path) {
   const int node = add(/*is_folder=*/true);
-  change({.kind = Change::names, .set = {entry(path, node)}});
+  change({.kind = Change::named, .set = {entry(path, node)}});
 }
 
 void DiskModel::link(const Path& from, const Path& to) {
-  change({.kind = Change::names, .set = {entry(to, find(from))}});
+  change({.kind = Change::named, .set = {entry(to, find(from))}});
 }
 
 void DiskModel::rename(const Path& from, const Path& to) {
-  change({.kind = Change::names, .set = {entry(from, -1), entry(to, find(from))}});
+  change({.kind = Change::named, .set = {entry(from, -1), entry(to, find(from))}});
 }
 
 void DiskModel::exchange(const Path& a, const Path& b) {
-  change({.kind = Change::names, .set = {entry(a, find(b)), entry(b, find(a))}});
+  change({.kind = Change::named, .set = {entry(a, find(b)), entry(b, find(a))}});
 }
 
 void DiskModel::remove(const Path& path) {
-  change({.kind = Change::names, .set = {entry(path, -1)}});
+  change({.kind = Change::named, .set = {entry(path, -1)}});
 }
 
-void DiskModel::sync(int node) { change({.kind = Change::sync, .node = node}); }
+void DiskModel::sync(int node) { change({.kind = Change::synced, .node = node}); }
 
 std::vector<size_t> DiskModel::pending(size_t count) const {
   std::vector<size_t> pending;
   std::set<int> synced;  // by a later change
   for (size_t i = count; i-- > 0;) {
     const Change& change = changes_[i];
-    if (change.kind == Change::sync) {
+    if (change.kind == Change::synced) {
       synced.insert(change.node);
       continue;
     }
@@ -166,8 +166,8 @@ void DiskModel::apply(std::vector<Node>& nodes, const Change& change) {
   if (change.node < 0) return;
   std::string& bytes = nodes.at(static_cast<size_t>(change.node)).bytes;
   const auto offset = static_cast<size_t>(change.offset);
-  if (change.kind == Change::resize) bytes.resize(offset);
-  if (change.kind != Change::write) return;
+  if (change.kind == Change::resized) bytes.resize(offset);
+  if (change.kind != Change::wrote) return;
   bytes.resize(std::max(bytes.size(), offset + change.bytes.size()));
   bytes.replace(offset, change.bytes.size(), change.bytes);
 }

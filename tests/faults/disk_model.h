@@ -65,11 +65,11 @@ class DiskModel {
     int node;  // -1: the name goes
   };
   struct Change {
-    enum Kind { write, resize, names, sync } kind;
-    int node = -1;                // of all but names
-    int64_t offset = 0;           // of a write; the size of a resize
-    std::string bytes = {};       // of a write
-    std::vector<Entry> set = {};  // of names: together or not at all
+    enum Kind { wrote, resized, named, synced } kind;
+    int node = -1;                // of all but named
+    int64_t offset = 0;           // where it wrote; the size
+    std::string bytes = {};       // that it wrote
+    std::vector<Entry> set = {};  // of named: together or not at all
   };
 
   int load(const Path& path);

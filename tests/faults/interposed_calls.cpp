@@ -31,7 +31,7 @@ Function* real(const char* name) {
 
 // Absolute, with links of the folder of an open file followed.
 std::filesystem::path at(int folder, const char* path) {
-  const std::filesystem::path name = path;
+  std::filesystem::path name = path;
   if (name.is_absolute()) return name.lexically_normal();
   const std::string link = folder == AT_FDCWD ? std::string("/proc/self/cwd")
                                               : "/proc/self/fd/" + std::to_string(folder);

@@ -20,14 +20,14 @@ bool is_below(const std::filesystem::path& path, const std::filesystem::path& fo
 
 }  // namespace
 
-Watch::Watch(std::filesystem::path folder, Faults faults)
+Watch::Watch(const std::filesystem::path& folder, Faults faults)
     : folder_(std::filesystem::canonical(folder)), faults_(faults) {
   if (std::exchange(watching, this) != nullptr) throw internal_error("two watches at once");
 }
 
 Watch::~Watch() { watching = nullptr; }
 
-WatchedCall::WatchedCall(const char* name, std::vector<std::filesystem::path> paths) {
+WatchedCall::WatchedCall(const char* name, const std::vector<std::filesystem::path>& paths) {
   if (watching == nullptr) return;
   for (const std::filesystem::path& path : paths)
     if (!is_below(path, watching->folder_)) return;

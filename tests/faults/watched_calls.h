@@ -28,7 +28,7 @@ struct Faults {
 
 class Watch {
  public:
-  Watch(std::filesystem::path folder, Faults faults);
+  Watch(const std::filesystem::path& folder, Faults faults);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -52,7 +52,7 @@ class Watch {
 //   return call.done(result, [&](DiskModel& disk) { disk.rename(from, to); });
 class WatchedCall {
  public:
-  WatchedCall(const char* name, std::vector<std::filesystem::path> paths);
+  WatchedCall(const char* name, const std::vector<std::filesystem::path>& paths);
   WatchedCall(const char* name, int fd);  // of an open file
   WatchedCall(const WatchedCall&) = delete;
   WatchedCall& operator=(const WatchedCall&) = delete;
