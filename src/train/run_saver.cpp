@@ -90,6 +90,12 @@ RunSaver::RunSaver(const PlannedRun& planned, Executor& executor, RunManifest be
   manifest_.device = executor.device().name();
   manifest_.asked = with_absolute_paths(as_asked(run_));
   manifest_.settled = with_absolute_paths(as_settled(run_, planned.recompute));
+  if (interval_.none() || !observer.said) return;
+  observer.said(fmt::format(
+      "checkpoints: every {} in {}, {} each, in which training waits for about {}",
+      interval_.steps > 0 ? counted(interval_.steps, "step") : format_seconds(interval_.seconds),
+      run_.options.out, format_bytes(run_state_bytes(executor.module())),
+      format_seconds(expected_seconds())));
 }
 
 bool RunSaver::due(int64_t step) const {

@@ -125,6 +125,13 @@ TEST_F(CliResume, AUsedDirectoryIsNotOverwrittenByMistake) {
   expect_refused(train_ + " --steps 1 --out m", kUsage, "--out m holds a model", "--overwrite");
 }
 
+TEST_F(CliResume, SaysBeforeTheFirstStepWhatSavingCosts) {
+  const Ended run = snug(train_ + " --steps 2 --save-every 1 --out a");
+  EXPECT_THAT(run.err, HasSubstr("checkpoints: every 1 step in a, 2"));
+  EXPECT_LT(run.err.find("each, in which training waits for about "),
+            run.err.find("checkpoint: a"));
+}
+
 TEST_F(CliResume, KeepsTheNewestAndEveryMth) {
   const Ended run =
       snug(train_ + " --steps 9 --save-every 1 --keep 2 --keep-every 4 --out a --quiet");
