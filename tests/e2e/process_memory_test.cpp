@@ -39,7 +39,7 @@ Growth train_and_measure(const Options& options) {
     before = testing::status_bytes("VmRSS:");
   };
   const TrainReport report = train(options, observer);
-  EXPECT_EQ(report.steps, 1);
+  EXPECT_GT(report.steps, 0);
   growth.peak = testing::status_bytes("VmHWM:") - before;
   return growth;
 }
@@ -79,6 +79,7 @@ TEST(Memory, OfTheProcessGrowsByTheArenasFromLoadingToSaving) {
   o.model = o.out;
   o.init = "load";
   o.out = (dir / "again").string();
+  o.overwrite = true;
   const auto expect_as_planned = [&](const char* what) {
     const Growth growth = train_and_measure(o);
     ::testing::Test::RecordProperty(what, format_bytes(growth.peak - growth.planned));
@@ -94,6 +95,14 @@ TEST(Memory, OfTheProcessGrowsByTheArenasFromLoadingToSaving) {
   o.master = "fp32";
   o.offload = "all";
   expect_as_planned("offloaded");
+  o.steps = 2;
+  o.save_every = "1";
+  expect_as_planned("saved_on_the_way");
+  const std::string checkpoint = (dir / "again/step-00000001").string();
+  o = {};
+  o.resume = checkpoint;
+  o.out = (dir / "resumed").string();
+  expect_as_planned("resumed");
 }
 
 }  // namespace
