@@ -252,14 +252,26 @@ Resolved changed(const Resolved& run, const Change& change) {
   return then;
 }
 
+namespace {
+
+// What was meant for one command only is not said again by who repeats the run, or goes on with it.
+Options without_consent(Options o) {
+  o.overwrite = o.resume_changed = o.new_data = false;
+  o.resume.clear();
+  o.given.clear();
+  return o;
+}
+
+}  // namespace
+
 Options as_asked(const Resolved& run) {
-  Options options = run.options;
+  Options options = without_consent(run.options);
   each_settled([&](std::string_view, auto member) { options.*member = run.asked.*member; });
   return options;
 }
 
 Options as_settled(const Resolved& run, const RecomputePolicy& recompute) {
-  Options options = run.options;
+  Options options = without_consent(run.options);
   options.recompute = option_text(recompute);
   return options;
 }

@@ -129,7 +129,7 @@ class Training {
     }
     say_where_memory_went();
     // Whoever finds the last checkpoint finds the model, too.
-    if (saver_ && report_.stopped_early) saver_->save(place());
+    if (saver_ && report_.stopped_early) saver_->try_to_save(place());
     if (!report_.stopped_early || run_.options.grace.empty()) save();
     if (saver_) saver_->save(place());
     compare_with_prediction();

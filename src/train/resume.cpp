@@ -9,13 +9,14 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "models/model.h"
+#include "report/layout.h"
+#include "train/model_directory.h"
 #include "train/run_directory.h"
 
 namespace snug {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 // How a step is computed, to the same bits: chosen anew where one of these, or a limit, is given.
 constexpr std::array<std::string_view, 5> kExact{"recompute", "offload", "offload-ahead",
@@ -50,10 +51,6 @@ bool is_exact(std::string_view name, const Options& settled) {
 // Does the run do as many steps as it is told at the same rates?
 bool steps_are_free(const Options& settled) { return settled.lr_schedule == "constant"; }
 
-std::string shown(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 }  // namespace
 
 std::string model_of_run(const RunManifest& manifest, const fs::path& checkpoint) {
@@ -62,7 +59,7 @@ std::string model_of_run(const RunManifest& manifest, const fs::path& checkpoint
     static_cast<void>(Model::load(name));
     return name;
   } catch (const Error&) {
-    return (checkpoint / "config.json").string();
+    return (checkpoint / kConfigFile).string();
   }
 }
 
@@ -88,7 +85,7 @@ Resumed resume(const Options& asked) {
     if (!free && same) continue;
     if (!free) {
       changes.push_back(fmt::format("{} {} (it has {})", name == "model" ? "MODEL" : "--" + name,
-                                    shown(value), shown(options.at(name))));
+                                    typed_text(value), typed_text(options.at(name))));
     }
     options[name] = value;
   }

@@ -9,6 +9,7 @@
 #include "base/staged_file.h"
 #include "base/units.h"
 #include "runtime/initialise.h"
+#include "train/model_directory.h"
 #include "train/run_directory.h"
 #include "train/run_state.h"
 #include "train/transfer_progress.h"
@@ -119,14 +120,15 @@ void RunSaver::save(const RunPlace& place) {
   ValuePieces pieces(executor_);
   manifest_.pieces =
       save_run_state(module, progress.pieces_of(pieces), staged.folder() / kStateFile);
-  write_text(staged.folder() / "config.json", run_.model.config_json(saved_dtype(run_.recipe)));
+  write_text(staged.folder() / kConfigFile, run_.model.config_json(saved_dtype(run_.recipe)));
   write_text(staged.folder() / kManifestFile, manifest_text(manifest_));
   const fs::path saved = staged.commit();
   saved_ = place.step;
-  remove_old_checkpoints(directory, {.run = manifest_.run,
-                                     .keep = run_.options.keep,
-                                     .keep_every = run_.options.keep_every,
-                                     .others = !std::exchange(alone_, true)});
+  remove_old_checkpoints(directory,
+                         {.run = manifest_.run,
+                          .keep = run_.options.keep,
+                          .keep_every = run_.options.keep_every,
+                          .others = run_.options.overwrite && !std::exchange(alone_, true)});
   const std::string summary = progress.summary();
   if (observer_.said) {
     observer_.said(
@@ -140,8 +142,8 @@ void RunSaver::try_to_save(const RunPlace& place) {
   } catch (const Error& e) {
     if (e.code() != ExitCode::bad_input) throw;
     if (observer_.said)
-      observer_.said(fmt::format("no checkpoint of step {}: {}; training goes on{}", place.step,
-                                 e.what(), saved_ ? ", and the last one is whole" : ""));
+      observer_.said(fmt::format("no checkpoint of step {}: {}{}", place.step, e.what(),
+                                 saved_ ? "; the one before is whole" : ""));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "report/layout.h"
 #include "snug/snug.h"
 #include "train/checkpoint.h"
+#include "train/model_directory.h"
 #include "train/output_directory.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
@@ -94,6 +95,10 @@ void export_checkpoint(const std::string& path, const std::string& directory) {
   const RunManifest manifest = read_manifest(checkpoint);
   const Resolved run = resolved(checkpoint, manifest);
   const Module module = module_of(run);
+  std::error_code ignored;
+  if (fs::exists(fs::path(directory) / kConfigFile, ignored) || !checkpoints_in(directory).empty())
+    throw usage_error("--export {}: it holds a model or a run", directory)
+        .hint("give a directory of its own");
   const OutputDirectory out(directory);
   out.require_space(saved_bytes(module));
   const RunStateReader state(checkpoint, manifest);

@@ -12,6 +12,7 @@
 #include "runtime/null_executor.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
+#include "train/model_directory.h"
 #include "train/open_device.h"
 #include "train/output_directory.h"
 #include "train/resume.h"
@@ -89,7 +90,7 @@ void refuse_used(const Options& o, const Resumed* resumed) {
                           "the old one stays until the first new save is complete",
                           o.out));
   }
-  if (fs::exists(out / "config.json", ignored)) {
+  if (fs::exists(out / kConfigFile, ignored)) {
     throw usage_error("--out {} holds a model", o.out)
         .hint("--overwrite replaces it when the new one is complete; or give another directory");
   }

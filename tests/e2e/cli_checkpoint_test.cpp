@@ -45,6 +45,7 @@ TEST_F(CliCheckpoint, ExportsTheModelThatWasSaved) {
   EXPECT_EQ(snug("checkpoint a --export m").code, 0);
   for (const char* name : {"model.safetensors", "config.json"})
     EXPECT_EQ(read_file(dir_ / "m" / name), read_file(dir_ / "a" / name)) << name;
+  expect_refused("checkpoint a --export m", kUsage, "--export m: it holds a model or a run");
   std::filesystem::remove_all(dir_ / "tiny");
   EXPECT_EQ(snug("checkpoint a/step-00000002 --export n").code, 0) << "it has its own config";
   EXPECT_NE(read_file(dir_ / "n/model.safetensors"), read_file(dir_ / "a/model.safetensors"));

@@ -132,6 +132,17 @@ TEST_F(CliResume, SaysBeforeTheFirstStepWhatSavingCosts) {
             run.err.find("checkpoint: a"));
 }
 
+TEST_F(CliResume, WhatWasAllowedOnceIsNotAllowedForEver) {
+  train_six("other");
+  train_six("a", " --overwrite");
+  EXPECT_THAT(file("a/run.toml"), HasSubstr("overwrite = false\n"));
+  expect_refused("train --resume a/step-00000002 --out other", kUsage,
+                 "is the directory of another");
+  std::filesystem::rename(dir_ / "other/step-00000004", dir_ / "a/step-00000001");
+  EXPECT_EQ(snug("train --resume a/step-00000002").code, 0);
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "a/step-00000001")) << "of another run";
+}
+
 TEST_F(CliResume, KeepsTheNewestAndEveryMth) {
   const Ended run =
       snug(train_ + " --steps 9 --save-every 1 --keep 2 --keep-every 4 --out a --quiet");
