@@ -130,7 +130,8 @@ void link_into(const fs::path& from, const fs::path& to, LeftOut left_out) {
     const fs::path copy = to / entry.filename();
     if (left_out(entry.filename().string())) continue;
     if (!is_own_folder(entry)) {
-      ::link(entry.c_str(), copy.c_str());
+      if (::link(entry.c_str(), copy.c_str()) != 0 && errno != EEXIST)
+        log("{} cannot have a second name: {}", entry.string(), std::strerror(errno));
     } else if (::mkdir(copy.c_str(), 0777) == 0) {
       take_permissions(entry, copy);
       link_into(entry, copy, nothing);
