@@ -3,9 +3,10 @@
 
   bench/kills.py BINARY [--kills 2000] [--seed 1]
 
-Small models that save after every step, in several ways (plain, offloaded to host and disk, 16-bit, folded updates, several
-micro-batches). After every kill -9 the directory must have a `latest` whose checkpoint is whole (`snug checkpoint --verify`),
-once there was one; when a run has ended, model and last checkpoint must be those of a run that nobody killed.
+Small models that save after every step, in several ways (beside training or not, plain, offloaded to host and disk, 16-bit,
+folded updates, several micro-batches). After every kill -9 the directory must have a `latest` whose checkpoint is whole
+(`snug checkpoint --verify`), once there was one; when a run has ended, model and last checkpoint must be those of a run that
+nobody killed.
 """
 import argparse
 import json
@@ -21,7 +22,7 @@ CONFIG = dict(architectures=["LlamaForCausalLM"], model_type="llama", vocab_size
               intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, hidden_act="silu",
               rms_norm_eps=1e-5, tie_word_embeddings=False)
 STEPS = 12
-WAYS = ["", "--offload all", "--offload optimizer=disk --offload-dir .", "--precision bf16 --optimizer adamw8bit",
+WAYS = ["", "--save-sync", "--offload all", "--offload all --save-sync", "--offload optimizer=disk --offload-dir .", "--precision bf16 --optimizer adamw8bit",
         "--accum 2 --offload optimizer --fold-update on", "--precision fp16 --dropout 0.1 --keep 1",
         "--optimizer lion --update-in-backward --clip 0"]
 

@@ -83,6 +83,7 @@ struct Options {
   std::string out;
   bool overwrite = false;
   std::string save_every;
+  bool save_sync = false;
   int64_t keep = 2;
   int64_t keep_every = 0;
   std::string resume;
@@ -254,7 +255,8 @@ void each_option(O& o, Visit&& visit) {
       "save-every", o.save_every,
       "steps (100) or time (10min) between checkpoints in --out; one is written at the end in any "
       "case",
-      train);
+      both);
+  visit("save-sync", o.save_sync, "training waits while a checkpoint is written", both);
   visit("keep", o.keep, "checkpoints that are kept, the newest ones", train);
   visit("keep-every", o.keep_every, "and those of every so many steps (0: no others)", train);
   visit("resume", o.resume,

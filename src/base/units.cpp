@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/number.h"
 
 namespace snug {
 namespace {
@@ -49,6 +50,18 @@ int64_t parse_bytes(std::string_view text) {
     return std::llround(number * factor);
   }
   throw wrong();
+}
+
+std::optional<double> parse_seconds(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
+      {{"min", 60}, {"s", 1}, {"h", 3600}, {"m", 60}}};
+  for (const auto& [unit, seconds] : kUnits) {
+    double number = 0;
+    if (text.ends_with(unit) && read_number(text.substr(0, text.size() - unit.size()), number) &&
+        number > 0 && number * seconds < 1e9)
+      return number * seconds;
+  }
+  return std::nullopt;
 }
 
 std::string format_bytes(int64_t bytes) {

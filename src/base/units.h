@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,9 @@ namespace snug {
 // Accepts a number with B, KB, MB, GB, TB, KiB, MiB, GiB, TiB (or no unit: bytes). Throws a usage
 // error otherwise.
 int64_t parse_bytes(std::string_view text);
+
+// "90s", "10min", "2h": seconds; none of anything else.
+std::optional<double> parse_seconds(std::string_view text);
 
 std::string format_bytes(int64_t bytes);     // "1.50 KiB", "24.00 GiB"
 std::string format_exact(int64_t number);    // "25,769,803,776"

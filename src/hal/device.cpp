@@ -9,6 +9,7 @@ namespace {
 struct NoEvent final : LaneEvent {
   void record(int32_t) override {}
   void wait(int32_t) override {}
+  void wait_here() override {}
 };
 
 }  // namespace

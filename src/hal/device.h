@@ -47,6 +47,7 @@ class LaneEvent {
   virtual ~LaneEvent() = default;
   virtual void record(int32_t lane) = 0;  // the point is after what this lane was given so far
   virtual void wait(int32_t lane) = 0;    // this lane goes on after the point recorded last
+  virtual void wait_here() = 0;           // the calling thread does
 };
 
 // Copies of device bytes that arrive while the device goes on.

@@ -82,7 +82,7 @@ int64_t context_of(const ComparedPlan& s) {
 
 std::string verdict_of(const ComparedPlan& s) {
   if (!s.facts.budget_bytes) return "no budget";
-  const int64_t left = s.facts.limits().left_by(arenas_of(s.memory))[Space::device];
+  const int64_t left = s.facts.left_by(arenas_of(s.memory))[Space::device];
   return fmt::format("{}: {} {}", left >= 0 ? "yes" : "no", format_bytes(std::abs(left)),
                      left >= 0 ? "left" : "too much");
 }

@@ -225,6 +225,14 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
     out["moves_rest_on"] = or_null(facts.moves_rest_on);
     out["disk_bytes_written_a_day"] = static_cast<int64_t>(facts.disk_bytes_written_a_day());
   }
+  if (facts.saves) {
+    out["saves"] = {{"every", facts.saves->every},
+                    {"bytes", facts.saves->bytes},
+                    {"staging_bytes", facts.saves->staging},
+                    {"disk_ms", facts.saves->disk_seconds * 1e3},
+                    {"waits_ms", facts.saves->waits_seconds * 1e3},
+                    {"beside_training", facts.saves->beside}};
+  }
   return out;
 }
 

@@ -42,6 +42,16 @@ struct AttentionFacts {
   double times = 1;     // plain tiles: how many times longer than tensor cores they take, about
 };
 
+// Checkpoints on the way.
+struct SaveFacts {
+  std::string every;         // "20 steps", "10 m 00 s"
+  int64_t bytes = 0;         // of one
+  int64_t staging = 0;       // of host memory, beside its arena
+  double disk_seconds = 0;   // to write one
+  double waits_seconds = 0;  // of training, for one
+  bool beside = true;        // training goes on meanwhile
+};
+
 // What the breakdown cannot know: the words of the question, and what was predicted beside bytes.
 struct PlanFacts {
   std::string model;
@@ -68,6 +78,7 @@ struct PlanFacts {
   std::vector<LaneCost> lanes;  // where there are several, or bytes outside the device
   std::string moves_rest_on;    // what their times were modelled from, beyond the device's own
   std::vector<Advice> advice;   // the best first
+  std::optional<SaveFacts> saves;
 
   int64_t tokens_per_step() const;
   std::optional<double> tokens_per_s() const;
@@ -79,10 +90,15 @@ struct PlanFacts {
   std::optional<int64_t> arena_budget() const;
   // Of the arenas.
   Limits limits() const;
-  // Of the host's arena, where it is pinned.
-  int64_t page_table_bytes(const SpaceBytes& arenas) const {
-    return host_is_pinned ? snug::page_table_bytes(arenas[Space::host]) : 0;
+  // What they leave beside such arenas, and what is staged for checkpoints. Below zero: too much.
+  SpaceBytes left_by(const SpaceBytes& arenas) const {
+    return limits().left_by(arenas + staging());
   }
+  // Of the host's memory, where it is pinned.
+  int64_t page_table_bytes(const SpaceBytes& arenas) const {
+    return host_is_pinned ? snug::page_table_bytes((arenas + staging())[Space::host]) : 0;
+  }
+  SpaceBytes staging() const { return {{0, saves ? saves->staging : 0, 0}}; }
 };
 
 // By enough to be worth a word.

@@ -135,7 +135,7 @@ bool offload_was_chosen(const PlanFacts& facts) {
 // 63.02 GiB left", or that the plan takes them for granted; and what the host holds beside its arena.
 std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& facts,
                             const Paint& paint) {
-  const SpaceBytes arenas = arenas_of(memory), left_over = facts.limits().left_by(arenas);
+  const SpaceBytes arenas = arenas_of(memory), left_over = facts.left_by(arenas);
   std::string out;
   for (const Space space : {Space::host, Space::disk}) {
     const int64_t bytes = arenas[space], left = left_over[space];
@@ -156,6 +156,8 @@ std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& fact
       out += fmt::format("    and {} for uploads, loading and saving\n",
                          format_bytes(facts.host_context_bytes));
     }
+    if (const int64_t staging = facts.staging()[space]; staging > 0)
+      out += fmt::format("    and {} of staging for checkpoints\n", format_bytes(staging));
     if (space == Space::host && left < 0 && facts.needs_offload_dir())
       out += offload_was_chosen(facts)
                  ? "    --offload-dir DIR lets a part of it live on disk\n"
@@ -176,7 +178,7 @@ std::string verdict_text(const MemoryBreakdown& memory, const PlanFacts& facts,
                        format_exact(arena)) +
            elsewhere;
   }
-  const int64_t left = facts.limits().left_by(arenas_of(memory))[Space::device];
+  const int64_t left = facts.left_by(arenas_of(memory))[Space::device];
   return budget_line(memory, facts, left, paint) + elsewhere +
          (left >= 0 ? "" : honest_limits(memory, facts));
 }

@@ -69,6 +69,16 @@ void require_runnable(const Module& module, const Device& device, std::string_vi
   }
 }
 
+// Values that go on from step to step.
+std::vector<ValueId> state_written_by(const Module& module, const Op& op) {
+  std::vector<ValueId> written;
+  for_each_access(op, [&](ValueId id, bool writes) {
+    const ValueId root = module.root(id);
+    if (writes && module[root].scope == Scope::persistent) written.push_back(root);
+  });
+  return written;
+}
+
 // Where the device's shared values end.
 int64_t transient_floor(const Module& module) {
   int64_t floor = 0;
@@ -158,6 +168,8 @@ Executor::Compiled Executor::resolve(size_t index) {
     const Op& op = program.ops[at];
     out.kernels.push_back(kernel_for(module_, op, device_));
     out.disk_copies.push_back(disk_copy_of(op));
+    out.writes.push_back(state_written_by(module_, op));
+    out.writes_state |= !out.writes.back().empty();
     const std::span<const Tensor> inputs = add_tensors(op.inputs);
     const std::span<const Tensor> outputs = add_tensors(op.outputs);
     out.args.push_back(
@@ -202,9 +214,18 @@ void Executor::run_op(const Compiled& program, size_t at) const {
   if (args.predicate == nullptr || *args.predicate != 0 || kernel.predicated) kernel.run(args);
 }
 
+void Executor::ask_to_write(const Compiled& program, size_t op, size_t count) const {
+  if (!before_write) return;
+  for (size_t i = op; i < op + count; ++i)
+    for (const ValueId id : program.writes[i]) before_write(id);
+}
+
 void Executor::run_lanes(size_t index) {
   const Compiled& program = programs_[index];
-  lanes_->run(*program.order, [&](int32_t op) { run_op(program, static_cast<size_t>(op)); });
+  lanes_->run(*program.order, [&](int32_t op) {
+    ask_to_write(program, static_cast<size_t>(op));
+    run_op(program, static_cast<size_t>(op));
+  });
 }
 
 void Executor::run_in_random_order(size_t index) {
@@ -222,6 +243,7 @@ void Executor::run_in_random_order(size_t index) {
   std::vector<std::vector<ValueId>> dead(order.size());
   for (const auto& [root, place] : last_use) dead[place].push_back(root);
   for (size_t place = 0; place < order.size(); ++place) {
+    ask_to_write(program, static_cast<size_t>(order[place]));
     run_op(program, static_cast<size_t>(order[place]));
     if (!options_.poison_dead) continue;
     for (ValueId root : dead[place]) overwrite(root, kNanByte);
@@ -236,6 +258,7 @@ void Executor::run_on_host(size_t index) {
     for (const auto& range : std::span(program.ranges).subspan(lives.first_born, lives.born)) {
       allow_access(range.data(), static_cast<int64_t>(range.size()));
     }
+    ask_to_write(program, at);
     run_op(program, at);
     if (observe) observe(index, at);
     poison_what_died(program, at);
@@ -317,6 +340,7 @@ void Executor::read(ValueId id, std::span<std::byte> to) const {
 
 void Executor::write(ValueId id, int64_t offset, std::span<const std::byte> from) {
   require_inside(id, offset, from.size());
+  if (before_write) before_write(module_.root(id));
   if (on_disk(id)) {
     const bool ends = offset + static_cast<int64_t>(from.size()) == module_[id].type.bytes();
     device_.synchronise();
@@ -345,6 +369,7 @@ void Executor::zero(ValueId id) { overwrite(id, 0); }
 
 // All of its storage.
 void Executor::overwrite(ValueId id, uint8_t value) {
+  if (before_write) before_write(module_.root(id));
   const int64_t bytes = module_[id].storage_bytes();
   if (on_disk(id)) {
     device_.synchronise();
@@ -356,6 +381,24 @@ void Executor::overwrite(ValueId id, uint8_t value) {
     fill_bytes(storage, value);
   } else {
     device_.fill(storage, value);
+  }
+}
+
+int32_t Executor::lane_beside() {
+  const int32_t lane = device_lane("beside");
+  device_.lane_stream(lane);  // made now, by whoever calls first
+  return lane;
+}
+
+std::span<const std::byte> Executor::home(ValueId id) const { return range(id); }
+
+void Executor::read_beside(ValueId id, int64_t offset, std::span<std::byte> to,
+                           int32_t lane) const {
+  require_inside(id, offset, to.size());
+  if (on_disk(id)) {
+    disk_->read(place_of(id).offset + offset, to);
+  } else {
+    device_.copy(to, address(id) + offset, lane);
   }
 }
 

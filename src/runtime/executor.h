@@ -98,6 +98,22 @@ class Executor {
   void zero(ValueId id);  // its storage, padding too
   std::unique_ptr<Reading> read_later(std::span<const ValueId> ids) const;
 
+  // Called before an op that writes one of the values that go on from step to step is given to its
+  // lane, and before `write`: whoever reads them beside the programs (runtime/value_stream.h) has it
+  // return when that value may change. Any lane may call it. Set and cleared between programs.
+  std::function<void(ValueId)> before_write;
+
+  // For whoever reads beside the programs: these wait for no lane.
+  //
+  // A lane that no program has.
+  int32_t lane_beside();
+  // Shared values where the host addresses them: their bytes.
+  std::span<const std::byte> home(ValueId id) const;
+  // Others: from the device when that lane comes by, and from disk before this returns.
+  void read_beside(ValueId id, int64_t offset, std::span<std::byte> to, int32_t lane) const;
+  // Throws what failed on the host behind the device's back, if something did.
+  void throw_what_failed() const;
+
   // Whether the host can work on the value's own bytes: everywhere where kernels and host share
   // memory, and in the host's memory on a device that has its own; never on disk.
   bool host_addresses(ValueId id) const;
@@ -149,6 +165,7 @@ class Executor {
     std::vector<Lifetimes> lifetimes;
     std::vector<size_t> batches;  // how many ops run together, at the first of them
     std::vector<std::optional<DiskCopy>> disk_copies;
+    std::vector<std::vector<ValueId>> writes;  // of values that go on from step to step
     // By op: what copies from and to disk and, on a device with streams, computes in host memory:
     // called by its lane.
     std::vector<std::function<void()>> calls;
@@ -158,6 +175,7 @@ class Executor {
     std::vector<int32_t> lanes;
     std::vector<std::unique_ptr<LaneEvent>> events;
     std::vector<int32_t> side_lanes;  // those of the program besides lane 0
+    bool writes_state = false;
     bool ran = false;
     std::unique_ptr<Recording> recording;
   };
@@ -172,12 +190,12 @@ class Executor {
   void run_lanes(size_t index);
   void run_in_random_order(size_t index);
   void run_op(const Compiled& program, size_t at) const;
+  void ask_to_write(const Compiled& program, size_t op, size_t count = 1) const;
   void run_on_stream(size_t index);
   void enqueue_all(size_t index);
   void enqueue_alone(size_t program, size_t op, size_t count);
   void launch(size_t program, size_t op, size_t count);
   void compute_on_host(size_t program, size_t op);
-  void throw_what_failed() const;
   void fork(std::span<const int32_t> lanes);
   void join(std::span<const int32_t> lanes);
   void wait_for_others(const Compiled& program, size_t op);

@@ -136,10 +136,12 @@ void Executor::delay(const Compiled& program, size_t op) {
     device_.delay(program.lanes[op], static_cast<double>(kLeast + draw / 2 % (kMost - kLeast)));
 }
 
-// The first run loads what is loaded lazily, which must not happen inside a recording.
+// The first run loads what is loaded lazily, which must not happen inside a recording; nor does
+// whoever must be asked before an op.
 void Executor::run_on_stream(size_t index) {
   Compiled& program = programs_[index];
-  if (!program.ran || observe) {
+  const bool asks = before_write && program.writes_state;
+  if (!program.ran || observe || asks) {
     enqueue_all(index);
     program.ran |= !observe;  // who looks on sees ops one by one: batches may still have to load
     return;
@@ -162,6 +164,7 @@ void Executor::enqueue_all(size_t index) {
     if (observe || (lane == 0 && layer != ops[at].layer))
       device_.mark(static_cast<int32_t>(index << kMarkBits | at));
     if (lane == 0) layer = ops[at + count - 1].layer;
+    ask_to_write(program, at, count);
     wait_for_others(program, at);
     delay(program, at);
     launch(index, at, count);

@@ -93,22 +93,24 @@ class Training {
     }
     derive(executor_);
     step_seconds_.reserve(kTimedSteps);
+    if (!run_.options.out.empty()) {
+      saver_.emplace(planned, executor_,
+                     RunManifest{.run = resumed ? resumed->manifest.run : new_run_id(),
+                                 .step = step_,
+                                 .data = samples.fingerprint()},
+                     observer);
+    }
     report_.context_bytes = device_.context_bytes();
     require_context_within_budget();
     for (const char* name :
          {shared_names::kLoss, shared_names::kGradNorm, shared_names::kLossScale})
       if (const ValueId id = module.find_shared(name); id.valid()) reported_.push_back(id);
-    if (run_.options.out.empty()) return;
-    saver_.emplace(planned, executor_,
-                   RunManifest{.run = resumed ? resumed->manifest.run : new_run_id(),
-                               .step = step_,
-                               .data = samples.fingerprint()},
-                   observer);
   }
 
   TrainReport loop() {
     if (observer_.started) observer_.started();
     say_where_grace_is_short();
+    clock_ = Clock::now();
     try {
       if (step_ == 0) evaluate(0);
       doing(fmt::format("step {} of {}", step_ + 1, run_.options.steps));
@@ -121,6 +123,7 @@ class Training {
         }
       }
     } catch (const DeviceFailure& e) {
+      end_of_saving();
       // What is reported late may be of the step before, as long as that is not settled.
       const std::string steps = pending_ ? fmt::format("{} or {}", pending_->step + 1, step_ + 1)
                                          : fmt::format("{}", step_ + 1);
@@ -192,6 +195,15 @@ class Training {
                     run_.options.grace, format_seconds(step), format_seconds(save)));
   }
 
+  // A save beside the steps may have been complete before the device failed.
+  void end_of_saving() {
+    try {
+      if (saver_) saver_->finish();
+    } catch (const Error& e) {
+      say(observer_, fmt::format("no checkpoint: {}", e.what()));
+    }
+  }
+
   std::string what_is_saved() const {
     const auto command = saver_ ? saver_->resume_command() : std::nullopt;
     return command ? fmt::format("`{}` goes on from the last checkpoint", *command)
@@ -232,7 +244,11 @@ class Training {
     }
   }
 
-  int64_t planned_context() const { return run_.context_with(arenas_of(executor_.module())); }
+  int64_t planned_context() const {
+    SpaceBytes arenas = arenas_of(executor_.module());
+    if (saver_) arenas[Space::host] += saver_->staging_bytes();
+    return run_.context_with(arenas);
+  }
 
   // What was free when the run was planned is no limit of its own: what is here fits.
   bool exceeds_budget(int64_t context) const {
@@ -261,6 +277,7 @@ class Training {
   }
 
   void run_step() {
+    if (saver_) saver_->look();
     feeder_.pass_bad_samples();
     const int64_t position = feeder_.position();
     const Module& module = executor_.module();
@@ -280,11 +297,7 @@ class Training {
     if (last || due || saves || shares_host_memory(device_)) settle();
     if (last) report_.peak_bytes = executor_.measured_bytes();
     if (last || due) evaluate(done);
-    if (saves) {
-      saver_->try_to_save(place());
-      settled_.reset();
-      clock_ = Clock::now();
-    }
+    if (saves) saver_->begin(place());
   }
 
   // Reports the step whose numbers are on their way, and stops at one that is not finite.
@@ -342,6 +355,7 @@ class Training {
         return say(observer_, fmt::format("the loss is {} at step {}: its update is left out",
                                           r.loss, r.step));
       case OnNan::Action::rollback:
+        if (saver_) saver_->finish();
         if (rolled_back_ < on_nan_.times && saver_ && saver_->resume_command())
           throw BadStep{r.loss, r.step, position};
         [[fallthrough]];

@@ -36,27 +36,6 @@ Options with_absolute_paths(Options o) {
 
 }  // namespace
 
-std::optional<double> parse_seconds(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
-      {{"min", 60}, {"s", 1}, {"h", 3600}, {"m", 60}}};
-  for (const auto& [unit, seconds] : kUnits) {
-    double number = 0;
-    if (text.ends_with(unit) && read_number(text.substr(0, text.size() - unit.size()), number) &&
-        number > 0 && number * seconds < 1e9)
-      return number * seconds;
-  }
-  return std::nullopt;
-}
-
-SaveInterval parse_save_interval(std::string_view text) {
-  if (text.empty()) return {};
-  SaveInterval interval;
-  if (read_number(text, interval.steps) && interval.steps > 0) return interval;
-  if (const auto seconds = parse_seconds(text)) return {.seconds = *seconds};
-  throw usage_error("--save-every '{}' is neither a number of steps nor a time", text)
-      .hint("for example --save-every 100, or 10min, 90s, 2h");
-}
-
 OnNan parse_on_nan(std::string_view text) {
   constexpr std::string_view kRollback = "rollback";
   constexpr int64_t kTimes = 3;
@@ -83,7 +62,8 @@ RunSaver::RunSaver(const PlannedRun& planned, Executor& executor, RunManifest be
       executor_(executor),
       manifest_(std::move(begun)),
       observer_(observer),
-      interval_(parse_save_interval(run_.options.save_every)) {
+      cost_(save_cost(planned)),
+      state_(state_to_save(executor.module())) {
   // A run that goes on where it was saved has that to go back to.
   if (const int64_t at = manifest_.step;
       at > 0 && fs::exists(fs::path(run_.options.out) / checkpoint_name(at)))
@@ -91,65 +71,143 @@ RunSaver::RunSaver(const PlannedRun& planned, Executor& executor, RunManifest be
   manifest_.device = executor.device().name();
   manifest_.asked = with_absolute_paths(as_asked(run_));
   manifest_.settled = with_absolute_paths(as_settled(run_, planned.recompute));
-  if (interval_.none() || !observer.said) return;
-  observer.said(fmt::format(
-      "checkpoints: every {} in {}, {} each, in which training waits for about {}",
-      interval_.steps > 0 ? counted(interval_.steps, "step") : format_seconds(interval_.seconds),
-      run_.options.out, format_bytes(run_state_bytes(executor.module())),
-      format_seconds(expected_seconds())));
+  if (cost_.staging > 0) staging_ = executor.device().allocate_host(cost_.staging);
+}
+
+RunSaver::~RunSaver() {
+  if (saving_) saving_->path.wait();
 }
 
 bool RunSaver::due(int64_t step) const {
-  if (interval_.steps > 0) return step % interval_.steps == 0;
+  const SaveInterval& interval = cost_.interval;
+  if (interval.steps > 0) return step % interval.steps == 0;
   const std::chrono::duration<double> since = Clock::now() - last_;
-  return interval_.seconds > 0 && since.count() >= interval_.seconds;
+  return interval.seconds > 0 && since.count() >= interval.seconds;
 }
 
-void RunSaver::save(const RunPlace& place) {
-  if (saved_ == place.step) return;
-  last_ = Clock::now();
+// On a thread of its own: nothing here is said, and nothing but `saving` is changed.
+fs::path RunSaver::write(Saving& saving, bool replaces_others) const {
   const fs::path directory = run_.options.out;
-  const Module& module = executor_.module();
-  TransferProgress progress("saving a checkpoint", run_state_bytes(module), observer_.doing);
+  RunManifest& manifest = saving.manifest;
+  try {
+    StagedCheckpoint staged(directory, manifest.step);
+    const PiecesOf pieces_of = [&](const ValuePart& part, const LookAtPiece& visit) {
+      saving.stream.look(part.value, [&](std::span<const std::byte> next) {
+        visit(next);
+        saving.written += static_cast<int64_t>(next.size());
+      });
+    };
+    manifest.pieces =
+        save_run_state(executor_.module(), state_, pieces_of, staged.folder() / kStateFile);
+    write_text(staged.folder() / kConfigFile, run_.model.config_json(saved_dtype(run_.recipe)));
+    write_text(staged.folder() / kManifestFile, manifest_text(manifest));
+    const fs::path saved = staged.commit();
+    remove_old_checkpoints(directory, {.run = manifest.run,
+                                       .keep = run_.options.keep,
+                                       .keep_every = run_.options.keep_every,
+                                       .others = replaces_others});
+    saving.seconds = std::chrono::duration<double>(Clock::now() - saving.began).count();
+    return saved;
+  } catch (...) {
+    saving.stream.give_up();
+    throw;
+  }
+}
+
+// False: this step is saved.
+bool RunSaver::start(const RunPlace& place) {
+  if (saved_ == place.step) return false;
+  last_ = Clock::now();
   flush_updates(executor_);
   manifest_.step = place.step;
   manifest_.position = place.position;
   manifest_.skipped = place.skipped;
   manifest_.bad = place.bad;
-  StagedCheckpoint staged(directory, place.step);
-  ValuePieces pieces(executor_);
-  manifest_.pieces =
-      save_run_state(module, progress.pieces_of(pieces), staged.folder() / kStateFile);
-  write_text(staged.folder() / kConfigFile, run_.model.config_json(saved_dtype(run_.recipe)));
-  write_text(staged.folder() / kManifestFile, manifest_text(manifest_));
-  const fs::path saved = staged.commit();
-  saved_ = place.step;
-  remove_old_checkpoints(directory,
-                         {.run = manifest_.run,
-                          .keep = run_.options.keep,
-                          .keep_every = run_.options.keep_every,
-                          .others = run_.options.overwrite && !std::exchange(alone_, true)});
-  const std::string summary = progress.summary();
-  if (observer_.said) {
-    observer_.said(
-        fmt::format("checkpoint: {}{}", saved.string(), summary.empty() ? "" : ", " + summary));
+  const std::span<std::byte> staging =
+      staging_ ? std::span(staging_->data(), static_cast<size_t>(staging_->bytes()))
+               : std::span<std::byte>();
+  saving_.reset(new Saving{.manifest = manifest_, .stream = {executor_, state_, staging}});
+  const bool replaces_others = run_.options.overwrite && !alone_;
+  saving_->path = std::async(std::launch::async, [this, &saving = *saving_, replaces_others] {
+    return write(saving, replaces_others);
+  });
+  return true;
+}
+
+// Shows how far it is.
+void RunSaver::wait_for(const Saving& saving) const {
+  constexpr auto kPause = std::chrono::milliseconds(50);
+  TransferProgress progress("saving a checkpoint", cost_.bytes, observer_.doing);
+  int64_t shown = 0;
+  while (saving.path.wait_for(kPause) != std::future_status::ready) {
+    const int64_t written = saving.written;
+    progress.add(static_cast<size_t>(written - std::exchange(shown, written)));
   }
 }
 
-void RunSaver::try_to_save(const RunPlace& place) {
+// Throws what it failed with.
+void RunSaver::end() {
+  wait_for(*saving_);
+  const std::unique_ptr<Saving> saving = std::move(saving_);
+  const fs::path path = saving->path.get();
+  saved_ = saving->manifest.step;
+  alone_ = true;
+  if (!observer_.said) return;
+  const std::string took =
+      saving->seconds < 1
+          ? ""
+          : fmt::format(", {} in {}", format_bytes(cost_.bytes), format_seconds(saving->seconds));
+  observer_.said(fmt::format("checkpoint: {}{}", path.string(), took));
+}
+
+void RunSaver::end_or_say() {
+  const int64_t step = saving_->manifest.step;
   try {
-    save(place);
+    end();
   } catch (const Error& e) {
     if (e.code() != ExitCode::bad_input) throw;
     if (observer_.said)
-      observer_.said(fmt::format("no checkpoint of step {}: {}{}", place.step, e.what(),
+      observer_.said(fmt::format("no checkpoint of step {}: {}{}", step, e.what(),
                                  saved_ ? "; the one before is whole" : ""));
   }
 }
 
+void RunSaver::look() {
+  if (saving_ && saving_->path.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    end_or_say();
+}
+
+void RunSaver::finish() {
+  if (saving_) end_or_say();
+}
+
+void RunSaver::begin(const RunPlace& place) {
+  look();
+  if (saving_) {
+    const Clock::time_point from = Clock::now();
+    const int64_t step = saving_->manifest.step;
+    finish();
+    if (observer_.said)
+      observer_.said(
+          fmt::format("the checkpoint of step {} waited for that of step {}: {}", place.step, step,
+                      format_seconds(std::chrono::duration<double>(Clock::now() - from).count())));
+  }
+  if (start(place) && run_.options.save_sync) finish();
+}
+
+void RunSaver::save(const RunPlace& place) {
+  finish();
+  if (start(place)) end();
+}
+
+void RunSaver::try_to_save(const RunPlace& place) {
+  finish();
+  if (start(place)) finish();
+}
+
 double RunSaver::expected_seconds() const {
-  return static_cast<double>(run_state_bytes(executor_.module())) /
-         run_.cost_model.surroundings().disk.write;
+  const bool beside = !cost_.interval.none() && !run_.options.save_sync;
+  return cost_.disk_seconds * (beside ? 2 : 1);
 }
 
 std::optional<std::string> RunSaver::resume_command() const {

@@ -1,35 +1,30 @@
 // Saves a run's checkpoints while it trains: when they are due, whole, and no more of them than are
-// to be kept.
+// to be kept. A checkpoint is written beside the steps that follow (runtime/value_stream.h).
 //
 //   RunSaver saver(planned, executor, {.run = id, .data = samples.fingerprint()}, observer);
-//   if (saver.due(step)) saver.save({.step = step, .position = feeder.position()});
+//   saver.look();                                         // before a step: says what has ended
+//   if (saver.due(step)) saver.begin({.step = step, .position = feeder.position()});
+//   saver.save(place);                                    // the last one, and waits for it
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/executor.h"
+#include "runtime/value_stream.h"
 #include "search/plan_run.h"
 #include "snug/snug.h"
 #include "train/run_manifest.h"
+#include "train/save_cost.h"
 
 namespace snug {
-
-// --save-every: after so many steps, or so much time; neither: at the end only.
-struct SaveInterval {
-  int64_t steps = 0;
-  double seconds = 0;
-  bool none() const { return steps == 0 && seconds == 0; }
-};
-// "100", "90s", "10min", "2h"; "" is none. Throws a usage error.
-SaveInterval parse_save_interval(std::string_view text);
-
-// "90s", "10min", "2h": seconds; none of anything else.
-std::optional<double> parse_seconds(std::string_view text);
 
 // --on-nan, as data.
 struct OnNan {
@@ -52,18 +47,32 @@ struct RunPlace {
 
 class RunSaver {
  public:
-  // `begun`: the run as a manifest, as far as it is known before the first step.
+  // `begun`: the run as a manifest, as far as it is known before the first step. Takes the staging
+  // that the plan has for it.
   RunSaver(const PlannedRun& planned, Executor& executor, RunManifest begun,
            const TrainObserver& observer);
+  ~RunSaver();  // waits for the one under way
+  RunSaver(const RunSaver&) = delete;
+  RunSaver& operator=(const RunSaver&) = delete;
 
   // After this step?
   bool due(int64_t step) const;
-  // Throws bad_input where it cannot be written; what was saved before is untouched.
+  // Waits for the one under way, if there is one, and begins the next; with --save-sync waits for
+  // that, too. A failure is only said: training goes on.
+  void begin(const RunPlace& place);
+  // Has the one under way ended? Then says how.
+  void look();
+  // Waits for the one under way, and says how it ended.
+  void finish();
+  // Now, and waits for it. Throws bad_input where it cannot be written; what was saved before is
+  // untouched.
   void save(const RunPlace& place);
-  // The same, but a failure is only said: training goes on.
+  // The same, but a failure is only said.
   void try_to_save(const RunPlace& place);
 
-  // What a save takes, as far as the disk's speed is known.
+  // Host memory of its own.
+  int64_t staging_bytes() const { return cost_.staging; }
+  // What a save takes, as far as the disk's speed is known, with one before it that is under way.
   double expected_seconds() const;
 
   // The command that goes on from the last checkpoint; none before there is one.
@@ -71,15 +80,33 @@ class RunSaver {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // One that is being written.
+  struct Saving {
+    RunManifest manifest;
+    ValueStream stream;
+    std::atomic<int64_t> written = 0;  // bytes
+    Clock::time_point began = Clock::now();
+    double seconds = 0;  // that it took
+    std::future<std::filesystem::path> path = {};
+  };
+
+  bool start(const RunPlace& place);
+  std::filesystem::path write(Saving& saving, bool replaces_others) const;
+  void wait_for(const Saving& saving) const;
+  void end();
+  void end_or_say();
 
   const Resolved& run_;
   Executor& executor_;
   RunManifest manifest_;  // of the next one
   const TrainObserver& observer_;
-  SaveInterval interval_;
-  Clock::time_point last_ = Clock::now();  // that one was saved, or tried
-  std::optional<int64_t> saved_;           // the step of the last
+  SaveCost cost_;
+  std::vector<ValueId> state_;
+  std::unique_ptr<Memory> staging_;        // where the plan has some
+  Clock::time_point last_ = Clock::now();  // that one was begun
+  std::optional<int64_t> saved_;           // the step of the last that is complete
   bool alone_ = false;                     // no other run's checkpoints are there any more
+  std::unique_ptr<Saving> saving_;
 };
 
 }  // namespace snug

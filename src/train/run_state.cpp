@@ -109,9 +109,8 @@ std::set<ValueId> loaded_run_state(const Module& module) {
   return loaded;
 }
 
-std::vector<SavedPiece> save_run_state(const Module& module, const PiecesOf& pieces_of,
-                                       const fs::path& file) {
-  const std::vector<ValueId> state = run_state(module);
+std::vector<SavedPiece> save_run_state(const Module& module, std::span<const ValueId> state,
+                                       const PiecesOf& pieces_of, const fs::path& file) {
   std::vector<SavedPiece> pieces(state.size());
   std::vector<TensorToWrite> tensors;
   for (size_t i = 0; i < state.size(); ++i) {

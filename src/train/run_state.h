@@ -3,7 +3,8 @@
 // `load` makes from these is left out.
 //
 //   flush_updates(executor);
-//   manifest.pieces = save_run_state(module, pieces_of(pieces), folder / kStateFile);
+//   manifest.pieces =
+//       save_run_state(module, run_state(module), pieces_of(pieces), folder / kStateFile);
 //   load_run_state(module, into(pieces), folder, manifest);
 #pragma once
 
@@ -22,8 +23,9 @@ int64_t run_state_bytes(const Module& module);
 // Those whose every byte load_run_state writes: what is padded is not among them.
 std::set<ValueId> loaded_run_state(const Module& module);
 
-// Every update is made by now.
-std::vector<SavedPiece> save_run_state(const Module& module, const PiecesOf& pieces_of,
+// In this order. Every update is made by now.
+std::vector<SavedPiece> save_run_state(const Module& module, std::span<const ValueId> state,
+                                       const PiecesOf& pieces_of,
                                        const std::filesystem::path& file);
 
 // Throws bad_input, before anything is loaded, where the pieces are not those of the module, and at

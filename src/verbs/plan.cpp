@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "cost/step_cost.h"
 #include "ir/text.h"
+#include "train/save_cost.h"
 #include "verbs/advice.h"
 #include "verbs/here.h"
 
@@ -96,6 +97,14 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
   for (const Change& change : planned.changed) facts.changed.push_back(flags_of(change));
   if (run.budget) facts.budget_bytes = *run.budget + run.context;
   facts.within_free_memory = run.within_free_memory();
+  if (const SaveCost cost = save_cost(planned); !cost.interval.none()) {
+    facts.saves = SaveFacts{.every = text(cost.interval),
+                            .bytes = cost.bytes,
+                            .staging = cost.staging,
+                            .disk_seconds = cost.disk_seconds,
+                            .waits_seconds = cost.waits_seconds,
+                            .beside = !run.options.save_sync};
+  }
   facts.host_budget_bytes = run.host_budget;
   facts.disk_budget_bytes = run.disk_budget;
   const bool wanted = advise == Advise::always ||

@@ -127,9 +127,10 @@ TEST_F(CliResume, AUsedDirectoryIsNotOverwrittenByMistake) {
 
 TEST_F(CliResume, SaysBeforeTheFirstStepWhatSavingCosts) {
   const Ended run = snug(train_ + " --steps 2 --save-every 1 --out a");
-  EXPECT_THAT(run.err, HasSubstr("checkpoints: every 1 step in a, 2"));
-  EXPECT_LT(run.err.find("each, in which training waits for about "),
-            run.err.find("checkpoint: a"));
+  EXPECT_LT(run.err.find("saves    every 1 step, 2"), run.err.find("checkpoint: a"));
+  EXPECT_THAT(run.err, HasSubstr(" of disk beside training, which waits for "));
+  const Ended sync = snug(train_ + " --steps 2 --save-every 1 --save-sync --out b");
+  EXPECT_THAT(sync.err, HasSubstr(" of disk, for which training waits\n"));
 }
 
 TEST_F(CliResume, WhatWasAllowedOnceIsNotAllowedForEver) {

@@ -32,7 +32,7 @@ void save_checkpoint(const fs::path& run, int64_t step, const Retention& retenti
   StagedCheckpoint staged(run, step);
   RunManifest manifest{.run = retention.run, .step = step, .data = {.checksum = checksum_text("")}};
   manifest.pieces = save_run_state(
-      module,
+      module, run_state(module),
       [&](const ValuePart&, const LookAtPiece& look) { look(std::as_bytes(std::span(numbers))); },
       staged.folder() / kStateFile);
   StagedFile file(staged.folder() / kManifestFile);

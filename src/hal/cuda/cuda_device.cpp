@@ -70,6 +70,7 @@ class StreamEvent final : public LaneEvent {
   explicit StreamEvent(Streams& streams) : streams_(streams) {}
   void record(int32_t lane) override { event_.record(streams_[lane]); }
   void wait(int32_t lane) override { event_.wait_on(streams_[lane]); }
+  void wait_here() override { event_.wait(); }
 
  private:
   Streams& streams_;

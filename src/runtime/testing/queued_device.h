@@ -123,6 +123,7 @@ class QueuedDevice final : public Device {
       if (number == 0) throw internal_error("a lane waits for an event that was never recorded");
       device.add(index, {Item::waits, {}, number});
     }
+    void wait_here() override { device.synchronise(); }
     QueuedDevice& device;
     int64_t number = 0;
   };

@@ -1,0 +1,159 @@
+#include "train/save_cost.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/units.h"
+#include "cost/step_cost.h"
+#include "ir/order.h"
+#include "runtime/value_stream.h"
+#include "train/run_state.h"
+
+namespace snug {
+namespace {
+
+// Calls visit(value, program, op) where a step first changes a value that is saved.
+template <typename Visit>
+void for_each_first_change(const Module& module, const Visit& visit) {
+  std::set<ValueId> left;
+  for (const ValueId id : run_state(module)) left.insert(id);
+  for (const Repeat& region : module.step) {
+    for (const std::string& name : region.programs) {
+      const Program& program = module.program(name);
+      for (size_t at = 0; at < program.ops.size(); ++at) {
+        for (const ValueId id : program.ops[at].outputs) {
+          const ValueId root = module.root(id);
+          if (left.erase(root) > 0) visit(root, program, at);
+        }
+      }
+    }
+  }
+}
+
+// When a step first changes each value, in seconds after its beginning.
+std::map<ValueId, double> change_times(const Module& module, const CostModel& model) {
+  struct Times {
+    double begins = 0;          // of the program's first run
+    double longer = 1;          // than its lanes' ops together: below one, they run side by side
+    std::vector<double> until;  // the ops before, together
+  };
+  std::map<std::string, Times> programs;
+  double now = 0;
+  for (const Repeat& region : module.step) {
+    double once = 0;
+    for (const std::string& name : region.programs) {
+      const Program& program = module.program(name);
+      const std::vector<double> seconds = model.seconds(module, program);
+      const double takes = seconds_on_lanes(module, program, seconds);
+      Times times{.begins = now + once, .until = std::vector<double>(seconds.size())};
+      std::exclusive_scan(seconds.begin(), seconds.end(), times.until.begin(), 0.0);
+      if (const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0); sum > 0)
+        times.longer = takes / sum;
+      programs.try_emplace(name, std::move(times));
+      once += takes;
+    }
+    now += once * static_cast<double>(region.times);
+  }
+  std::map<ValueId, double> changes;
+  for_each_first_change(module, [&](ValueId id, const Program& program, size_t op) {
+    const Times& times = programs.at(program.name);
+    changes[id] = times.begins + times.longer * times.until[op];
+  });
+  return changes;
+}
+
+bool is_staged(const Module& module, const CostModel& model, ValueId id) {
+  return model.backend() == Backend::cuda && module[id].space == Space::device;
+}
+
+// By how much an update waits, where each value is read when its turn comes: what is on the device as
+// fast as the link copies it while staging has room, all else as fast as the disk takes it.
+double wait_of_updates(const Module& module, const CostModel& model, int64_t staging) {
+  const Surroundings& around = model.surroundings();
+  const std::map<ValueId, double> changes = change_times(module, model);
+  double waits = 0;
+  int64_t written = 0, copied = 0;
+  for (const ValueId id : state_to_save(module)) {
+    const int64_t bytes = module[id].type.bytes();
+    written += bytes;
+    double read = static_cast<double>(written) / around.disk.write;
+    if (is_staged(module, model, id)) {
+      copied += bytes;
+      read = std::max(static_cast<double>(copied) / around.link.out,
+                      static_cast<double>(written - staging) / around.disk.write);
+    }
+    if (const auto change = changes.find(id); change != changes.end())
+      waits = std::max(waits, read - change->second);
+  }
+  return waits;
+}
+
+int64_t staging_of(const PlannedRun& planned) {
+  const Resolved& run = planned.run;
+  const Module& module = planned.plan.module;
+  std::vector<ValueId> staged;
+  for (const ValueId id : run_state(module))
+    if (is_staged(module, run.cost_model, id)) staged.push_back(id);
+  SpaceBytes left = run.limits().left_by(arenas_of(module));
+  if (!run.host_budget) left[Space::host] = kUnlimited;
+  // Its page tables are on the device.
+  constexpr int64_t kPagesOfTable = 512;
+  int64_t most = left[Space::host];
+  if (run.budget) most = std::min(most, left[Space::device] * kPagesOfTable);
+  const int64_t staging = std::min(ValueStream::staging_for(module, staged), most);
+  return staging < 2 * ValueStream::kOwnStaging ? 0 : staging;
+}
+
+}  // namespace
+
+SaveInterval parse_save_interval(std::string_view text) {
+  if (text.empty()) return {};
+  SaveInterval interval;
+  if (read_number(text, interval.steps) && interval.steps > 0) return interval;
+  if (const auto seconds = parse_seconds(text)) return {.seconds = *seconds};
+  throw usage_error("--save-every '{}' is neither a number of steps nor a time", text)
+      .hint("for example --save-every 100, or 10min, 90s, 2h");
+}
+
+std::string text(const SaveInterval& interval) {
+  return interval.steps > 0 ? counted(interval.steps, "step") : format_seconds(interval.seconds);
+}
+
+std::vector<ValueId> state_to_save(const Module& module) {
+  std::vector<ValueId> order;
+  std::set<ValueId> placed;
+  for_each_first_change(module, [&](ValueId id, const Program&, size_t) {
+    order.push_back(id);
+    placed.insert(id);
+  });
+  for (const ValueId id : run_state(module))
+    if (!placed.contains(id)) order.push_back(id);
+  return order;
+}
+
+SaveCost save_cost(const PlannedRun& planned) {
+  const Resolved& run = planned.run;
+  const Module& module = planned.plan.module;
+  SaveCost cost{.interval = parse_save_interval(run.options.save_every),
+                .bytes = run_state_bytes(module)};
+  cost.disk_seconds = static_cast<double>(cost.bytes) / run.cost_model.surroundings().disk.write;
+  if (cost.interval.none() || run.options.save_sync) {
+    cost.waits_seconds = cost.disk_seconds;
+    return cost;
+  }
+  cost.staging = staging_of(planned);
+  cost.waits_seconds = wait_of_updates(module, run.cost_model, cost.staging);
+  // One at a time: where the next is due before, it waits for this one.
+  const double between =
+      cost.interval.steps > 0
+          ? static_cast<double>(cost.interval.steps) * planned.step_seconds + cost.waits_seconds
+          : cost.interval.seconds;
+  cost.waits_seconds += std::max(0.0, cost.disk_seconds - between);
+  return cost;
+}
+
+}  // namespace snug

@@ -1,0 +1,41 @@
+// What the checkpoints of a run cost, before it begins: bytes, host memory, and the time for which
+// training waits.
+//
+//   const SaveCost cost = save_cost(planned);
+//   cost.staging;         // of host memory, so that updates need not wait for the disk
+//   cost.waits_seconds;   // by how much a step is longer beside which a checkpoint is written
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "search/plan_run.h"
+
+namespace snug {
+
+// --save-every: after so many steps, or so much time; neither: at the end only.
+struct SaveInterval {
+  int64_t steps = 0;
+  double seconds = 0;
+  bool none() const { return steps == 0 && seconds == 0; }
+};
+// "100", "90s", "10min", "2h"; "" is none. Throws a usage error.
+SaveInterval parse_save_interval(std::string_view text);
+std::string text(const SaveInterval& interval);  // "20 steps", "10 m 00 s"
+
+struct SaveCost {
+  SaveInterval interval;
+  int64_t bytes = 0;         // of a checkpoint
+  int64_t staging = 0;       // of host memory, pinned
+  double disk_seconds = 0;   // to write one
+  double waits_seconds = 0;  // of training, for one; modelled
+};
+// Staging is as much as host memory has left, and no more than what is on the device.
+SaveCost save_cost(const PlannedRun& planned);
+
+// What is saved, in the order in which a step changes it: what changes first is read first.
+std::vector<ValueId> state_to_save(const Module& module);
+
+}  // namespace snug
