@@ -45,7 +45,8 @@ StagedFile::StagedFile(StagedFile&& other) noexcept
     : target_(std::move(other.target_)),
       part_(std::exchange(other.part_, {})),
       fd_(std::exchange(other.fd_, -1)),
-      written_(other.written_) {}
+      written_(other.written_),
+      sent_(other.sent_) {}
 
 void StagedFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -55,6 +56,18 @@ void StagedFile::write(std::span<const std::byte> bytes) {
     written_ += n;
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
+  while (written_ - sent_ >= kWindow) send_window();
+}
+
+// Two windows are on their way to the disk while the next is filled; what has arrived leaves the
+// page cache. All of it is a hint: sync() is what counts, and what fails.
+void StagedFile::send_window() {
+  ::sync_file_range(fd_, sent_, kWindow, SYNC_FILE_RANGE_WRITE);
+  if (const int64_t done = sent_ - 2 * kWindow; done >= 0) {
+    ::sync_file_range(fd_, done, kWindow, SYNC_FILE_RANGE_WAIT_BEFORE);
+    ::posix_fadvise(fd_, done, kWindow, POSIX_FADV_DONTNEED);
+  }
+  sent_ += kWindow;
 }
 
 void StagedFile::sync() {

@@ -1,6 +1,6 @@
 // A file that appears only when it is complete: bytes go to a temporary file in the target's
 // directory and reach the disk before commit() renames it. Dropped without commit, it leaves
-// nothing behind.
+// nothing behind. Large ones reach the disk while they are written, and do not stay in memory.
 //
 //   StagedFile file("out/model.safetensors");
 //   file.write(header);
@@ -32,10 +32,14 @@ class StagedFile {
   void commit();  // sync, then rename onto the target
 
  private:
+  static constexpr int64_t kWindow = int64_t{32} << 20;
+  void send_window();
+
   std::filesystem::path target_;
   std::filesystem::path part_;
   int fd_ = -1;
   int64_t written_ = 0;
+  int64_t sent_ = 0;  // of these: on their way to the disk, or there
 };
 
 // Makes renames and new names in a directory survive a power cut. Throws bad_input where the disk
