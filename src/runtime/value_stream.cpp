@@ -111,7 +111,9 @@ void ValueStream::look(ValueId id, const LookAtPiece& visit) {
     executor_.throw_what_failed();
   }
   send_ahead();
-  const size_t value = index_.at(id.index);
+  const size_t value = looked_++;
+  if (value >= values_.size() || values_[value] != id)
+    throw internal_error("'{}' is looked at when it is not its turn", executor_.module()[id].name);
   const int64_t bytes = bytes_of(value);
   if (is_staged(id)) return look_at_staged(value, visit);
   if (is_on_disk(id)) {

@@ -92,6 +92,7 @@ class ValueStream {
   int32_t lane_ = 0;
   std::unique_ptr<LaneEvent> begin_;  // the step before has ended
   bool began_ = false;
+  size_t looked_ = 0;  // values
   std::deque<Flight> flights_;
   // What is sent next: a value, and the first of its bytes.
   size_t next_ = 0;

@@ -129,6 +129,13 @@ TEST(ValueStream, CopiesAllAtOnceWhereStagingHasRoom) {
   EXPECT_EQ(looked_at(stream, values.ids[1]), values.content[1]);
 }
 
+TEST(ValueStream, IsLookedAtInItsOrder) {
+  const auto device = cpu_device();
+  Values values(*device, {100, 200});
+  ValueStream stream(*values.executor, values.ids, {});
+  EXPECT_THROW(looked_at(stream, values.ids[1]), Error);
+}
+
 TEST(ValueStream, HoldsUpWhoWritesUntilItIsRead) {
   const auto device = cpu_device();
   Values values(*device, {100, 200});

@@ -132,6 +132,8 @@ std::vector<ValueId> state_to_save(const Module& module) {
   });
   for (const ValueId id : run_state(module))
     if (!placed.contains(id)) order.push_back(id);
+  std::ranges::stable_sort(order, std::greater{},
+                           [&](ValueId id) { return size_of(module[id].type.dtype); });
   return order;
 }
 

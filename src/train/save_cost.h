@@ -35,7 +35,8 @@ struct SaveCost {
 // Staging is as much as host memory has left, and no more than what is on the device.
 SaveCost save_cost(const PlannedRun& planned);
 
-// What is saved, in the order in which a step changes it: what changes first is read first.
+// What is saved, in the order of the file: wide elements first, as safetensors have them, and of
+// these first what a step changes first.
 std::vector<ValueId> state_to_save(const Module& module);
 
 }  // namespace snug
