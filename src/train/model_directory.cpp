@@ -309,15 +309,68 @@ void StagedModel::replace_weights() {
   folder_ = staged;
 }
 
+namespace {
+
+constexpr const char* kExchangeHint =
+    "a model with another config.json, tokenizer or layout of weights needs the whole directory "
+    "exchanged: move it by hand, or give --out a directory of its own";
+
+void refuse_working_directory(const fs::path& directory) {
+  std::error_code failure;
+  if (fs::equivalent(fs::current_path(failure), directory, failure))
+    throw bad_input("it is the working directory of this run");
+}
+
+// A name that remove_interrupted_saves knows.
+fs::path beside(const fs::path& directory) {
+  return directory.parent_path() /
+         fmt::format("{}-{}-{}", kSavingPrefix, directory.filename().string(), drawn_name());
+}
+
+void exchange_folders(const fs::path& a, const fs::path& b) {
+  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) != 0)
+    throw bad_input("cannot exchange it with {}: {}", a.string(), std::strerror(errno));
+}
+
+// Two empty folders beside it, exchanged; throws where that fails.
+void try_exchange_beside(const fs::path& directory) {
+  struct Folder {
+    explicit Folder(fs::path p) : path(std::move(p)) { make_folder(path); }
+    ~Folder() { ::rmdir(path.c_str()); }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    fs::path path;
+  };
+  const Folder a(beside(directory)), b(beside(directory));
+  exchange_folders(a.path, b.path);
+}
+
+}  // namespace
+
+void require_replaceable(const fs::path& directory, std::string_view config_json, bool in_shards) {
+  std::error_code failure;
+  const std::string old = entry_of_weights(directory);
+  const bool same_layout = old.empty() || in_shards == (old == kWeightsIndexFile);
+  if (!is_there(directory / kConfigFile) ||
+      (same_layout && read_file(directory / kConfigFile) == config_json))
+    return;
+  const fs::path target = fs::canonical(directory, failure);
+  try {
+    refuse_working_directory(target);
+    try_exchange_beside(target);
+  } catch (const Error& error) {
+    throw bad_input("the model in {} could not be replaced by this one at the end: {}",
+                    directory.string(), error.what())
+        .hint(kExchangeHint);
+  }
+}
+
 // The folder moves beside the directory, with second names of all that stays.
 void StagedModel::prepare_exchange() {
-  std::error_code failure;
-  if (fs::equivalent(fs::current_path(failure), directory_, failure))
-    throw bad_input("it is the working directory of this run");
+  refuse_working_directory(directory_);
   take_permissions(directory_, folder_);
   const fs::path parent = directory_.parent_path();
-  const fs::path beside =
-      parent / fmt::format("{}-{}-{}", kSavingPrefix, directory_.filename().string(), drawn_name());
+  const fs::path beside = snug::beside(directory_);
   move_to(folder_, beside);
   folder_ = beside;
   link_into(directory_, folder_, [](std::string_view name) {
@@ -330,8 +383,7 @@ void StagedModel::exchange() {
   const std::vector<std::string> names = files_in(folder_);
   try {
     prepare_exchange();
-    if (::renameat2(AT_FDCWD, folder_.c_str(), AT_FDCWD, directory_.c_str(), RENAME_EXCHANGE) != 0)
-      throw bad_input("cannot exchange it with {}: {}", folder_.string(), std::strerror(errno));
+    exchange_folders(folder_, directory_);
   } catch (const Error& error) {
     for (const fs::path& entry : entries_of(folder_)) {
       std::error_code ignored;
@@ -352,9 +404,7 @@ void StagedModel::keep_beside_the_old(std::string_view why) {
   if (::rename(folder_.c_str(), kept.c_str()) == 0) folder_ = kept;
   throw bad_input("cannot replace the model in {}: {}; the new one is in {}", directory_.string(),
                   why, std::exchange(folder_, {}).string())
-      .hint(
-          "a model with another config.json, tokenizer or layout of weights needs the whole "
-          "directory exchanged: move it by hand, or give --out a directory of its own");
+      .hint(kExchangeHint);
 }
 
 void remove_interrupted_saves(const fs::path& directory) {

@@ -66,6 +66,12 @@ class StagedModel {
   bool is_new_ = false;
 };
 
+// Before a run: throws bad_input where the directory holds a model that one with this config.json, in
+// shards or in one file, could not take the place of, because that needs an exchange of directories
+// which is not possible there.
+void require_replaceable(const std::filesystem::path& directory, std::string_view config_json,
+                         bool in_shards);
+
 // Removes what interrupted saves into a directory left in it and beside it. Files of others that an
 // exchange had not carried over yet come back. Only for who holds the directory's lock.
 void remove_interrupted_saves(const std::filesystem::path& directory);

@@ -140,6 +140,9 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
     weights = std::make_unique<CheckpointReader>(run.model.source_dir());
     check_weights(plan.module, *weights, spellings_of(run));
   }
+  if (out)
+    require_replaceable(out->path(), run.model.config_json(saved_dtype(run.recipe)),
+                        saved_bytes(plan.module) > kMaxShardBytes);
   if (out) out->require_space(saved_bytes(plan.module) + checkpoint_bytes(run, plan.module));
   if (observer.planned) observer.planned(report_of(planned, Advise::never, false));
   say(observer, fmt::format("data: {}", samples.text()));

@@ -7,6 +7,7 @@ namespace snug {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class CliResume : public Cli {
  protected:
@@ -41,6 +42,15 @@ TEST_F(CliResume, IsTheSameRun) {
     EXPECT_EQ(snug(std::string("train --resume a/step-00000004 --out c") + more).code, 0) << more;
     expect_same_model("a", "c");
   }
+}
+
+TEST_F(CliResume, FromAnEarlierStepSaysWhatIsLater) {
+  train_six("a");
+  const Ended run = snug("train --resume a/step-00000002 --keep 1");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("later checkpoints are there, up to step 6: each stays until"));
+  EXPECT_EQ(trim(file("a/latest")), "step-00000006");
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "a/step-00000004"));
 }
 
 TEST_F(CliResume, AfterCtrlC) {
@@ -123,6 +133,22 @@ TEST_F(CliResume, AUsedDirectoryIsNotOverwrittenByMistake) {
   for (const char* name : {"latest", "step-00000001"})
     std::filesystem::remove_all(dir_ / "m" / name);
   expect_refused(train_ + " --steps 1 --out m", kUsage, "--out m holds a model", "--overwrite");
+}
+
+TEST_F(CliResume, AModelThatCouldNotBeReplacedIsSaidBeforeTheFirstStep) {
+  EXPECT_EQ(snug(train_ + " --steps 1 --out a").code, 0);
+  nlohmann::json wide = tiny_config();
+  wide["intermediate_size"] = 48;
+  write("wide/config.json", wide.dump());
+  const std::string config = file("a/config.json");
+  const Ended run = run_snug(
+      split("train ../wide --device cpu --seq 16 --batch 2 --steps 1 --out . --overwrite", ' '),
+      {.directory = (dir_ / "a").string()});
+  EXPECT_EQ(run.code, static_cast<int>(ExitCode::bad_input));
+  EXPECT_THAT(run.err,
+              HasSubstr("could not be replaced by this one at the end: it is the working"));
+  EXPECT_THAT(run.err, Not(HasSubstr("step     1")));
+  EXPECT_EQ(file("a/config.json"), config);
 }
 
 TEST_F(CliResume, SaysBeforeTheFirstStepWhatSavingCosts) {
