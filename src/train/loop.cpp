@@ -17,6 +17,7 @@
 #include "train/disk_pace.h"
 #include "train/nan_search.h"
 #include "train/op_predictions.h"
+#include "train/run_directory.h"
 #include "train/run_saver.h"
 #include "train/run_state.h"
 #include "train/transfer_progress.h"
@@ -53,6 +54,12 @@ struct BadStep {
   double loss;
   int64_t step, position;
 };
+
+// 0: there is none.
+int64_t last_step_in(const std::filesystem::path& directory) {
+  const auto checkpoints = checkpoints_in(directory);
+  return checkpoints.empty() ? 0 : *step_of_checkpoint(checkpoints.back().filename().string());
+}
 
 // What a step leaves behind for the host, on its way while the next step runs.
 struct Pending {
@@ -168,6 +175,15 @@ class Training {
     const std::string summary = progress.summary();
     say(observer_, fmt::format("resumed: {}, step {} of {}{}", from, step_, run_.options.steps,
                                summary.empty() ? "" : ", " + summary));
+    std::error_code ignored;
+    const std::filesystem::path directory = resumed.checkpoint.parent_path();
+    if (const int64_t last = last_step_in(directory);
+        last > step_ && std::filesystem::equivalent(directory, run_.options.out, ignored)) {
+      say(observer_,
+          fmt::format("later checkpoints are there, up to step {}: each stays until this "
+                      "run gets to its step",
+                      last));
+    }
     if (device_.name() != resumed.manifest.device) {
       say(observer_, fmt::format("it ran on {} before: on {} it goes on within rounding",
                                  resumed.manifest.device, device_.name()));

@@ -188,6 +188,7 @@ fs::path StagedCheckpoint::commit() {
 
 void remove_old_checkpoints(const fs::path& directory, const Retention& retention) {
   const std::string latest = latest_in(directory);
+  const std::optional<int64_t> latest_step = step_of_checkpoint(latest);
   std::vector<fs::path> own, others;
   for (const fs::path& path : checkpoints_in(directory)) {
     const auto manifest = [&]() -> std::optional<RunManifest> {
@@ -198,6 +199,8 @@ void remove_old_checkpoints(const fs::path& directory, const Retention& retentio
       }
     }();
     if (!manifest || path.filename() == latest) continue;
+    // Of a run that went back: later than all that it has done since.
+    if (manifest->run == retention.run && latest_step && manifest->step > *latest_step) continue;
     (manifest->run == retention.run ? own : others).push_back(path);
   }
   const auto stays = [&](size_t i) {

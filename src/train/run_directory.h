@@ -63,7 +63,7 @@ struct Retention {
   int64_t keep_every = 0;  // and those of every so many steps
   bool others = false;     // those of other runs are removed, all of them
 };
-// Never what `latest` names.
+// Never what `latest` names, nor later steps of the run: it went back, and may replace them.
 void remove_old_checkpoints(const std::filesystem::path& directory, const Retention& retention);
 
 }  // namespace snug

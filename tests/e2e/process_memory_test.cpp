@@ -103,6 +103,13 @@ TEST(Memory, OfTheProcessGrowsByTheArenasFromLoadingToSaving) {
   o.resume = checkpoint;
   o.out = (dir / "resumed").string();
   expect_as_planned("resumed");
+
+  EXPECT_TRUE(forget_peak());
+  const int64_t before = testing::status_bytes("VmRSS:");
+  export_checkpoint(checkpoint, (dir / "exported").string());
+  const int64_t grown = testing::status_bytes("VmHWM:") - before;
+  ::testing::Test::RecordProperty("exported", format_bytes(grown));
+  EXPECT_LT(grown, kMargin) << "exported: " << format_bytes(grown);
 }
 
 }  // namespace

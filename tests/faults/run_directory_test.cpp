@@ -108,5 +108,14 @@ TEST_F(RunDirectoryFaults, RemovesNothingThatIsNotItsOwn) {
   EXPECT_FALSE(fs::exists(run / "step-00000004"));
 }
 
+TEST_F(RunDirectoryFaults, KeepsLaterStepsOfARunThatWentBack) {
+  const fs::path run = box() / "run";
+  for (const int step : {1, 2, 5, 6}) save_checkpoint(run, step, {.run = "a", .keep = 9});
+  save_checkpoint(run, 3, {.run = "a", .keep = 2});
+  EXPECT_FALSE(fs::exists(run / "step-00000001"));
+  for (const char* name : {"step-00000002", "step-00000003", "step-00000005", "step-00000006"})
+    EXPECT_TRUE(fs::exists(run / name)) << name;
+}
+
 }  // namespace
 }  // namespace snug::testing
