@@ -161,13 +161,16 @@ Estimate Estimates::part_of_body(const Variant& variant) {
 }
 
 const Estimate& Estimates::body_of(const Variant& variant) {
-  const auto [place, is_new] = bodies_.try_emplace(body_key(variant.settings));
-  Estimate& s = place->second;
-  if (!is_new) return s;
-  const auto& rules = variant.settings.recipe.offload.rules;
-  if (std::ranges::any_of(rules, [](const auto& rule) { return !rule.layers.empty(); }))
-    return bodies_[body_key(variant.settings)] = part_of_body(variant);
+  return bodies_.of(body_key(variant.settings), [&] {
+    const auto& rules = variant.settings.recipe.offload.rules;
+    const bool in_part =
+        std::ranges::any_of(rules, [](const auto& rule) { return !rule.layers.empty(); });
+    return in_part ? part_of_body(variant) : make_body(variant);
+  });
+}
 
+Estimate Estimates::make_body(const Variant& variant) {
+  Estimate s;
   const int32_t depth = variant.stack.depth(kDepth);
   const Module module = shallow_body(variant, depth);
   const auto times = [&](int32_t layer) { return times_like(layer, depth, variant.stack.layers); };
@@ -208,30 +211,29 @@ const Estimate& Estimates::body_of(const Variant& variant) {
 }
 
 const Module& Estimates::parameters_of(const Variant& variant) {
-  const Recipe& recipe = variant.settings.recipe;
-  const auto [place, is_new] = parameters_.try_emplace(parameter_key(variant.settings));
-  Module& module = place->second;
-  if (!is_new) return module;
-  module = compile("update", variant.stack.whole(), recipe, Stage::differentiate);
-  module.programs.clear();
-  sweep_values(module);
-  return module;
+  return parameters_.of(parameter_key(variant.settings), [&] {
+    Module module =
+        compile("update", variant.stack.whole(), variant.settings.recipe, Stage::differentiate);
+    module.programs.clear();
+    sweep_values(module);
+    return module;
+  });
 }
 
 const Estimates::Update& Estimates::update_of(const Variant& variant) {
-  const auto [place, is_new] = updates_.try_emplace(update_key(variant.settings));
-  Update& update = place->second;
-  if (!is_new) return update;
-  Module module = parameters_of(variant);
-  const size_t known = module.values.size();
-  Recipe recipe = variant.settings.recipe;
-  recipe.fold_update = false;
-  continue_compile(module, recipe, Stage::update);
-  for (size_t i = known; i < module.values.size(); ++i)
-    update.shared = update.shared + shared_bytes(module.values[i]);
-  update.transient = most_live_of_all(module);
-  update.seconds = step_cost(module, variant.cost_model).step_seconds;
-  return update;
+  return updates_.of(update_key(variant.settings), [&] {
+    Update update;
+    Module module = parameters_of(variant);
+    const size_t known = module.values.size();
+    Recipe recipe = variant.settings.recipe;
+    recipe.fold_update = false;
+    continue_compile(module, recipe, Stage::update);
+    for (size_t i = known; i < module.values.size(); ++i)
+      update.shared = update.shared + shared_bytes(module.values[i]);
+    update.transient = most_live_of_all(module);
+    update.seconds = step_cost(module, variant.cost_model).step_seconds;
+    return update;
+  });
 }
 
 Room Estimates::room_of(const Variant& variant) {
@@ -272,9 +274,13 @@ Estimate Estimates::of(const Variant& variant) {
   return s;
 }
 
-Estimates::Trial Estimates::trial(const Variant& variant, const RecomputePolicy& policy) {
-  Recipe recipe = variant.settings.recipe;
-  recipe.recompute = policy;
+Estimates::Trial Estimates::trial(Variant variant, const RecomputePolicy& policy) {
+  variant.settings.recipe.recompute = policy;
+  return trials_.of(variant.settings, [&] { return make_trial(variant); });
+}
+
+Estimates::Trial Estimates::make_trial(const Variant& variant) {
+  const Recipe& recipe = variant.settings.recipe;
   Module module = compile("trial", variant.stack.whole(), recipe, Stage::accumulate);
   compile_rest(module, recipe);
   SpaceBytes shared;

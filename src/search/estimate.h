@@ -10,8 +10,8 @@
 #pragma once
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "base/memo.h"
 #include "ir/space_bytes.h"
 #include "search/layer_costs.h"
 #include "search/room.h"
@@ -44,7 +44,7 @@ struct Estimate {
 // that a choice of what to recompute is made of? Whatever `b` does, `a` then does as well.
 bool no_worse(const Estimate& a, const Estimate& b);
 
-// Caches what variants have in common.
+// Caches what variants have in common. May be asked by several threads.
 class Estimates {
  public:
   Estimate of(const Variant& variant);
@@ -55,7 +55,7 @@ class Estimates {
     SpaceBytes arena;
     double seconds = 0;
   };
-  Trial trial(const Variant& variant, const RecomputePolicy& policy);
+  Trial trial(Variant variant, const RecomputePolicy& policy);
 
   // What may live elsewhere, in all layers.
   Room room_of(const Variant& variant);
@@ -70,12 +70,15 @@ class Estimates {
   // As a program of its own, also where it is folded into forward.
   const Update& update_of(const Variant& variant);
   const Estimate& body_of(const Variant& variant);  // all but the update
+  Estimate make_body(const Variant& variant);
   Estimate part_of_body(const Variant& variant);
+  Trial make_trial(const Variant& variant);
   const Module& parameters_of(const Variant& variant);
 
-  std::unordered_map<Settings, Estimate> bodies_;
-  std::unordered_map<Settings, Update> updates_;
-  std::unordered_map<Settings, Module> parameters_;  // of the whole model, with gradients and no op
+  Memo<Settings, Estimate> bodies_;
+  Memo<Settings, Update> updates_;
+  Memo<Settings, Trial> trials_;
+  Memo<Settings, Module> parameters_;  // of the whole model, with gradients and no op
 };
 
 }  // namespace snug

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/parallel.h"
 #include "base/units.h"
 #include "cost/step_cost.h"
 #include "passes/passes.h"
@@ -18,8 +19,9 @@ namespace {
 // What is chosen is placed with all effort, which never makes it larger.
 constexpr int64_t kTrialEffort = kPackingEffort / 50;
 
-// An entry of a queue that is not a candidate yet: the variant is to be expanded.
+// Entries of a queue that are not candidates yet: the variant is to be expanded, or estimated first.
 constexpr size_t kExpand = std::numeric_limits<size_t>::max();
+constexpr size_t kEstimate = kExpand - 1;
 
 template <typename Key>
 struct Entry {
@@ -78,6 +80,17 @@ void PlanSearch::estimate(size_t v) {
   if (keeps_all)
     state.candidates.push_back(
         {.seconds = state.estimate->seconds, .least = state.estimate->arena()});
+}
+
+// Those whose turns come next, side by side: in the order of find_fastest's queue.
+void PlanSearch::estimate_next(std::span<const size_t> variants) {
+  std::vector<size_t> next;
+  for (const size_t v : variants)
+    if (!states_[v].estimate) next.push_back(v);
+  std::ranges::sort(next, {},
+                    [&](size_t v) { return std::tuple(least_seconds(v), variants_[v].effect, v); });
+  if (next.size() > cores()) next.resize(cores());
+  for_each_in_parallel(next.size(), [&](size_t i) { estimate(next[i]); });
 }
 
 // Is another of the group at least as good in everything, and better or before it in the order?
@@ -241,7 +254,9 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
     // What moves is more where less is recomputed: none of its policies bounds the others.
     if (state.estimate && variants_[v].keeps_uniformly()) expand(v);
     for (size_t c = 0; c < state.candidates.size(); ++c) push(v, c);
-    if (!state.expanded) queue.push({{least_seconds(v), variants_[v].effect}, v});
+    if (!state.expanded)
+      queue.push(
+          {{least_seconds(v), variants_[v].effect}, v, state.estimate ? kExpand : kEstimate});
   };
   for (const size_t v : variants) enter(v);
   std::optional<Found> best;  // of those tried that move values
@@ -251,8 +266,8 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
   for (int trials = 0; !queue.empty();) {
     const auto [key, v, c] = pop(queue);
     if (best && seconds_of(*best) <= key.first) break;
-    if (c == kExpand && !states_[v].estimate) {
-      estimate(v);
+    if (c == kEstimate) {
+      if (!states_[v].estimate) estimate_next(variants);
       enter(v);
     } else if (c == kExpand) {
       const size_t known = states_[v].candidates.size();

@@ -13,7 +13,8 @@
 // A variant that moves values to other memory is no faster than its plain one, which enters for it:
 // it is looked at when that one's turn comes. Its time is a simulation of lanes, which its estimate
 // comes near to and does not bound; of so many that were tried without one being first, the fastest
-// is taken.
+// is taken. Estimates and trials that do not need each other are made side by side; what is found
+// does not depend on how many cores there are.
 #pragma once
 
 #include <cstdint>
@@ -99,6 +100,7 @@ class PlanSearch {
 
   void estimate_all();
   void estimate(size_t variant);
+  void estimate_next(std::span<const size_t> variants);
   bool is_moved(size_t variant) const;
   double least_seconds(size_t variant) const;
   void expand_uniformly(size_t variant);
@@ -119,10 +121,18 @@ class PlanSearch {
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
   std::vector<Found> improved(Found found, const Limits& limits);
-  std::vector<Found> with_room_used(Found found, const Limits& limits);
-  std::optional<Found> use_room_in(const Room& room, Space space, OffloadItem item, Found found,
-                                   const Limits& limits);
-  std::optional<Found> roomier(Found found, const Offload& offload, const Limits& limits);
+  // A plan that was tried, of no variant's state.
+  struct Tried {
+    Variant variant;
+    RecomputePolicy policy;
+    SpaceBytes arena;
+    double seconds = 0;
+  };
+  std::vector<Tried> with_room_used(Tried tried, const Limits& limits);
+  std::optional<Tried> use_room_in(const Room& room, Space space, OffloadItem item,
+                                   const Tried& tried, const Limits& limits);
+  std::optional<Tried> roomier(const Tried& tried, const Offload& offload, const Limits& limits);
+  Found enter(Found like, Tried tried);
   RunnerUp runner_up(size_t variant, double seconds, const Limits& limits);
 
   std::string name_;

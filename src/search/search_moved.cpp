@@ -2,6 +2,7 @@
 // device is used.
 #include <algorithm>
 
+#include "base/parallel.h"
 #include "search/room.h"
 #include "search/search.h"
 
@@ -107,85 +108,100 @@ void PlanSearch::expand_uniformly(size_t variant) {
 }
 
 // With what moves brought earlier, and room used: `found` itself among them, the fastest last, as
-// trials say.
+// trials say. How far ahead is tried side by side.
 std::vector<PlanSearch::Found> PlanSearch::improved(Found found, const Limits& limits) {
-  constexpr int32_t kAhead[] = {2, 3};
-  const auto seconds = [&](Found f) { return states_[f.variant].candidates[f.candidate].seconds; };
-  std::vector<Found> better = with_room_used(found, limits);
-  if (!is_moved(found.variant) || !variants_[found.variant].ahead_is_open) return better;
-  Found earliest = found;
-  for (const int32_t ahead : kAhead) {
-    Offload offload = variants_[found.variant].settings.recipe.offload;
-    offload.ahead = ahead;
-    const auto earlier = roomier(found, offload, limits);
-    if (!earlier || seconds(*earlier) >= seconds(earliest)) break;  // staging only grows
-    earliest = *earlier;
-    const std::vector<Found> more = with_room_used(earliest, limits);
-    better.insert(better.end(), more.begin(), more.end());
+  constexpr int32_t kMostAhead = 3;
+  const Candidate& c = states_[found.variant].candidates[found.candidate];
+  const Tried now{variants_[found.variant], policy_of(found), c.arena.value_or(c.least), c.seconds};
+  const bool open = is_moved(found.variant) && now.variant.ahead_is_open;
+  std::vector<std::vector<Tried>> by_ahead(open ? kMostAhead : 1);
+  for_each_in_parallel(by_ahead.size(), [&](size_t i) {
+    std::optional<Tried> first = now;
+    if (i > 0) {
+      Offload offload = now.variant.settings.recipe.offload;
+      offload.ahead = static_cast<int32_t>(i) + 1;
+      first = roomier(now, offload, limits);
+    }
+    if (first) by_ahead[i] = with_room_used(std::move(*first), limits);
+  });
+  std::vector<Found> better{found};
+  for (size_t i = 0; i < by_ahead.size(); ++i) {
+    std::vector<Tried>& chain = by_ahead[i];
+    // Staging only grows: what does not fit, or is no faster, is neither farther ahead.
+    if (chain.empty() || (i > 0 && chain[0].seconds >= by_ahead[i - 1][0].seconds)) break;
+    for (size_t t = i == 0 ? 1 : 0; t < chain.size(); ++t) better.push_back(enter(found, chain[t]));
   }
-  std::ranges::stable_sort(better, std::greater{}, seconds);
+  std::ranges::stable_sort(better, std::greater{}, [&](Found f) {
+    return states_[f.variant].candidates[f.candidate].seconds;
+  });
   return better;
+}
+
+// As a variant of its own, of what `like` estimates.
+PlanSearch::Found PlanSearch::enter(Found like, Tried tried) {
+  State state{.estimate = states_[like.variant].estimate, .outdone = true, .expanded = true};
+  state.candidates.push_back({.uniform = std::move(tried.policy),
+                              .seconds = tried.seconds,
+                              .least = tried.arena,
+                              .arena = tried.arena});
+  variants_.push_back(std::move(tried.variant));
+  states_.push_back(std::move(state));
+  return Found{variants_.size() - 1, 0};
 }
 
 // What was moved as a whole moves in fewer layers where there is room for the others: first what a
 // step moves most often, from disk to the host before to the device. Each is faster than the one
-// before it, as trials say; the first is `found` itself.
-std::vector<PlanSearch::Found> PlanSearch::with_room_used(Found found, const Limits& limits) {
+// before it, as trials say; the first is `tried` itself.
+std::vector<PlanSearch::Tried> PlanSearch::with_room_used(Tried tried, const Limits& limits) {
   constexpr OffloadItem kItems[] = {OffloadItem::params, OffloadItem::grads, OffloadItem::optimizer,
                                     OffloadItem::master};
-  std::vector<Found> better{found};
-  if (variants_[found.variant].plain.empty()) return better;
-  const Room room = estimates_.room_of(variants_[found.variant]);
+  std::vector<Tried> better{std::move(tried)};
+  if (better[0].variant.plain.empty()) return better;
+  const Room room = estimates_.room_of(better[0].variant);
   for (const Space space : {Space::host, Space::device}) {
     for (const OffloadItem item : kItems) {
       // What moves less needs less staging, which is room for more.
-      while (const auto other = use_room_in(room, space, item, better.back(), limits))
-        better.push_back(*other);
+      while (auto other = use_room_in(room, space, item, better.back(), limits))
+        better.push_back(std::move(*other));
     }
   }
   return better;
 }
 
 // None where that is no faster.
-std::optional<PlanSearch::Found> PlanSearch::use_room_in(const Room& room, Space space,
-                                                         OffloadItem item, Found found,
+std::optional<PlanSearch::Tried> PlanSearch::use_room_in(const Room& room, Space space,
+                                                         OffloadItem item, const Tried& tried,
                                                          const Limits& limits) {
   constexpr int32_t kFewer = 2;  // layers, where staging turns out to need them
-  const auto candidate = [&](Found f) -> const Candidate& {
-    return states_[f.variant].candidates[f.candidate];
-  };
-  const int64_t left = limits.left_by(*candidate(found).arena)[space];
+  const int64_t left = limits.left_by(tried.arena)[space];
   for (int32_t fewer = 0; fewer <= kFewer; ++fewer) {
-    const Offload& now = variants_[found.variant].settings.recipe.offload;
-    const auto offload = room.with_nearer(now, item, space, left, fewer);
+    const auto offload =
+        room.with_nearer(tried.variant.settings.recipe.offload, item, space, left, fewer);
     if (!offload) return std::nullopt;
-    const auto other = roomier(found, *offload, limits);
+    auto other = roomier(tried, *offload, limits);
     if (!other) continue;
-    if (candidate(*other).seconds >= candidate(found).seconds) return std::nullopt;
+    if (other->seconds >= tried.seconds) return std::nullopt;
     return other;
   }
   return std::nullopt;
 }
 
-// The same plan with other homes, as a variant of its own; none where it does not fit.
-std::optional<PlanSearch::Found> PlanSearch::roomier(Found found, const Offload& offload,
+// The same plan with other homes; none where it does not fit.
+std::optional<PlanSearch::Tried> PlanSearch::roomier(const Tried& tried, const Offload& offload,
                                                      const Limits& limits) {
-  const RecomputePolicy policy = policy_of(found);
-  Variant variant = variants_[found.variant];
+  Tried other = tried;
+  Variant& variant = other.variant;
   variant.settings.recipe.offload = offload;
-  const bool earlier = offload.ahead != variants_[found.variant].settings.recipe.offload.ahead;
   for (Change& change : variant.changes) {
     if (change.sets("offload")) change += Change{{"offload", text(offload)}};
   }
-  if (earlier) variant.changes.push_back({{"offload-ahead", int64_t{offload.ahead}}});
-  const Estimates::Trial trial = estimates_.trial(variant, policy);
+  if (offload.ahead != tried.variant.settings.recipe.offload.ahead)
+    variant.changes.push_back({{"offload-ahead", int64_t{offload.ahead}}});
+  const Estimates::Trial trial = estimates_.trial(variant, tried.policy);
   if (!trial.arena.fits_in(limits)) return std::nullopt;
-  State state{.estimate = states_[found.variant].estimate, .outdone = true, .expanded = true};
-  state.candidates.push_back(
-      {.uniform = policy, .seconds = trial.seconds, .least = trial.arena, .arena = trial.arena});
-  variants_.push_back(std::move(variant));
-  states_.push_back(std::move(state));
-  return Found{variants_.size() - 1, 0};
+  other.arena = trial.arena;
+  other.seconds = trial.seconds;
+  return other;
 }
 
 }  // namespace snug
