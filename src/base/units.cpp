@@ -53,9 +53,9 @@ int64_t parse_bytes(std::string_view text) {
 }
 
 std::optional<double> parse_seconds(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
+  constexpr std::array<std::pair<std::string_view, double>, 4> kTimes{
       {{"min", 60}, {"s", 1}, {"h", 3600}, {"m", 60}}};
-  for (const auto& [unit, seconds] : kUnits) {
+  for (const auto& [unit, seconds] : kTimes) {
     double number = 0;
     if (text.ends_with(unit) && read_number(text.substr(0, text.size() - unit.size()), number) &&
         number > 0 && number * seconds < 1e9)

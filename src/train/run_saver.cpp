@@ -101,7 +101,7 @@ fs::path RunSaver::write(Saving& saving, bool replaces_others) const {
         save_run_state(executor_.module(), state_, pieces_of, staged.folder() / kStateFile);
     write_text(staged.folder() / kConfigFile, run_.model.config_json(saved_dtype(run_.recipe)));
     write_text(staged.folder() / kManifestFile, manifest_text(manifest));
-    const fs::path saved = staged.commit();
+    fs::path saved = staged.commit();
     remove_old_checkpoints(directory, {.run = manifest.run,
                                        .keep = run_.options.keep,
                                        .keep_every = run_.options.keep_every,
