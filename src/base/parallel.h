@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -35,7 +36,10 @@ void for_each_in_parallel(size_t count, const Visit& visit) {
   };
   {
     std::vector<std::jthread> others;
-    for (size_t t = 1; t < std::min(count, cores()); ++t) others.emplace_back(work);
+    try {
+      for (size_t t = 1; t < std::min(count, cores()); ++t) others.emplace_back(work);
+    } catch (const std::system_error&) {  // fewer, then
+    }
     work();
   }
   if (failure) std::rethrow_exception(failure);

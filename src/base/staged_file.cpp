@@ -60,11 +60,14 @@ void StagedFile::write(std::span<const std::byte> bytes) {
 }
 
 // Two windows are on their way to the disk while the next is filled; what has arrived leaves the
-// page cache. All of it is a hint: sync() is what counts, and what fails.
+// page cache. Where the system cannot, sync() does all of it. A write that fails behind our back is
+// reported to who waits for it first, and then no more.
 void StagedFile::send_window() {
   ::sync_file_range(fd_, sent_, kWindow, SYNC_FILE_RANGE_WRITE);
   if (const int64_t done = sent_ - 2 * kWindow; done >= 0) {
-    ::sync_file_range(fd_, done, kWindow, SYNC_FILE_RANGE_WAIT_BEFORE);
+    if (::sync_file_range(fd_, done, kWindow, SYNC_FILE_RANGE_WAIT_BEFORE) != 0 &&
+        (errno == EIO || errno == ENOSPC || errno == EDQUOT))
+      throw cannot_write(target_, errno);
     ::posix_fadvise(fd_, done, kWindow, POSIX_FADV_DONTNEED);
   }
   sent_ += kWindow;

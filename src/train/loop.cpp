@@ -14,6 +14,7 @@
 #include "hal/device_failure.h"
 #include "passes/passes.h"
 #include "runtime/initialise.h"
+#include "train/device_memory.h"
 #include "train/disk_pace.h"
 #include "train/nan_search.h"
 #include "train/op_predictions.h"
@@ -107,8 +108,9 @@ class Training {
                                  .data = samples.fingerprint()},
                      observer);
     }
-    report_.context_bytes = device_.context_bytes();
-    require_context_within_budget();
+    memory_.emplace(run_, executor_, saver_ ? saver_->staging_bytes() : 0);
+    report_.context_bytes = memory_->context();
+    memory_->require_context_within_budget();
     for (const char* name :
          {shared_names::kLoss, shared_names::kGradNorm, shared_names::kLossScale})
       if (const ValueId id = module.find_shared(name); id.valid()) reported_.push_back(id);
@@ -137,7 +139,7 @@ class Training {
       throw device_error("step {}: {}; the device was {}", steps, e.what(), executor_.last_place())
           .hint(fmt::format("{}; `snug doctor` looks at the GPU", what_is_saved()));
     }
-    say_where_memory_went();
+    for (const std::string& line : memory_->lines()) say(observer_, line);
     // Whoever finds the last checkpoint finds the model, too.
     if (saver_ && report_.stopped_early) saver_->try_to_save(place());
     if (!report_.stopped_early || run_.options.grace.empty()) save();
@@ -237,59 +239,12 @@ class Training {
         .peak_bytes = report_.peak_bytes};
     if (!run_.options.explain) return say(observer_, line_of(prediction));
     if (const int64_t context = device_.context_bytes(); context > 0) {
-      prediction.planned_device_bytes = executor_.planned_bytes() + planned_context();
+      prediction.planned_device_bytes = executor_.planned_bytes() + memory_->planned_context();
       prediction.device_bytes = executor_.allocated_bytes() + context;
     }
     prediction.kinds = kinds_of_step(executor_, run_.cost_model);
     report_.prediction =
         PredictionReport{.table = table_of(prediction), .json = json_of(prediction)};
-  }
-
-  // On a GPU: the plan, the context as it was before the first step, and all that there is now.
-  void say_where_memory_went() const {
-    const int64_t context = device_.context_bytes();
-    if (context == 0) return;
-    const int64_t arena = executor_.allocated_bytes();
-    say(observer_,
-        fmt::format("{}: arena {} + context {} (driver, libraries) = {}; now {} are in use",
-                    device_.name(), format_bytes(arena), format_bytes(report_.context_bytes),
-                    format_bytes(arena + report_.context_bytes), format_bytes(arena + context)));
-    if (exceeds_budget(context)) {
-      say(observer_, fmt::format("that is more than {}: give {} less next time", budget_words(),
-                                 format_bytes(arena + context - *run_.budget - run_.context)));
-    }
-  }
-
-  int64_t planned_context() const {
-    SpaceBytes arenas = arenas_of(executor_.module());
-    if (saver_) arenas[Space::host] += saver_->staging_bytes();
-    return run_.context_with(arenas);
-  }
-
-  // What was free when the run was planned is no limit of its own: what is here fits.
-  bool exceeds_budget(int64_t context) const {
-    return run_.budget && !run_.within_free_memory() &&
-           executor_.allocated_bytes() + context > *run_.budget + run_.context;
-  }
-
-  // As it was given: a GPU's memory is a budget, too.
-  std::string budget_words() const {
-    const Options& o = run_.options;
-    if (!o.budget.empty()) return "--budget " + o.budget;
-    return fmt::format("--budget {} (--gpu {})", *run_.budget + run_.context, o.gpu);
-  }
-
-  // The plan counted on a context by rule; this is the one that there is.
-  void require_context_within_budget() const {
-    const int64_t context = report_.context_bytes;
-    if (!exceeds_budget(context)) return;
-    throw does_not_fit(
-        "the context on {} (driver, libraries) takes {} where {} were planned for, and with the "
-        "arena of {} that is more than {}",
-        device_.name(), format_bytes(context), format_bytes(planned_context()),
-        format_bytes(executor_.allocated_bytes()), budget_words())
-        .hint(fmt::format("--budget {} keeps the whole inside what you have",
-                          *run_.budget + run_.context + planned_context() - context));
   }
 
   void run_step() {
@@ -314,6 +269,10 @@ class Training {
     if (last) report_.peak_bytes = executor_.measured_bytes();
     if (last || due) evaluate(done);
     if (saves) saver_->begin(place());
+    if (saves && run_.options.save_sync) {
+      settled_.reset();
+      clock_ = Clock::now();
+    }
   }
 
   // Reports the step whose numbers are on their way, and stops at one that is not finite.
@@ -372,7 +331,7 @@ class Training {
                                           r.loss, r.step));
       case OnNan::Action::rollback:
         if (saver_) saver_->finish();
-        if (rolled_back_ < on_nan_.times && saver_ && saver_->resume_command())
+        if (rolled_back_ < on_nan_.times && saver_ && saver_->last())
           throw BadStep{r.loss, r.step, position};
         [[fallthrough]];
       case OnNan::Action::stop:
@@ -387,7 +346,7 @@ class Training {
     settled_.reset();
     std::vector<int64_t> left_out = feeder_.left_out();
     left_out.push_back(bad.position);
-    const Resumed last = last_checkpoint(run_.options.out);
+    const Resumed last = last_checkpoint(*saver_->last());
     say(observer_,
         fmt::format("the loss is {} at step {}: back to step {}, without samples {} to {}",
                     bad.loss, bad.step, last.manifest.step, format_exact(bad.position),
@@ -467,6 +426,7 @@ class Training {
 
   void save() {
     if (run_.options.out.empty()) return;
+    saver_->finish();  // it writes into the same directory
     TransferProgress progress("saving", saved_bytes(executor_.module()), observer_.doing);
     flush_updates(executor_);
     const std::filesystem::path directory = run_.options.out;
@@ -487,6 +447,7 @@ class Training {
   Executor executor_;
   Feeder feeder_;
   std::optional<RunSaver> saver_;  // where there is an --out
+  std::optional<DeviceMemory> memory_;
   std::vector<ValueId> reported_;  // loss, norm and, where there is one, the loss scale
   TrainReport report_;
   int64_t step_ = 0;

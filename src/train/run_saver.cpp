@@ -2,9 +2,11 @@
 
 #include <array>
 #include <random>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/number.h"
 #include "base/staged_file.h"
 #include "base/units.h"
@@ -71,11 +73,19 @@ RunSaver::RunSaver(const PlannedRun& planned, Executor& executor, RunManifest be
   manifest_.device = executor.device().name();
   manifest_.asked = with_absolute_paths(as_asked(run_));
   manifest_.settled = with_absolute_paths(as_settled(run_, planned.recompute));
-  if (cost_.staging > 0) staging_ = executor.device().allocate_host(cost_.staging);
+  try {
+    if (cost_.staging > 0) staging_ = executor.device().allocate_host(cost_.staging);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::does_not_fit) throw;
+    cost_.staging = 0;
+    if (observer.said)
+      observer.said(
+          fmt::format("no staging for checkpoints, whose updates wait for the disk: {}", e.what()));
+  }
 }
 
 RunSaver::~RunSaver() {
-  if (saving_) saving_->path.wait();
+  if (saving_ && saving_->path.valid()) saving_->path.wait();
 }
 
 bool RunSaver::due(int64_t step) const {
@@ -102,10 +112,14 @@ fs::path RunSaver::write(Saving& saving, bool replaces_others) const {
     write_text(staged.folder() / kConfigFile, run_.model.config_json(saved_dtype(run_.recipe)));
     write_text(staged.folder() / kManifestFile, manifest_text(manifest));
     fs::path saved = staged.commit();
-    remove_old_checkpoints(directory, {.run = manifest.run,
-                                       .keep = run_.options.keep,
-                                       .keep_every = run_.options.keep_every,
-                                       .others = replaces_others});
+    try {
+      remove_old_checkpoints(directory, {.run = manifest.run,
+                                         .keep = run_.options.keep,
+                                         .keep_every = run_.options.keep_every,
+                                         .others = replaces_others});
+    } catch (const Error& e) {  // this one is whole
+      log("older checkpoints stay: {}", e.what());
+    }
     saving.seconds = std::chrono::duration<double>(Clock::now() - saving.began).count();
     return saved;
   } catch (...) {
@@ -128,26 +142,47 @@ bool RunSaver::start(const RunPlace& place) {
                : std::span<std::byte>();
   saving_.reset(new Saving{.manifest = manifest_, .stream = {executor_, state_, staging}});
   const bool replaces_others = run_.options.overwrite && !alone_;
-  saving_->path = std::async(std::launch::async, [this, &saving = *saving_, replaces_others] {
-    return write(saving, replaces_others);
-  });
+  try {
+    saving_->path = std::async(std::launch::async, [this, &saving = *saving_, replaces_others] {
+      return write(saving, replaces_others);
+    });
+  } catch (const std::system_error& e) {
+    saving_.reset();
+    throw bad_input("the system gives no thread for it: {}", e.what());
+  }
   return true;
 }
 
-// Shows how far it is.
-void RunSaver::wait_for(const Saving& saving) const {
+bool RunSaver::start_or_say(const RunPlace& place) {
+  try {
+    return start(place);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::bad_input && e.code() != ExitCode::does_not_fit) throw;
+    say_failure(place.step, e);
+    return false;
+  }
+}
+
+void RunSaver::say_failure(int64_t step, const Error& error) const {
+  if (observer_.said)
+    observer_.said(fmt::format("no checkpoint of step {}: {}{}", step, error.what(),
+                               saved_ ? "; the one before is whole" : ""));
+}
+
+// Shows how far it is, where that takes a while.
+void RunSaver::wait() const {
   constexpr auto kPause = std::chrono::milliseconds(50);
+  if (saving_->path.wait_for(kPause) == std::future_status::ready) return;
   TransferProgress progress("saving a checkpoint", cost_.bytes, observer_.doing);
   int64_t shown = 0;
-  while (saving.path.wait_for(kPause) != std::future_status::ready) {
-    const int64_t written = saving.written;
+  while (saving_->path.wait_for(kPause) != std::future_status::ready) {
+    const int64_t written = saving_->written;
     progress.add(static_cast<size_t>(written - std::exchange(shown, written)));
   }
 }
 
 // Throws what it failed with.
 void RunSaver::end() {
-  wait_for(*saving_);
   const std::unique_ptr<Saving> saving = std::move(saving_);
   const fs::path path = saving->path.get();
   saved_ = saving->manifest.step;
@@ -166,9 +201,7 @@ void RunSaver::end_or_say() {
     end();
   } catch (const Error& e) {
     if (e.code() != ExitCode::bad_input) throw;
-    if (observer_.said)
-      observer_.said(fmt::format("no checkpoint of step {}: {}{}", step, e.what(),
-                                 saved_ ? "; the one before is whole" : ""));
+    say_failure(step, e);
   }
 }
 
@@ -178,7 +211,9 @@ void RunSaver::look() {
 }
 
 void RunSaver::finish() {
-  if (saving_) end_or_say();
+  if (!saving_) return;
+  wait();
+  end_or_say();
 }
 
 void RunSaver::begin(const RunPlace& place) {
@@ -192,17 +227,19 @@ void RunSaver::begin(const RunPlace& place) {
           fmt::format("the checkpoint of step {} waited for that of step {}: {}", place.step, step,
                       format_seconds(std::chrono::duration<double>(Clock::now() - from).count())));
   }
-  if (start(place) && run_.options.save_sync) finish();
+  if (start_or_say(place) && run_.options.save_sync) finish();
 }
 
 void RunSaver::save(const RunPlace& place) {
   finish();
-  if (start(place)) end();
+  if (!start(place)) return;
+  wait();
+  end();
 }
 
 void RunSaver::try_to_save(const RunPlace& place) {
   finish();
-  if (start(place)) finish();
+  if (start_or_say(place)) finish();
 }
 
 double RunSaver::expected_seconds() const {
@@ -210,9 +247,16 @@ double RunSaver::expected_seconds() const {
   return cost_.disk_seconds * (beside ? 2 : 1);
 }
 
+std::optional<fs::path> RunSaver::last() const {
+  if (!saved_) return std::nullopt;
+  return fs::path(run_.options.out) / checkpoint_name(*saved_);
+}
+
 std::optional<std::string> RunSaver::resume_command() const {
   if (!saved_) return std::nullopt;
-  return fmt::format("snug train --resume {}", run_.options.out);
+  // A run that went back has no newer one yet, and `latest` names what it left.
+  return fmt::format("snug train --resume {}",
+                     is_latest(*last()) ? run_.options.out : last()->string());
 }
 
 }  // namespace snug

@@ -75,7 +75,9 @@ class RunSaver {
   // What a save takes, as far as the disk's speed is known, with one before it that is under way.
   double expected_seconds() const;
 
-  // The command that goes on from the last checkpoint; none before there is one.
+  // The last checkpoint that is complete, and the command that goes on from it; none before there
+  // is one.
+  std::optional<std::filesystem::path> last() const;
   std::optional<std::string> resume_command() const;
 
  private:
@@ -91,8 +93,10 @@ class RunSaver {
   };
 
   bool start(const RunPlace& place);
+  bool start_or_say(const RunPlace& place);
+  void say_failure(int64_t step, const Error& error) const;
   std::filesystem::path write(Saving& saving, bool replaces_others) const;
-  void wait_for(const Saving& saving) const;
+  void wait() const;
   void end();
   void end_or_say();
 

@@ -98,12 +98,12 @@ int64_t staging_of(const PlannedRun& planned) {
   std::vector<ValueId> staged;
   for (const ValueId id : run_state(module))
     if (is_staged(module, run.cost_model, id)) staged.push_back(id);
-  SpaceBytes left = run.limits().left_by(arenas_of(module));
-  if (!run.host_budget) left[Space::host] = kUnlimited;
-  // Its page tables are on the device.
+  const SpaceBytes left = run.limits().left_by(arenas_of(module));
+  // Its page tables are on the device, where half of what is left stays free: a context may be
+  // larger than the rule.
   constexpr int64_t kPagesOfTable = 512;
   int64_t most = left[Space::host];
-  if (run.budget) most = std::min(most, left[Space::device] * kPagesOfTable);
+  if (run.budget) most = std::min(most, left[Space::device] / 2 * kPagesOfTable);
   const int64_t staging = std::min(ValueStream::staging_for(module, staged), most);
   return staging < 2 * ValueStream::kOwnStaging ? 0 : staging;
 }

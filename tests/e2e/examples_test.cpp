@@ -62,8 +62,9 @@ struct Planned {
 };
 
 Planned plan(const std::string& file) {
-  const Ended run =
-      run_snug({"plan", "--config", "examples/" + file, "--json"}, {.directory = kRoot});
+  // Under sanitizers a large search takes a minute.
+  const Ended run = run_snug({"plan", "--config", "examples/" + file, "--json"},
+                             {.directory = kRoot, .limit = std::chrono::minutes(5)});
   return {run.code, nlohmann::json::parse(run.out, nullptr, /*allow_exceptions=*/false)};
 }
 

@@ -37,11 +37,16 @@ std::vector<SavedPiece> save_beside(SmallRun& run, const std::filesystem::path& 
       run.executor().device().allocate_host(seed % 4 == 0 ? 4096 : int64_t{1} << 22);
   ValueStream stream(run.executor(), state,
                      {staging->data(), static_cast<size_t>(staging->bytes())});
+  const PiecesOf pieces = [&](const ValuePart& part, const LookAtPiece& visit) {
+    stream.look(part.value, visit);
+  };
   auto saved = std::async(std::launch::async, [&] {
-    return save_run_state(
-        run.module(), state,
-        [&](const ValuePart& part, const LookAtPiece& visit) { stream.look(part.value, visit); },
-        folder / kStateFile);
+    try {
+      return save_run_state(run.module(), state, pieces, folder / kStateFile);
+    } catch (...) {
+      stream.give_up();  // else nobody's step would end
+      throw;
+    }
   });
   later = run.losses(kStepsAfter);
   return saved.get();
