@@ -205,15 +205,25 @@ DiskFile::~DiskFile() {
   close(fd_);
 }
 
+// Without a name from the first, where the file system has such files; else its name goes once it is
+// open.
 void DiskFile::open_file() {
-  const std::string path = directory_ + "/" + random_name();
-  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd_ < 0) {
+  const auto refuse = [&] {
     throw bad_input("--offload-dir {}: no file can be made there: {}", directory_,
                     std::strerror(errno))
         .hint("give a directory on a local disk that you may write");
+  };
+  fd_ = open(directory_.c_str(), O_RDWR | O_TMPFILE | O_EXCL | O_CLOEXEC, 0600);
+  if (fd_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+    const std::string path = directory_ + "/" + random_name();
+    fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd_ >= 0 && unlink(path.c_str()) != 0) {
+      const int reason = errno;
+      close(std::exchange(fd_, -1));
+      errno = reason;
+    }
   }
-  unlink(path.c_str());
+  if (fd_ < 0) refuse();
   struct statfs system {};
   in_memory_ =
       fstatfs(fd_, &system) == 0 && (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC);

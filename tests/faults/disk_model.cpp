@@ -79,6 +79,7 @@ void DiskModel::change(Change change) {
 }
 
 int DiskModel::open(const Path& path, int flags) {
+  if ((flags & O_TMPFILE) == O_TMPFILE) return add(/*is_folder=*/false);  // `path` is its folder
   int node = find(path);
   if (node < 0 && (flags & O_CREAT) == 0)
     throw internal_error("the disk model does not know {}", path.string());
