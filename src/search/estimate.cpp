@@ -132,13 +132,17 @@ bool no_worse(const Estimate& a, const Estimate& b) {
 Estimate Estimates::part_of_body(const Variant& variant) {
   Variant all = variant, none = variant;
   double away = 0, rules = 0;  // by rule: the share of layers that it moves
-  Offload& left = none.settings.recipe.offload;
-  left.rules.clear();
-  for (Offload::Rule& rule : all.settings.recipe.offload.rules) {
-    if (rule.layers.empty()) {
-      left.rules.push_back(rule);
-      continue;
-    }
+  std::vector<Offload::Rule>& moved = all.settings.recipe.offload.rules;
+  std::erase_if(none.settings.recipe.offload.rules,
+                [](const Offload::Rule& rule) { return !rule.layers.empty(); });
+  // What names layers counts for them, and for all of them in `all`.
+  std::erase_if(moved, [rules = moved](const Offload::Rule& rule) {
+    return rule.layers.empty() && std::ranges::any_of(rules, [&](const Offload::Rule& other) {
+             return other.item == rule.item && !other.layers.empty();
+           });
+  });
+  for (Offload::Rule& rule : moved) {
+    if (rule.layers.empty()) continue;
     for (const LayerRange& range : rule.layers) away += range.last - range.first + 1;
     rules += variant.stack.layers;
     rule.layers.clear();

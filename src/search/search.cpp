@@ -250,13 +250,13 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
   };
   const auto enter = [&](size_t v) {
     const State& state = states_[v];
-    if (state.estimate && !state.estimate->least_arena().fits_in(limits)) return;
+    if (waits_for_its_turn(v))
+      return queue.push({{least_seconds(v), variants_[v].effect}, v, kEstimate});
+    if (!state.estimate->least_arena().fits_in(limits)) return;
     // What moves is more where less is recomputed: none of its policies bounds the others.
-    if (state.estimate && variants_[v].keeps_uniformly()) expand(v);
+    if (variants_[v].keeps_uniformly()) expand(v);
     for (size_t c = 0; c < state.candidates.size(); ++c) push(v, c);
-    if (!state.expanded)
-      queue.push(
-          {{least_seconds(v), variants_[v].effect}, v, state.estimate ? kExpand : kEstimate});
+    if (!state.expanded) queue.push({{least_seconds(v), variants_[v].effect}, v, kExpand});
   };
   for (const size_t v : variants) enter(v);
   std::optional<Found> best;  // of those tried that move values
@@ -268,6 +268,7 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
     if (best && seconds_of(*best) <= key.first) break;
     if (c == kEstimate) {
       if (!states_[v].estimate) estimate_next(variants);
+      states_[v].entered = true;
       enter(v);
     } else if (c == kExpand) {
       const size_t known = states_[v].candidates.size();

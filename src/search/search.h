@@ -88,6 +88,7 @@ class PlanSearch {
         {};                // none where the variant is known to be outdone without one
     bool outdone = false;  // another variant is no worse in anything
     bool expanded = false;
+    bool entered = false;  // of one that moves values: its turn has come once
     std::shared_ptr<const PolicyAssignments> assignments = {};
     std::vector<Candidate> candidates = {};
     // By so much what was tried was slower and larger than it was estimated.
@@ -102,6 +103,7 @@ class PlanSearch {
   void estimate(size_t variant);
   void estimate_next(std::span<const size_t> variants);
   bool is_moved(size_t variant) const;
+  bool waits_for_its_turn(size_t variant) const;
   double least_seconds(size_t variant) const;
   void expand_uniformly(size_t variant);
   int64_t staging_of(size_t variant);

@@ -26,10 +26,14 @@ constexpr UniformPolicy kAlike[] = {{"attention", 0.03},
 // Is some value elsewhere?
 bool PlanSearch::is_moved(size_t v) const { return !variants_[v].settings.recipe.offload.none(); }
 
-// However little it recomputes; of one that has no estimate yet, what its plain one takes.
+// Does it still wait behind its plain one? It may be estimated by now, with others.
+bool PlanSearch::waits_for_its_turn(size_t v) const {
+  return !variants_[v].plain.empty() && !states_[v].entered;
+}
+
+// However little it recomputes; of one that waits for its turn, what its plain one takes.
 double PlanSearch::least_seconds(size_t v) const {
-  const State& state = states_[v];
-  return (state.estimate ? state : states_[by_picks_.at(variants_[v].plain)])
+  return (waits_for_its_turn(v) ? states_[by_picks_.at(variants_[v].plain)] : states_[v])
       .estimate->least_seconds;
 }
 

@@ -65,8 +65,14 @@ void add_parts(Dimension& offload, int64_t layers) {
   }
 }
 
-// The same with state on disk, and with all but activations there, where they are elsewhere anyway.
-void add_on_disk(Dimension& offload) {
+// The same with half of the state on disk, with all of it, and with all but activations there, where
+// they are elsewhere anyway. What the host has room for comes back (search.h).
+void add_on_disk(Dimension& offload, int64_t layers) {
+  const auto add = [&](const Alternative& a, const Offload& disk) {
+    Alternative there = a;
+    there.change += Change{{"offload", text(disk)}};
+    offload.alternatives.push_back(there);
+  };
   const std::vector<Alternative> on_host = offload.alternatives;
   const std::vector<OffloadItem> farther[] = {
       {OffloadItem::optimizer, OffloadItem::master},
@@ -80,9 +86,16 @@ void add_on_disk(Dimension& offload) {
       for (Offload::Rule& rule : disk.rules) {
         if (std::ranges::find(items, rule.item) != items.end()) rule.place = Space::disk;
       }
-      Alternative there = a;
-      there.change += Change{{"offload", text(disk)}};
-      offload.alternatives.push_back(there);
+      if (&items == &farther[0] && layers > 1) {
+        Offload half = host;
+        for (const Offload::Rule& rule : disk.rules) {
+          if (rule.place != Space::disk) continue;
+          half.rules.push_back(rule);
+          half.rules.back().layers = {{.first = 0, .last = static_cast<int32_t>(layers / 2) - 1}};
+        }
+        add(a, half);
+      }
+      add(a, disk);
     }
   }
 }
@@ -104,7 +117,7 @@ Dimension dimension_of(const DimensionRow& row, const Resolved& run) {
   }
   if (row.name == "loss") add_chunks(d, run.build.loss_chunk);
   if (row.moves && d.alternatives.size() > 1) {
-    if (!run.options.offload_dir.empty() && run.host_budget) add_on_disk(d);
+    if (!run.options.offload_dir.empty() && run.host_budget) add_on_disk(d, run.model.config().L);
     add_parts(d, run.model.config().L);
   }
   return d;
