@@ -2,6 +2,7 @@
 """Is what the planner says true? Runs what it planned, and what it did not choose.
 
   bench/planner.py truth  cpu|cuda              predicted and measured bytes and time over many settings
+  bench/planner.py moved  cpu|cuda              the same where values live elsewhere
   bench/planner.py choice cpu|cuda              chosen plans beside every recipe of small search spaces
   options: --snug build/snug  --raw FILE (one JSON object per run)  --only WORD  --steps N  --rounds N
 
@@ -59,6 +60,31 @@ TRUTH = {
     ],
 }
 
+# The same with values elsewhere.
+STATE = "--precision bf16 --grad-dtype bf16 --offload optimizer,master"
+MOVED = {
+    "cpu": [
+        "snug-tiny --batch 8 --seq 256 --offload optimizer",
+        "snug-tiny --batch 8 --seq 256 --accum 4 --offload all",
+        "bench/llama-12x384.json --batch 2 --seq 256 --offload params,grads",
+    ],
+    "cuda": [
+        f"qwen2.5-0.5b --batch 16 --accum 4 {STATE}",
+        f"qwen2.5-0.5b --batch 16 --accum 4 {STATE} --micro-order vertical",
+        f"qwen2.5-0.5b --batch 16 --accum 4 {STATE} --fold-update on",
+        f"qwen2.5-0.5b --batch 16 --accum 4 {STATE},grads,params",
+        f"qwen2.5-0.5b --batch 8 --accum 8 {STATE},activations --micro-order vertical --recompute full",
+        f"qwen2.5-0.5b --batch 16 --accum 2 --offload all --recompute full {MIXED}",
+        f"qwen2.5-1.5b --batch 16 --accum 4 --offload optimizer {BF16}",
+        f"qwen2.5-1.5b --batch 16 --accum 4 {STATE}",
+        f"qwen2.5-1.5b --batch 8 --accum 8 --offload optimizer@0-13,grads@0-13 {BF16}",
+        f"qwen2.5-1.5b --batch 16 --accum 4 --offload all --micro-order vertical --recompute full {BF16}",
+        f"qwen2.5-1.5b --global-batch 64 --budget 8GiB {BF16}",
+        f"qwen2.5-3b --global-batch 32 --budget 12GiB {BF16}",
+        f"gpt2-large --batch 8 --accum 4 --offload optimizer,master,activations --micro-order groups:2 {MIXED}",
+    ],
+}
+
 # A search space: a model at a fixed effective batch, and parts of what the plain recipe needs.
 UNIFORM = ["none", "attention", "full", "sqrt", "every:2", "ratio:0.25", "ratio:0.5", "ratio:0.75"]
 CHOICE = {
@@ -110,13 +136,13 @@ def per_cent(x):
     return f"{100 * x:+6.1f} %"
 
 
-def truth(snug, only, steps):
+def truth(snug, settings, only, steps):
     rows = []
     print(f"{'setting':<72}{'predicted':>11}{'measured':>11}{'error':>10}  bytes")
-    for words in TRUTH[snug.device]:
+    for words in settings[snug.device]:
         if only not in words:
             continue
-        if "--accum" not in words:  # nothing is split to be faster
+        if "--accum" not in words and "--global-batch" not in words:  # nothing is split to be faster
             words += " --accum 1"
         plan = snug.plan(words)
         run = snug.train(words + " --explain", steps)
@@ -197,7 +223,7 @@ def needed_text(n):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["truth", "choice"])
+    parser.add_argument("what", choices=["truth", "moved", "choice"])
     parser.add_argument("device", choices=["cpu", "cuda"])
     parser.add_argument("--snug", default="build/snug")
     parser.add_argument("--raw", default="")
@@ -206,8 +232,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     args = parser.parse_args()
     snug = Snug(args.snug, args.device, args.raw)
-    if args.what == "truth":
-        truth(snug, args.only, args.steps)
+    if args.what != "choice":
+        truth(snug, TRUTH if args.what == "truth" else MOVED, args.only, args.steps)
     else:
         choice(snug, args.only, args.steps, args.rounds)
 

@@ -19,6 +19,10 @@ std::string recompute_text(const ChosenRecompute& chosen, std::string_view title
     for (const std::string& line : lines_of(split(trim(group), ' '), kPolicyColumns))
       out += fact(out.empty() ? title : "", (out.empty() ? "recompute: " : "           ") + line);
   }
+  if (chosen.extra_time < 0)
+    return out +
+           fact("", fmt::format("keeping everything takes {:.1f} % longer: what is kept moves",
+                                100 * (1 / (1 + chosen.extra_time) - 1)));
   return out +
          fact("", fmt::format("keeping everything needs {} ({} bytes); modelled time {:+.1f} %",
                               format_bytes(chosen.needed_without),

@@ -115,6 +115,29 @@ TEST(RenderPlan, StaysWithinAHundredColumnsAndPlainText) {
   }
 }
 
+TEST(RenderPlan, SaysThatKeepingWouldMoveMore) {
+  PlanFacts facts = sample_facts();
+  facts.chosen = ChosenRecompute{.policy = "full", .needed_without = kMiB, .extra_time = -0.2};
+  const std::string text = render_plan(sample_account(), facts, false);
+  EXPECT_THAT(text, HasSubstr("keeping everything takes 25.0 % longer: what is kept moves\n"));
+}
+
+TEST(RenderPlan, SaysWhatCheckpointsCost) {
+  PlanFacts facts = sample_facts();
+  facts.saves = SaveFacts{.every = "20 steps",
+                          .bytes = 8 * kMiB,
+                          .staging = 6 * kMiB,
+                          .disk_seconds = 4.6,
+                          .waits_seconds = 0.25};
+  EXPECT_THAT(render_plan(sample_account(), facts, false),
+              HasSubstr("saves    every 20 steps, 8.00 MiB each: 4.6 s of disk beside training, "
+                        "which waits for 250 ms\n         6.00 MiB of staging in host memory\n"));
+  EXPECT_EQ(plan_json(sample_account(), facts)["saves"]["staging_bytes"], 6 * kMiB);
+  facts.saves->beside = false;
+  EXPECT_THAT(render_plan(sample_account(), facts, false),
+              HasSubstr("8.00 MiB each: 4.6 s of disk, for which training waits\n"));
+}
+
 TEST(RenderPlan, SaysWhatAndWhere) {
   const std::string text = render_plan(sample_account(), sample_facts(), false);
   for (const char* part :
