@@ -65,7 +65,7 @@ void add_parts(Dimension& offload, int64_t layers) {
   }
 }
 
-// The same with half of the state on disk, with all of it, and with all but activations there, where
+// The same with half of the state on disk, with more, with all of it, and with all but activations there, where
 // they are elsewhere anyway. What the host has room for comes back (search.h).
 void add_on_disk(Dimension& offload, int64_t layers) {
   const auto add = [&](const Alternative& a, const Offload& disk) {
@@ -86,14 +86,16 @@ void add_on_disk(Dimension& offload, int64_t layers) {
       for (Offload::Rule& rule : disk.rules) {
         if (std::ranges::find(items, rule.item) != items.end()) rule.place = Space::disk;
       }
-      if (&items == &farther[0] && layers > 1) {
-        Offload half = host;
+      for (const int64_t quarters : {2, 3}) {
+        if (&items != &farther[0] || layers < 4) break;
+        Offload part = host;
         for (const Offload::Rule& rule : disk.rules) {
           if (rule.place != Space::disk) continue;
-          half.rules.push_back(rule);
-          half.rules.back().layers = {{.first = 0, .last = static_cast<int32_t>(layers / 2) - 1}};
+          part.rules.push_back(rule);
+          part.rules.back().layers = {
+              {.first = 0, .last = static_cast<int32_t>(layers * quarters / 4) - 1}};
         }
-        add(a, half);
+        add(a, part);
       }
       add(a, disk);
     }
