@@ -68,6 +68,13 @@ TEST(MovedSearch, TakesTheDiskWhereTheHostIsTooSmall) {
   EXPECT_THAT(found.run.options.offload, HasSubstr("@0-")) << "the last layers fit on the host";
 }
 
+TEST(MovedSearch, TakesThePartOfTheDiskThatThereIs) {
+  const std::string small = "--budget 1500MiB --host-budget 1400MiB --offload-dir /tmp";
+  const PlannedRun found = planned(small + " --disk-budget 800MiB");
+  EXPECT_TRUE(fits(found)) << "all of the state would not fit there: " << found.run.options.offload;
+  EXPECT_THAT(found.run.options.offload, HasSubstr("=disk"));
+}
+
 TEST(MovedSearch, UsesRoomWhereBackwardUpdates) {
   const PlannedRun found =
       planned("--budget 1504MiB --accum 1 --update-in-backward --clip 0 --recompute full");

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "formats/testing.h"
 #include "support/faulty_files.h"
 
