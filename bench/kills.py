@@ -22,7 +22,8 @@ CONFIG = dict(architectures=["LlamaForCausalLM"], model_type="llama", vocab_size
               intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, hidden_act="silu",
               rms_norm_eps=1e-5, tie_word_embeddings=False)
 STEPS = 12
-WAYS = ["", "--save-sync", "--offload all", "--offload all --save-sync", "--offload optimizer=disk --offload-dir .", "--precision bf16 --optimizer adamw8bit",
+WAYS = ["", "--save-sync", "--offload all", "--offload all --save-sync",
+        "--offload optimizer=disk --offload-dir .", "--precision bf16 --optimizer adamw8bit",
         "--accum 2 --offload optimizer --fold-update on", "--precision fp16 --dropout 0.1 --keep 1",
         "--optimizer lion --update-in-backward --clip 0"]
 

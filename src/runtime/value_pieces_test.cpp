@@ -9,39 +9,15 @@
 #include "base/rng.h"
 #include "hal/cpu/cpu_device.h"
 #include "runtime/initialise.h"
+#include "runtime/testing/far_device.h"
 #include "runtime/testing/toy_programs.h"
 
 namespace snug {
 namespace {
 
+using testing_ops::FarDevice;
+
 constexpr int64_t kPiece = ValuePieces::kPieceBytes;
-
-// Memory of its own, as a GPU has: what goes up and comes down is counted.
-class FarDevice final : public Device {
- public:
-  DeviceKind kind() const override { return DeviceKind::cuda; }
-  std::string_view name() const override { return "far"; }
-  std::unique_ptr<Memory> allocate(int64_t bytes) override { return cpu_->allocate(bytes); }
-  void upload(std::byte* to, std::span<const std::byte> from) override {
-    up.push_back(static_cast<int64_t>(from.size()));
-    aligned = aligned && reinterpret_cast<uintptr_t>(from.data()) % 4096 == 0;
-    cpu_->upload(to, from);
-  }
-  void download(std::span<std::byte> to, const std::byte* from) override {
-    down.push_back(static_cast<int64_t>(to.size()));
-    cpu_->download(to, from);
-  }
-  std::unique_ptr<Reading> read_later(std::span<const Piece> pieces) override {
-    return cpu_->read_later(pieces);
-  }
-  void fill(std::span<std::byte> bytes, uint8_t value) override { cpu_->fill(bytes, value); }
-
-  std::vector<int64_t> up, down;
-  bool aligned = true;  // all that went up came from whole pages
-
- private:
-  std::unique_ptr<Device> cpu_ = cpu_device();
-};
 
 // One value of so many floats, of no program.
 class OneValue {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "hal/cpu/cpu_device.h"
+#include "runtime/testing/far_device.h"
 #include "runtime/testing/moved_weights.h"
 #include "runtime/testing/toy_programs.h"
 
@@ -16,6 +17,7 @@ namespace snug {
 namespace {
 
 using std::chrono::milliseconds;
+using testing_ops::FarDevice;
 using testing_ops::MovedWeights;
 
 TEST(RingRoom, GivesNoByteTwice) {
@@ -43,36 +45,6 @@ TEST(RingRoom, GivesNoByteTwice) {
   }
   EXPECT_GT(refused, 100);
 }
-
-// As a GPU has it, with lanes that are done when a call returns: memory that the host does not
-// address.
-class FarAway final : public Device {
- public:
-  DeviceKind kind() const override { return DeviceKind::cuda; }
-  std::string_view name() const override { return "far away"; }
-  std::unique_ptr<Memory> allocate(int64_t bytes) override { return cpu_->allocate(bytes); }
-  std::unique_ptr<Memory> allocate_host(int64_t bytes) override {
-    host_asked.push_back(bytes);
-    return cpu_->allocate(bytes);
-  }
-  void upload(std::byte* to, std::span<const std::byte> from) override { cpu_->upload(to, from); }
-  void download(std::span<std::byte> to, const std::byte* from) override {
-    cpu_->download(to, from);
-  }
-  std::unique_ptr<Reading> read_later(std::span<const Piece> pieces) override {
-    return cpu_->read_later(pieces);
-  }
-  void fill(std::span<std::byte> bytes, uint8_t value) override { cpu_->fill(bytes, value); }
-  void copy(std::span<std::byte> to, const std::byte* from, int32_t) override {
-    copied.push_back(static_cast<int64_t>(to.size()));
-    std::memcpy(to.data(), from, to.size());
-  }
-
-  std::vector<int64_t> copied, host_asked;
-
- private:
-  std::unique_ptr<Device> cpu_ = cpu_device();
-};
 
 // Values of these sizes, on the device, that no program touches.
 struct Values {
@@ -106,7 +78,7 @@ std::vector<std::byte> looked_at(ValueStream& stream, ValueId id) {
 
 TEST(ValueStream, BringsWhatIsFarAwayThroughAnyStaging) {
   for (const int64_t bytes : {0, 1024, 4096, 100'000, 1'000'000}) {
-    FarAway device;
+    FarDevice device;
     Values values(device, {1, 5000, 3, 257, 70'000, 1024, 8});
     std::vector<std::byte> staging(static_cast<size_t>(bytes));
     ValueStream stream(*values.executor, values.ids, staging);
@@ -117,7 +89,7 @@ TEST(ValueStream, BringsWhatIsFarAwayThroughAnyStaging) {
 }
 
 TEST(ValueStream, CopiesAllAtOnceWhereStagingHasRoom) {
-  FarAway device;
+  FarDevice device;
   Values values(device, {1, 5000, 3, 257, 70'000});
   std::vector<std::byte> staging(
       static_cast<size_t>(ValueStream::staging_for(values.module, values.ids)));

@@ -65,8 +65,8 @@ void add_parts(Dimension& offload, int64_t layers) {
   }
 }
 
-// The same with half of the state on disk, with more, with all of it, and with all but activations there, where
-// they are elsewhere anyway. What the host has room for comes back (search.h).
+// The same with half of the state on disk, with more, with all of it, and with all but activations
+// there, where they are elsewhere anyway. What the host has room for comes back (search.h).
 void add_on_disk(Dimension& offload, int64_t layers) {
   const auto add = [&](const Alternative& a, const Offload& disk) {
     Alternative there = a;

@@ -1,6 +1,5 @@
 #include "train/run_saver.h"
 
-#include <array>
 #include <random>
 #include <system_error>
 #include <utility>
