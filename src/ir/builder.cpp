@@ -34,20 +34,9 @@ Builder::Builder(Module& module, int32_t index, Program otherwise)
     program_ = static_cast<int32_t>(module_.programs.size());
     module_.programs.push_back(std::move(otherwise));
   }
-  for (const Op& op : program().ops) op_names_.emplace(op.name, 2);
+  for (const Op& op : program().ops) op_names_.add(op.name);
   for (const Value& value : module_.values) {
-    if (value.shared() || value.program == program_) value_names_.emplace(value.name, 2);
-  }
-}
-
-std::string Builder::unique(std::string name, std::unordered_map<std::string, int>& taken) {
-  const auto [place, is_new] = taken.try_emplace(name, 2);
-  if (is_new) return name;
-  for (int n = place->second;; ++n) {
-    std::string candidate = fmt::format("{}.{}", name, n);
-    if (!taken.try_emplace(candidate, 2).second) continue;
-    taken[name] = n + 1;
-    return candidate;
+    if (value.shared() || value.program == program_) value_names_.add(value.name);
   }
 }
 
@@ -62,7 +51,7 @@ std::vector<ValueId> Builder::emit(const OpDef& def, std::string_view name,
   }
   Op op;
   op.def = &def;
-  op.name = unique(full_name(name), op_names_);
+  op.name = op_names_.unique(full_name(name));
   op.inputs = std::move(inputs);
   op.attrs = std::move(attrs);
   op.layer = layer_;
@@ -77,9 +66,8 @@ std::vector<ValueId> Builder::emit(const OpDef& def, std::string_view name,
   const std::vector<Type> results = def.infer(OpView{def, op.name, op.layer, types, op.attrs});
   for (size_t i = 0; i < results.size(); ++i) {
     Value value;
-    value.name = unique(
-        results.size() == 1 ? op.name : fmt::format("{}.{}", op.name, def.outputs.at(i).name),
-        value_names_);
+    value.name = value_names_.unique(
+        results.size() == 1 ? op.name : fmt::format("{}.{}", op.name, def.outputs.at(i).name));
     value.type = results[i];
     value.layer = layer_;
     value.program = program_;
@@ -115,7 +103,7 @@ ValueId Builder::emit_into(const OpDef& def, std::string_view name, std::vector<
 
 ValueId Builder::view(ValueId base, std::string_view name, Shape shape, int64_t offset) {
   Value value;
-  value.name = unique(full_name(name), value_names_);
+  value.name = value_names_.unique(full_name(name));
   value.type = {module_[base].type.dtype, shape};
   value.category = module_[base].category;
   value.space = module_[base].space;

@@ -9,11 +9,11 @@
 
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "ir/op_def.h"
 #include "ir/program.h"
+#include "ir/taken_names.h"
 
 namespace snug {
 
@@ -70,16 +70,14 @@ class Builder {
 
  private:
   Builder(Module& module, int32_t index, Program otherwise);
-  std::string unique(std::string name, std::unordered_map<std::string, int>& taken);
 
   Module& module_;
   int32_t program_;
   Phase phase_ = Phase::forward;
   int32_t layer_ = kNoLayer;
   std::string prefix_;
-  // Names that are taken, with the number that the next one of that name may end in.
-  std::unordered_map<std::string, int> op_names_;
-  std::unordered_map<std::string, int> value_names_;
+  TakenNames op_names_;
+  TakenNames value_names_;
 };
 
 // What an op's `grad` works with: the forward op, the gradients of its outputs, and a builder to

@@ -61,7 +61,7 @@ std::vector<std::optional<Lifetime>> lifetimes_of(const Module& module,
                                                   std::span<const Extent> extents) {
   std::vector<std::optional<Lifetime>> lives(module.values.size());
   for (const Program& program : module.programs) {
-    const Order order(module, program, extents);
+    const Order order(program, extents);
     const auto earliest = earliest_beside(order, program.ops.size());
     const auto latest = latest_beside(module, program, order);
     for (size_t i = 0; i < program.ops.size(); ++i) {

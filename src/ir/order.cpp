@@ -1,6 +1,7 @@
 #include "ir/order.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -16,7 +17,10 @@ constexpr int32_t kNobody = -1;
 // Who last touched which bytes of every storage.
 class Accesses {
  public:
-  Accesses(size_t values, size_t lanes) : lanes_(lanes), storages_(values) {}
+  explicit Accesses(std::span<const Extent> extents) {
+    storages_.reserve(extents.size());
+    for (const Extent& extent : extents) storages_.emplace_back(extent.end, Touched{});
+  }
 
   // Tells `wait` whom the access must wait for, then records it.
   template <typename Wait>
@@ -28,7 +32,6 @@ class Accesses {
         for (int32_t reader : touched.last_reader) wait(reader);
         touched = {.writer = op};
       } else {
-        touched.last_reader.resize(lanes_, kNobody);
         touched.last_reader[static_cast<size_t>(lane)] = op;
       }
     });
@@ -37,10 +40,14 @@ class Accesses {
  private:
   struct Touched {
     int32_t writer = kNobody;
-    std::vector<int32_t> last_reader = {};  // by lane, since the last write; empty: nobody
+    std::array<int32_t, Order::kMostLanes> last_reader = nobody();  // by lane, since the last write
   };
-  size_t lanes_;
-  std::vector<Segments<Touched>> storages_;
+  static constexpr std::array<int32_t, Order::kMostLanes> nobody() {
+    std::array<int32_t, Order::kMostLanes> lanes{};
+    lanes.fill(kNobody);
+    return lanes;
+  }
+  std::vector<Segments<Touched>> storages_;  // by the value that owns the bytes
 };
 
 std::string_view wrong_base(const Value& value, int32_t values) {
@@ -107,13 +114,13 @@ std::vector<Extent> extents_of(const Module& module) {
   return extents;
 }
 
-Order::Order(const Module& module, const Program& program, std::span<const Extent> extents) {
+Order::Order(const Program& program, std::span<const Extent> extents) {
   assign_lanes(program);
   const size_t n = program.ops.size();
   const size_t L = lane_names_.size();
   waits_.resize(n);
   clocks_.assign(n * L, kNobody);
-  Accesses accesses(L > 1 ? module.values.size() : 0, L);
+  Accesses accesses(L > 1 ? extents : std::span<const Extent>());
   OpsByName names(program);
   std::vector<int32_t> last_on_lane(L);
   for (size_t i = 0; i < n; ++i) {
@@ -146,6 +153,8 @@ void Order::assign_lanes(const Program& program) {
     int32_t lane = lane_index(op.lane);
     if (lane < 0) {
       lane = lanes();
+      if (lane == kMostLanes)
+        throw internal_error("program '{}' runs on more than {} lanes", program.name, kMostLanes);
       lane_names_.emplace_back(op.lane);
       by_lane_.emplace_back();
     }

@@ -48,9 +48,10 @@ void for_each_access(const Op& op, Visit&& visit) {
 
 class Order {
  public:
-  Order(const Module& module, const Program& program, std::span<const Extent> extents);
+  static constexpr int32_t kMostLanes = 8;
+  Order(const Program& program, std::span<const Extent> extents);
   Order(const Module& module, const Program& program)
-      : Order(module, program, extents_of(module)) {}
+      : Order(program, extents_of(module)) {}
 
   int32_t lanes() const { return static_cast<int32_t>(lane_names_.size()); }
   std::string_view lane_name(int32_t lane) const { return lane_names_[static_cast<size_t>(lane)]; }

@@ -89,8 +89,10 @@ class InPlace {
 // In list order, which conflicting accesses keep on any lanes: who wrote each byte last. A read
 // must find its own version.
 void check_versions(const Facts& facts, const Program& program) {
-  std::vector<Segments<int32_t>> last_writer(facts.module.values.size(),
-                                             Segments<int32_t>(kNotMade));
+  std::vector<Segments<int32_t>> last_writer;
+  last_writer.reserve(facts.module.values.size());
+  for (int32_t i = 0; std::cmp_less(i, facts.module.values.size()); ++i)
+    last_writer.emplace_back(facts.bytes({i}).end, kNotMade);
   for (size_t at = 0; at < program.ops.size(); ++at) {
     const Op& op = program.ops[at];
     for_each_access(op, [&](ValueId id, bool writes) {
