@@ -281,6 +281,15 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
         continue;
       }
       if (!fits_by_trials({v, c}, limits)) continue;
+      if (!states_[v].candidates[c].arena) {
+        std::vector<Found> next{{v, c}};
+        for (auto later = queue; !later.empty() && next.size() < cores();) {
+          const auto [then, other, candidate] = pop(later);
+          if (candidate != kEstimate && candidate != kExpand && is_moved(other))
+            next.push_back({other, candidate});
+        }
+        try_side_by_side(next);
+      }
       if (try_moved({v, c})) ++trials;
       if (fits_by_trials({v, c}, limits) && (!best || seconds_of({v, c}) < seconds_of(*best)))
         best = Found{v, c};

@@ -107,6 +107,7 @@ class PlanSearch {
   double least_seconds(size_t variant) const;
   void expand_uniformly(size_t variant);
   int64_t staging_of(size_t variant);
+  void try_side_by_side(std::span<const Found> found);
   bool try_moved(Found found);
   bool try_smallest(size_t variant, const Limits& limits);
   double seconds_by_trials(Found found) const;

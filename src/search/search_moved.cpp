@@ -47,6 +47,13 @@ int64_t PlanSearch::staging_of(size_t variant) {
       0, states_[variant].estimate->layer.working - estimates_.of(plain).layer.working);
 }
 
+// So that trying one of them later costs nothing.
+void PlanSearch::try_side_by_side(std::span<const Found> found) {
+  for_each_in_parallel(found.size(), [&](size_t i) {
+    estimates_.trial(variants_[found[i].variant], policy_of(found[i]));
+  });
+}
+
 // False where it is known.
 bool PlanSearch::try_moved(Found found) {
   State& state = states_[found.variant];

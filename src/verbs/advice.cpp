@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "search/estimate.h"
 #include "search/largest.h"
@@ -88,11 +90,13 @@ class Adviser {
   }
 
   void look_for_better() {
+    std::vector<Candidate> candidates;
     for (const Touches touches : {Touches::arithmetic, Touches::activations, Touches::state})
-      try_all(helpful_changes(now_.run, touches));
+      std::ranges::move(helpful_changes(now_.run, touches), std::back_inserter(candidates));
     const std::vector<int64_t> smaller = smaller_micro_batches(now_.run);
     if (!micro_batch_is_open() && !smaller.empty())
-      attempt({micro_batch_change(now_.run, smaller.back()), Effect::rounding});
+      candidates.push_back({micro_batch_change(now_.run, smaller.back()), Effect::rounding});
+    try_all(candidates);
   }
 
   // What cannot help is not tried: activations where the state is too large, and anything where not
@@ -110,12 +114,16 @@ class Adviser {
     if (activations_decide && !something_fits()) try_shorter();
     for (const Candidate& candidate : combinations(now_.run)) {
       if (something_fits()) return;
-      attempt(candidate);
+      try_all({candidate});
     }
   }
 
+  // Side by side.
   void try_all(const std::vector<Candidate>& candidates) {
-    for (const Candidate& candidate : candidates) attempt(candidate);
+    std::vector<std::optional<Tried>> tried(candidates.size());
+    for_each_in_parallel(candidates.size(), [&](size_t i) { tried[i] = advice_of(candidates[i]); });
+    for (std::optional<Tried>& t : tried)
+      if (t) tried_.push_back(*std::move(t));
   }
 
   bool micro_batch_is_open() const { return now_.run.budget && now_.run.asked.accum == 0; }
@@ -146,10 +154,11 @@ class Adviser {
     return Attempt{plan_run(*run), pins_};
   }
 
-  void attempt(const Candidate& candidate) {
+  // None: it is not worth saying.
+  std::optional<Tried> advice_of(const Candidate& candidate) {
     // --recompute auto:BYTES may ask for less than there is.
     auto then = unless_refused([&] { return planned(candidate.change); });
-    if (!then || !*then) return;
+    if (!then || !*then) return std::nullopt;
     const Attempt& found = **then;
     const SpaceBytes arenas = arenas_of(found.planned.plan.module);
     const int64_t peak = arenas[Space::device];
@@ -162,7 +171,8 @@ class Adviser {
                         .slower = seconds_per_token(found.planned) / seconds_per_token(now_) - 1,
                         .host_bytes = arenas[Space::host],
                         .disk_bytes = arenas[Space::disk]};
-    if (worth_saying(advice)) tried_.push_back({advice, candidate.other_method});
+    if (!worth_saying(advice)) return std::nullopt;
+    return Tried{advice, candidate.other_method};
   }
 
   bool worth_saying(const Advice& a) const {
@@ -179,7 +189,7 @@ class Adviser {
         sizes, [&](int64_t n) { return enough(need_with(micro_batch_change(now_.run, n))); });
     if (!sizes.empty()) {
       const int64_t n = too_large == sizes.begin() ? sizes.front() : *std::prev(too_large);
-      attempt({micro_batch_change(now_.run, n), Effect::rounding});
+      try_all({{micro_batch_change(now_.run, n), Effect::rounding}});
     }
   }
 
@@ -197,7 +207,7 @@ class Adviser {
                      [&](int64_t n) { return need_with(shorter(n)); })
             .n;
     if (seq >= kTile * 4) seq -= seq % kTile;
-    if (seq > 0) attempt({shorter(seq), Effect::learning, true});
+    if (seq > 0) try_all({{shorter(seq), Effect::learning, true}});
   }
 
   // The fewest bytes of the arenas; endless where the options refuse the change.
