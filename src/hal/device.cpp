@@ -9,7 +9,11 @@ namespace {
 struct NoEvent final : LaneEvent {
   void record(int32_t) override {}
   void wait(int32_t) override {}
-  void wait_here() override {}
+};
+
+struct NoArrival final : Arrival {
+  void record(int32_t) override {}
+  void wait() override {}
 };
 
 }  // namespace
@@ -21,6 +25,8 @@ std::unique_ptr<Recording> Device::record(const std::function<void()>&) {
 void* Device::lane_stream(int32_t) { return stream(); }
 
 std::unique_ptr<LaneEvent> Device::make_event() { return std::make_unique<NoEvent>(); }
+
+std::unique_ptr<Arrival> Device::make_arrival() { return std::make_unique<NoArrival>(); }
 
 void Device::copy(std::span<std::byte> to, const std::byte* from, int32_t) {
   upload(to.data(), {from, to.size()});

@@ -47,7 +47,14 @@ class LaneEvent {
   virtual ~LaneEvent() = default;
   virtual void record(int32_t lane) = 0;  // the point is after what this lane was given so far
   virtual void wait(int32_t lane) = 0;    // this lane goes on after the point recorded last
-  virtual void wait_here() = 0;           // the calling thread does
+};
+
+// A point in the work of one lane that threads of the host wait for, while others launch steps.
+class Arrival {
+ public:
+  virtual ~Arrival() = default;  // the lane is past it, or will not come there
+  virtual void record(int32_t lane) = 0;
+  virtual void wait() = 0;
 };
 
 // Copies of device bytes that arrive while the device goes on.
@@ -114,6 +121,7 @@ class Device {
   // Made when it is asked for first, and kept.
   virtual void* lane_stream(int32_t lane);
   virtual std::unique_ptr<LaneEvent> make_event();
+  virtual std::unique_ptr<Arrival> make_arrival();
   // Between memory of `allocate` and of `allocate_host`, or inside one of them.
   virtual void copy(std::span<std::byte> to, const std::byte* from, int32_t lane);
   // The lane calls `work` on the host when it comes by, and goes on when that returns; inside a

@@ -50,8 +50,7 @@ class Order {
  public:
   static constexpr int32_t kMostLanes = 8;
   Order(const Program& program, std::span<const Extent> extents);
-  Order(const Module& module, const Program& program)
-      : Order(program, extents_of(module)) {}
+  Order(const Module& module, const Program& program) : Order(program, extents_of(module)) {}
 
   int32_t lanes() const { return static_cast<int32_t>(lane_names_.size()); }
   std::string_view lane_name(int32_t lane) const { return lane_names_[static_cast<size_t>(lane)]; }

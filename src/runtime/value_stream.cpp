@@ -43,7 +43,8 @@ ValueStream::ValueStream(Executor& executor, std::vector<ValueId> values,
       room_(0),
       most_(0),
       lane_(executor.lane_beside()),
-      begin_(executor.device().make_event()),
+      ended_(executor.device().make_event()),
+      begin_(executor.device().make_arrival()),
       states_(values_.size()) {
   const bool staged = std::ranges::any_of(values_, [&](ValueId id) { return is_staged(id); });
   if (staged && staging_.empty()) {
@@ -57,15 +58,17 @@ ValueStream::ValueStream(Executor& executor, std::vector<ValueId> values,
   most_ = std::min(ValuePieces::kPieceBytes,
                    round_up(static_cast<int64_t>(staging_.size()) / 4, RingRoom::kGrain));
   for (size_t i = 0; i < values_.size(); ++i) index_[values_[i].index] = i;
-  begin_->record(0);
-  begin_->wait(lane_);
+  ended_->record(0);
+  ended_->wait(lane_);
+  begin_->record(lane_);
   executor_.before_write = [this](ValueId id) { wait_until_free(id); };
 }
 
 ValueStream::~ValueStream() {
   executor_.before_write = nullptr;
   try {
-    for (Flight& flight : flights_) flight.arrived->wait_here();  // they write to staging
+    begin_->wait();
+    for (Flight& flight : flights_) flight.arrived->wait();  // they write to staging
   } catch (const Error&) {  // a device that failed writes nothing more
     flights_.clear();
   }
@@ -92,7 +95,7 @@ void ValueStream::send_ahead() {
     if (!place) return;
     const std::span<std::byte> to =
         staging_.subspan(static_cast<size_t>(*place), static_cast<size_t>(bytes));
-    Flight flight{to, executor_.device().make_event()};
+    Flight flight{to, executor_.device().make_arrival()};
     executor_.read_beside(id, next_offset_, to, lane_);
     flight.arrived->record(lane_);
     next_offset_ += bytes;
@@ -107,7 +110,7 @@ void ValueStream::send_ahead() {
 
 void ValueStream::look(ValueId id, const LookAtPiece& visit) {
   if (!std::exchange(began_, true)) {
-    begin_->wait_here();
+    begin_->wait();
     executor_.throw_what_failed();
   }
   send_ahead();
@@ -135,7 +138,7 @@ void ValueStream::look(ValueId id, const LookAtPiece& visit) {
 void ValueStream::look_at_staged(size_t value, const LookAtPiece& visit) {
   for (int64_t at = 0; at < bytes_of(value);) {
     Flight& next = flights_.front();
-    next.arrived->wait_here();
+    next.arrived->wait();
     visit(next.bytes);
     at += static_cast<int64_t>(next.bytes.size());
     flights_.pop_front();
@@ -144,9 +147,9 @@ void ValueStream::look_at_staged(size_t value, const LookAtPiece& visit) {
   }
 }
 
-void ValueStream::set_free(size_t value, std::shared_ptr<LaneEvent> event) {
+void ValueStream::set_free(size_t value, std::shared_ptr<Arrival> last) {
   const std::lock_guard lock(mutex_);
-  states_[value] = {true, std::move(event)};
+  states_[value] = {true, std::move(last)};
   changed_.notify_all();
 }
 
@@ -157,13 +160,13 @@ void ValueStream::give_up() {
 void ValueStream::wait_until_free(ValueId id) {
   const auto found = index_.find(id.index);
   if (found == index_.end()) return;
-  std::shared_ptr<LaneEvent> event;
+  std::shared_ptr<Arrival> last;
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return states_[found->second].free; });
-    event = states_[found->second].event;
+    last = states_[found->second].last;
   }
-  if (event) event->wait_here();
+  if (last) last->wait();
 }
 
 }  // namespace snug

@@ -66,16 +66,16 @@ class ValueStream {
 
  private:
   struct State {
-    bool free = false;                 // nothing is left to read, or its copies are on their way:
-    std::shared_ptr<LaneEvent> event;  // behind the last of them
+    bool free = false;              // nothing is left to read, or its copies are on their way:
+    std::shared_ptr<Arrival> last;  // the end of them
   };
   struct Flight {
     std::span<std::byte> bytes;
-    std::shared_ptr<LaneEvent> arrived;
+    std::shared_ptr<Arrival> arrived;
   };
 
   void wait_until_free(ValueId id);
-  void set_free(size_t value, std::shared_ptr<LaneEvent> event = nullptr);
+  void set_free(size_t value, std::shared_ptr<Arrival> last = nullptr);
   bool is_staged(ValueId id) const;
   bool is_on_disk(ValueId id) const;
   void look_at_staged(size_t value, const LookAtPiece& visit);
@@ -90,7 +90,8 @@ class ValueStream {
   RingRoom room_;
   int64_t most_;  // of a piece
   int32_t lane_ = 0;
-  std::unique_ptr<LaneEvent> begin_;  // the step before has ended
+  std::unique_ptr<LaneEvent> ended_;  // the step before
+  std::unique_ptr<Arrival> begin_;    // so it has
   bool began_ = false;
   size_t looked_ = 0;  // values
   std::deque<Flight> flights_;

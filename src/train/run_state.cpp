@@ -1,7 +1,9 @@
 #include "train/run_state.h"
 
 #include <algorithm>
+#include <future>
 #include <map>
+#include <system_error>
 
 #include "base/checksum.h"
 #include "base/error.h"
@@ -78,6 +80,21 @@ SafetensorsFile open_state(const fs::path& checkpoint) {
   }
 }
 
+// Both take a core: a large piece is summed by another.
+void write_and_sum(std::span<const std::byte> piece, const ByteSink& sink, Checksum& sum) {
+  constexpr size_t kLarge = size_t{1} << 20;
+  std::future<void> summed;
+  if (piece.size() >= kLarge) {
+    try {
+      summed = std::async(std::launch::async, [&] { sum.add(piece); });
+    } catch (const std::system_error&) {  // no thread: here, then
+    }
+  }
+  if (!summed.valid()) sum.add(piece);
+  sink(piece);
+  if (summed.valid()) summed.get();
+}
+
 }  // namespace
 
 std::vector<ValueId> run_state(const Module& module) {
@@ -119,8 +136,7 @@ std::vector<SavedPiece> save_run_state(const Module& module, std::span<const Val
     tensors.push_back({value.name, value.type, [&, i](const ByteSink& sink) {
                          Checksum sum;
                          pieces_of(whole(module, state[i]), [&](std::span<const std::byte> next) {
-                           sum.add(next);
-                           sink(next);
+                           write_and_sum(next, sink, sum);
                          });
                          pieces[i].checksum = sum.text();
                        }});

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "hal/cuda/arena.h"
+#include "hal/cuda/arrival.h"
 #include "hal/cuda/event.h"
 #include "hal/cuda/pinned_arena.h"
 #include "hal/cuda/probe.h"
@@ -70,7 +71,6 @@ class StreamEvent final : public LaneEvent {
   explicit StreamEvent(Streams& streams) : streams_(streams) {}
   void record(int32_t lane) override { event_.record(streams_[lane]); }
   void wait(int32_t lane) override { event_.wait_on(streams_[lane]); }
-  void wait_here() override { event_.wait(); }
 
  private:
   Streams& streams_;
@@ -336,6 +336,10 @@ class CudaDeviceImpl final : public CudaDevice {
   std::unique_ptr<LaneEvent> make_event() override {
     return std::make_unique<StreamEvent>(*streams_);
   }
+  std::unique_ptr<Arrival> make_arrival() override {
+    if (!arrival_words_) arrival_words_ = std::make_shared<cuda::ArrivalWords>();
+    return cuda::make_arrival(arrival_words_, [this](int32_t lane) { return (*streams_)[lane]; });
+  }
   void copy(std::span<std::byte> to, const std::byte* from, int32_t lane) override {
     check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDefault, (*streams_)[lane]),
           "copying {} bytes", to.size());
@@ -389,6 +393,7 @@ class CudaDeviceImpl final : public CudaDevice {
   std::unique_ptr<UploadRing> ring_;
   std::shared_ptr<PinnedPool> pool_ = std::make_shared<PinnedPool>();
   std::unique_ptr<Pinned> mark_memory_;
+  std::shared_ptr<cuda::ArrivalWords> arrival_words_;  // once somebody asks for one
 };
 
 }  // namespace

@@ -87,6 +87,7 @@ class QueuedDevice final : public Device {
 
   void* lane_stream(int32_t index) override { return static_cast<Queue*>(&lane(index)); }
   std::unique_ptr<LaneEvent> make_event() override { return std::make_unique<Event>(*this); }
+  std::unique_ptr<Arrival> make_arrival() override { return std::make_unique<Arrived>(*this); }
   void copy(std::span<std::byte> to, const std::byte* from, int32_t index) override {
     ++copies;
     lane(index).push([=, this] { cpu_->upload(to.data(), {from, to.size()}); });
@@ -123,9 +124,14 @@ class QueuedDevice final : public Device {
       if (number == 0) throw internal_error("a lane waits for an event that was never recorded");
       device.add(index, {Item::waits, {}, number});
     }
-    void wait_here() override { device.synchronise(); }
     QueuedDevice& device;
     int64_t number = 0;
+  };
+  struct Arrived final : Arrival {
+    explicit Arrived(QueuedDevice& d) : device(d) {}
+    void record(int32_t) override {}
+    void wait() override { device.synchronise(); }
+    QueuedDevice& device;
   };
   using Items = std::vector<std::pair<int32_t, Item>>;
   struct Recorded final : Recording {
