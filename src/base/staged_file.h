@@ -31,8 +31,10 @@ class StagedFile {
   void sync();    // the bytes are on the disk; no more may be written
   void commit();  // sync, then rename onto the target
 
- private:
+  // So many bytes of a large file are sent to the disk at once.
   static constexpr int64_t kWindow = int64_t{32} << 20;
+
+ private:
   void send_window();
 
   std::filesystem::path target_;

@@ -4,10 +4,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <set>
+#include <vector>
 
+#include "base/error.h"
 #include "base/staged_file.h"
 #include "base/text.h"
+#include "faults/watched_calls.h"
 #include "formats/testing.h"
 
 namespace snug::testing {
@@ -139,6 +143,34 @@ TEST_F(FaultyFiles, AnExchangeIsOneStep) {
         found.insert(read_file(at / "old/a") + read_file(at / "new/a"));
       });
   EXPECT_EQ(found, (Contents{"12", "21"}));
+}
+
+// Windows of a large file go to the disk while the next are written. That is told to who waits for
+// a window first, and then no more: it has to be believed.
+TEST_F(FaultyFiles, AWindowThatDidNotReachTheDiskIsAnError) {
+  const std::vector<std::byte> window(size_t{StagedFile::kWindow});
+  const auto save_large = [&] {
+    StagedFile part(file());
+    for (int i = 0; i < 4; ++i) part.write(window);
+    part.commit();
+  };
+  const std::vector<std::string> calls = calls_of(box(), save_large);
+  int waits = 0;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const bool wait = calls[i].starts_with("wait_for_range");
+    if (!wait && !calls[i].starts_with("send_range")) continue;
+    waits += wait ? 1 : 0;
+    write_bytes(file(), "old");
+    const Watch watch(box(), {.failing = static_cast<int64_t>(i) + 1, .with = EIO});
+    if (wait) {
+      expect_error(ExitCode::bad_input, "Input/output error", save_large);
+      EXPECT_EQ(read_file(file()), "old");
+    } else {  // fsync sends it, too
+      save_large();
+      EXPECT_EQ(std::filesystem::file_size(file()), 4 * window.size());
+    }
+  }
+  EXPECT_EQ(waits, 2);
 }
 
 }  // namespace

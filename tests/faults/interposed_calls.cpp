@@ -189,6 +189,12 @@ ssize_t copy_file_range(int from, off64_t* from_offset, int to, off64_t* to_offs
 
 int fsync(int fd) { return sync_by("fsync", fd); }
 int fdatasync(int fd) { return sync_by("fdatasync", fd); }
+// Sends bytes, and makes nothing durable.
+int sync_file_range(int fd, off64_t, off64_t, unsigned flags) {
+  const bool waits = (flags & SYNC_FILE_RANGE_WAIT_BEFORE) != 0;
+  WatchedCall call(waits ? "wait_for_range" : "send_range", fd);
+  return call.fails() ? -1 : call.done(0, kNothing);
+}
 int ftruncate(int fd, off_t bytes) noexcept { return resize_by("ftruncate", fd, bytes); }
 int ftruncate64(int fd, off64_t bytes) noexcept { return resize_by("ftruncate", fd, bytes); }
 int fallocate(int fd, int mode, off_t offset, off_t bytes) {
