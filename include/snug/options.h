@@ -54,7 +54,7 @@ struct Options {
   std::string state_dtype = "fp32";
   bool update_in_backward = false;
   std::string fold_update = "auto";
-  std::string host_update = "none";
+  std::string host_update = "auto";
   double lr = 3e-4;
   std::string lr_scale = "none";
   int64_t base_batch = 0;
@@ -207,8 +207,8 @@ void each_option(O& o, Visit&& visit) {
       "forward, so that it comes and goes meanwhile (auto: on a GPU)",
       both);
   visit("host-update", o.host_update,
-        "none | all | LAYERS, e.g. 0-11+15: update parameters whose state is in host memory on the "
-        "host's cores",
+        "auto | none | all | LAYERS, e.g. 0-11+15: update parameters whose state is in host memory "
+        "on the host's cores (auto: where a budget's search finds that faster)",
         both);
   visit("beta1", o.beta1, "decay of the first moment", both);
   visit("beta2", o.beta2, "decay of the second moment (negative: 0.95, for lion 0.99)", both);

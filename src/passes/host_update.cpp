@@ -50,7 +50,7 @@ HostUpdate parse_host_update(std::string_view text) {
   if (text == "all") return {.on = true};
   return {.on = true, .layers = read_layer_ranges(text, [&](std::string_view why) {
                         return usage_error("--host-update '{}': {}", text, why)
-                            .hint("none, all, or layers like 0-11+15");
+                            .hint("auto, none, all, or layers like 0-11+15");
                       })};
 }
 

@@ -154,6 +154,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   r.recompute = parse_recompute(o.recompute);
   r.compress = parse_compress(o.compress);
   resolve_offload(o, r);
+  if (o.host_update == "auto") o.host_update = "none";
   r.host_update = parse_host_update(o.host_update);
   o.host_update = text(r.host_update);
   resolve_precision(o, r);

@@ -131,6 +131,10 @@ class PlanSearch {
     SpaceBytes arena;
     double seconds = 0;
   };
+  Tried tried_as(Found found) const;
+  std::vector<Tried> with_host_updates(const Tried& tried, const Limits& limits);
+  std::optional<Tried> tried_with(Variant variant, const RecomputePolicy& policy,
+                                  const Limits& limits);
   std::vector<Tried> with_room_used(Tried tried, const Limits& limits);
   std::optional<Tried> use_room_in(const Room& room, Space space, OffloadItem item,
                                    const Tried& tried, const Limits& limits);

@@ -122,8 +122,7 @@ void PlanSearch::expand_uniformly(size_t variant) {
 // trials say. How far ahead is tried side by side.
 std::vector<PlanSearch::Found> PlanSearch::improved(Found found, const Limits& limits) {
   constexpr int32_t kMostAhead = 3;
-  const Candidate& c = states_[found.variant].candidates[found.candidate];
-  const Tried now{variants_[found.variant], policy_of(found), c.arena.value_or(c.least), c.seconds};
+  const Tried now = tried_as(found);
   const bool open = is_moved(found.variant) && now.variant.ahead_is_open;
   std::vector<std::vector<Tried>> by_ahead(open ? kMostAhead : 1);
   for_each_in_parallel(by_ahead.size(), [&](size_t i) {
@@ -145,7 +144,38 @@ std::vector<PlanSearch::Found> PlanSearch::improved(Found found, const Limits& l
   std::ranges::stable_sort(better, std::greater{}, [&](Found f) {
     return states_[f.variant].candidates[f.candidate].seconds;
   });
+  for (Tried& tried : with_host_updates(tried_as(better.back()), limits))
+    better.push_back(enter(found, std::move(tried)));
   return better;
+}
+
+PlanSearch::Tried PlanSearch::tried_as(Found found) const {
+  const Candidate& c = states_[found.variant].candidates[found.candidate];
+  return {variants_[found.variant], policy_of(found), c.arena.value_or(c.least), c.seconds};
+}
+
+// The same where the host's cores update half of the layers, or all that is in their memory: those
+// that are faster, the fastest last.
+std::vector<PlanSearch::Tried> PlanSearch::with_host_updates(const Tried& tried,
+                                                             const Limits& limits) {
+  const Recipe& now = tried.variant.settings.recipe;
+  const int32_t layers = tried.variant.stack.layers;
+  if (!tried.variant.host_update_is_open || now.host_update.on || !keeps_all_on_host(now))
+    return {};
+  std::vector<HostUpdate> updates{{.on = true}};
+  if (layers > 1) updates.push_back({.on = true, .layers = {{.first = 0, .last = layers / 2 - 1}}});
+  std::vector<std::optional<Tried>> others(updates.size());
+  for_each_in_parallel(updates.size(), [&](size_t i) {
+    Variant variant = tried.variant;
+    variant.settings.recipe.host_update = updates[i];
+    variant.changes.push_back({{"host-update", text(updates[i])}});
+    others[i] = tried_with(std::move(variant), tried.policy, limits);
+  });
+  std::vector<Tried> faster;
+  for (std::optional<Tried>& other : others)
+    if (other && other->seconds < tried.seconds) faster.push_back(*std::move(other));
+  std::ranges::stable_sort(faster, std::greater{}, &Tried::seconds);
+  return faster;
 }
 
 // As a variant of its own, of what `like` estimates.
@@ -200,19 +230,23 @@ std::optional<PlanSearch::Tried> PlanSearch::use_room_in(const Room& room, Space
 // The same plan with other homes; none where it does not fit.
 std::optional<PlanSearch::Tried> PlanSearch::roomier(const Tried& tried, const Offload& offload,
                                                      const Limits& limits) {
-  Tried other = tried;
-  Variant& variant = other.variant;
+  Variant variant = tried.variant;
   variant.settings.recipe.offload = offload;
   for (Change& change : variant.changes) {
     if (change.sets("offload")) change += Change{{"offload", text(offload)}};
   }
   if (offload.ahead != tried.variant.settings.recipe.offload.ahead)
     variant.changes.push_back({{"offload-ahead", int64_t{offload.ahead}}});
-  const Estimates::Trial trial = estimates_.trial(variant, tried.policy);
+  return tried_with(std::move(variant), tried.policy, limits);
+}
+
+// None where it does not fit.
+std::optional<PlanSearch::Tried> PlanSearch::tried_with(Variant variant,
+                                                        const RecomputePolicy& policy,
+                                                        const Limits& limits) {
+  const Estimates::Trial trial = estimates_.trial(variant, policy);
   if (!trial.arena.fits_in(limits)) return std::nullopt;
-  other.arena = trial.arena;
-  other.seconds = trial.seconds;
-  return other;
+  return Tried{std::move(variant), policy, trial.arena, trial.seconds};
 }
 
 }  // namespace snug

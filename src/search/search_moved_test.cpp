@@ -109,6 +109,22 @@ TEST(MovedSearch, BringsEarlierWhatIsUsedLater) {
   EXPECT_LT(found.step_seconds, pinned.step_seconds);
 }
 
+TEST(MovedSearch, LetsTheHostUpdateWhereThatIsFaster) {
+  const auto on_rtx4090 = [](const std::string& flags) {
+    Options o;
+    o.model = "gpt2";
+    return plan_run(resolve(testing::with_flags(
+        o, "--gpu rtx4090 --precision bf16 --batch 8 --seq 512 --budget 2GiB " + flags)));
+  };
+  const PlannedRun found = on_rtx4090("");
+  EXPECT_TRUE(fits(found));
+  EXPECT_TRUE(found.run.recipe.host_update.on) << "a slow link";
+  EXPECT_NE(found.run.options.host_update, "none");
+  const PlannedRun pinned = on_rtx4090("--host-update none");
+  EXPECT_FALSE(pinned.run.recipe.host_update.on);
+  EXPECT_LT(found.step_seconds, pinned.step_seconds);
+}
+
 TEST(MovedSearch, WhatIsPinnedStays) {
   for (const Variant& v : variants_of(moved_run("--budget 2GiB --micro-order horizontal")))
     EXPECT_EQ(v.settings.recipe.micro_group, 1);

@@ -16,6 +16,7 @@ struct Variant {
   std::vector<int> plain =
       {};                      // those of the variant that it is no faster than, where there is one
   bool ahead_is_open = false;  // by how many layers what moves is brought before its use
+  bool host_update_is_open = false;  // whether the host's cores update what is in its memory
   Stack stack;
   Settings settings;  // recompute: automatic is open, all else is pinned
   CostModel cost_model;

@@ -230,6 +230,7 @@ std::vector<Variant> variants_of(const Resolved& run) {
     variants.back().picks = picks;
     variants.back().plain = plain;
     variants.back().ahead_is_open = run.asked.offload_ahead == 0;
+    variants.back().host_update_is_open = run.asked.host_update == "auto";
   } while (advance(picks, dimensions));
   return variants;
 }
