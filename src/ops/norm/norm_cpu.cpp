@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "kernels/cpu/sum_blocks.h"
 #include "kernels/float_kernels.h"
 #include "ops/norm/norm_parts.h"
 
@@ -47,6 +48,9 @@ float normed(float x, float mean, float rstd, float weight, float bias) {
   return kCentered ? scaled + bias : scaled;
 }
 
+// What is added to the weights.
+float offset_of(const KernelArgs& a) { return static_cast<float>(a.attrs.f("offset", 0)); }
+
 // kCentered: layer_norm, which subtracts the row's mean and adds a bias; rms_norm takes it as 0.
 template <typename T, bool kCentered, bool kResidual>
 void norm(const KernelArgs& a) {
@@ -59,6 +63,7 @@ void norm(const KernelArgs& a) {
   float* mean = kCentered ? a.out<float>(P::y + 1) : nullptr;    // [rows]
   float* rstd = a.out<float>(P::y + (kCentered ? 2 : 1));        // [rows]
   const auto eps = static_cast<float>(a.attrs.f("eps"));
+  const float offset = offset_of(a);
   const float per_C = 1 / static_cast<float>(C);
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < rows; ++r) {
@@ -71,7 +76,8 @@ void norm(const KernelArgs& a) {
     const float s = rstd[r] = 1 / std::sqrt(variance + eps);
 #pragma omp simd
     for (int64_t c = 0; c < C; ++c) {
-      store(yr[c], normed<kCentered>(x[c], m, s, weight[c], kCentered ? float(bias[c]) : 0));
+      store(yr[c],
+            normed<kCentered>(x[c], m, s, weight[c] + offset, kCentered ? float(bias[c]) : 0));
     }
   }
 }
@@ -89,16 +95,17 @@ void norm_grad_row(const KernelArgs& a, int64_t r, int64_t C, float* dweight, fl
   const T* dy = a.in<T>(P::dy) + r * C;
   const float m = kCentered ? a.in<float>(P::mean)[r] : 0;
   const float s = a.in<float>(P::rstd)[r];
+  const float offset = offset_of(a);
   T* dx = a.out<T>(0) + r * C;  // may be dy or dx_sum
   float dot = 0;
   float sum = 0;
 #pragma omp simd reduction(+ : dot, sum)
   for (int64_t c = 0; c < C; ++c) {
     const float n = (x[c] - m) * s;
-    dot += dy[c] * weight[c] * n;
+    dot += dy[c] * (weight[c] + offset) * n;
     dweight[c] += dy[c] * n;
     if constexpr (kCentered) {
-      sum += dy[c] * weight[c];
+      sum += dy[c] * (weight[c] + offset);
       dbias[c] += dy[c];
     }
   }
@@ -109,9 +116,10 @@ void norm_grad_row(const KernelArgs& a, int64_t r, int64_t C, float* dweight, fl
   const auto finish = [=](int64_t c, float start) {
     const float xc = x[c];
     const float n = (xc - m) * s;
-    store(dx[c], start + s * (dy[c] * weight[c] - mean_sum - n * mean_dot));
+    const float w = weight[c] + offset;
+    store(dx[c], start + s * (dy[c] * w - mean_sum - n * mean_dot));
     if constexpr (kRecomputes) {
-      store(y[c], normed<kCentered>(xc, m, s, weight[c], kCentered ? float(bias[c]) : 0));
+      store(y[c], normed<kCentered>(xc, m, s, w, kCentered ? float(bias[c]) : 0));
     }
   };
   if (a.has(P::dx_sum)) {
@@ -122,24 +130,6 @@ void norm_grad_row(const KernelArgs& a, int64_t r, int64_t C, float* dweight, fl
 #pragma omp simd
     for (int64_t c = 0; c < C; ++c) finish(c, 0);
   }
-}
-
-// Output `port`, a parameter's gradient in its own type: start[c] + partial[0, c] + partial[1, c] +
-// ..., where start, in the same type, may be absent or be the output.
-void sum_blocks(const KernelArgs& a, size_t port, size_t start_port, const float* partial,
-                int64_t blocks, int64_t stride) {
-  visit_float(a.out(port).type->dtype, [&](auto zero) {
-    using G = decltype(zero);
-    const G* start = a.in<G>(start_port);
-    G* out = a.out<G>(port);
-    const int64_t C = a.out(port).elements();
-#pragma omp parallel for simd schedule(static)
-    for (int64_t c = 0; c < C; ++c) {
-      float sum = start != nullptr ? float(start[c]) : 0;
-      for (int64_t b = 0; b < blocks; ++b) sum += partial[b * stride + c];
-      store(out[c], sum);
-    }
-  });
 }
 
 template <typename T, bool kCentered, bool kRecomputes>

@@ -13,7 +13,7 @@ struct Norm {
   float *mean, *rstd;                  // [rows]
   int64_t rows;
   int columns;
-  float eps, per_column;
+  float eps, per_column, offset;  // the last is added to weights
 };
 
 // h = x + delta, rounded as it is stored: the plain norm of h gives the same bits.
@@ -83,7 +83,8 @@ __global__ void __launch_bounds__(Shape::kThreads, blocks_at_once(Shape::kThread
     if constexpr (kCentered) bias = V::load(p.bias + column);
 #pragma unroll
     for (int i = 0; i < V::kSize; ++i) {
-      y.set(i, normed<kCentered>(x[k][i], mean, rstd, weight[i], kCentered ? bias[i] : 0));
+      y.set(i, normed<kCentered>(x[k][i], mean, rstd, weight[i] + p.offset,
+                                kCentered ? bias[i] : 0));
     }
     y.store(p.y + start + column);
   });
@@ -115,8 +116,9 @@ __global__ void __launch_bounds__(kAnyRow) norm_any(Norm<T> p) {
     const float rstd = 1 / sqrtf(block_sum<kAnyRow>(squares) * p.per_column + p.eps);
     for (int c = static_cast<int>(threadIdx.x); c < p.columns; c += kAnyRow) {
       const float bias = kCentered ? to_float(p.bias[c]) : 0;
+      const float weight = to_float(p.weight[c]) + p.offset;
       p.y[row * p.columns + c] =
-          from_float<T>(normed<kCentered>(to_float(x[c]), mean, rstd, to_float(p.weight[c]), bias));
+          from_float<T>(normed<kCentered>(to_float(x[c]), mean, rstd, weight, bias));
     }
     if (threadIdx.x == 0) {
       if constexpr (kCentered) p.mean[row] = mean;
@@ -172,7 +174,8 @@ void launch(const KernelArgs& a) {
                   .rows = a.in(P::x).shape().rows(),
                   .columns = static_cast<int>(columns),
                   .eps = static_cast<float>(a.attrs.f("eps")),
-                  .per_column = 1 / static_cast<float>(columns)};
+                  .per_column = 1 / static_cast<float>(columns),
+                  .offset = static_cast<float>(a.attrs.f("offset", 0))};
   launch_fastest<T, kCentered, kResidual>(p, stream_of(a));
 }
 

@@ -18,7 +18,7 @@ struct NormGrad {
   float* partial;  // [blocks, params, C]
   int64_t rows;
   int columns;
-  float per_column;
+  float per_column, offset;  // the latter is added to weights
 };
 
 // What dx takes from the whole row, from the sums of dy * weight * n and of dy * weight.
@@ -75,12 +75,12 @@ struct ParamSums {
 // Adds vector k to the row's totals, of dy * weight * n and of dy * weight, and to the lane's sums.
 template <typename T, int kParams, int kVectors>
 __device__ void add_vector(int k, const Vector<T>& x, const Vector<T>& dy, const Vector<T>& weight,
-                           float mean, float rstd, float (&totals)[kParams],
+                           float offset, float mean, float rstd, float (&totals)[kParams],
                            ParamSums<T, kParams, kVectors>& sums) {
 #pragma unroll
   for (int i = 0; i < Vector<T>::kSize; ++i) {
     const float n = (x[i] - mean) * rstd;
-    const float weighted = dy[i] * weight[i];
+    const float weighted = dy[i] * (weight[i] + offset);
     totals[0] += weighted * n;
     sums.v[0][k][i] += dy[i] * n;
     if constexpr (kParams == 2) {

@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(No
     for_row_vectors<T, kWarps>(p.columns, [&](int k, int column) {
       const V x = stages.at(kX, stage, k);
       const V dy = stages.at(kDy, stage, k);
-      add_vector(k, x, dy, weight_at(k, column), mean, rstd, totals, sums);
+      add_vector(k, x, dy, weight_at(k, column), p.offset, mean, rstd, totals, sums);
     });
     row_sum(totals);
     const RowMeans means = row_means(totals, p.per_column);
@@ -107,9 +107,10 @@ __global__ void __launch_bounds__(RowGroup<kWarps>::kBlock, 1) norm_grad_rows(No
 #pragma unroll
       for (int i = 0; i < V::kSize; ++i) {
         const float n = (x[i] - mean) * rstd;
-        dx.set(i, dx_of(dy[i], weight[i], n, rstd, means, dx_sum[i]));
+        const float w = weight[i] + p.offset;
+        dx.set(i, dx_of(dy[i], w, n, rstd, means, dx_sum[i]));
         if constexpr (kRecomputes) {
-          y.set(i, normed<kCentered>(x[i], mean, rstd, weight[i], kCentered ? bias[i] : 0));
+          y.set(i, normed<kCentered>(x[i], mean, rstd, w, kCentered ? bias[i] : 0));
         }
       }
       dx.store(p.dx + start + column);
@@ -145,7 +146,7 @@ __global__ void __launch_bounds__(kAnyRow) norm_grad_any(NormGrad<T> p) {
     for_columns([&](int c) {
       const float dy = to_float(p.dy[start + c]);
       const float n = (to_float(p.x[start + c]) - mean) * rstd;
-      const float weighted = dy * to_float(p.weight[c]);
+      const float weighted = dy * (to_float(p.weight[c]) + p.offset);
       dot += weighted * n;
       dweight[c] += dy * n;
       if constexpr (kCentered) {
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(kAnyRow) norm_grad_any(NormGrad<T> p) {
     for_columns([&](int c) {
       const int64_t at = start + c;
       const float x = to_float(p.x[at]);
-      const float weight = to_float(p.weight[c]);
+      const float weight = to_float(p.weight[c]) + p.offset;
       const float n = (x - mean) * rstd;
       const float before = p.dx_sum != nullptr ? to_float(p.dx_sum[at]) : 0;
       p.dx[at] = from_float<T>(dx_of(to_float(p.dy[at]), weight, n, rstd, means, before));
@@ -218,7 +219,8 @@ void launch(const KernelArgs& a) {
                       .partial = reinterpret_cast<float*>(a.workspace.data()),
                       .rows = a.in(P::x).shape().rows(),
                       .columns = static_cast<int>(columns),
-                      .per_column = 1 / static_cast<float>(columns)};
+                      .per_column = 1 / static_cast<float>(columns),
+                      .offset = static_cast<float>(a.attrs.f("offset", 0))};
   const int warps = norm_row_warps(columns, sizeof(T));
   const auto blocks = static_cast<unsigned>(norm_grad_blocks(p.rows, warps));
   launch_fastest<T, kCentered, kRecomputes>(p, warps, blocks, stream_of(a));

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kRingThreads<kVectors>, 1) norm_grad_ring(Norm
     for_group_vectors<T, kVectors>(p.columns, [&](int k, int column) {
       const V x = ring.at(kX, stage, k);
       const V dy = ring.at(kDy, stage, k);
-      add_vector(k, x, dy, params.weight(column), mean, rstd, totals, sums);
+      add_vector(k, x, dy, params.weight(column), p.offset, mean, rstd, totals, sums);
     });
     row_sum(totals);
     const RowMeans means = row_means(totals, p.per_column);
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kRingThreads<kVectors>, 1) norm_grad_ring(Norm
 #pragma unroll
       for (int i = 0; i < V::kSize; ++i) {
         const float n = (x[i] - mean) * rstd;
-        dx.set(i, dx_of(dy[i], weight[i], n, rstd, means, dx_sum[i]));
+        dx.set(i, dx_of(dy[i], weight[i] + p.offset, n, rstd, means, dx_sum[i]));
       }
       dx.store(p.dx + start + column);
       if constexpr (kRecomputes) {
@@ -132,7 +132,8 @@ __global__ void __launch_bounds__(kRingThreads<kVectors>, 1) norm_grad_ring(Norm
         if constexpr (kCentered) bias = params.bias(column);
 #pragma unroll
         for (int i = 0; i < V::kSize; ++i)
-          y.set(i, normed<kCentered>(x[i], mean, rstd, weight[i], kCentered ? bias[i] : 0));
+          y.set(i, normed<kCentered>(x[i], mean, rstd, weight[i] + p.offset,
+                                     kCentered ? bias[i] : 0));
         y.store(p.y + start + column);
       }
     }

@@ -13,6 +13,11 @@ namespace snug::ops {
 std::vector<Type> infer_norm(const OpView& op);
 std::vector<Type> infer_norm_grad(const OpView& op);  // with or without y
 
+// The attribute "offset": what is added to the weights (Gemma's are stored around 0), if anything.
+inline Attrs weight_offset(const Attrs& attrs) {
+  return attrs.has("offset") ? Attrs{{"offset", attrs.f("offset")}} : Attrs{};
+}
+
 // One dx serves x and delta alike; what flows into h rides along as dx_sum, so that no add is
 // emitted.
 template <bool kResidual>
@@ -28,17 +33,20 @@ void grad_norm(GradContext& g, const OpDef& grad_def, size_t statistics) {
   std::vector<ValueId> inputs{kResidual ? g.out(P::h) : g.in(P::x), g.in(P::weight)};
   for (size_t i = 1; i <= statistics; ++i) inputs.push_back(g.out(P::y + i));
   inputs.insert(inputs.end(), {g.dout(P::y), dh});
-  const auto d = g.emit(grad_def, std::move(inputs));
+  const auto d = g.emit(grad_def, std::move(inputs), weight_offset(g.attrs()));
   set_dx(d[0]);
   for (size_t i = 1; i < d.size(); ++i) g.set(P::weight + i - 1, d[i]);
 }
 
 // Inputs of a sample: x (and delta) of one shape, then `params` vectors of its last axis.
 template <bool kResidual>
-Sample norm_sample(const char* name, const Shape& x, size_t params, double eps) {
+Sample norm_sample(const char* name, const Shape& x, size_t params, double eps,
+                   double offset = 0) {
   std::vector<SampleInput> inputs(kResidual ? 2 : 1, {{Dtype::f32, x}});
   inputs.insert(inputs.end(), params, {{Dtype::f32, {x.back()}}});
-  return {name, std::move(inputs), {{"eps", eps}}};
+  Attrs attrs{{"eps", eps}};
+  if (offset != 0) attrs.set("offset", offset);
+  return {name, std::move(inputs), std::move(attrs)};
 }
 
 // Samples of a backward op that recomputes y, in every float type: its statistics are f32 and

@@ -21,6 +21,8 @@ Cost cost(const OpView& op, std::span<const Type>, Backend) {
   return {.flops = checked_mul(4, op.shape(0).elements(), op.name)};
 }
 
+double offset_of(const RefArgs& a) { return a.attrs.f("offset", 0); }
+
 template <bool kResidual>
 void reference(const RefArgs& a) {
   using P = NormPorts<kResidual>;
@@ -31,7 +33,7 @@ void reference(const RefArgs& a) {
     for (size_t i = r * C; i < (r + 1) * C; ++i) sum += x[i] * x[i];
     const double rstd = 1 / std::sqrt(sum / static_cast<double>(C) + a.attrs.f("eps"));
     for (size_t c = 0; c < C; ++c) {
-      a.out(P::y).v[r * C + c] = x[r * C + c] * rstd * a.in(P::weight).v[c];
+      a.out(P::y).v[r * C + c] = x[r * C + c] * rstd * (a.in(P::weight).v[c] + offset_of(a));
     }
     a.out(P::y + 1).v[r] = rstd;
   }
@@ -39,11 +41,12 @@ void reference(const RefArgs& a) {
 
 template <bool kResidual>
 std::vector<Sample> samples() {
-  const auto sample = [](const char* name, const Shape& x) {
-    return norm_sample<kResidual>(name, x, /*params=*/1, 1e-6);
+  const auto sample = [](const char* name, const Shape& x, double offset = 0) {
+    return norm_sample<kResidual>(name, x, /*params=*/1, 1e-6, offset);
   };
   return {sample("one row", {1, 8}), sample("odd width", {3, 5, 37}),
-          sample("many rows", {2, 70, 48})};
+          sample("many rows", {2, 70, 48}), sample("offset", {2, 9, 40}, 1),
+          sample("offset, odd width", {7, 19}, 1)};
 }
 
 // --- backward ------------------------------------------------------------------------------------
@@ -58,13 +61,14 @@ Cost cost_grad(const OpView& op, std::span<const Type>, Backend backend) {
 void reference_grad(const RefArgs& a) {
   const auto C = static_cast<size_t>(a.in(kX).shape().back());
   const std::vector<double>&x = a.in(kX).v, &weight = a.in(kWeight).v, &dy = a.in(kDy).v;
+  const double offset = offset_of(a);
   for (size_t r = 0; r < x.size() / C; ++r) {
     const double rstd = a.in(kRstd).v[r];
     double dot = 0;
-    for (size_t c = 0, i = r * C; c < C; ++c, ++i) dot += dy[i] * weight[c] * x[i];
+    for (size_t c = 0, i = r * C; c < C; ++c, ++i) dot += dy[i] * (weight[c] + offset) * x[i];
     const double along_x = rstd * rstd * dot / static_cast<double>(C);
     for (size_t c = 0, i = r * C; c < C; ++c, ++i) {
-      a.out(0).v[i] = rstd * (dy[i] * weight[c] - x[i] * along_x);
+      a.out(0).v[i] = rstd * (dy[i] * (weight[c] + offset) - x[i] * along_x);
       a.out(1).v[c] += dy[i] * x[i] * rstd;
     }
   }
@@ -76,7 +80,7 @@ void reference_recompute(const RefArgs& a) {
   reference_grad(a);
   const std::vector<double>&x = a.in(kX).v, &weight = a.in(kWeight).v, &rstd = a.in(kRstd).v;
   for (size_t i = 0, C = weight.size(); i < x.size(); ++i) {
-    a.out(2).v[i] = x[i] * rstd[i / C] * weight[i % C];
+    a.out(2).v[i] = x[i] * rstd[i / C] * (weight[i % C] + offset_of(a));
   }
 }
 
@@ -160,12 +164,23 @@ const OpDef rms_norm_recompute_grad_def = [] {
   return def;
 }();
 
+namespace {
+
+Attrs attributes(double eps, double offset) {
+  Attrs attrs{{"eps", eps}};
+  if (offset != 0) attrs.set("offset", offset);
+  return attrs;
+}
+
+}  // namespace
+
 ValueId rms_norm(Builder& b, std::string_view name, const RmsNorm& p) {
-  return b.emit(rms_norm_def, name, {p.x, p.weight}, {{"eps", p.eps}})[0];
+  return b.emit(rms_norm_def, name, {p.x, p.weight}, attributes(p.eps, p.offset))[0];
 }
 
 ResidualNorm residual_rms_norm(Builder& b, std::string_view name, const ResidualRmsNorm& p) {
-  const auto out = b.emit(residual_rms_norm_def, name, {p.x, p.delta, p.weight}, {{"eps", p.eps}});
+  const auto out = b.emit(residual_rms_norm_def, name, {p.x, p.delta, p.weight},
+                          attributes(p.eps, p.offset));
   return {.h = out[0], .y = out[1]};
 }
 

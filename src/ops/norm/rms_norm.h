@@ -1,4 +1,4 @@
-// rms_norm: y = x / rms(x) * weight over the last axis; statistics in fp32 whatever the dtype.
+// rms_norm: y = x / rms(x) * (offset + weight) over the last axis; statistics in fp32 whatever the dtype.
 // residual_rms_norm: h = x + delta; y = rms_norm(h).
 //
 //   ValueId y = rms_norm(b, "norm", {.x = h, .weight = w});
@@ -20,12 +20,14 @@ extern const OpDef rms_norm_recompute_grad_def;
 struct RmsNorm {
   ValueId x, weight;  // [..., C], [C]
   double eps = 1e-6;
+  double offset = 0;
 };
 ValueId rms_norm(Builder& b, std::string_view name, const RmsNorm& p);
 
 struct ResidualRmsNorm {
   ValueId x, delta, weight;  // [..., C], [..., C], [C]
   double eps = 1e-6;
+  double offset = 0;
 };
 ResidualNorm residual_rms_norm(Builder& b, std::string_view name, const ResidualRmsNorm& p);
 
