@@ -18,6 +18,15 @@ PackedHeads checked(const OpView& op, size_t random) {
   const PackedHeads p = checked_heads(op);
   op.require(p.D <= kMaxHeadDim, "heads of {} elements: attention takes up to {}", p.D,
              kMaxHeadDim);
+  if (op.attrs.has("window")) {
+    const int64_t window = op.attrs.i("window");
+    op.require(window > 0, "a window of {} keys", window);
+    op.require(op.attrs.b("causal"), "a window of {} keys needs a causal mask", window);
+  }
+  if (op.attrs.has("scale")) {
+    const double scale = op.attrs.f("scale");
+    op.require(scale > 0, "scores are multiplied by {}, which is not positive", scale);
+  }
   if (!op.attrs.has("p")) return p;
   const double dropout = op.attrs.f("p");
   op.require(dropout > 0 && dropout < 1, "dropout {} is not in [0, 1)", dropout);
@@ -90,11 +99,21 @@ void grad_from_rows(GradContext& g) {
 
 PackedHeads heads_of(const OpView& op) { return packed_heads(op.shape(0), op.attrs); }
 
-// `matmuls` of [T,T] by [T,D] per head; a causal mask halves them.
+// Twice the pairs of a query and a key that it sees: T * T under a causal mask, less with a window.
+int64_t twice_the_pairs(const PackedHeads& p, const SeenKeys& keys) {
+  const auto product = [](int64_t a, int64_t b) { return checked_mul(a, b, "attention flops"); };
+  if (!keys.causal) return product(2, product(p.T, p.T));
+  const int64_t window = keys.window > 0 ? std::min(keys.window, p.T) : p.T;
+  return product(window, 2 * p.T - window);
+}
+
+// `matmuls` of [T,T] by [T,D] per head, of the pairs that are seen.
 int64_t flops(const OpView& op, int64_t matmuls) {
   const PackedHeads p = heads_of(op);
-  int64_t flops = op.attrs.b("causal") ? matmuls : 2 * matmuls;
-  for (int64_t n : {p.B, p.H, p.T, p.T, p.D}) flops = checked_mul(flops, n, "attention flops");
+  int64_t flops = matmuls;
+  for (int64_t n : {p.B, p.H, p.D, twice_the_pairs(p, seen_keys(op.attrs))}) {
+    flops = checked_mul(flops, n, "attention flops");
+  }
   return flops;
 }
 
@@ -164,6 +183,8 @@ const CudaKernel kFlashGradCuda{.run = SNUG_CUDA_KERNEL(flash_attention_grad_cud
 Attrs attributes(const Attention& p, std::string key) {
   Attrs attrs{
       {"heads", p.heads}, {"kv_heads", p.kv_heads}, {"head_dim", p.head_dim}, {"causal", p.causal}};
+  if (p.window > 0) attrs.set("window", p.window);
+  if (p.scale != 0) attrs.set("scale", p.scale);
   if (p.kind == AttentionKind::chunked) attrs.set("chunk", p.chunk);
   if (p.dropout == 0) return attrs;
   attrs.set("p", p.dropout);
@@ -203,6 +224,16 @@ std::vector<Sample> samples() {
       sample("dropout", 2, 67, {.heads = 3, .kv_heads = 1, .head_dim = 8, .dropout = 0.2}),
       sample("full, dropout", 1, 66,
              {.heads = 2, .kv_heads = 2, .head_dim = 6, .causal = false, .dropout = 0.5}),
+      sample("window of one", 1, 70, {.heads = 2, .kv_heads = 1, .head_dim = 8, .window = 1}),
+      sample("window in a tile", 2, 150, {.heads = 2, .kv_heads = 1, .head_dim = 8, .window = 5}),
+      sample("window of tiles", 1, 290, {.heads = 2, .kv_heads = 2, .head_dim = 4, .window = 101}),
+      sample("window, dropout, scale", 1, 131,
+             {.heads = 2,
+              .kv_heads = 1,
+              .head_dim = 6,
+              .window = 64,
+              .scale = 0.3,
+              .dropout = 0.25}),
   };
 }
 

@@ -1,8 +1,9 @@
-// attention: softmax(q k^T / sqrt(D)) v on packed qkv [B,T,(H+2K)*D] (all q heads, then k, then v)
+// attention: softmax(q k^T * scale) v on packed qkv [B,T,(H+2K)*D] (all q heads, then k, then v)
 // -> [B,T,H*D]. Grouped-query: q head h reads kv head h / (H/K). Three kinds of the same function
 // and the same dropout masks: `standard` keeps the probabilities [B,H,T,T] for backward; `chunked`
 // and `flash` keep a log-sum-exp per row, O(T), and recompute the probabilities. Their scores
-// exist for `chunk` queries of one sample at a time, or for one tile.
+// exist for `chunk` queries of one sample at a time, or for one tile. A window lets a query see the
+// last so many keys only, its own among them.
 //
 //   ValueId y = attention(b, "attn", {.qkv = turned, .heads = 12, .kv_heads = 4, .head_dim = 64});
 #pragma once
@@ -26,6 +27,8 @@ struct Attention {
   ValueId qkv;
   int64_t heads, kv_heads, head_dim;
   bool causal = true;
+  int64_t window = 0;  // > 0: a causal query sees so many keys at most
+  double scale = 0;    // of the scores; 0: 1 / sqrt(head_dim)
   AttentionKind kind = AttentionKind::flash;
   int64_t chunk = 128;  // chunked: queries whose scores exist at the same time
   double dropout = 0;

@@ -12,8 +12,8 @@ template <typename T>
 struct Backward {
   PackedHeads p;
   CudaDropout dropout;
-  bool causal;
-  float scale;                 // 1 / sqrt(D)
+  SeenKeys sees;
+  float scale;                 // of the scores
   const T* qkv;                // [B, T, (H+2K)*D]
   const T* dy;                 // [B, T, H*D]
   float* delta;                // [B, H, T]
@@ -30,8 +30,8 @@ Backward<T> backward_of(const KernelArgs& a, size_t dy_port) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
   return {p,
           cuda_dropout(a, dy_port + 1),
-          a.attrs.b("causal"),
-          1 / std::sqrt(static_cast<float>(p.D)),
+          seen_keys(a.attrs),
+          score_scale(p, a.attrs),
           a.in<T>(0),
           a.in<T>(dy_port),
           reinterpret_cast<float*>(a.workspace.data()),

@@ -21,7 +21,8 @@ template <typename T>
 struct Forward {
   PackedHeads p;
   AttentionDropout dropout;
-  bool causal;
+  SeenKeys sees;
+  float scale;
   const T* qkv;  // [B, T, (H+2K)*D]
   T* y;          // [B, T, H*D]
   T* probs;      // standard: [B, H, T, T]
@@ -30,9 +31,11 @@ struct Forward {
 
 template <typename T>
 Forward<T> forward_of(const KernelArgs& a) {
-  return {packed_heads(a.in(0).shape(), a.attrs),
+  const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
+  return {p,
           attention_dropout(a, 1),
-          a.attrs.b("causal"),
+          seen_keys(a.attrs),
+          score_scale(p, a.attrs),
           a.in<T>(0),
           a.out<T>(0),
           nullptr,
@@ -42,25 +45,25 @@ Forward<T> forward_of(const KernelArgs& a) {
 // kTile queries of one head, or fewer, and their scores.
 struct Rows {
   int64_t b, h, i0, size;
-  int64_t seen;   // keys [0, seen) are seen by one of them
-  float* scores;  // [size, T]
+  int64_t first, seen;  // keys [first, seen) are seen by one of them
+  float* scores;        // [size, T]
 };
 
 template <typename T>
 Rows rows_of(const Forward<T>& f, int64_t b, int64_t h, int64_t i0, int64_t end, float* scores) {
   const int64_t size = std::min(kTile, end - i0);
-  return {b, h, i0, size, f.causal ? i0 + size : f.p.T, scores};
+  return {b, h, i0, size, f.sees.first(i0), f.sees.end(i0 + size - 1, f.p.T), scores};
 }
 
-// scores = q k^T / sqrt(D)
+// scores = q k^T * scale
 template <typename T>
 void score(const Forward<T>& f, const Rows& rows) {
   const PackedHeads& p = f.p;
   WideTile<T> wide_queries, wide_keys;
   const Floats queries =
       wide_queries.of(f.qkv + p.q(rows.b, rows.i0, rows.h), rows.size, p.D, p.width());
-  const int64_t step = kIsFloat<T> ? rows.seen : kTile;
-  for (int64_t j0 = 0; j0 < rows.seen; j0 += step) {
+  const int64_t step = kIsFloat<T> ? rows.seen - rows.first : kTile;
+  for (int64_t j0 = rows.first; j0 < rows.seen; j0 += step) {
     const int64_t n = std::min(step, rows.seen - j0);
     const Floats keys =
         wide_keys.of(f.qkv + p.k(rows.b, j0, rows.h / p.group()), n, p.D, p.width());
@@ -74,7 +77,7 @@ void score(const Forward<T>& f, const Rows& rows) {
           .ldb = keys.ld,
           .ldc = p.T,
           .transpose_b = true,
-          .alpha = 1 / std::sqrt(static_cast<float>(p.D))});
+          .alpha = f.scale});
   }
 }
 
@@ -101,15 +104,19 @@ void normalize(const Forward<T>& f, const Rows& rows) {
   const PackedHeads& p = f.p;
   for (int64_t i = 0; i < rows.size; ++i) {
     float* scores = rows.scores + i * p.T;
-    const int64_t n = f.causal ? rows.i0 + i + 1 : p.T;
-    const float lse = softmax(scores, n);
-    std::fill(scores + n, scores + rows.seen, 0.0F);
+    const int64_t first = f.sees.first(rows.i0 + i);
+    const int64_t end = f.sees.end(rows.i0 + i, p.T);
+    const float lse = softmax(scores + first, end - first);
+    std::fill(scores + rows.first, scores + first, 0.0F);
+    std::fill(scores + end, scores + rows.seen, 0.0F);
     const int64_t row = (rows.b * p.H + rows.h) * p.T + rows.i0 + i;
     if (f.lse != nullptr) f.lse[row] = lse;
     if (f.probs == nullptr) continue;
     T* probs = f.probs + row * p.T;
-    if constexpr (!kIsFloat<T>) narrow(scores, n, probs);  // f32: the scores lie in probs
-    std::fill(probs + n, probs + p.T, T{});
+    // f32: the scores lie in probs
+    if constexpr (!kIsFloat<T>) narrow(scores + first, end - first, probs + first);
+    std::fill(probs, probs + first, T{});
+    std::fill(probs + end, probs + p.T, T{});
   }
 }
 
@@ -121,8 +128,8 @@ void weigh_values(const Forward<T>& f, const Rows& rows) {
   WideTile<T> wide_values;
   SumTile<T> results(f.y + p.y(rows.b, rows.i0, rows.h), p.H * p.D);
   const Sums y = results.sums();
-  const int64_t step = kIsFloat<T> && !f.dropout.on() ? rows.seen : kTile;
-  for (int64_t j0 = 0; j0 < rows.seen; j0 += step) {
+  const int64_t step = kIsFloat<T> && !f.dropout.on() ? rows.seen - rows.first : kTile;
+  for (int64_t j0 = rows.first; j0 < rows.seen; j0 += step) {
     const int64_t n = std::min(step, rows.seen - j0);
     const float* probs = rows.scores + j0;
     for (int64_t i = 0; f.dropout.on() && i < rows.size; ++i) {
@@ -141,7 +148,7 @@ void weigh_values(const Forward<T>& f, const Rows& rows) {
           .lda = f.dropout.on() ? kTile : p.T,
           .ldb = values.ld,
           .ldc = y.ld,
-          .accumulate = j0 > 0});
+          .accumulate = j0 > rows.first});
   }
   results.store(rows.size, p.D);
 }

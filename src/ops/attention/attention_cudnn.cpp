@@ -1,7 +1,6 @@
 #include "ops/attention/attention_cudnn.h"
 
 #include <chrono>
-#include <cmath>
 #include <compare>
 #include <map>
 #include <memory>
@@ -33,6 +32,8 @@ constexpr int64_t kWorthTiming = int64_t{1} << 31;
 struct Problem {
   int64_t B, T, H, K, D;
   bool causal, deterministic, backward;
+  int64_t window;  // 0: none
+  float scale;     // of the scores
   bool by_rule;  // else the fastest way counts
   Dtype dtype;
   int64_t workspace;  // bytes a plan may ask for
@@ -50,6 +51,8 @@ Problem problem_of(const KernelArgs& a, bool backward) {
           .causal = a.attrs.b("causal"),
           .deterministic = backward && a.math.deterministic,  // forward always is
           .backward = backward,
+          .window = seen_keys(a.attrs).window,
+          .scale = score_scale(p, a.attrs),
           .by_rule = a.math.deterministic || p.B * p.H * p.T * p.T * p.D < kWorthTiming,
           .dtype = a.in(0).type->dtype,
           .workspace = static_cast<int64_t>(a.workspace.size())};
@@ -79,10 +82,11 @@ void describe_lse(Attributes& tensor, const Problem& p) {
 template <typename Sdpa>
 Sdpa sdpa_of(const Problem& p, const char* name) {
   Sdpa sdpa;
-  sdpa.set_name(name).set_attn_scale(1 / std::sqrt(static_cast<float>(p.D)));
+  sdpa.set_name(name).set_attn_scale(p.scale);
   if (p.causal) {
     sdpa.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT);
     sdpa.set_diagonal_band_right_bound(0);
+    if (p.window > 0) sdpa.set_diagonal_band_left_bound(p.window);
   }
   return sdpa;
 }

@@ -11,8 +11,8 @@ template <typename T>
 struct Forward {
   PackedHeads p;
   CudaDropout dropout;
-  bool causal;
-  float scale;         // 1 / sqrt(D)
+  SeenKeys sees;
+  float scale;         // of the scores
   const T* qkv;        // [B, T, (H+2K)*D]
   T* y;                // [B, T, H*D]
   float* lse;          // [B, H, T]
@@ -24,8 +24,8 @@ Forward<T> forward_of(const KernelArgs& a, float* lse) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
   return {p,
           cuda_dropout(a, 1),
-          a.attrs.b("causal"),
-          1 / std::sqrt(static_cast<float>(p.D)),
+          seen_keys(a.attrs),
+          score_scale(p, a.attrs),
           a.in<T>(0),
           a.out<T>(0),
           lse};

@@ -23,9 +23,10 @@ void key_tile_grad(const AttentionGrad<T>& g, int64_t b, int64_t kv, int64_t j0,
   SumTile<T> dv(g.dqkv + p.v(b, j0, kv), p.width());
   g.load_keys(b, kv, j0, keys);
   const int64_t first_h = kv * p.group();
-  const int64_t first_i = g.causal ? j0 : 0;
+  const int64_t first_i = g.sees.first_query(j0);
+  const int64_t end_i = g.sees.end_query(j0 + keys.size - 1, p.T);
   for (int64_t h = first_h; h < first_h + p.group(); ++h) {
-    for (int64_t i0 = first_i; i0 < p.T; i0 += kTile) {
+    for (int64_t i0 = first_i; i0 < end_i; i0 += kTile) {
       g.load_queries(b, h, i0, p.T, queries);
       g.load_scores(queries, keys, tile.scores());
       g.add_dkv(queries, keys.size, tile.scores(), dk.sums(), dv.sums(),
@@ -48,8 +49,8 @@ void query_tile_grad(const AttentionGrad<T>& g, int64_t b, int64_t h, int64_t i0
   ScoreTile tile;
   SumTile<T> dq(g.dqkv + p.q(b, i0, h), p.width());
   g.load_queries(b, h, i0, p.T, queries);
-  const int64_t seen = g.causal ? i0 + queries.size : p.T;
-  for (int64_t j0 = 0; j0 < seen; j0 += kTile) {
+  const int64_t seen = g.sees.end(i0 + queries.size - 1, p.T);
+  for (int64_t j0 = g.first_key_tile(i0); j0 < seen; j0 += kTile) {
     g.load_keys(b, h / p.group(), j0, keys);
     g.load_scores(queries, keys, tile.scores());
     g.add_dq(queries, keys, tile.scores(), dq.sums());
@@ -96,12 +97,12 @@ template <typename T>
 void tile_delta(const AttentionGrad<T>& g, int64_t b, int64_t h, int64_t i0) {
   const PackedHeads& p = g.p;
   const int64_t rows = std::min(kTile, p.T - i0);
-  const int64_t seen = g.causal ? i0 + rows : p.T;
+  const int64_t seen = g.sees.end(i0 + rows - 1, p.T);
   float* delta = g.delta + g.row(b, h, i0);
   std::fill_n(delta, rows, 0.0F);
   WideTile<T> wide_dy, wide_values;
   const Floats dy = wide_dy.of(g.dy + p.y(b, i0, h), rows, p.D, p.H * p.D);
-  for (int64_t j0 = 0; j0 < seen; j0 += kTile) {
+  for (int64_t j0 = g.first_key_tile(i0); j0 < seen; j0 += kTile) {
     const int64_t keys = std::min(kTile, seen - j0);
     const Floats values = wide_values.of(g.qkv + p.v(b, j0, h / p.group()), keys, p.D, p.width());
     float dprobs[kTile * kTile];

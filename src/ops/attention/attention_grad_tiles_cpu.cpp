@@ -1,15 +1,12 @@
 #include "ops/attention/attention_grad_tiles_cpu.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/vec_math.h"
 #include "kernels/cpu/gemm.h"
 
 namespace snug::ops {
 namespace {
-
-float scale_of(const PackedHeads& p) { return 1 / std::sqrt(static_cast<float>(p.D)); }
 
 template <typename T>
 void transpose(const T* from, int64_t rows, int64_t columns, int64_t stride, float* to) {
@@ -24,7 +21,8 @@ template <typename T>
 AttentionGrad<T>::AttentionGrad(const KernelArgs& a, size_t dy_port)
     : p(packed_heads(a.in(0).shape(), a.attrs)),
       dropout(attention_dropout(a, dy_port + 1)),
-      causal(a.attrs.b("causal")),
+      sees(seen_keys(a.attrs)),
+      scale(score_scale(p, a.attrs)),
       qkv(a.in<T>(0)),
       dy(a.in<T>(dy_port)),
       delta(reinterpret_cast<float*>(a.workspace.data())),
@@ -66,21 +64,23 @@ void AttentionGrad<T>::load_probs(const QueryTile<T>& q, const KeyTile<T>& k,
         .lda = q.queries.ld,
         .ldb = kTile,
         .ldc = scores.ld,
-        .alpha = scale_of(p)});
+        .alpha = scale});
   for (int64_t i = 0; i < q.size; ++i) {
     float* of_query = scores.probs + i * scores.ld;
     const float shift = lse[row(q.b, q.h, q.i0 + i)];
-    const int64_t seen = causal ? std::clamp<int64_t>(q.i0 + i + 1 - k.j0, 0, k.size) : k.size;
+    const auto in_tile = [&](int64_t key) { return std::clamp<int64_t>(key - k.j0, 0, k.size); };
+    const int64_t first = in_tile(sees.first(q.i0 + i));
+    const int64_t end = std::max(first, in_tile(sees.end(q.i0 + i, p.T)));
+    std::fill(of_query, of_query + first, 0.0F);
 #pragma omp simd
-    for (int64_t j = 0; j < seen; ++j) of_query[j] = fast_exp(of_query[j] - shift);
-    std::fill(of_query + seen, of_query + k.size, 0.0F);
+    for (int64_t j = first; j < end; ++j) of_query[j] = fast_exp(of_query[j] - shift);
+    std::fill(of_query + end, of_query + k.size, 0.0F);
   }
 }
 
 template <typename T>
 void AttentionGrad<T>::load_scores(const QueryTile<T>& q, const KeyTile<T>& k,
                                    const Scores& scores) const {
-  const float scale = scale_of(p);
   load_probs(q, k, scores);
   gemm({.m = q.size,
         .n = k.size,
@@ -121,7 +121,7 @@ void AttentionGrad<T>::add_dq(const QueryTile<T>& q, const KeyTile<T>& k, const 
         .lda = scores.ld,
         .ldb = k.keys.ld,
         .ldc = dq.ld,
-        .accumulate = k.j0 > 0});
+        .accumulate = k.j0 > first_key_tile(q.i0)});
 }
 
 template <typename T>

@@ -2,7 +2,7 @@
 //
 // With P the probabilities, M the dropout factors and
 // delta_i = sum_j P_ij M_ij (dy_i . v_j) = dy_i . y_i:
-//   dv = (P M)^T dy     dS = P (M (dy v^T) - delta) / sqrt(D)     dq = dS k     dk = dS^T q
+//   dv = (P M)^T dy     dS = P (M (dy v^T) - delta) * scale     dq = dS k     dk = dS^T q
 #pragma once
 
 #include "ops/attention/attention_dropout_cpu.h"
@@ -44,7 +44,8 @@ template <typename T>
 struct AttentionGrad {
   PackedHeads p;
   AttentionDropout dropout;
-  bool causal;
+  SeenKeys sees;
+  float scale;
   const T* qkv;                // [B, T, (H+2K)*D]
   const T* dy;                 // [B, T, H*D]
   float* delta;                // [B, H, T]
@@ -64,6 +65,8 @@ struct AttentionGrad {
 
   // scores = P M and dS.
   void load_scores(const QueryTile<T>& q, const KeyTile<T>& k, const Scores& scores) const;
+  // Where the first tile begins of whose keys one of the queries from i0 on sees any.
+  int64_t first_key_tile(int64_t i0) const { return sees.first(i0) / kTile * kTile; }
   // dq (+)= what the keys give; the first keys overwrite.
   void add_dq(const QueryTile<T>& q, const KeyTile<T>& k, const Scores& scores, Sums dq) const;
   // dk and dv of `keys` keys (+)= what the queries give; `first` overwrites.

@@ -353,6 +353,29 @@ struct HeadShape {
         y_width(static_cast<int>(p.H * p.D)) {}
 };
 
+// SeenKeys in 31 bits: the same questions, as a kernel counts.
+struct SeenTokens {
+  bool causal;
+  int window, T;
+
+  __device__ SeenTokens(const SeenKeys& keys, int tokens)
+      : causal(keys.causal),
+        window(keys.window > 0 && keys.window < tokens ? static_cast<int>(keys.window) : tokens),
+        T(tokens) {}
+
+  __device__ int first(int i) const { return causal ? max(i - window + 1, 0) : 0; }
+  __device__ int end(int i) const { return causal ? i + 1 : T; }
+  __device__ bool sees(int i, int j) const { return !causal || (j <= i && j > i - window); }
+  // Do all queries of [i, i_end) see all keys of [j, j_end)?
+  __device__ bool all(int i, int i_end, int j, int j_end) const {
+    return !causal || (j_end - 1 <= i && j > i_end - 1 - window);
+  }
+  // Does none see any?
+  __device__ bool none(int i, int i_end, int j, int j_end) const {
+    return causal && (j > i_end - 1 || j_end - 1 <= i - window);
+  }
+};
+
 // --- scores --------------------------------------------------------------------------------------
 
 constexpr float kLog2e = 1.4426950408889634F;

@@ -19,9 +19,9 @@ double dot(const double* a, const double* b, int64_t n) {
 // Query i of head h of sample b: what it sees, and what each of its probabilities is multiplied by.
 struct Row {
   int64_t b, h, i;
-  int64_t kv;    // its kv head
-  int64_t seen;  // keys [0, seen)
-  int64_t at;    // index in [B,H,T]
+  int64_t kv;           // its kv head
+  int64_t first, seen;  // keys [first, seen)
+  int64_t at;           // index in [B,H,T]
   const double* q;
 };
 
@@ -36,11 +36,11 @@ class Problem {
 
   template <typename Fn>
   void for_each_row(Fn&& fn) const {
-    const bool causal = a_.attrs.b("causal");
+    const SeenKeys sees = seen_keys(a_.attrs);
     for (int64_t b = 0; b < p.B; ++b) {
       for (int64_t h = 0; h < p.H; ++h) {
         for (int64_t i = 0; i < p.T; ++i) {
-          fn(Row{b, h, i, h / p.group(), causal ? i + 1 : p.T, (b * p.H + h) * p.T + i,
+          fn(Row{b, h, i, h / p.group(), sees.first(i), sees.end(i, p.T), (b * p.H + h) * p.T + i,
                  qkv() + p.q(b, i, h)});
         }
       }
@@ -50,7 +50,7 @@ class Problem {
   const double* qkv() const { return a_.in(0).v.data(); }
   const double* k(const Row& r, int64_t j) const { return qkv() + p.k(r.b, j, r.kv); }
   const double* v(const Row& r, int64_t j) const { return qkv() + p.v(r.b, j, r.kv); }
-  double scale() const { return 1 / std::sqrt(static_cast<double>(p.D)); }
+  double scale() const { return a_.attrs.f("scale", 1 / std::sqrt(static_cast<double>(p.D))); }
   double score(const Row& r, int64_t j) const { return dot(r.q, k(r, j), p.D) * scale(); }
 
   double dropout_factor(const Row& r, int64_t j) const {
@@ -77,12 +77,12 @@ void forward(const RefArgs& a, Keep&& keep) {
   const PackedHeads& p = problem.p;
   std::vector<double> probs(static_cast<size_t>(p.T));
   problem.for_each_row([&](const Row& r) {
-    for (int64_t j = 0; j < r.seen; ++j) probs[static_cast<size_t>(j)] = problem.score(r, j);
-    const double max = *std::max_element(probs.begin(), probs.begin() + r.seen);
+    for (int64_t j = r.first; j < r.seen; ++j) probs[static_cast<size_t>(j)] = problem.score(r, j);
+    const double max = *std::max_element(probs.begin() + r.first, probs.begin() + r.seen);
     double sum = 0;
-    for (int64_t j = 0; j < r.seen; ++j) sum += std::exp(probs[static_cast<size_t>(j)] - max);
+    for (int64_t j = r.first; j < r.seen; ++j) sum += std::exp(probs[static_cast<size_t>(j)] - max);
     double* y = a.out(0).v.data() + p.y(r.b, r.i, r.h);
-    for (int64_t j = 0; j < r.seen; ++j) {
+    for (int64_t j = r.first; j < r.seen; ++j) {
       double& prob = probs[static_cast<size_t>(j)];
       prob = std::exp(prob - max) / sum;
       const double weight = prob * problem.dropout_factor(r, j);
@@ -113,7 +113,7 @@ void backward(const Backward& b, RefTensor& dqkv, Probability&& probability, Del
   double* out = dqkv.v.data();
   b.for_each_row([&](const Row& r) {
     const double shift = delta(r);
-    for (int64_t j = 0; j < r.seen; ++j) {
+    for (int64_t j = r.first; j < r.seen; ++j) {
       const double prob = probability(r, j);
       const double dscore = prob * (b.dprob(r, j) - shift) * b.scale();
       const double weight = prob * b.dropout_factor(r, j);
@@ -131,7 +131,8 @@ void backward(const Backward& b, RefTensor& dqkv, Probability&& probability, Del
 void attention_reference(const RefArgs& a) {
   forward(a, [&](const Row& r, const std::vector<double>& probs, double) {
     const auto T = static_cast<int64_t>(probs.size());
-    std::copy_n(probs.begin(), r.seen, a.out(1).v.begin() + r.at * T);
+    std::copy(probs.begin() + r.first, probs.begin() + r.seen,
+              a.out(1).v.begin() + r.at * T + r.first);
   });
 }
 
@@ -148,7 +149,7 @@ void attention_grad_reference(const RefArgs& a) {
   };
   backward(b, a.out(0), probability, [&](const Row& r) {
     double delta = 0;
-    for (int64_t j = 0; j < r.seen; ++j) delta += probability(r, j) * b.dprob(r, j);
+    for (int64_t j = r.first; j < r.seen; ++j) delta += probability(r, j) * b.dprob(r, j);
     return delta;
   });
 }

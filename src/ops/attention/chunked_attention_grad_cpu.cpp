@@ -60,8 +60,8 @@ void query_tile_grad(const ChunkedGrad<T>& g, const Chunk& c, int64_t h, int64_t
   QueryTile<T> queries;
   SumTile<T> dq(g.dqkv + p.q(c.b, c.c0 + i, h), p.width());
   g.load_queries(c.b, h, c.c0 + i, c.end, queries);
-  const int64_t seen = g.causal ? queries.i0 + queries.size : p.T;
-  for (int64_t j0 = 0; j0 < seen; j0 += kTile) {
+  const int64_t seen = g.sees.end(queries.i0 + queries.size - 1, p.T);
+  for (int64_t j0 = g.first_key_tile(queries.i0); j0 < seen; j0 += kTile) {
     const Scores scores = g.scores_at(h, i, j0);
     g.load_keys(c.b, h / p.group(), j0, keys);
     g.load_scores(queries, keys, scores);
@@ -77,10 +77,12 @@ void key_tile_grad(const ChunkedGrad<T>& g, const Chunk& c, int64_t kv, int64_t 
   const PackedHeads& p = g.p;
   const int64_t keys = std::min(kTile, p.T - j0);
   QueryTile<T> queries;
-  bool first = g.causal ? c.c0 <= j0 : c.c0 == 0;
+  const int64_t end_query = g.sees.end_query(j0 + keys - 1, p.T);
+  bool first = c.c0 <= g.sees.first_query(j0);
   for (int64_t h = kv * p.group(); h < (kv + 1) * p.group(); ++h) {
     for (int64_t i0 = c.c0; i0 < c.end; i0 += kTile) {
-      if (g.causal && std::min(i0 + kTile, c.end) <= j0) continue;  // they see none of the keys
+      const int64_t end = std::min(i0 + kTile, c.end);
+      if (end <= g.sees.first_query(j0) || i0 >= end_query) continue;  // they see none of the keys
       g.load_queries(c.b, h, i0, c.end, queries);
       g.add_dkv(queries, keys, g.scores_at(h, i0 - c.c0, j0), g.sums_at(0, c.b, kv, j0),
                 g.sums_at(1, c.b, kv, j0), first);
@@ -95,7 +97,7 @@ template <typename T>
 void chunk_grad(const ChunkedGrad<T>& g, const Chunk& c) {
   const PackedHeads& p = g.p;
   const int64_t query_tiles = ceil_div(c.end - c.c0, kTile);
-  const int64_t key_tiles = ceil_div(g.causal ? c.end : p.T, kTile);
+  const int64_t key_tiles = ceil_div(g.sees.end(c.end - 1, p.T), kTile);
 #pragma omp for schedule(dynamic)
   for (int64_t task = 0; task < p.H * query_tiles; ++task) {
     query_tile_grad(g, c, task / query_tiles, task % query_tiles * kTile);

@@ -17,7 +17,8 @@ template <typename T>
 struct Flash {
   PackedHeads p;
   AttentionDropout dropout;
-  bool causal;
+  SeenKeys sees;
+  float scale;
   const T* qkv;  // [B, T, (H+2K)*D]
   T* y;          // [B, T, H*D]
   float* lse;    // [B, H, T]
@@ -27,7 +28,7 @@ struct Flash {
 // softmax is then a plain loop over queries, and the matmul needs no transposed keys. Queries
 // beyond the last are zeros that nobody reads.
 struct QueryTile {
-  alignas(64) float queries[kMaxHeadDim * kTile];  // [D, kTile], divided by sqrt(D)
+  alignas(64) float queries[kMaxHeadDim * kTile];  // [D, kTile], times the scale
   alignas(
       64) float scores[kTile * kTile];  // [keys, kTile], then probabilities up to the row's factor
   alignas(64) float max[kTile];
@@ -36,8 +37,7 @@ struct QueryTile {
 };
 
 template <typename T>
-void load_queries(const T* q, int64_t rows, const PackedHeads& p, QueryTile& tile) {
-  const float scale = 1 / std::sqrt(static_cast<float>(p.D));
+void load_queries(const T* q, int64_t rows, const PackedHeads& p, float scale, QueryTile& tile) {
   std::fill_n(tile.queries, p.D * kTile, 0.0F);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t d = 0; d < p.D; ++d) tile.queries[d * kTile + i] = q[i * p.width() + d] * scale;
@@ -54,7 +54,18 @@ void mask_future(QueryTile& tile, int64_t keys, int64_t ahead) {
   }
 }
 
-// scores -> e^(score - max) with the maximum and the sum over all keys so far.
+// Keys before a query's window do not exist for it either. `ahead`: the first key's position and the
+// window, less the first query's.
+void mask_past(QueryTile& tile, int64_t keys, int64_t ahead) {
+  for (int64_t j = 0; j < keys; ++j) {
+    const int64_t seeing = std::clamp<int64_t>(ahead + j, 0, kTile);  // queries up to here see it
+    std::fill_n(tile.scores + j * kTile + seeing, kTile - seeing,
+                -std::numeric_limits<float>::infinity());
+  }
+}
+
+// scores -> e^(score - max) with the maximum and the sum over all keys so far. A query that has seen
+// no key yet keeps a maximum of -infinity and a sum of 0.
 void online_softmax(QueryTile& tile, int64_t keys) {
   alignas(64) float top[kTile];
   std::copy_n(tile.max, kTile, top);
@@ -63,11 +74,14 @@ void online_softmax(QueryTile& tile, int64_t keys) {
 #pragma omp simd
     for (int64_t i = 0; i < kTile; ++i) top[i] = s[i] > top[i] ? s[i] : top[i];
   }
+  constexpr float kUnseen = -std::numeric_limits<float>::infinity();
 #pragma omp simd
   for (int64_t i = 0; i < kTile; ++i) {
-    tile.rescale[i] = fast_exp(tile.max[i] - top[i]);
-    tile.sum[i] *= tile.rescale[i];
+    const float max = tile.max[i];
     tile.max[i] = top[i];
+    top[i] = top[i] == kUnseen ? 0.0F : top[i];
+    tile.rescale[i] = fast_exp(max - top[i]);
+    tile.sum[i] *= tile.rescale[i];
   }
   for (int64_t j = 0; j < keys; ++j) {
     float* s = tile.scores + j * kTile;
@@ -94,14 +108,15 @@ template <typename T>
 void attend(const Flash<T>& f, int64_t b, int64_t h, int64_t i0) {
   const PackedHeads& p = f.p;
   const int64_t rows = std::min(kTile, p.T - i0);
-  const int64_t seen = f.causal ? i0 + rows : p.T;
+  const int64_t first = f.sees.first(i0) / kTile * kTile;
+  const int64_t seen = f.sees.end(i0 + rows - 1, p.T);
   const int64_t kv = h / p.group();
   QueryTile tile;
   WideTile<T> wide;
   SumTile<T> results(f.y + p.y(b, i0, h), p.H * p.D);
   const Sums y = results.sums();
-  load_queries(f.qkv + p.q(b, i0, h), rows, p, tile);
-  for (int64_t j0 = 0; j0 < seen; j0 += kTile) {
+  load_queries(f.qkv + p.q(b, i0, h), rows, p, f.scale, tile);
+  for (int64_t j0 = first; j0 < seen; j0 += kTile) {
     const int64_t n = std::min(kTile, seen - j0);
     const Floats keys = wide.of(f.qkv + p.k(b, j0, kv), n, p.D, p.width());
     gemm({.m = n,
@@ -111,10 +126,11 @@ void attend(const Flash<T>& f, int64_t b, int64_t h, int64_t i0) {
           .b = tile.queries,
           .c = tile.scores,
           .lda = keys.ld});
-    if (f.causal && j0 + n > i0 + 1) mask_future(tile, n, j0 - i0);
+    if (f.sees.causal && j0 + n > i0 + 1) mask_future(tile, n, j0 - i0);
+    if (j0 < f.sees.first(i0 + rows - 1)) mask_past(tile, n, j0 + f.sees.window - i0);
     online_softmax(tile, n);
     if (f.dropout.on()) drop(f, tile, b, (h * p.T + i0) * p.T + j0, rows, n);
-    for (int64_t i = 0; j0 > 0 && i < rows; ++i) {
+    for (int64_t i = 0; j0 > first && i < rows; ++i) {
       for (int64_t d = 0; d < p.D; ++d) y.at[i * y.ld + d] *= tile.rescale[i];
     }
     const Floats values = wide.of(f.qkv + p.v(b, j0, kv), n, p.D, p.width());
@@ -128,7 +144,7 @@ void attend(const Flash<T>& f, int64_t b, int64_t h, int64_t i0) {
           .ldb = values.ld,
           .ldc = y.ld,
           .transpose_a = true,
-          .accumulate = j0 > 0});
+          .accumulate = j0 > first});
   }
   for (int64_t i = 0; i < rows; ++i) {
     const float inverse = 1 / tile.sum[i];
@@ -154,8 +170,9 @@ void attend_all(const Flash<T>& f) {
 void flash_attention_cpu(const KernelArgs& a) {
   visit_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
-    attend_all(Flash<T>{packed_heads(a.in(0).shape(), a.attrs), attention_dropout(a, 1),
-                        a.attrs.b("causal"), a.in<T>(0), a.out<T>(0), a.out<float>(1)});
+    const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
+    attend_all(Flash<T>{p, attention_dropout(a, 1), seen_keys(a.attrs), score_scale(p, a.attrs),
+                        a.in<T>(0), a.out<T>(0), a.out<float>(1)});
   });
 }
 

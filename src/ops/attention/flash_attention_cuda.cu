@@ -22,14 +22,14 @@ __device__ void mask(const Forward<T>& f, int64_t i0, int64_t j0, float (&scores
 #pragma unroll
     for (int j = 0; j < kM; ++j) {
       const int64_t key = j0 + thread_x() + kSide * j;
-      const bool seen = key < f.p.T && (!f.causal || key <= query);
+      const bool seen = key < f.p.T && f.sees.sees(query, key);
       scores[i][j] = seen ? scores[i][j] * f.scale : -INFINITY;
     }
   }
 }
 
 // The maximum and the sum of a thread's rows over all keys so far; the sum is the thread's own part
-// until the end.
+// until the end. A row that has seen no key yet has a maximum of -inf.
 template <int kM>
 struct Softmax {
   float max[kM], sum[kM];
@@ -42,20 +42,21 @@ struct Softmax {
 #pragma unroll
       for (int j = 0; j < kM; ++j) top = fmaxf(top, scores[i][j]);
       top = row_max(top);
-      rescale[i] = expf(max[i] - top);
+      const float base = top == -INFINITY ? 0 : top;
+      rescale[i] = expf(max[i] - base);
       max[i] = top;
       sum[i] *= rescale[i];
 #pragma unroll
       for (int j = 0; j < kM; ++j) {
-        scores[i][j] = expf(scores[i][j] - top);
+        scores[i][j] = expf(scores[i][j] - base);
         sum[i] += scores[i][j];
       }
     }
   }
 };
 
-// All of y and lse for one tile of queries of one head. The first keys hold one that every query
-// sees, so no maximum stays at -inf; queries beyond the last are zeros that nobody reads.
+// All of y and lse for one tile of queries of one head. Every query sees a key, so no maximum stays
+// at -inf; queries beyond the last are zeros that nobody reads.
 template <typename T, int kD>
 __global__ void __launch_bounds__(kTileThreads) attend(const Forward<T> f) {
   constexpr int kTile = kForwardTile<kD>;
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(kTileThreads) attend(const Forward<T> f) {
   const TileTask task(p.H, tiles);
   const int64_t i0 = (tiles - 1 - task.tile) * kTile;  // longest first
   const int64_t rows = min(int64_t{kTile}, p.T - i0);
-  const int64_t seen = f.causal ? i0 + rows : p.T;
+  const int64_t seen = f.sees.end(i0 + rows - 1, p.T);
   const int64_t kv = task.h / p.group();
   const DropoutFactors dropout(f.dropout, task.b);
 
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kTileThreads) attend(const Forward<T> f) {
   Softmax<kM> softmax;
 #pragma unroll
   for (int i = 0; i < kM; ++i) softmax.max[i] = -INFINITY, softmax.sum[i] = 0;
-  for (int64_t j0 = 0; j0 < seen; j0 += kTile) {
+  for (int64_t j0 = f.sees.first(i0) / kTile * kTile; j0 < seen; j0 += kTile) {
     const int64_t n = min(int64_t{kTile}, p.T - j0);
     __syncthreads();  // the last values are read
     keys.load(f.qkv + p.k(task.b, j0, kv), p.width(), n, p.D);

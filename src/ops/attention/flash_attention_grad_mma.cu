@@ -106,9 +106,10 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_queries(const Backward<T>
   const float scale = g.scale * kLog2e;
   const int own = 16 * kResults * warp();  // this warp's first row
   const int key = j0 + own + kEach * lane_row();
-  const int first = g.causal ? j0 / kWalked * kWalked : 0;
-  const int pieces =
-      static_cast<int>(ceil_div(shape.T - first, kWalked));  // of each head's queries
+  const SeenTokens sees(g.sees, shape.T);
+  const int first = static_cast<int>(g.sees.first_query(j0)) / kWalked * kWalked;
+  const int end = static_cast<int>(g.sees.end_query(j0 + rows - 1, p.T));
+  const int pieces = static_cast<int>(ceil_div(end - first, kWalked));  // of each head's queries
   const auto head_of = [&](int n) { return kv * p.group() + n / pieces; };
   const auto query_of = [&](int n) { return first + n % pieces * kWalked; };
 
@@ -152,7 +153,8 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_queries(const Backward<T>
 #pragma unroll 1
     for (int chunk = 0; chunk < kWalked; chunk += kChunk) {
       const int i = i0 + chunk;
-      if (i >= shape.T || (g.causal && i + kChunk - 1 < j0 + own)) continue;  // nothing is seen
+      if (i >= shape.T || sees.none(i, i + kChunk, j0 + own, j0 + own + 16 * kResults))
+        continue;  // nothing is seen
       float scores[kResults][2][4] = {}, dprobs[kResults][2][4] = {};
 #pragma unroll
       for (int step = 0; step < Shape::kSteps; ++step) {
@@ -183,7 +185,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_queries(const Backward<T>
         const Row row{lse[chunk + c], delta[chunk + c]};
 #pragma unroll
         for (int e = 0; e < kEach; ++e) {
-          const bool seen = query < shape.T && (!g.causal || key + e <= query);
+          const bool seen = query < shape.T && sees.sees(query, key + e);
           const int at = e % 2 * 2 + column % 2;
           differentiate<kDropout>(scores[e / 2][column / 2][at], dprobs[e / 2][column / 2][at], row,
                                   scale, seen, kept.at(column, e), dropout.scale);
@@ -258,7 +260,9 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
   const int i0 =
       static_cast<int>(blocks - 1 - task.tile / Shape::kParts) * kOwned;  // longest first
   const int rows = min(kOwned, shape.T - i0);
-  const int seen = g.causal ? i0 + rows : shape.T;
+  const SeenTokens sees(g.sees, shape.T);
+  const int first = sees.first(i0) / kWalked;  // of the pieces that are walked over
+  const int seen = sees.end(i0 + rows - 1);
   const int64_t kv = task.h / p.group();
   const DropoutFactors dropout(g.dropout, task.b);
   const bool whole = shape.T % 8 == 0;
@@ -270,7 +274,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
   tiles.owned(1).template start_load<InOrder>(g.dy + p.y(task.b, i0, task.h), shape.y_width, rows,
                                               shape.D);
   const auto load = [&](int n, int buffer) {
-    const int j0 = n * kWalked;
+    const int j0 = (first + n) * kWalked;
     const int there = min(kWalked, shape.T - j0);
     tiles.walked(0, buffer).template start_load<KeyColumns>(g.qkv + p.k(task.b, j0, kv),
                                                             shape.width, there, shape.D);
@@ -304,7 +308,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
 
   MmaSums<T, Shape::kPart> dq[kResults];
   walk<Shape::kGradBuffers>(
-      static_cast<int>(ceil_div(seen, kWalked)), load, round, [&](int n, int buffer) {
+      static_cast<int>(ceil_div(seen, kWalked)) - first, load, round, [&](int n, int buffer) {
         const auto keys = tiles.walked(0, buffer), values = tiles.walked(1, buffer);
         if (n == 0) {
 #pragma unroll
@@ -312,17 +316,17 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
         }
 #pragma unroll 1
         for (int group = 0; group < kWalked; group += kGroup) {
-          const int j = n * kWalked + group;
-          if (j >= shape.T || (g.causal && j > i0 + own + 16 * kResults - 1))
-            break;  // nothing is seen
+          const int j = (first + n) * kWalked + group;
+          if (j >= shape.T || sees.none(i0 + own, i0 + own + 16 * kResults, j, j + kGroup))
+            continue;  // nothing is seen
           uint32_t kept[kResults][2] = {};
           if constexpr (kDropout) {
-            const int first = j + 8 * lane_column();  // this lane's keys are eight from here on
+            const int eight = j + 8 * lane_column();  // this lane's keys are eight from here on
 #pragma unroll
             for (int row = 0; row < 2 * kResults; ++row) {
               const int64_t query = task.h * p.T + i0 + own + lane_row() + 8 * row;
               kept[row / 2][row % 2] =
-                  mask_from(dropout, static_cast<uint64_t>(query) * p.T + first, whole)
+                  mask_from(dropout, static_cast<uint64_t>(query) * p.T + eight, whole)
                       .kept(dropout.threshold);
             }
           }
@@ -355,7 +359,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
                 const int query = i0 + own + 16 * m + 8 * half + lane_row();
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                  const bool is_seen = key + e < shape.T && (!g.causal || key + e <= query);
+                  const bool is_seen = key + e < shape.T && sees.sees(query, key + e);
                   const int at = 2 * half + e % 2;
                   differentiate<kDropout>(scores[m][e / 2][at], dprobs[m][e / 2][at],
                                           stats[m][half], scale, is_seen,

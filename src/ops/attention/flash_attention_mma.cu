@@ -53,17 +53,20 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
   const int i0 =
       static_cast<int>(blocks - 1 - task.tile / Shape::kParts) * kOwned;  // longest first
   const int rows = min(kOwned, shape.T - i0);
-  const int seen = f.causal ? i0 + rows : shape.T;
+  const SeenTokens sees(f.sees, shape.T);
+  const int first = sees.first(i0) / kWalked;  // of the pieces that are walked over
+  const int seen = sees.end(i0 + rows - 1);
   const int64_t kv = task.h / p.group();
   const DropoutFactors dropout(f.dropout, task.b);
   const bool whole = shape.T % 8 == 0;
   const int own = 16 * kResults * warp();  // this warp's first row
+  const int mine = i0 + own, mine_end = mine + 16 * kResults;
   const float scale = f.scale * kLog2e;
 
   tiles.queries().template start_load<InOrder>(f.qkv + p.q(task.b, i0, task.h), shape.width, rows,
                                                shape.D);
   const auto load = [&](int n, int buffer) {
-    const int j0 = n * kWalked;
+    const int j0 = (first + n) * kWalked;
     const int there = min(kWalked, shape.T - j0);
     tiles.keys(buffer).template start_load<KeyColumns>(f.qkv + p.k(task.b, j0, kv), shape.width,
                                                        there, shape.D);
@@ -79,8 +82,9 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
   uint32_t queries[kResults][Shape::kSteps][4];
   MmaSums<T, Shape::kPart> y[kResults];
   RowSoftmax softmax[kResults][2];
-  walk<2>(static_cast<int>(ceil_div(seen, kWalked)), load, round, [&](int n, int buffer) {
-    const int j0 = n * kWalked;
+  const int pieces = static_cast<int>(ceil_div(seen, kWalked)) - first;
+  walk<2>(pieces, load, round, [&](int n, int buffer) {
+    const int j0 = (first + n) * kWalked;
     if (n == 0) {
 #pragma unroll
       for (int m = 0; m < kResults; ++m) {
@@ -92,7 +96,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
       }
     }
     // Keys that no query of this warp sees are left to others.
-    if (f.causal && j0 > i0 + own + 16 * kResults - 1) return;
+    if (sees.none(mine, mine_end, j0, j0 + kWalked)) return;
     float scores[kResults][kColumns][4] = {};
 #pragma unroll
     for (int step = 0; step < Shape::kSteps; ++step) {
@@ -107,7 +111,8 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
         }
       }
     }
-    const bool all_seen = j0 + kWalked <= shape.T && (!f.causal || j0 + kWalked - 1 <= i0 + own);
+    const bool all_seen =
+        j0 + kWalked <= shape.T && sees.all(mine, mine_end, j0, j0 + kWalked);
 #pragma unroll
     for (int m = 0; m < kResults; ++m) {
 #pragma unroll
@@ -123,19 +128,20 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
             float& score = scores[m][c][2 * half + e];
             if (!all_seen) {
               const int at = key + c / 4 * 32 + c % 4 * 2 + e;
-              if (at >= shape.T || (f.causal && at > query)) score = -INFINITY;
+              if (at >= shape.T || !sees.sees(query, at)) score = -INFINITY;
             }
             top = fmaxf(top, score);
           }
         }
         top = over_row(top, larger);
+        const float shift = top == -INFINITY ? 0 : top;  // a window: no key may be seen yet
         if (__any_sync(~0U, top > row.max)) {
-          const float rescale = power_of_two((row.max - top) * scale);
+          const float rescale = power_of_two((row.max - shift) * scale);
           row.max = top;
           row.sum *= rescale;
           y[m].scale(half, rescale);
         }
-        const float base = top * scale;
+        const float base = shift * scale;
         const uint64_t element = static_cast<uint64_t>(task.h * p.T + query) * p.T + key;
 #pragma unroll
         for (int four = 0; four < kColumns / 4; ++four) {

@@ -1,11 +1,20 @@
 #include "ops/attention/packed_heads.h"
 
+#include <cmath>
+
 #include "base/units.h"
 
 namespace snug::ops {
 
 PackedHeads packed_heads(const Shape& qkv, const Attrs& attrs) {
   return {qkv[0], qkv[1], attrs.i("heads"), attrs.i("kv_heads"), attrs.i("head_dim")};
+}
+
+SeenKeys seen_keys(const Attrs& attrs) { return {attrs.b("causal"), attrs.i("window", 0)}; }
+
+float score_scale(const PackedHeads& p, const Attrs& attrs) {
+  if (attrs.has("scale")) return static_cast<float>(attrs.f("scale"));
+  return 1 / std::sqrt(static_cast<float>(p.D));
 }
 
 PackedHeads checked_heads(const OpView& op) {
