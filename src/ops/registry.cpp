@@ -4,6 +4,7 @@
 #include "ops/activation/gelu.h"
 #include "ops/activation/swiglu.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/qk_norm.h"
 #include "ops/attention/rope.h"
 #include "ops/basic/add.h"
 #include "ops/basic/assign.h"
@@ -44,7 +45,7 @@ Registry registry() {
       &layer_norm_def, &residual_layer_norm_def, &layer_norm_grad_def,
       &layer_norm_recompute_grad_def,
       // attention
-      &rope_def, &attention_def, &attention_grad_def,
+      &qk_norm_def, &qk_norm_grad_def, &rope_def, &attention_def, &attention_grad_def,
       &chunked_attention_def, &chunked_attention_grad_def,
       &flash_attention_def, &flash_attention_grad_def,
       // activation
