@@ -1,23 +1,10 @@
-#include "base/vec_math.h"
 #include "kernels/cpu/for_blocks.h"
 #include "kernels/float_kernels.h"
 #include "ops/activation/activation_cpu.h"
+#include "ops/activation/activation_math_cpu.h"
 
 namespace snug::ops {
 namespace {
-
-// y = x P(x): P and its slope in the two forms. 0.5 (1 + tanh u) is sigmoid(2u).
-struct Gate {
-  float value, slope;
-};
-
-struct TanhForm {
-  static Gate gate(float x) {
-    constexpr float kTwoScale = 1.59576912F;  // 2 sqrt(2 / pi)
-    const float p = fast_sigmoid(kTwoScale * (x + 0.044715F * x * x * x));
-    return {p, p * (1 - p) * kTwoScale * (1 + 3 * 0.044715F * x * x)};
-  }
-};
 
 struct ExactForm {
   static Gate gate(float x) {

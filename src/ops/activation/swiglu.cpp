@@ -1,6 +1,7 @@
 #include "ops/activation/swiglu.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "kernels/float_kernels.h"
 #include "ops/activation/activation_cpu.h"
@@ -16,13 +17,24 @@ std::vector<Type> infer(const OpView& op) {
   return {{op.in(0).dtype, x.with_back(x.back() / 2)}};
 }
 
-void grad(GradContext& g) { g.set(0, g.emit(swiglu_grad_def, {g.in(0), g.dout(0)})[0]); }
+void grad(GradContext& g) { g.set(0, g.emit(swiglu_grad_def, {g.in(0), g.dout(0)}, g.attrs())[0]); }
 
 Cost cost(const OpView& op, std::span<const Type>, Backend) {
   return {.flops = 10 * op.shape(0).elements()};
 }
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+// gate -> x P(x): P and its slope. P is sigmoid(x), or sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)).
+struct GateAt {
+  double p, slope;
+
+  GateAt(double x, const Attrs& attrs) {
+    const bool gelu = attrs.b("gelu", false);
+    const double scale = gelu ? 2 * std::sqrt(2 / std::numbers::pi) : 1;
+    const double cubic = gelu ? 0.044715 : 0;
+    p = 1 / (1 + std::exp(-scale * (x + cubic * x * x * x)));
+    slope = p * (1 - p) * scale * (1 + 3 * cubic * x * x);
+  }
+};
 
 // Calls fn(place of gate, place of up, place of y) for every element of y [rows, F].
 template <typename Fn>
@@ -36,16 +48,18 @@ void for_each(const Shape& gate_up, Fn&& fn) {
 void reference(const RefArgs& a) {
   for_each(a.in(0).shape(), [&](size_t gate, size_t up, size_t y) {
     const double g = a.in(0).v[gate];
-    a.out(0).v[y] = g * sigmoid(g) * a.in(0).v[up];
+    a.out(0).v[y] = g * GateAt(g, a.attrs).p * a.in(0).v[up];
   });
 }
 
+Attrs attributes(bool gelu) { return gelu ? Attrs{{"gelu", true}} : Attrs{}; }
+
 std::vector<Sample> samples() {
-  auto sample = [](const char* name, Shape shape) {
-    return Sample{name, {{{Dtype::f32, shape}, Fill::normal(2)}}};
+  auto sample = [](const char* name, Shape shape, bool gelu = false) {
+    return Sample{name, {{{Dtype::f32, shape}, Fill::normal(2)}}, attributes(gelu)};
   };
-  return {sample("one row", {8}), sample("odd width", {3, 5, 74}),
-          sample("many rows", {2, 70, 96})};
+  return {sample("one row", {8}), sample("odd width", {3, 5, 74}), sample("many rows", {2, 70, 96}),
+          sample("gelu", {2, 9, 64}, true), sample("gelu, odd width", {3, 5, 74}, true)};
 }
 
 std::vector<Type> infer_grad(const OpView& op) {
@@ -58,9 +72,9 @@ std::vector<Type> infer_grad(const OpView& op) {
 void reference_grad(const RefArgs& a) {
   for_each(a.in(0).shape(), [&](size_t gate, size_t up, size_t y) {
     const double g = a.in(0).v[gate];
-    const double s = sigmoid(g);
-    a.out(0).v[gate] = a.in(1).v[y] * a.in(0).v[up] * s * (1 + g * (1 - s));
-    a.out(0).v[up] = a.in(1).v[y] * g * s;
+    const GateAt at(g, a.attrs);
+    a.out(0).v[gate] = a.in(1).v[y] * a.in(0).v[up] * (at.p + g * at.slope);
+    a.out(0).v[up] = a.in(1).v[y] * g * at.p;
   });
 }
 
@@ -131,8 +145,8 @@ const OpDef swiglu_recompute_grad_def{
     .samples = samples_recompute,
 };
 
-ValueId swiglu(Builder& b, std::string_view name, ValueId gate_up) {
-  return b.emit(swiglu_def, name, {gate_up})[0];
+ValueId swiglu(Builder& b, std::string_view name, ValueId gate_up, bool gelu) {
+  return b.emit(swiglu_def, name, {gate_up}, attributes(gelu))[0];
 }
 
 }  // namespace snug::ops

@@ -1,11 +1,23 @@
-#include "base/vec_math.h"
 #include "kernels/float_kernels.h"
 #include "ops/activation/activation_cpu.h"
+#include "ops/activation/activation_math_cpu.h"
 
 namespace snug::ops {
 namespace {
 
-template <typename T>
+// gate -> gate P(gate): P, and d times the derivative of the whole.
+struct Silu {
+  float p;
+  explicit Silu(float g) : p(fast_sigmoid(g)) {}
+  float dgate(float d, float g) const { return d * p * (1 + g * (1 - p)); }
+};
+struct Gelu {
+  float p, slope;
+  explicit Gelu(float g) : p(TanhForm::gate(g).value), slope(TanhForm::gate(g).slope) {}
+  float dgate(float d, float g) const { return d * (p + g * slope); }
+};
+
+template <typename Form, typename T>
 void forward(const KernelArgs& a) {
   const int64_t rows = a.out(0).shape().rows();
   const int64_t F = a.out(0).shape().back();
@@ -17,12 +29,12 @@ void forward(const KernelArgs& a) {
     const T* up = gate + F;
     T* yr = y + r * F;
 #pragma omp simd
-    for (int64_t c = 0; c < F; ++c) store(yr[c], gate[c] * fast_sigmoid(gate[c]) * up[c]);
+    for (int64_t c = 0; c < F; ++c) store(yr[c], gate[c] * Form(gate[c]).p * up[c]);
   }
 }
 
 // kRecomputes: y is recomputed on the way; it may lie in dy.
-template <typename T, bool kRecomputes>
+template <typename Form, typename T, bool kRecomputes>
 void backward(const KernelArgs& a) {
   const int64_t rows = a.in(1).shape().rows();
   const int64_t F = a.in(1).shape().back();
@@ -43,10 +55,10 @@ void backward(const KernelArgs& a) {
       const float g = gate[c];
       const float u = up[c];
       const float d = dyr[c];
-      const float s = fast_sigmoid(g);
-      store(dgate[c], d * u * s * (1 + g * (1 - s)));
-      store(dup[c], d * g * s);
-      if constexpr (kRecomputes) store(yr[c], g * s * u);
+      const Form form(g);
+      store(dgate[c], form.dgate(d * u, g));
+      store(dup[c], d * g * form.p);
+      if constexpr (kRecomputes) store(yr[c], g * form.p * u);
     }
   }
 }
@@ -54,13 +66,22 @@ void backward(const KernelArgs& a) {
 }  // namespace
 
 void swiglu_cpu(const KernelArgs& a) {
-  visit_float(a.in(0).type->dtype, [&](auto zero) { forward<decltype(zero)>(a); });
+  visit_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    a.attrs.b("gelu", false) ? forward<Gelu, T>(a) : forward<Silu, T>(a);
+  });
 }
 void swiglu_grad_cpu(const KernelArgs& a) {
-  visit_float(a.in(0).type->dtype, [&](auto zero) { backward<decltype(zero), false>(a); });
+  visit_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    a.attrs.b("gelu", false) ? backward<Gelu, T, false>(a) : backward<Silu, T, false>(a);
+  });
 }
 void swiglu_recompute_grad_cpu(const KernelArgs& a) {
-  visit_float(a.in(0).type->dtype, [&](auto zero) { backward<decltype(zero), true>(a); });
+  visit_float(a.in(0).type->dtype, [&](auto zero) {
+    using T = decltype(zero);
+    a.attrs.b("gelu", false) ? backward<Gelu, T, true>(a) : backward<Silu, T, true>(a);
+  });
 }
 
 }  // namespace snug::ops

@@ -12,13 +12,28 @@ struct Swiglu {
   int64_t F;
 };
 
-__device__ float swiglu(float gate, float sigmoid, float up) {
-  return __fmul_rn(__fmul_rn(gate, sigmoid), up);
-}
+// gate -> gate P(gate): P, and d times the derivative of the whole.
+template <typename T>
+struct Silu {
+  float p;
+  __device__ explicit Silu(float g) : p(sigmoid<T>(g)) {}
+  __device__ float dgate(float d, float g) const { return d * p * (1 + g * (1 - p)); }
+};
+template <typename T>
+struct Gelu {
+  float p, slope;
+  __device__ explicit Gelu(float g) {
+    const Gate gate = TanhForm<T>::gate(g);
+    p = gate.value, slope = gate.slope;
+  }
+  __device__ float dgate(float d, float g) const { return d * (p + g * slope); }
+};
+
+__device__ float gated(float gate, float p, float up) { return __fmul_rn(__fmul_rn(gate, p), up); }
 
 constexpr int kPerThread = 2;
 
-template <typename T, typename V>
+template <typename Form, typename T, typename V>
 __global__ void __launch_bounds__(RowTiles::kMostThreads, 4) forward(Swiglu<T> p, unsigned tiles) {
   const auto [row, first] = row_place<kPerThread>(tiles);
   const int64_t vectors = p.F / V::kSize;
@@ -33,13 +48,13 @@ __global__ void __launch_bounds__(RowTiles::kMostThreads, 4) forward(Swiglu<T> p
     V y;
 #pragma unroll
     for (int i = 0; i < V::kSize; ++i) {
-      y.set(i, swiglu(gate[k][i], sigmoid<T>(gate[k][i]), up[k][i]));
+      y.set(i, gated(gate[k][i], Form(gate[k][i]).p, up[k][i]));
     }
     y.store(ys + at);
   });
 }
 
-template <typename T, typename V, bool kRecomputes>
+template <typename Form, typename T, typename V, bool kRecomputes>
 __global__ void __launch_bounds__(RowTiles::kMostThreads, 4) backward(Swiglu<T> p, unsigned tiles) {
   const auto [row, first] = row_place<kPerThread>(tiles);
   const int64_t vectors = p.F / V::kSize;
@@ -60,10 +75,10 @@ __global__ void __launch_bounds__(RowTiles::kMostThreads, 4) backward(Swiglu<T> 
       const float g = gate[k][i];
       const float u = up[k][i];
       const float d = dy[k][i];
-      const float s = sigmoid<T>(g);
-      dgate.set(i, d * u * s * (1 + g * (1 - s)));
-      dup.set(i, d * g * s);
-      if constexpr (kRecomputes) y.set(i, swiglu(g, s, u));
+      const Form form(g);
+      dgate.set(i, form.dgate(d * u, g));
+      dup.set(i, d * g * form.p);
+      if constexpr (kRecomputes) y.set(i, gated(g, form.p, u));
     }
     dgate.store(dgates + at);
     dup.store(dgates + p.F + at);
@@ -86,7 +101,9 @@ void grad(const KernelArgs& a) {
     visit_width<T>(F, [&](auto access) {
       using V = decltype(access);
       const RowTiles tiles = row_tiles<kPerThread>(rows, F / V::kSize);
-      backward<T, V, kRecomputes><<<tiles.blocks, tiles.threads, 0, stream_of(a)>>>(p, tiles.tiles);
+      const auto kernel = a.attrs.b("gelu", false) ? backward<Gelu<T>, T, V, kRecomputes>
+                                                   : backward<Silu<T>, T, V, kRecomputes>;
+      kernel<<<tiles.blocks, tiles.threads, 0, stream_of(a)>>>(p, tiles.tiles);
     });
   });
   check_launch("swiglu_grad");
@@ -105,7 +122,9 @@ void swiglu_cuda(const KernelArgs& a) {
     visit_width<T>(F, [&](auto access) {
       using V = decltype(access);
       const RowTiles tiles = row_tiles<kPerThread>(rows, F / V::kSize);
-      forward<T, V><<<tiles.blocks, tiles.threads, 0, stream_of(a)>>>(p, tiles.tiles);
+      const auto kernel =
+          a.attrs.b("gelu", false) ? forward<Gelu<T>, T, V> : forward<Silu<T>, T, V>;
+      kernel<<<tiles.blocks, tiles.threads, 0, stream_of(a)>>>(p, tiles.tiles);
     });
   });
   check_launch("swiglu");
