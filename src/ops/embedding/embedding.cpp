@@ -3,7 +3,7 @@
 #include "kernels/float_kernels.h"
 #include "ops/embedding/embedding_cpu.h"
 #include "ops/embedding/embedding_cuda.h"
-#include "ops/embedding/padding.h"
+#include "ops/embedding/embedding_attrs.h"
 
 namespace snug::ops {
 namespace {
@@ -39,6 +39,7 @@ void grad(GradContext& g) {
   if (g.wants(kTable)) {
     Attrs attrs = rows(kTable);
     set_padding(attrs, padding_of(g.attrs()));
+    set_scale(attrs, scale_of(g.attrs()));
     g.set(kTable, g.emit(embedding_grad_def, {dy, g.in(kTokens)}, std::move(attrs))[0]);
   }
   if (g.wants(kPositions)) {
@@ -65,7 +66,7 @@ void reference(const RefArgs& a) {
   for (size_t r = 0; r < a.in(kTokens).v.size(); ++r) {
     const auto token = static_cast<size_t>(a.in(kTokens).v[r]);
     for (size_t c = 0; c < C; ++c) {
-      double sum = a.in(kTable).v[token * C + c];
+      double sum = scale_of(a.attrs) * a.in(kTable).v[token * C + c];
       if (a.has(kPositions)) sum += a.in(kPositions).v[r % T * C + c];
       if (a.has(kTypes)) sum += a.in(kTypes).v[c];
       a.out(0).v[r * C + c] = sum;
@@ -76,22 +77,28 @@ void reference(const RefArgs& a) {
 std::vector<Sample> samples() {
   struct With {
     int64_t positions = 0, types = 0;  // rows; 0: absent
+    double scale = 1;
   };
   auto sample = [](const char* name, Shape tokens, Shape table, With with) {
     auto rows = [&](int64_t n) {
       return SampleInput{{Dtype::f32, {n, table.back()}}, n > 0 ? Fill::normal() : Fill::absent()};
     };
     const auto V = static_cast<double>(table[0]);
+    Attrs attrs;
+    set_scale(attrs, with.scale);
     return Sample{name,
                   {{{Dtype::f32, table}},
                    {{Dtype::i32, tokens}, Fill::integers(V)},
                    rows(with.positions),
-                   rows(with.types)}};
+                   rows(with.types)},
+                  std::move(attrs)};
   };
   return {sample("tokens alone", {2, 3}, {11, 8}, {}),
           sample("positions", {3, 7}, {13, 21}, {.positions = 9}),
           sample("positions and types", {2, 50}, {17, 37}, {.positions = 50, .types = 2}),
-          sample("repeated tokens", {4, 40}, {3, 48}, {})};
+          sample("repeated tokens", {4, 40}, {3, 48}, {}),
+          sample("scaled", {4, 40}, {5, 24}, {.scale = 4.5}),  // in every type a number
+          sample("scaled, positions", {2, 9}, {5, 13}, {.positions = 9, .scale = 0.75})};
 }
 
 }  // namespace
@@ -112,6 +119,7 @@ const OpDef embedding_def{
 ValueId embedding(Builder& b, std::string_view name, const Embedding& p) {
   Attrs attrs;
   set_padding(attrs, p.padding);
+  set_scale(attrs, p.scale);
   return b.emit(embedding_def, name, {p.table, p.tokens, p.positions, p.types},
                 std::move(attrs))[0];
 }

@@ -1,5 +1,5 @@
-// embedding: y[b, t, :] = table[tokens[b, t], :] (+ positions[t, :]) (+ types[0, :]). Tokens lie
-// inside the table: whoever fills `tokens` has checked them.
+// embedding: y[b, t, :] = scale * table[tokens[b, t], :] (+ positions[t, :]) (+ types[0, :]). Tokens
+// lie inside the table: whoever fills `tokens` has checked them.
 //
 //   ValueId h = embedding(b, "embed", {.tokens = tokens, .table = wte, .positions = wpe});
 #pragma once
@@ -24,6 +24,7 @@ struct Embedding {
   ValueId table;           // [V, C]
   ValueId positions = {};  // [P, C], P >= T: row t is added
   ValueId types = {};      // [N, C]: row 0 is added
+  double scale = 1;        // of the table's rows, rounded to their type as transformers does
   int64_t padding = -1;    // >= 0: the token whose row of the table the lookup does not train
 };
 ValueId embedding(Builder& b, std::string_view name, const Embedding& p);  // [B, T, C]

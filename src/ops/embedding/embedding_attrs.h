@@ -1,8 +1,8 @@
-// The attribute `padding` of embedding and embedding_grad: the token whose row gets no gradient
-// from the lookup. Absent: every row does.
+// Attributes of embedding and embedding_grad. `padding`: the token whose row gets no gradient from
+// the lookup; absent: every row does. `scale`: what the table's rows are multiplied by; absent: 1.
 #pragma once
 
-#include "ir/op_def.h"
+#include "kernels/float_kernels.h"
 
 namespace snug::ops {
 
@@ -19,6 +19,20 @@ inline void require_padding(const OpView& op, int64_t rows) {
   const int64_t padding = padding_of(op.attrs);
   op.require(padding >= 0 && padding < rows, "padding token {} is not one of the {} rows", padding,
              rows);
+}
+
+inline double scale_of(const Attrs& attrs) { return attrs.f("scale", 1); }
+
+// The same in the type of the first input, which it multiplies.
+inline float rounded_scale(const KernelArgs& a) {
+  return visit_float(a.in(0).type->dtype, [&](auto rounded) {
+    store(rounded, static_cast<float>(scale_of(a.attrs)));
+    return float(rounded);
+  });
+}
+
+inline void set_scale(Attrs& attrs, double scale) {
+  if (scale != 1) attrs.set("scale", scale);
 }
 
 }  // namespace snug::ops

@@ -5,7 +5,7 @@
 #include "kernels/cpu/column_sum.h"
 #include "kernels/cpu/for_blocks.h"
 #include "kernels/float_kernels.h"
-#include "ops/embedding/padding.h"
+#include "ops/embedding/embedding_attrs.h"
 
 namespace snug::ops {
 namespace {
@@ -20,6 +20,7 @@ void look_up(const KernelArgs& a) {
   const T* positions = a.in<T>(2);           // [P, C] or absent
   const T* types = a.in<T>(3);               // [N, C] or absent
   T* y = a.out<T>(0);                        // [B, T, C]
+  const float scale = rounded_scale(a);
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < rows; ++r) {
     const T* row = table + tokens[r] * C;
@@ -27,7 +28,7 @@ void look_up(const KernelArgs& a) {
     T* yr = y + r * C;
 #pragma omp simd
     for (int64_t c = 0; c < C; ++c) {
-      float sum = row[c];
+      float sum = row[c] * scale;
       if (position != nullptr) sum += position[c];
       if (types != nullptr) sum += types[c];
       store(yr[c], sum);
@@ -56,7 +57,7 @@ template <typename RowOf, typename ForRows>
 void gather_rows(const KernelArgs& a, int64_t n, const RowOf& row_of, const ForRows& for_rows) {
   constexpr int64_t kTile = 256;
   const int64_t C = a.out(0).shape().back();
-  const auto add_to_rows = [&](const auto* dy, auto* out) {
+  const auto add_to_rows = [&](const auto* dy, auto* out, float scale) {
 #pragma omp parallel for collapse(2) schedule(dynamic, 64)
     for (int64_t first = 0; first < C; first += kTile) {
       for (int64_t i = 0; i < n; ++i) {
@@ -69,7 +70,7 @@ void gather_rows(const KernelArgs& a, int64_t n, const RowOf& row_of, const ForR
         for_rows(row, [&](int64_t r) {
           const auto* from = dy + r * C + first;
 #pragma omp simd
-          for (int64_t c = 0; c < width; ++c) sum[c] += from[c];
+          for (int64_t c = 0; c < width; ++c) sum[c] += from[c] * scale;
         });
 #pragma omp simd
         for (int64_t c = 0; c < width; ++c) store(to[c], sum[c]);
@@ -78,7 +79,9 @@ void gather_rows(const KernelArgs& a, int64_t n, const RowOf& row_of, const ForR
   };
   visit_float(a.in(0).type->dtype, [&](auto x) {
     visit_float(a.out(0).type->dtype,
-                [&](auto g) { add_to_rows(a.in<decltype(x)>(0), a.out<decltype(g)>(0)); });
+                [&](auto g) {
+                  add_to_rows(a.in<decltype(x)>(0), a.out<decltype(g)>(0), rounded_scale(a));
+                });
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/column_sum.h"
 #include "kernels/cuda/map.cuh"
+#include "ops/embedding/embedding_attrs.h"
 #include "ops/embedding/start_from.cuh"
 
 namespace snug::ops {
@@ -16,6 +17,7 @@ struct LookUp {
   const T* types;         // [N, C] or absent
   T* y;                   // [B, T, C]
   int64_t rows, length, C;
+  float scale;  // of the table's rows
 };
 
 constexpr int kRowsPerBlock = 8;  // a warp each
@@ -48,7 +50,7 @@ __global__ void __launch_bounds__(kRowsPerBlock * 32) look_up(LookUp<T> p) {
       if (c >= p.C) break;
       float sum[N];
 #pragma unroll
-      for (int i = 0; i < N; ++i) sum[i] = to_float(in[u].v[i]);
+      for (int i = 0; i < N; ++i) sum[i] = to_float(in[u].v[i]) * p.scale;
       if (position != nullptr) add_floats<N>(position + c, sum);
       if (p.types != nullptr) add_floats<N>(p.types + c, sum);
       store_floats<N>(p.y + r * p.C + c, sum);
@@ -94,7 +96,8 @@ void embedding_cuda(const KernelArgs& a) {
                       .y = a.out<T>(0),
                       .rows = a.in(1).elements(),
                       .length = a.in(1).shape().back(),
-                      .C = a.in(0).shape().back()};
+                      .C = a.in(0).shape().back(),
+                      .scale = rounded_scale(a)};
     if (p.rows == 0) return;
     const auto blocks = static_cast<unsigned>(ceil_div(p.rows, kRowsPerBlock));
     constexpr int kThreads = kRowsPerBlock * 32;

@@ -4,7 +4,7 @@
 #include "ops/embedding/embedding.h"
 #include "ops/embedding/embedding_cpu.h"
 #include "ops/embedding/embedding_cuda.h"
-#include "ops/embedding/padding.h"
+#include "ops/embedding/embedding_attrs.h"
 #include "ops/infer.h"
 #include "ops/reference.h"
 
@@ -60,11 +60,11 @@ Cost cost_types(const OpView& op, std::span<const Type>, Backend backend) {
 // Adds row r of dy to the row that `row_of` names; kNoRow: to none.
 constexpr auto kNoRow = static_cast<size_t>(-1);
 template <typename RowOf>
-void scatter(const OpDef& def, const RefArgs& a, RowOf&& row_of) {
+void scatter(const OpDef& def, const RefArgs& a, RowOf&& row_of, double scale = 1) {
   const auto C = static_cast<size_t>(a.in(kDy).shape().back());
   for (size_t i = 0; i < a.in(kDy).v.size(); ++i) {
     const size_t row = row_of(i / C);
-    if (row != kNoRow) a.out(0).v[row * C + i % C] += a.in(kDy).v[i];
+    if (row != kNoRow) a.out(0).v[row * C + i % C] += scale * a.in(kDy).v[i];
   }
   add_accumulators(def, a);
 }
@@ -74,7 +74,7 @@ void reference_table(const RefArgs& a) {
   scatter(embedding_grad_def, a, [&](size_t r) {
     const double token = a.in(kTokens).v[r];
     return token == padding ? kNoRow : static_cast<size_t>(token);
-  });
+  }, scale_of(a.attrs));
 }
 void reference_positions(const RefArgs& a) {
   const auto T = static_cast<size_t>(a.in(kDy).shape()[1]);

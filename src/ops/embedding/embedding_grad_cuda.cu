@@ -5,7 +5,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/map.cuh"
 #include "ops/embedding/embedding_cuda.h"
-#include "ops/embedding/padding.h"
+#include "ops/embedding/embedding_attrs.h"
 #include "ops/embedding/start_from.cuh"
 
 namespace snug::ops {
@@ -26,6 +26,7 @@ struct TableGrad {
   int n;
   int32_t padding;  // the token without gradient, or kNoToken
   bool add;         // does dtable hold a sum already?
+  float scale;      // of dy
 
   __device__ int32_t token_at(int i) const { return i >= 0 && i < n ? places[i].token : kNoToken; }
   // Of a token that began in an earlier segment, and of one that goes on in the next.
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(kThreads) sum_segments(TableGrad<T, G> p) {
       const int k = base + u + 1;
       if (k > count) continue;
 #pragma unroll
-      for (int i = 0; i < N; ++i) sum[i] += in[u][i];
+      for (int i = 0; i < N; ++i) sum[i] += in[u][i] * p.scale;
       const bool goes_on = !ends(k);
       if (goes_on && k < count) continue;
       if (began_before) {
@@ -172,7 +173,8 @@ void embedding_grad_cuda(const KernelArgs& a) {
                                         .C = C,
                                         .n = static_cast<int>(n),
                                         .padding = static_cast<int32_t>(padding_of(a.attrs)),
-                                        .add = add};
+                                        .add = add,
+                                        .scale = rounded_scale(a)};
       if (vectorises<T>(C) && aligned(p.dy, p.dtable)) {
         launch<Vector<T>::kSize>(p, stream_of(a));
       } else {
