@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/type.h"
 
@@ -31,7 +32,7 @@ struct HfRope {
 enum class HfActivation : uint8_t { gelu, gelu_tanh, silu };
 
 struct HfConfig {
-  std::string model_type;  // gpt2, llama, qwen2, mistral or bert
+  std::string model_type;  // gpt2, llama, qwen2, qwen3, mistral, olmo2, phi3, gemma3_text or bert
   std::string dtype;       // as the file says it; "float32" where it says nothing
 
   int64_t vocab_size = 0;
@@ -59,13 +60,20 @@ struct HfConfig {
   double attention_dropout = 0;
   double residual_dropout = 0;
 
-  HfRope rope;                            // llama, qwen2, mistral
+  HfRope rope;               // the rotary families
+  double local_theta = 0;    // gemma3_text: the base of layers with a window
+  int64_t query_scalar = 0;  // gemma3_text: scores are divided by its root; elsewhere by head_dim's
   std::optional<int64_t> sliding_window;  // some layer attends to this many tokens only
+  std::vector<bool> window_layers;        // which, over and over; empty: all, if there is a window
 
   std::string
       original;  // the JSON text it was read from: its other fields are written back as they were
 
   bool has_rope() const { return model_type != "gpt2" && model_type != "bert"; }
+  bool has_window(int64_t layer) const {
+    if (!sliding_window || window_layers.empty()) return sliding_window.has_value();
+    return window_layers[static_cast<size_t>(layer) % window_layers.size()];
+  }
 };
 
 // As did_you_mean, for names of models and families: another version or size is another model
@@ -76,9 +84,8 @@ std::string did_you_mean_model(std::string_view word, std::span<const std::strin
 HfConfig parse_hf_config(std::string_view text, std::string_view where);
 HfConfig load_hf_config(const std::filesystem::path& file_or_directory);
 
-// Throws a usage error when the model cannot attend over T tokens as asked (learned positions end,
-// a sliding window would be needed). Returns a remark where T is allowed but beyond what the model
-// was made for, else "".
+// Throws a usage error when the model cannot attend over T tokens as asked: learned positions end.
+// Returns a remark where T is allowed but beyond what the model was made for, else "".
 std::string check_sequence(const HfConfig& config, int64_t T);
 
 // config.json of the model with weights of that type.

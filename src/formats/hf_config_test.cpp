@@ -250,7 +250,30 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"model_type": "qwen2", "layer_types": ["full_attention", "sliding_attention"]})",
             "layer_types holds \"sliding_attention\""},
         Refused{R"({"model_type": "qwen2", "layer_types": ["chunked_attention"]})",
-                "layer_types holds \"chunked_attention\""}));
+                "layer_types holds \"chunked_attention\""},
+        Refused{R"({"model_type": "qwen3", "use_sliding_window": true, "num_hidden_layers": 3,
+                    "layer_types": ["full_attention", "sliding_attention"]})",
+                "layer_types has 2 entries for 3 layers"},
+        Refused{R"({"model_type": "phi3", "rope_scaling": {"type": "su", "long_factor": [1]}})",
+                "rope_scaling.type is 'su'"},
+        Refused{R"({"model_type": "phi3", "rope_scaling": {"type": "longrope"}})",
+                "rope_scaling.type is 'longrope'"},
+        Refused{R"({"model_type": "phi3", "partial_rotary_factor": 0.75})",
+                "partial_rotary_factor is 0.75"},
+        Refused{R"({"model_type": "phi3", "vocab_size": 100})",
+                "pad_token_id is missing; phi3 means 32000 then"},
+        Refused{R"({"model_type": "gemma3_text", "final_logit_softcapping": 30.0})",
+                "final_logit_softcapping is set"},
+        Refused{R"({"model_type": "gemma3_text", "hidden_activation": "silu"})",
+                "hidden_activation is 'silu'"},
+        Refused{R"({"model_type": "gemma3_text", "use_bidirectional_attention": true})",
+                "use_bidirectional_attention is true"},
+        Refused{R"({"model_type": "gemma3_text", "rope_local_base_freq": 5,
+                    "rope_parameters": {"sliding_attention": {"rope_theta": 6}}})",
+                "rope_parameters.sliding_attention.rope_theta is 6 but rope_local_base_freq is 5"},
+        Refused{R"({"model_type": "gemma3_text", "rope_parameters": {
+                    "sliding_attention": {"rope_type": "linear", "factor": 2}}})",
+                "rope_parameters.sliding_attention.rope_type is 'linear'"}));
 
 TEST(HfConfig, WhatDoesNotTouchTheComputationIsAccepted) {
   EXPECT_NO_THROW(parse(R"({"model_type": "llama", "pretraining_tp": 2, "use_cache": false,
@@ -258,20 +281,98 @@ TEST(HfConfig, WhatDoesNotTouchTheComputationIsAccepted) {
     "head_dim": null, "attention_dropout": null, "quantization_config": null, "torch_dtype": null})"));
 }
 
-TEST(HfConfig, SlidingWindowsAreRefusedOnceTheSequenceNeedsThem) {
-  auto qwen2 = [](std::string_view more) {
+TEST(HfConfig, MistralsAndPhisLayersAllHaveTheWindow) {
+  for (const char* family : {"mistral", "phi3"}) {
+    const HfConfig c = parse(fmt::format(
+        R"({{"model_type": "{}", "sliding_window": 64, "layer_types": null}})", family));
+    EXPECT_EQ(c.sliding_window, 64);
+    EXPECT_TRUE(c.has_window(0) && c.has_window(31)) << family;
+    EXPECT_EQ(check_sequence(c, 128), "");
+  }
+  EXPECT_FALSE(parse(R"({"model_type": "llama", "sliding_window": 64})").has_window(0));
+}
+
+TEST(HfConfig, SomeLayersOfQwenHaveAWindow) {
+  auto qwen = [](std::string_view more) {
     return parse(fmt::format(R"({{"model_type": "qwen2", "sliding_window": 64 {}}})", more));
   };
-  EXPECT_EQ(check_sequence(qwen2(""), 128), "");
-  EXPECT_EQ(check_sequence(qwen2(R"(, "use_sliding_window": true)"), 64), "");
-  EXPECT_EQ(check_sequence(qwen2(R"(, "use_sliding_window": true, "max_window_layers": 32)"), 128),
-            "");
-  EXPECT_THAT(refusal([&] { check_sequence(qwen2(R"(, "use_sliding_window": true)"), 65); },
-                      ExitCode::usage),
-              HasSubstr("a sequence of 65 is longer than sliding_window, 64"));
-  const HfConfig mistral = parse(R"({"model_type": "mistral"})");
-  EXPECT_EQ(check_sequence(mistral, 4096), "");
-  refusal([&] { check_sequence(mistral, 4097); }, ExitCode::usage);
+  EXPECT_FALSE(qwen("").sliding_window);
+  EXPECT_FALSE(qwen(R"(, "use_sliding_window": true, "max_window_layers": 32)").sliding_window);
+  const HfConfig from_28 = qwen(R"(, "use_sliding_window": true)");
+  EXPECT_FALSE(from_28.has_window(27));
+  EXPECT_TRUE(from_28.has_window(28));
+  const HfConfig named = qwen(R"(, "use_sliding_window": true, "num_hidden_layers": 3,
+      "layer_types": ["sliding_attention", "full_attention", "full_attention"]})");
+  EXPECT_TRUE(named.has_window(0));
+  EXPECT_FALSE(named.has_window(1));
+}
+
+TEST(HfConfig, EverySixthLayerOfGemma3HasNoWindow) {
+  const HfConfig c = parse(R"({"model_type": "gemma3_text", "sliding_window": 512})");
+  EXPECT_EQ(c.num_hidden_layers, 26);
+  EXPECT_EQ(c.window_layers, (std::vector<bool>{true, true, true, true, true, false}));
+  EXPECT_FALSE(c.has_window(23));
+  EXPECT_EQ(c.rope.theta, 1e6);
+  EXPECT_EQ(c.local_theta, 1e4);
+  EXPECT_EQ(c.padding_token, 0);
+  EXPECT_EQ(c.query_scalar, 256);
+  EXPECT_TRUE(c.tie_word_embeddings);
+}
+
+TEST(HfConfig, BothSpellingsOfGemma3sRopeMeanTheSame) {
+  const HfConfig v4 = parse(R"({"model_type": "gemma3_text", "rope_theta": 5e5,
+      "rope_local_base_freq": 2e4, "rope_scaling": {"rope_type": "linear", "factor": 8.0}})");
+  const HfConfig v5 = parse(R"({"model_type": "gemma3_text", "rope_parameters": {
+      "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5e5},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}})");
+  EXPECT_EQ(v4.rope.kind, HfRope::Kind::linear);
+  EXPECT_EQ(v4.rope, v5.rope);
+  EXPECT_EQ(v4.local_theta, 2e4);
+  EXPECT_EQ(v4.local_theta, v5.local_theta);
+}
+
+// As they are on the hub, without the fields that no computation reads.
+TEST(HfConfig, ReadsPublishedConfigurations) {
+  const HfConfig smollm = parse(R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false,
+      "attention_dropout": 0.0, "bos_token_id": 0, "eos_token_id": 0, "hidden_act": "silu",
+      "hidden_size": 576, "initializer_range": 0.041666666666666664, "intermediate_size": 1536,
+      "is_llama_config": true, "max_position_embeddings": 8192, "mlp_bias": false,
+      "model_type": "llama", "num_attention_heads": 9, "num_hidden_layers": 30,
+      "num_key_value_heads": 3, "pretraining_tp": 1, "rms_norm_eps": 1e-05,
+      "rope_interleaved": false, "rope_scaling": null, "rope_theta": 100000,
+      "tie_word_embeddings": true, "torch_dtype": "bfloat16", "vocab_size": 49152})");
+  EXPECT_EQ(smollm.head_dim, 64);
+  EXPECT_TRUE(smollm.tie_word_embeddings);
+  EXPECT_EQ(smollm.rope.theta, 1e5);
+  const HfConfig qwen3 = parse(R"({"architectures": ["Qwen3ForCausalLM"], "attention_bias": false,
+      "attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu", "hidden_size": 1024,
+      "initializer_range": 0.02, "intermediate_size": 3072, "max_position_embeddings": 40960,
+      "max_window_layers": 28, "model_type": "qwen3", "num_attention_heads": 16,
+      "num_hidden_layers": 28, "num_key_value_heads": 8, "rms_norm_eps": 1e-06,
+      "rope_scaling": null, "rope_theta": 1000000, "sliding_window": null,
+      "tie_word_embeddings": true, "use_sliding_window": false, "vocab_size": 151936})");
+  EXPECT_EQ(qwen3.head_dim, 128);
+  EXPECT_FALSE(qwen3.qkv_bias);
+  const HfConfig phi3 = parse(R"({"architectures": ["Phi3ForCausalLM"], "attention_bias": false,
+      "attention_dropout": 0.0, "embd_pdrop": 0.0, "hidden_act": "silu", "hidden_size": 3072,
+      "intermediate_size": 8192, "max_position_embeddings": 4096, "model_type": "phi3",
+      "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32,
+      "original_max_position_embeddings": 4096, "pad_token_id": 32000, "resid_pdrop": 0.1,
+      "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 10000.0, "sliding_window": 2047,
+      "tie_word_embeddings": false, "vocab_size": 32064})");
+  EXPECT_EQ(phi3.sliding_window, 2047);
+  EXPECT_EQ(phi3.residual_dropout, 0.1);
+  const HfConfig gemma3 = parse(R"({"architectures": ["Gemma3ForCausalLM"], "attention_bias": false,
+      "attention_dropout": 0.0, "attn_logit_softcapping": null, "cache_implementation": "hybrid",
+      "final_logit_softcapping": null, "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh",
+      "hidden_size": 1152, "intermediate_size": 6912, "max_position_embeddings": 32768,
+      "model_type": "gemma3_text", "num_attention_heads": 4, "num_hidden_layers": 26,
+      "num_key_value_heads": 1, "pad_token_id": 0, "query_pre_attn_scalar": 256,
+      "rms_norm_eps": 1e-06, "rope_local_base_freq": 10000, "rope_scaling": null,
+      "rope_theta": 1000000, "sliding_window": 512, "sliding_window_pattern": 6,
+      "vocab_size": 262144})");
+  EXPECT_EQ(gemma3.head_dim, 256);
+  EXPECT_EQ(gemma3.activation, HfActivation::gelu_tanh);
 }
 
 TEST(HfConfig, LearnedPositionsEndAndRotaryOnesGetANote) {
@@ -300,6 +401,13 @@ TEST(HfConfig, WritesWhatItReads) {
                "sliding_window": 100})",
           R"({"model_type": "mistral", "pad_token_id": -1})",
           R"({"model_type": "bert", "hidden_size": 96, "type_vocab_size": 3})",
+          R"({"model_type": "qwen3", "head_dim": 96, "attention_bias": true, "num_hidden_layers": 3,
+               "use_sliding_window": true,
+               "layer_types": ["full_attention", "sliding_attention", "full_attention"]})",
+          R"({"model_type": "olmo2", "num_key_value_heads": 8, "pad_token_id": null})",
+          R"({"model_type": "phi3", "resid_pdrop": 0.1, "sliding_window": 2047})",
+          R"({"model_type": "gemma3_text", "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+               "num_hidden_layers": 8, "query_pre_attn_scalar": 168, "sliding_window": 77})",
       }) {
     const HfConfig before = parse(text);
     const HfConfig after = parse(to_json(before));
@@ -315,6 +423,9 @@ TEST(HfConfig, WritesWhatItReads) {
     EXPECT_EQ(after.residual_dropout, before.residual_dropout);
     EXPECT_EQ(after.type_vocab_size, before.type_vocab_size);
     EXPECT_EQ(after.sliding_window, before.sliding_window);
+    EXPECT_EQ(after.window_layers, before.window_layers);
+    EXPECT_EQ(after.local_theta, before.local_theta);
+    EXPECT_EQ(after.query_scalar, before.query_scalar);
     EXPECT_EQ(after.padding_token, before.padding_token);
     EXPECT_EQ(to_json(after), to_json(before));
   }
@@ -349,8 +460,7 @@ TEST(HfConfig, LoadsAFileOrItsDirectory) {
 }
 
 TEST(HfConfig, AnotherFamilyOrVersionIsNoTypingError) {
-  for (const char* family :
-       {"qwen3", "qwen2_moe", "mixtral", "albert", "roberta", "llama4", "gpt_neo"}) {
+  for (const char* family : {"qwen4", "gemma2", "albert", "roberta", "llama4", "gpt_neo"}) {
     try {
       parse_hf_config(fmt::format(R"({{"model_type": "{}"}})", family), "config.json");
       ADD_FAILURE() << family;
@@ -359,7 +469,8 @@ TEST(HfConfig, AnotherFamilyOrVersionIsNoTypingError) {
                 fmt::format("config.json: model_type is '{}', a family that Snug does "
                             "not support",
                             family));
-      EXPECT_EQ(error.hint(), "supported: gpt2, llama, qwen2, mistral, bert");
+      EXPECT_EQ(error.hint(),
+                "supported: gpt2, llama, qwen2, qwen3, mistral, olmo2, phi3, gemma3_text, bert");
     }
   }
 }

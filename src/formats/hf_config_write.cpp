@@ -9,6 +9,10 @@ namespace {
 std::string_view architecture_of(std::string_view model_type) {
   if (model_type == "gpt2") return "GPT2LMHeadModel";
   if (model_type == "qwen2") return "Qwen2ForCausalLM";
+  if (model_type == "qwen3") return "Qwen3ForCausalLM";
+  if (model_type == "olmo2") return "Olmo2ForCausalLM";
+  if (model_type == "phi3") return "Phi3ForCausalLM";
+  if (model_type == "gemma3_text") return "Gemma3ForCausalLM";
   if (model_type == "mistral") return "MistralForCausalLM";
   if (model_type == "bert") return "BertForMaskedLM";
   return "LlamaForCausalLM";
@@ -39,7 +43,7 @@ void write_sizes(const HfConfig& c, HfJson& json) {
   json["num_hidden_layers"] = c.num_hidden_layers;
   json["num_attention_heads"] = c.num_attention_heads;
   json["max_position_embeddings"] = c.max_position_embeddings;
-  json["hidden_act"] = c.hidden_act;
+  json[c.model_type == "gemma3_text" ? "hidden_activation" : "hidden_act"] = c.hidden_act;
 }
 
 void write_bert(const HfConfig& c, HfJson& json) {
@@ -66,27 +70,53 @@ HfJson rope_scaling(const HfRope& rope) {
           {"original_max_position_embeddings", rope.original_positions}};
 }
 
+// Qwen's windows are said by max_window_layers too, which stays as it was.
+void write_windows(const HfConfig& c, HfJson& json) {
+  const bool gemma = c.model_type == "gemma3_text";
+  if (gemma || c.model_type == "mistral" || c.model_type == "phi3") {
+    json["sliding_window"] = c.sliding_window ? HfJson(*c.sliding_window) : HfJson(nullptr);
+  }
+  const bool qwen = c.model_type == "qwen2" || c.model_type == "qwen3";
+  if (!gemma && !(qwen && json.contains("layer_types"))) return;
+  HfJson types = HfJson::array();
+  for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
+    types.push_back(c.has_window(i) ? "sliding_attention" : "full_attention");
+  }
+  json["layer_types"] = std::move(types);
+}
+
 // Both spellings, which agree: transformers 4 reads rope_theta and rope_scaling, 5 reads
 // rope_parameters.
+void write_rope(const HfConfig& c, HfJson& json) {
+  const HfJson scaling = rope_scaling(c.rope);
+  HfJson parameters = scaling.is_null() ? HfJson{{"rope_type", "default"}} : scaling;
+  parameters["rope_theta"] = c.rope.theta;
+  json["rope_theta"] = c.rope.theta;
+  json["rope_scaling"] = scaling;
+  if (c.model_type != "gemma3_text") {
+    json["rope_parameters"] = parameters;
+    return;
+  }
+  json["rope_local_base_freq"] = c.local_theta;
+  json["rope_parameters"] = {
+      {"full_attention", parameters},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", c.local_theta}}}};
+}
+
 void write_rotary(const HfConfig& c, HfJson& json) {
   write_sizes(c, json);
   json["num_key_value_heads"] = c.num_key_value_heads;
   json["head_dim"] = c.head_dim;
   json["rms_norm_eps"] = c.norm_eps;
   json["attention_dropout"] = c.attention_dropout;
-  if (c.model_type == "llama") {
+  if (c.model_type != "qwen2" && c.model_type != "mistral" && c.model_type != "phi3") {
     json["attention_bias"] = c.qkv_bias;
-    json["mlp_bias"] = c.mlp_bias;
   }
-  if (c.model_type == "mistral") {
-    json["sliding_window"] = c.sliding_window ? HfJson(*c.sliding_window) : HfJson(nullptr);
-  }
-  const HfJson scaling = rope_scaling(c.rope);
-  HfJson parameters = scaling.is_null() ? HfJson{{"rope_type", "default"}} : scaling;
-  parameters["rope_theta"] = c.rope.theta;
-  json["rope_theta"] = c.rope.theta;
-  json["rope_scaling"] = scaling;
-  json["rope_parameters"] = parameters;
+  if (c.model_type == "llama") json["mlp_bias"] = c.mlp_bias;
+  if (c.model_type == "phi3") json["resid_pdrop"] = c.residual_dropout;
+  if (c.model_type == "gemma3_text") json["query_pre_attn_scalar"] = c.query_scalar;
+  write_windows(c, json);
+  write_rope(c, json);
 }
 
 const char* torch_name(Dtype dtype) {
