@@ -9,7 +9,7 @@ ModelConfig bert_config(const HfConfig& hf) {
   c.norm = NormKind::layer_norm;
   c.positions = Positions::learned;
   c.types = hf.type_vocab_size;
-  c.pre_norm = false;
+  c.norm_place = NormPlace::after_sum;
   c.causal = false;
   c.masked_head = true;
   c.layer_name = "layer";

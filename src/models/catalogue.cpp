@@ -23,6 +23,7 @@ struct Rotary {
   int64_t C, L, H, K, F, V, positions;
   double eps, theta;
   Trait trait = kPlain;
+  std::string_view more = "";  // fields that others of the table do not have
 };
 
 // clang-format off
@@ -35,7 +36,20 @@ constexpr std::array<GptLike, 6> kGptLike{{
     {"bert-large",  "bert", "BERT large uncased, masked-language head", 1024, 24, 16},
 }};
 
-constexpr std::array<Rotary, 17> kRotary{{
+constexpr std::string_view kOlmo = R"(, "pad_token_id": 100277)";
+constexpr std::string_view kPhi = R"(, "sliding_window": 2047)";
+constexpr std::string_view kHeads128 = R"(, "head_dim": 128)";
+// Gemma 3 1B was trained on 32768 positions; the frequencies of the others are stretched 8 times.
+constexpr std::string_view kGemma1b =
+    R"(, "head_dim": 256, "query_pre_attn_scalar": 256, "sliding_window": 512)";
+constexpr std::string_view kGemma =
+    R"(, "head_dim": 256, "query_pre_attn_scalar": 256, "sliding_window": 1024,
+         "rope_scaling": {"rope_type": "linear", "factor": 8.0})";
+constexpr std::string_view kGemma27b =
+    R"(, "head_dim": 128, "query_pre_attn_scalar": 168, "sliding_window": 1024,
+         "rope_scaling": {"rope_type": "linear", "factor": 8.0})";
+
+constexpr std::array<Rotary, 36> kRotary{{
     {"snug-tiny",    "llama",   "byte level, for trying things out",   256,   6,   4,  2,   704,    256,   1024, 1e-5, 1e4},
     {"llama-7b",     "llama",   "Llama 2 7B",                         4096,  32,  32, 32, 11008,  32000,   4096, 1e-5, 1e4},
     {"llama-8b",     "llama",   "Llama 3.1 8B",                       4096,  32,  32,  8, 14336, 128256, 131072, 1e-5, 5e5, kLlama31},
@@ -53,6 +67,25 @@ constexpr std::array<Rotary, 17> kRotary{{
     {"qwen2.5-32b",  "qwen2",   "Qwen2.5 32B",                        5120,  64,  40,  8, 27648, 152064, 131072, 1e-5, 1e6},
     {"qwen2.5-72b",  "qwen2",   "Qwen2.5 72B",                        8192,  80,  64,  8, 29568, 152064, 131072, 1e-5, 1e6},
     {"mistral-7b",   "mistral", "Mistral 7B v0.3, no window",         4096,  32,  32,  8, 14336,  32768,  32768, 1e-5, 1e6},
+    {"mistral-7b-v0.1", "mistral", "Mistral 7B v0.1, a window of 4096", 4096, 32,  32,  8, 14336,  32000,  32768, 1e-5, 1e4, kPlain, R"(, "sliding_window": 4096)"},
+    {"smollm2-135m", "llama",   "SmolLM2 135M",                        576,  30,   9,  3,  1536,  49152,   8192, 1e-5, 1e5,    kTied},
+    {"smollm2-360m", "llama",   "SmolLM2 360M",                        960,  32,  15,  5,  2560,  49152,   8192, 1e-5, 1e5,    kTied},
+    {"smollm2-1.7b", "llama",   "SmolLM2 1.7B",                       2048,  24,  32, 32,  8192,  49152,   8192, 1e-5, 1.3e5,  kTied},
+    {"tinyllama",    "llama",   "TinyLlama 1.1B",                     2048,  22,  32,  4,  5632,  32000,   2048, 1e-5, 1e4},
+    {"qwen3-0.6b",   "qwen3",   "Qwen3 0.6B",                         1024,  28,  16,  8,  3072, 151936,  40960, 1e-6, 1e6,    kTied, kHeads128},
+    {"qwen3-1.7b",   "qwen3",   "Qwen3 1.7B",                         2048,  28,  16,  8,  6144, 151936,  40960, 1e-6, 1e6,    kTied, kHeads128},
+    {"qwen3-4b",     "qwen3",   "Qwen3 4B",                           2560,  36,  32,  8,  9728, 151936,  40960, 1e-6, 1e6,    kTied, kHeads128},
+    {"qwen3-8b",     "qwen3",   "Qwen3 8B",                           4096,  36,  32,  8, 12288, 151936,  40960, 1e-6, 1e6,   kPlain, kHeads128},
+    {"qwen3-14b",    "qwen3",   "Qwen3 14B",                          5120,  40,  40,  8, 17408, 151936,  40960, 1e-6, 1e6,   kPlain, kHeads128},
+    {"qwen3-32b",    "qwen3",   "Qwen3 32B",                          5120,  64,  64,  8, 25600, 151936,  40960, 1e-6, 1e6,   kPlain, kHeads128},
+    {"olmo2-1b",     "olmo2",   "OLMo 2 1B",                          2048,  16,  16, 16,  8192, 100352,   4096, 1e-6, 5e5,   kPlain, kOlmo},
+    {"olmo2-7b",     "olmo2",   "OLMo 2 7B",                          4096,  32,  32, 32, 11008, 100352,   4096, 1e-6, 5e5,   kPlain, kOlmo},
+    {"olmo2-13b",    "olmo2",   "OLMo 2 13B",                         5120,  40,  40, 40, 13824, 100352,   4096, 1e-6, 5e5,   kPlain, kOlmo},
+    {"phi3-mini",    "phi3",    "Phi-3 mini, 4K, a window of 2047",   3072,  32,  32, 32,  8192,  32064,   4096, 1e-5, 1e4,   kPlain, kPhi},
+    {"gemma3-1b",    "gemma3_text", "Gemma 3 1B",                     1152,  26,   4,  1,  6912, 262144,  32768, 1e-6, 1e6,    kTied, kGemma1b},
+    {"gemma3-4b",    "gemma3_text", "Gemma 3 4B, its text",           2560,  34,   8,  4, 10240, 262208, 131072, 1e-6, 1e6,    kTied, kGemma},
+    {"gemma3-12b",   "gemma3_text", "Gemma 3 12B, its text",          3840,  48,  16,  8, 15360, 262208, 131072, 1e-6, 1e6,    kTied, kGemma},
+    {"gemma3-27b",   "gemma3_text", "Gemma 3 27B, its text",          5376,  62,  32, 16, 21504, 262208, 131072, 1e-6, 1e6,    kTied, kGemma27b},
 }};
 // clang-format on
 
@@ -70,16 +103,17 @@ std::string config_of(const GptLike& m) {
 
 std::string config_of(const Rotary& m) {
   constexpr const char* stretched =
-      R"({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-          "original_max_position_embeddings": 8192})";
+      R"(, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+          "high_freq_factor": 4.0, "original_max_position_embeddings": 8192})";
   return fmt::format(
       R"({{"model_type": "{}", "hidden_size": {},
            "num_hidden_layers": {}, "num_attention_heads": {},
            "num_key_value_heads": {}, "intermediate_size": {}, "vocab_size": {},
            "max_position_embeddings": {}, "rms_norm_eps": {}, "rope_theta": {},
-           "tie_word_embeddings": {}, "rope_scaling": {}, "sliding_window": null}})",
+           "tie_word_embeddings": {}{}{}{}}})",
       m.model_type, m.C, m.L, m.H, m.K, m.F, m.V, m.positions, m.eps, m.theta, m.trait == kTied,
-      m.trait == kLlama31 ? stretched : "null");
+      m.trait == kLlama31 ? stretched : "", m.more,
+      m.more.find("sliding_window") == m.more.npos ? R"(, "sliding_window": null)" : "");
 }
 
 template <typename Rows>

@@ -106,6 +106,44 @@ TEST(CheckpointNames, Qwen2Tied) {
   EXPECT_EQ(tensors_of(tiny_rotary("qwen2", R"(, "tie_word_embeddings": true)").c_str()), expected);
 }
 
+TEST(CheckpointNames, Qwen3) {
+  Tensors expected = llama_tensors();
+  expected["lm_head.weight"] = "[37,12]";
+  expected["model.layers.0.self_attn.q_norm.weight"] = "[4]";
+  expected["model.layers.0.self_attn.k_norm.weight"] = "[4]";
+  EXPECT_EQ(tensors_of(tiny_rotary("qwen3", R"(, "head_dim": 4)").c_str()), expected);
+}
+
+TEST(CheckpointNames, Olmo2) {
+  Tensors expected = llama_tensors();
+  expected.erase("model.layers.0.input_layernorm.weight");
+  expected["lm_head.weight"] = "[37,12]";
+  expected["model.layers.0.post_feedforward_layernorm.weight"] = "[12]";
+  expected["model.layers.0.self_attn.q_norm.weight"] = "[12]";
+  expected["model.layers.0.self_attn.k_norm.weight"] = "[4]";
+  EXPECT_EQ(tensors_of(tiny_rotary("olmo2", "").c_str()), expected);
+}
+
+TEST(CheckpointNames, Phi3) {
+  Tensors expected = llama_tensors();
+  for (const char* part : {"self_attn.q", "self_attn.k", "self_attn.v", "mlp.gate", "mlp.up"}) {
+    expected.erase(fmt::format("model.layers.0.{}_proj.weight", part));
+  }
+  expected["lm_head.weight"] = "[37,12]";
+  expected["model.layers.0.self_attn.qkv_proj.weight"] = "[20,12]";
+  expected["model.layers.0.mlp.gate_up_proj.weight"] = "[40,12]";
+  EXPECT_EQ(tensors_of(tiny_rotary("phi3", R"(, "pad_token_id": null)").c_str()), expected);
+}
+
+TEST(CheckpointNames, Gemma3Tied) {
+  Tensors expected = llama_tensors();
+  expected["model.layers.0.self_attn.q_norm.weight"] = "[4]";
+  expected["model.layers.0.self_attn.k_norm.weight"] = "[4]";
+  expected["model.layers.0.pre_feedforward_layernorm.weight"] = "[12]";
+  expected["model.layers.0.post_feedforward_layernorm.weight"] = "[12]";
+  EXPECT_EQ(tensors_of(tiny_rotary("gemma3_text", R"(, "head_dim": 4)").c_str()), expected);
+}
+
 TEST(CheckpointNames, Bert) {
   EXPECT_EQ(
       tensors_of(

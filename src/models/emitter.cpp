@@ -3,6 +3,7 @@
 #include "ops/activation/dropout.h"
 #include "ops/activation/gelu.h"
 #include "ops/activation/swiglu.h"
+#include "ops/attention/qk_norm.h"
 #include "ops/linear/linear.h"
 #include "ops/norm/layer_norm.h"
 #include "ops/norm/rms_norm.h"
@@ -15,7 +16,6 @@ std::string with_suffix(std::string_view name, std::string_view suffix) {
 }
 
 constexpr Init kZeros{Init::Kind::zeros, 0};
-constexpr Init kOnes{Init::Kind::constant, 1};
 
 }  // namespace
 
@@ -87,11 +87,18 @@ ValueId Emitter::linear(std::string_view name, ValueId x, const LinearLayer& lay
       {.x = x, .weight = w, .bias = b, .residual = residual, .weight_in_out = layer.in_out});
 }
 
+// At first a norm multiplies by 1.
+ValueId Emitter::norm_weight(std::string_view name, int64_t width, const ModelConfig& c,
+                             const std::string& tensor) {
+  const Init init = c.norm_offset == 1 ? kZeros : Init{Init::Kind::constant, 1 - c.norm_offset};
+  return param(with_suffix(name, "weight"), {width}, Role::norm, init,
+               with_suffix(tensor, "weight"));
+}
+
 Emitter::NormParams Emitter::norm_params(std::string_view name, const ModelConfig& c,
                                          const std::string& tensor) {
   NormParams p;
-  p.weight =
-      param(with_suffix(name, "weight"), {c.C}, Role::norm, kOnes, with_suffix(tensor, "weight"));
+  p.weight = norm_weight(name, c.C, c, tensor);
   if (c.norm == NormKind::layer_norm) {
     p.bias =
         param(with_suffix(name, "bias"), {c.C}, Role::bias, kZeros, with_suffix(tensor, "bias"));
@@ -103,7 +110,8 @@ ValueId Emitter::norm(std::string_view name, ValueId x, const ModelConfig& c,
                       const std::string& tensor) {
   const auto [weight, bias] = norm_params(name, c, tensor);
   if (c.norm == NormKind::rms_norm) {
-    return ops::rms_norm(builder_, name, {.x = x, .weight = weight, .eps = c.norm_eps});
+    return ops::rms_norm(builder_, name,
+                         {.x = x, .weight = weight, .eps = c.norm_eps, .offset = c.norm_offset});
   }
   return ops::layer_norm(builder_, name,
                          {.x = x, .weight = weight, .bias = bias, .eps = c.norm_eps});
@@ -114,15 +122,34 @@ ops::ResidualNorm Emitter::residual_norm(std::string_view name, ValueId x, Value
   if (!delta.valid()) return {.h = x, .y = norm(name, x, c, tensor)};
   const auto [weight, bias] = norm_params(name, c, tensor);
   if (c.norm == NormKind::rms_norm) {
-    return ops::residual_rms_norm(builder_, name,
-                                  {.x = x, .delta = delta, .weight = weight, .eps = c.norm_eps});
+    return ops::residual_rms_norm(
+        builder_, name,
+        {.x = x, .delta = delta, .weight = weight, .eps = c.norm_eps, .offset = c.norm_offset});
   }
   return ops::residual_layer_norm(
       builder_, name, {.x = x, .delta = delta, .weight = weight, .bias = bias, .eps = c.norm_eps});
 }
 
+ValueId Emitter::qk_norm(std::string_view name, ValueId qkv, const ModelConfig& c,
+                         const std::string& q, const std::string& k) {
+  const bool alone = c.qk_norm == QkNormKind::head;
+  const auto weight = [&](std::string_view part, int64_t heads, const std::string& tensor) {
+    return norm_weight(with_suffix(name, part), alone ? c.D : heads * c.D, c, tensor);
+  };
+  return ops::qk_norm(builder_, name,
+                      {.qkv = qkv,
+                       .q_weight = weight("q", c.H, q),
+                       .k_weight = weight("k", c.K, k),
+                       .heads = c.H,
+                       .kv_heads = c.K,
+                       .head_dim = c.D,
+                       .eps = c.norm_eps,
+                       .offset = c.norm_offset});
+}
+
 ValueId Emitter::activation(std::string_view name, ValueId x, Activation kind) {
   if (kind == Activation::swiglu) return ops::swiglu(builder_, name, x);
+  if (kind == Activation::geglu) return ops::swiglu(builder_, name, x, /*gelu=*/true);
   return ops::gelu(builder_, name, x, /*tanh=*/kind == Activation::gelu_tanh);
 }
 

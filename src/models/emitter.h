@@ -53,6 +53,9 @@ class Emitter {
   // h = x + delta, y = norm(h); without a delta h is x itself.
   ops::ResidualNorm residual_norm(std::string_view name, ValueId x, ValueId delta,
                                   const ModelConfig& c, const std::string& tensor);
+  // Of the queries and keys in packed qkv.
+  ValueId qk_norm(std::string_view name, ValueId qkv, const ModelConfig& c, const std::string& q,
+                  const std::string& k);
   ValueId activation(std::string_view name, ValueId x, Activation kind);
   ValueId dropout(std::string_view name, ValueId x, double p);  // x itself where p is 0
 
@@ -62,6 +65,8 @@ class Emitter {
     ValueId weight, bias;
   };
   NormParams norm_params(std::string_view name, const ModelConfig& c, const std::string& tensor);
+  ValueId norm_weight(std::string_view name, int64_t width, const ModelConfig& c,
+                      const std::string& tensor);
 
   Builder builder_;
   std::unordered_map<std::string, ValueId> shared_;  // by name

@@ -1,5 +1,6 @@
 // Llama, Qwen2 and Mistral: rotary positions, rms norms before each part, grouped-query attention,
-// SwiGLU. They differ in defaults and biases, which their config.json has settled.
+// SwiGLU. They differ in defaults, biases and windows, which their config.json has settled. Then
+// those that are nearly so: Qwen3, OLMo 2 and Phi-3.
 #include "models/model_config.h"
 
 namespace snug {
@@ -43,6 +44,34 @@ ModelConfig llama_config(const HfConfig& hf) {
       .final_norm = "model.norm",
       .head = "lm_head",
   };
+  return c;
+}
+
+// Norms of queries and keys, each head alone.
+ModelConfig qwen3_config(const HfConfig& hf) {
+  ModelConfig c = llama_config(hf);
+  c.qk_norm = QkNormKind::head;
+  c.names.q_norm = "self_attn.q_norm";
+  c.names.k_norm = "self_attn.k_norm";
+  return c;
+}
+
+// Norms of what the parts add instead of what they read, and of all queries and keys of a token.
+ModelConfig olmo2_config(const HfConfig& hf) {
+  ModelConfig c = qwen3_config(hf);
+  c.qk_norm = QkNormKind::token;
+  c.norm_place = NormPlace::after_part;
+  c.names.attention_norm = c.names.mlp_norm = "";
+  c.names.attention_part_norm = "post_attention_layernorm";
+  c.names.mlp_part_norm = "post_feedforward_layernorm";
+  return c;
+}
+
+// The checkpoint packs q, k and v, and gate and up.
+ModelConfig phi3_config(const HfConfig& hf) {
+  ModelConfig c = llama_config(hf);
+  c.names.qkv = {"self_attn.qkv_proj"};
+  c.names.mlp_in = {"mlp.gate_up_proj"};
   return c;
 }
 

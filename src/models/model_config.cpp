@@ -21,6 +21,8 @@ ModelConfig common_config(const HfConfig& hf) {
   c.mlp_bias = hf.mlp_bias;
   c.init_std = c.residual_init_std = hf.initializer_range;
   c.embedding_dropout = hf.embedding_dropout;
+  c.window = hf.sliding_window.value_or(0);
+  c.window_layers = hf.window_layers;
   c.attention_dropout = hf.attention_dropout;
   c.residual_dropout = hf.residual_dropout;
   switch (hf.activation) {
@@ -40,6 +42,10 @@ ModelConfig common_config(const HfConfig& hf) {
 ModelConfig model_config(const HfConfig& hf) {
   if (hf.model_type == "gpt2") return gpt2_config(hf);
   if (hf.model_type == "bert") return bert_config(hf);
+  if (hf.model_type == "qwen3") return qwen3_config(hf);
+  if (hf.model_type == "olmo2") return olmo2_config(hf);
+  if (hf.model_type == "phi3") return phi3_config(hf);
+  if (hf.model_type == "gemma3_text") return gemma3_config(hf);
   return llama_config(hf);
 }
 

@@ -1,5 +1,5 @@
 // A model as the forward pass sees it: sizes and choices, whatever family they came from, and the
-// names that its tensors have in a checkpoint. One file per family (gpt2.cpp, llama.cpp, bert.cpp)
+// names that its tensors have in a checkpoint. A file per family (gpt2.cpp, llama.cpp, gemma3.cpp)
 // says how a config.json becomes one.
 #pragma once
 
@@ -13,7 +13,12 @@
 namespace snug {
 
 enum class NormKind : uint8_t { layer_norm, rms_norm };
-enum class Activation : uint8_t { gelu, gelu_tanh, swiglu };
+// Where norms are: of what a part reads (most families), of its sum with the residual stream (BERT),
+// of what it adds to the stream (OLMo 2), or of both what it reads and what it adds (Gemma).
+enum class NormPlace : uint8_t { before, after_sum, after_part, around_part };
+// Of queries and keys, before their positions: none, each head alone, or all heads of a token.
+enum class QkNormKind : uint8_t { none, head, token };
+enum class Activation : uint8_t { gelu, gelu_tanh, swiglu, geglu };
 enum class Positions : uint8_t { learned, rope };
 
 // Checkpoint tensors without their ".weight" and ".bias". Those of a layer begin with
@@ -24,6 +29,8 @@ struct TensorNames {
   std::vector<std::string> qkv;     // three, or one that is packed in the checkpoint itself
   std::vector<std::string> mlp_in;  // gate and up, or one
   std::string attention_out, attention_norm, mlp_out, mlp_norm;
+  std::string q_norm, k_norm;
+  std::string attention_part_norm, mlp_part_norm;  // of what the parts add
   std::string final_norm;
   std::string transform, transform_norm, head_bias;  // a masked-language head
   std::string head;                                  // not in the checkpoint when tied
@@ -47,12 +54,19 @@ struct ModelConfig {
 
   NormKind norm = NormKind::rms_norm;
   double norm_eps = 1e-6;
-  bool pre_norm = true;
+  double norm_offset = 0;  // is added to the weights of norms
+  NormPlace norm_place = NormPlace::before;
+  QkNormKind qk_norm = QkNormKind::none;
   Activation activation = Activation::swiglu;
   Positions positions = Positions::rope;
   double rope_theta = 10000;
   ops::RopeScaling rope_scaling;
+  double local_theta = 0;  // > 0: the base of layers with a window, which are not scaled
   bool causal = true;
+  int64_t window = 0;               // > 0: tokens that a query of some layers sees at most
+  std::vector<bool> window_layers;  // which, over and over; empty: all
+  double score_scale = 0;           // 0: 1 / sqrt(D)
+  double embedding_scale = 1;
   bool masked_head = false;  // dense, activation and norm before the head, and a bias on it
   bool tied = false;         // the head is the embedding table
   bool qkv_bias = false;
@@ -69,10 +83,20 @@ struct ModelConfig {
   std::string layer_name;  // what layers are called in programs: "h", "layers"
   TensorNames names;
 
-  // Decoder layers of rms norm, rotary attention and swiglu.
+  bool gated() const { return activation == Activation::swiglu || activation == Activation::geglu; }
+  bool norms_parts() const {
+    return norm_place == NormPlace::after_part || norm_place == NormPlace::around_part;
+  }
+  bool has_window(int64_t layer) const {
+    if (window == 0 || window_layers.empty()) return window > 0;
+    return window_layers[static_cast<size_t>(layer) % window_layers.size()];
+  }
+
+  // Decoder layers of rms norm, rotary attention and swiglu, and nothing else.
   bool like_llama() const {
     return transformer && causal && norm == NormKind::rms_norm && positions == Positions::rope &&
-           activation == Activation::swiglu;
+           activation == Activation::swiglu && norm_place == NormPlace::before &&
+           qk_norm == QkNormKind::none && window == 0;
   }
 };
 
@@ -81,6 +105,10 @@ ModelConfig common_config(const HfConfig& hf);
 
 ModelConfig gpt2_config(const HfConfig& hf);
 ModelConfig llama_config(const HfConfig& hf);  // llama, qwen2, mistral
+ModelConfig qwen3_config(const HfConfig& hf);
+ModelConfig olmo2_config(const HfConfig& hf);
+ModelConfig phi3_config(const HfConfig& hf);
+ModelConfig gemma3_config(const HfConfig& hf);
 ModelConfig bert_config(const HfConfig& hf);
 
 // By hf.model_type.

@@ -5,6 +5,7 @@
 #include "models/emitter.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/rope.h"
+#include "ops/basic/add.h"
 #include "ops/embedding/embedding.h"
 #include "ops/linear/linear.h"
 #include "ops/loss/cross_entropy.h"
@@ -23,7 +24,7 @@ class Transformer {
     const ValueId tokens = e_.input("tokens", {Dtype::i32, {o_.batch, o_.seq}});
     const ValueId targets = e_.input("targets", {Dtype::i32, {o_.batch, o_.seq}});
     const ValueId embedded = embed(tokens);
-    const ValueId features = c_.pre_norm ? pre_norm_layers(embedded) : post_norm_layers(embedded);
+    const ValueId features = layers(embedded);
     return loss(c_.masked_head ? masked_head(features) : features, targets);
   }
 
@@ -39,7 +40,8 @@ class Transformer {
     const TensorNames& n = c_.names;
     table_ =
         e_.param("embed.weight", {c_.V, c_.C}, Role::embedding, normal(), n.embedding + ".weight");
-    ops::Embedding p{.tokens = tokens, .table = table_, .padding = c_.padding};
+    ops::Embedding p{
+        .tokens = tokens, .table = table_, .scale = c_.embedding_scale, .padding = c_.padding};
     if (c_.positions == Positions::learned) {
       p.positions = e_.param("positions.weight", {c_.max_positions, c_.C}, Role::position, normal(),
                              n.positions + ".weight");
@@ -49,8 +51,21 @@ class Transformer {
                          n.types + ".weight");
     }
     ValueId x = ops::embedding(e_.builder(), "embed", p);
-    if (!c_.pre_norm) x = e_.norm("embed.norm", x, c_, n.embedding_norm);
+    if (c_.norm_place == NormPlace::after_sum) x = e_.norm("embed.norm", x, c_, n.embedding_norm);
     return e_.dropout("embed.dropout", x, rate(c_.embedding_dropout));
+  }
+
+  ValueId layers(ValueId x) {
+    switch (c_.norm_place) {
+      case NormPlace::before:
+      case NormPlace::around_part:
+        return pre_norm_layers(x);
+      case NormPlace::after_sum:
+        return post_norm_layers(x);
+      case NormPlace::after_part:
+        break;
+    }
+    return part_norm_layers(x);
   }
 
   // x is the residual stream and delta what the last part wants added to it: the next norm adds it.
@@ -60,11 +75,33 @@ class Transformer {
     for (int64_t i = 0; i < c_.L; ++i) {
       const auto scope = enter(i);
       const auto a = e_.residual_norm("attn.norm", s.x, s.delta, c_, tensor(i, n.attention_norm));
-      s = joined(a.h, attention(i, a.y, into_product(a.h)));
+      s = joined(a.h, attention_part(i, a.y, into_product(a.h)));
       const auto m = e_.residual_norm("mlp.norm", s.x, s.delta, c_, tensor(i, n.mlp_norm));
-      s = joined(m.h, mlp(i, m.y, into_product(m.h)));
+      s = joined(m.h, mlp_part(i, m.y, into_product(m.h)));
     }
     return e_.residual_norm("norm", s.x, s.delta, c_, n.final_norm).y;
+  }
+
+  // Parts read the stream itself; the sum is made in the layer, so that one value leaves it.
+  ValueId part_norm_layers(ValueId x) {
+    for (int64_t i = 0; i < c_.L; ++i) {
+      const auto scope = enter(i);
+      x = ops::add(e_.builder(), "attn.add", x, attention_part(i, x, {}));
+      x = ops::add(e_.builder(), "mlp.add", x, mlp_part(i, x, {}));
+    }
+    return e_.norm("norm", x, c_, c_.names.final_norm);
+  }
+
+  // What a part adds to the stream, normed where the family does that.
+  ValueId attention_part(int64_t i, ValueId x, ValueId residual) {
+    const ValueId delta = attention(i, x, residual);
+    if (!c_.norms_parts()) return delta;
+    return e_.norm("attn.part_norm", delta, c_, tensor(i, c_.names.attention_part_norm));
+  }
+  ValueId mlp_part(int64_t i, ValueId x, ValueId residual) {
+    const ValueId delta = mlp(i, x, residual);
+    if (!c_.norms_parts()) return delta;
+    return e_.norm("mlp.part_norm", delta, c_, tensor(i, c_.names.mlp_part_norm));
   }
 
   ValueId post_norm_layers(ValueId x) {
@@ -81,7 +118,8 @@ class Transformer {
 
   // The residual that the last matmul of a part is to add; none where something is between.
   ValueId into_product(ValueId h) const {
-    return o_.residual_in_matmul && rate(c_.residual_dropout) == 0 ? h : ValueId{};
+    const bool between = c_.norms_parts() || rate(c_.residual_dropout) != 0;
+    return o_.residual_in_matmul && !between ? h : ValueId{};
   }
   // The residual stream after a part: the sum that its matmul made, or both addends.
   struct Stream {
@@ -119,14 +157,20 @@ class Transformer {
     packed.heads = H + 2 * K;
     packed.value_heads = K;
     ValueId qkv = e_.linear("attn.qkv", x, packed);
+    if (c_.qk_norm != QkNormKind::none) {
+      qkv = e_.qk_norm("attn.qk_norm", qkv, c_, tensor(i, c_.names.q_norm),
+                       tensor(i, c_.names.k_norm));
+    }
+    const bool windowed = c_.has_window(i);
     if (c_.positions == Positions::rope) {
+      const bool local = windowed && c_.local_theta > 0;
       qkv = ops::rope(e_.builder(), "attn.rope",
                       {.qkv = qkv,
                        .heads = H,
                        .kv_heads = K,
                        .head_dim = D,
-                       .theta = c_.rope_theta,
-                       .scaling = c_.rope_scaling});
+                       .theta = local ? c_.local_theta : c_.rope_theta,
+                       .scaling = local ? ops::RopeScaling{} : c_.rope_scaling});
     }
     const double drop = rate(c_.attention_dropout);
     const ValueId mixed = ops::attention(e_.builder(), "attn.mix",
@@ -135,6 +179,8 @@ class Transformer {
                                           .kv_heads = K,
                                           .head_dim = D,
                                           .causal = c_.causal,
+                                          .window = windowed && o_.seq > c_.window ? c_.window : 0,
+                                          .scale = c_.score_scale,
                                           .kind = o_.attention,
                                           .chunk = o_.attention_chunk,
                                           .dropout = drop,
@@ -147,9 +193,8 @@ class Transformer {
 
   // [B,T,C] -> [B,T,C]
   ValueId mlp(int64_t i, ValueId x, ValueId residual) {
-    const bool gated = c_.activation == Activation::swiglu;
-    const std::vector<int64_t> sizes(gated ? 2 : 1, c_.F);
-    const ValueId inner = e_.linear(gated ? "mlp.gate_up" : "mlp.up", x,
+    const std::vector<int64_t> sizes(c_.gated() ? 2 : 1, c_.F);
+    const ValueId inner = e_.linear(c_.gated() ? "mlp.gate_up" : "mlp.up", x,
                                     layer(i, c_.names.mlp_in, sizes, c_.mlp_bias));
     LinearLayer down = layer(i, {c_.names.mlp_out}, {c_.C}, c_.mlp_bias);
     down.init_std = c_.residual_init_std;

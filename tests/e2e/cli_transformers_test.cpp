@@ -63,7 +63,8 @@ TEST_P(CliTransformers, OpenWhatTrainSaved) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CliTransformers,
-                         ::testing::Values("gpt2", "llama", "qwen2", "mistral", "bert"),
+                         ::testing::Values("gpt2", "llama", "llama3", "qwen2", "qwen3", "mistral",
+                                           "mistral_window", "olmo2", "phi3", "gemma3", "bert"),
                          [](const auto& p) { return std::string(p.param); });
 
 }  // namespace

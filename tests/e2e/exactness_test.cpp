@@ -10,7 +10,7 @@
 namespace snug {
 namespace {
 
-constexpr const char* kFamilies[] = {"gpt2", "llama"};
+constexpr const char* kFamilies[] = {"gpt2", "llama", "gemma3", "olmo2"};
 constexpr const char* kPolicies[] = {"full", "every:2", "sqrt", "ratio:0.5", "attention", "list:1"};
 constexpr ops::AttentionKind kAttentions[] = {
     ops::AttentionKind::standard, ops::AttentionKind::chunked, ops::AttentionKind::flash};

@@ -50,7 +50,8 @@ TEST_P(MicroOrder, IsExact) {
 
 INSTANTIATE_TEST_SUITE_P(Families, MicroOrder,
                          ::testing::Values(OrderCase{"llama", false}, OrderCase{"mistral", false},
-                                           OrderCase{"gpt2", true}, OrderCase{"bert", true}),
+                                           OrderCase{"gpt2", true}, OrderCase{"bert", true},
+                                           OrderCase{"gemma3", true}, OrderCase{"olmo2", false}),
                          [](const auto& p) { return std::string(p.param.family); });
 
 }  // namespace

@@ -45,7 +45,8 @@ TEST_P(ResidualInMatmul, DropoutStandsBetween) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ResidualInMatmul,
-                         ::testing::Values("gpt2", "llama", "qwen2", "mistral", "bert"),
+                         ::testing::Values("gpt2", "llama", "qwen2", "mistral", "bert", "qwen3",
+                                           "phi3"),
                          [](const auto& p) { return std::string(p.param); });
 
 }  // namespace

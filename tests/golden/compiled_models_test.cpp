@@ -41,7 +41,8 @@ std::string test_name(const ::testing::TestParamInfo<const char*>& model) {
 
 INSTANTIATE_TEST_SUITE_P(Families, CompiledModel,
                          ::testing::Values("gpt2", "llama-7b", "qwen2.5-0.5b", "mistral-7b",
-                                           "mlp:64x8"),
+                                           "mistral-7b-v0.1", "qwen3-0.6b", "olmo2-1b", "phi3-mini",
+                                           "gemma3-1b", "mlp:64x8"),
                          test_name);
 
 TEST(CompiledModels, TheLargestIsSound) {

@@ -69,8 +69,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Compared{"llama", Dtype::f32, kStandard}, Compared{"llama", Dtype::bf16},
                       Compared{"qwen2", Dtype::f32}, Compared{"qwen2", Dtype::bf16},
                       Compared{"mistral", Dtype::f32}, Compared{"mistral", Dtype::bf16},
-                      Compared{"bert", Dtype::f32}, Compared{"bert", Dtype::f32, kStandard},
-                      Compared{"bert", Dtype::bf16}),
+                      Compared{"mistral_window", Dtype::f32},
+                      Compared{"mistral_window", Dtype::f32, kStandard},
+                      Compared{"mistral_window", Dtype::bf16}, Compared{"llama3", Dtype::f32},
+                      Compared{"qwen3", Dtype::f32}, Compared{"qwen3", Dtype::bf16},
+                      Compared{"olmo2", Dtype::f32}, Compared{"olmo2", Dtype::bf16},
+                      Compared{"phi3", Dtype::f32}, Compared{"phi3", Dtype::bf16},
+                      Compared{"gemma3", Dtype::f32}, Compared{"gemma3", Dtype::f32, kStandard},
+                      Compared{"gemma3", Dtype::bf16}, Compared{"bert", Dtype::f32},
+                      Compared{"bert", Dtype::f32, kStandard}, Compared{"bert", Dtype::bf16}),
     [](const auto& p) {
       return fmt::format("{}_{}{}", p.param.family, name_of(p.param.precision),
                          p.param.attention == kStandard ? "_standard" : "");

@@ -54,20 +54,28 @@ TEST_P(Parity, TwentyStepsOfAdamWWithClipping) {
 }
 
 constexpr auto kStandard = ops::AttentionKind::standard;
+constexpr auto kChunked = ops::AttentionKind::chunked;
 constexpr auto kFlash = ops::AttentionKind::flash;
-INSTANTIATE_TEST_SUITE_P(Models, Parity,
-                         testing::Values(Case{"gpt2", kStandard, false}, Case{"gpt2", kFlash, true},
-                                         Case{"llama", kStandard, true},
-                                         Case{"llama", kFlash, false},
-                                         Case{"qwen2", kStandard, false},
-                                         Case{"qwen2", kFlash, true}, Case{"mistral", kFlash, true},
-                                         Case{"bert", kStandard, true},
-                                         Case{"bert", kFlash, false}),
-                         [](const auto& p) {
-                           return std::string(p.param.family) +
-                                  (p.param.attention == kFlash ? "_flash" : "_standard") +
-                                  (p.param.chunked_loss ? "_chunked" : "_whole");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Parity,
+    testing::Values(Case{"gpt2", kStandard, false}, Case{"gpt2", kFlash, true},
+                    Case{"llama", kStandard, true}, Case{"llama", kFlash, false},
+                    Case{"qwen2", kStandard, false}, Case{"qwen2", kFlash, true},
+                    Case{"mistral", kFlash, true}, Case{"mistral_window", kStandard, true},
+                    Case{"mistral_window", kChunked, true}, Case{"mistral_window", kFlash, false},
+                    Case{"llama3", kFlash, true}, Case{"qwen3", kStandard, false},
+                    Case{"qwen3", kFlash, true}, Case{"olmo2", kStandard, true},
+                    Case{"olmo2", kFlash, false}, Case{"phi3", kStandard, false},
+                    Case{"phi3", kFlash, true}, Case{"gemma3", kStandard, true},
+                    Case{"gemma3", kChunked, false}, Case{"gemma3", kFlash, false},
+                    Case{"bert", kStandard, true}, Case{"bert", kFlash, false}),
+    [](const auto& p) {
+      return std::string(p.param.family) +
+             (p.param.attention == kFlash     ? "_flash"
+              : p.param.attention == kChunked ? "_chunks"
+                                              : "_standard") +
+             (p.param.chunked_loss ? "_chunked" : "_whole");
+    });
 
 }  // namespace
 }  // namespace snug

@@ -57,6 +57,43 @@ FAMILIES = {
         type_vocab_size=2, hidden_size=48, intermediate_size=84, num_hidden_layers=2, num_attention_heads=4,
         hidden_act="gelu", layer_norm_eps=1e-12, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
         pad_token_id=0, tie_word_embeddings=True)),
+    # The same with a window that is shorter than the sequence.
+    "mistral_window": dict(B=2, T=21, config=dict(
+        architectures=["MistralForCausalLM"], model_type="mistral", vocab_size=83, max_position_embeddings=25,
+        hidden_size=44, intermediate_size=66, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=14, hidden_act="silu", rms_norm_eps=1e-5, attention_dropout=0.0, sliding_window=7,
+        rope_parameters=dict(rope_type="default", rope_theta=10000.0), tie_word_embeddings=False)),
+    # What SmolLM2 and Llama 3.2 have beside llama's: a tied head, stretched frequencies, head_dim named.
+    "llama3": dict(B=2, T=23, config=dict(
+        architectures=["LlamaForCausalLM"], model_type="llama", vocab_size=95, max_position_embeddings=62,
+        hidden_size=54, intermediate_size=90, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=1,
+        head_dim=18, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=5000.0, attention_bias=False, mlp_bias=False,
+        rope_scaling=dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=3.0,
+                          original_max_position_embeddings=15), tie_word_embeddings=True)),
+    "qwen3": dict(B=2, T=22, config=dict(
+        architectures=["Qwen3ForCausalLM"], model_type="qwen3", vocab_size=87, max_position_embeddings=30,
+        hidden_size=54, intermediate_size=70, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=14, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=10000.0, attention_bias=False,
+        attention_dropout=0.0, use_sliding_window=False, tie_word_embeddings=True)),
+    "olmo2": dict(B=2, T=21, config=dict(
+        architectures=["Olmo2ForCausalLM"], model_type="olmo2", vocab_size=91, max_position_embeddings=30,
+        hidden_size=60, intermediate_size=82, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
+        hidden_act="silu", rms_norm_eps=1e-6, rope_theta=5000.0, attention_bias=False, attention_dropout=0.0,
+        pad_token_id=5, tie_word_embeddings=False)),
+    "phi3": dict(B=2, T=23, config=dict(
+        architectures=["Phi3ForCausalLM"], model_type="phi3", vocab_size=85, max_position_embeddings=30,
+        original_max_position_embeddings=30, hidden_size=60, intermediate_size=76, num_hidden_layers=2,
+        num_attention_heads=6, num_key_value_heads=3, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0,
+        rope_scaling=None, embd_pdrop=0.0, resid_pdrop=0.0, attention_dropout=0.0, attention_bias=False,
+        sliding_window=11, pad_token_id=3, tie_word_embeddings=False)),
+    "gemma3": dict(B=2, T=21, config=dict(
+        architectures=["Gemma3ForCausalLM"], model_type="gemma3_text", vocab_size=93, max_position_embeddings=30,
+        hidden_size=42, intermediate_size=78, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+        head_dim=10, hidden_activation="gelu_pytorch_tanh", rms_norm_eps=1e-6, query_pre_attn_scalar=18,
+        sliding_window=6, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        rope_theta=5000.0, rope_local_base_freq=100.0, rope_scaling=dict(rope_type="linear", factor=2.0),
+        attention_bias=False, attention_dropout=0.0, attn_logit_softcapping=None, final_logit_softcapping=None,
+        use_bidirectional_attention=False, pad_token_id=0, tie_word_embeddings=True)),
 }
 
 

@@ -35,7 +35,8 @@ class Dice {
 
 DrawnRecipe draw_recipe(int seed) {
   Dice dice(seed);
-  const char* models[] = {"gpt2", "llama", "qwen2", "mistral", "bert", "mlp"};
+  const char* models[] = {"gpt2", "llama", "qwen2", "mistral_window", "bert",
+                          "mlp",  "qwen3", "olmo2", "phi3",           "gemma3"};
   const char* policies[] = {"none",      "full",      "every:2", "every:3", "sqrt",
                             "ratio:0.3", "attention", "list:0",  "list:1"};
   const ops::AttentionKind attentions[] = {ops::AttentionKind::standard,
