@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "formats/hf_experts.h"
 #include "formats/hf_family.h"
 
 namespace snug {
@@ -115,6 +116,7 @@ HfConfig parse_hf_config(std::string_view text, std::string_view where) {
     throw f.refusal("model_type", "is missing")
         .hint("it names the family: " + join(families(), ", "));
   }
+  if (is_mixture_of_experts(c.model_type)) throw experts_refused(f, c.model_type);
   if (std::ranges::find(families(), c.model_type) == families().end()) {
     throw f
         .refusal("model_type", "is '{}', a family that Snug does not support{}", c.model_type,
