@@ -227,13 +227,9 @@ std::vector<Sample> samples() {
       sample("window of one", 1, 70, {.heads = 2, .kv_heads = 1, .head_dim = 8, .window = 1}),
       sample("window in a tile", 2, 150, {.heads = 2, .kv_heads = 1, .head_dim = 8, .window = 5}),
       sample("window of tiles", 1, 290, {.heads = 2, .kv_heads = 2, .head_dim = 4, .window = 101}),
-      sample("window, dropout, scale", 1, 131,
-             {.heads = 2,
-              .kv_heads = 1,
-              .head_dim = 6,
-              .window = 64,
-              .scale = 0.3,
-              .dropout = 0.25}),
+      sample(
+          "window, dropout, scale", 1, 131,
+          {.heads = 2, .kv_heads = 1, .head_dim = 6, .window = 64, .scale = 0.3, .dropout = 0.25}),
   };
 }
 

@@ -34,7 +34,7 @@ struct Problem {
   bool causal, deterministic, backward;
   int64_t window;  // 0: none
   float scale;     // of the scores
-  bool by_rule;  // else the fastest way counts
+  bool by_rule;    // else the fastest way counts
   Dtype dtype;
   int64_t workspace;  // bytes a plan may ask for
 

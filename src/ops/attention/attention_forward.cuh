@@ -22,13 +22,9 @@ struct Forward {
 template <typename T>
 Forward<T> forward_of(const KernelArgs& a, float* lse) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
-  return {p,
-          cuda_dropout(a, 1),
-          seen_keys(a.attrs),
-          score_scale(p, a.attrs),
-          a.in<T>(0),
-          a.out<T>(0),
-          lse};
+  return {
+      p,  cuda_dropout(a, 1), seen_keys(a.attrs), score_scale(p, a.attrs), a.in<T>(0), a.out<T>(0),
+      lse};
 }
 
 }  // namespace snug::ops

@@ -111,8 +111,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
         }
       }
     }
-    const bool all_seen =
-        j0 + kWalked <= shape.T && sees.all(mine, mine_end, j0, j0 + kWalked);
+    const bool all_seen = j0 + kWalked <= shape.T && sees.all(mine, mine_end, j0, j0 + kWalked);
 #pragma unroll
     for (int m = 0; m < kResults; ++m) {
 #pragma unroll

@@ -30,7 +30,9 @@ struct SeenKeys {
   int64_t window = 0;  // > 0: causal, and only the last so many keys, the query's own among them
 
   // Query i sees keys [first(i), end(i, T)).
-  constexpr int64_t first(int64_t i) const { return window > 0 && i >= window ? i - window + 1 : 0; }
+  constexpr int64_t first(int64_t i) const {
+    return window > 0 && i >= window ? i - window + 1 : 0;
+  }
   constexpr int64_t end(int64_t i, int64_t T) const { return causal ? i + 1 : T; }
   constexpr bool sees(int64_t i, int64_t j) const {
     return !causal || (j <= i && (window == 0 || j > i - window));

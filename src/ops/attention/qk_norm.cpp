@@ -25,7 +25,8 @@ QkNormParts checked(const OpView& op) {
       op.in(kQWeight) == Type{dtype, {p.D}} && op.in(kKWeight) == Type{dtype, {p.D}};
   const bool whole =
       op.in(kQWeight) == Type{dtype, {p.H * p.D}} && op.in(kKWeight) == Type{dtype, {p.K * p.D}};
-  op.require(per_head || whole, "q_weight {} and k_weight {} norm neither a head of {} nor all of {}",
+  op.require(per_head || whole,
+             "q_weight {} and k_weight {} norm neither a head of {} nor all of {}",
              op.in(kQWeight).text(), op.in(kKWeight).text(), p.D, op.in(kQkv).text());
   return parts_of(op);
 }
@@ -47,8 +48,9 @@ std::vector<Type> infer_grad(const OpView& op) {
 }
 
 void grad(GradContext& g) {
-  const auto d = g.emit(qk_norm_grad_def,
-                        {g.in(kQkv), g.in(kQWeight), g.in(kKWeight), g.out(1), g.dout(0)}, g.attrs());
+  const auto d =
+      g.emit(qk_norm_grad_def, {g.in(kQkv), g.in(kQWeight), g.in(kKWeight), g.out(1), g.dout(0)},
+             g.attrs());
   for (size_t i = 0; i < d.size(); ++i) g.set(i, d[i]);
 }
 

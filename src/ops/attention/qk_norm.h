@@ -34,7 +34,9 @@ struct QkNormParts {
   constexpr int64_t width(int64_t g) const {
     return per_head ? p.D : (is_key(g) ? p.K : p.H) * p.D;
   }
-  constexpr int64_t start(int64_t g) const { return per_head ? g * p.D : (is_key(g) ? p.H * p.D : 0); }
+  constexpr int64_t start(int64_t g) const {
+    return per_head ? g * p.D : (is_key(g) ? p.H * p.D : 0);
+  }
   constexpr int64_t normed() const { return (p.H + p.K) * p.D; }  // columns; those of v follow
 };
 inline QkNormParts qk_norm_parts(const Shape& qkv, const Shape& q_weight, const Attrs& attrs) {

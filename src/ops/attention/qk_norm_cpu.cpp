@@ -28,9 +28,9 @@ void forward(const KernelArgs& a) {
   const QkNormParts parts = parts_of(a);
   const int64_t width = parts.p.width();
   const Weights<T> weights(a);
-  const T* qkv = a.in<T>(0);       // [B, T, (H+2K)*D]
-  T* y = a.out<T>(0);              // the same, may be qkv
-  float* rstd = a.out<float>(1);   // [B*T, parts]
+  const T* qkv = a.in<T>(0);      // [B, T, (H+2K)*D]
+  T* y = a.out<T>(0);             // the same, may be qkv
+  float* rstd = a.out<float>(1);  // [B*T, parts]
   const auto eps = static_cast<float>(a.attrs.f("eps"));
 #pragma omp parallel for schedule(static)
   for (int64_t row = 0; row < parts.p.B * parts.p.T; ++row) {
@@ -81,7 +81,7 @@ void backward(const KernelArgs& a) {
   const T* qkv = a.in<T>(0);
   const float* rstd = a.in<float>(3);
   const T* dy = a.in<T>(4);
-  T* dqkv = a.out<T>(0);  // may be dy
+  T* dqkv = a.out<T>(0);                                         // may be dy
   auto* partial = reinterpret_cast<float*>(a.workspace.data());  // [blocks, weights of q and k]
 #pragma omp parallel for schedule(static)
   for (int64_t b = 0; b < blocks; ++b) {

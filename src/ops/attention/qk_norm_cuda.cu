@@ -95,8 +95,7 @@ __device__ void backward_part(const Args<T>& p, int64_t row, int64_t g, float* d
     const V x = V::load(p.qkv + at + c), dy = V::load(p.dy + at + c), w = V::load(weights + c);
     V dx;
 #pragma unroll
-    for (int i = 0; i < N; ++i)
-      dx.set(i, rstd * (dy[i] * (w[i] + p.offset) - x[i] * rstd * mean));
+    for (int i = 0; i < N; ++i) dx.set(i, rstd * (dy[i] * (w[i] + p.offset) - x[i] * rstd * mean));
     dx.store(p.out + at + c);
   });
 }
@@ -178,8 +177,7 @@ void qk_norm_cuda(const KernelArgs& a) {
     using T = decltype(zero);
     Args<T> p = args_of<T>(a);
     p.rstd = a.out<float>(1);
-    const int64_t items =
-        p.parts.p.B * p.parts.p.T * (p.parts.count() + (p.out != p.qkv ? 1 : 0));
+    const int64_t items = p.parts.p.B * p.parts.p.T * (p.parts.count() + (p.out != p.qkv ? 1 : 0));
     visit_shape<T>(p.parts, [&](auto width, auto threads) {
       constexpr int N = decltype(width)::value, kThreads = decltype(threads)::value;
       const auto blocks = static_cast<unsigned>(ceil_div(items, kBlock / kThreads));

@@ -1,9 +1,9 @@
 #include "ops/embedding/embedding.h"
 
 #include "kernels/float_kernels.h"
+#include "ops/embedding/embedding_attrs.h"
 #include "ops/embedding/embedding_cpu.h"
 #include "ops/embedding/embedding_cuda.h"
-#include "ops/embedding/embedding_attrs.h"
 
 namespace snug::ops {
 namespace {

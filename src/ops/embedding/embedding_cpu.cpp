@@ -78,10 +78,9 @@ void gather_rows(const KernelArgs& a, int64_t n, const RowOf& row_of, const ForR
     }
   };
   visit_float(a.in(0).type->dtype, [&](auto x) {
-    visit_float(a.out(0).type->dtype,
-                [&](auto g) {
-                  add_to_rows(a.in<decltype(x)>(0), a.out<decltype(g)>(0), rounded_scale(a));
-                });
+    visit_float(a.out(0).type->dtype, [&](auto g) {
+      add_to_rows(a.in<decltype(x)>(0), a.out<decltype(g)>(0), rounded_scale(a));
+    });
   });
 }
 

@@ -2,9 +2,9 @@
 #include "kernels/cuda/column_sum.h"
 #include "kernels/float_kernels.h"
 #include "ops/embedding/embedding.h"
+#include "ops/embedding/embedding_attrs.h"
 #include "ops/embedding/embedding_cpu.h"
 #include "ops/embedding/embedding_cuda.h"
-#include "ops/embedding/embedding_attrs.h"
 #include "ops/infer.h"
 #include "ops/reference.h"
 
@@ -71,10 +71,13 @@ void scatter(const OpDef& def, const RefArgs& a, RowOf&& row_of, double scale = 
 
 void reference_table(const RefArgs& a) {
   const auto padding = static_cast<double>(padding_of(a.attrs));
-  scatter(embedding_grad_def, a, [&](size_t r) {
-    const double token = a.in(kTokens).v[r];
-    return token == padding ? kNoRow : static_cast<size_t>(token);
-  }, scale_of(a.attrs));
+  scatter(
+      embedding_grad_def, a,
+      [&](size_t r) {
+        const double token = a.in(kTokens).v[r];
+        return token == padding ? kNoRow : static_cast<size_t>(token);
+      },
+      scale_of(a.attrs));
 }
 void reference_positions(const RefArgs& a) {
   const auto T = static_cast<size_t>(a.in(kDy).shape()[1]);

@@ -4,8 +4,8 @@
 // order. Sums are fp32, rounded once. A frequent token is so spread over many blocks.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/map.cuh"
-#include "ops/embedding/embedding_cuda.h"
 #include "ops/embedding/embedding_attrs.h"
+#include "ops/embedding/embedding_cuda.h"
 #include "ops/embedding/start_from.cuh"
 
 namespace snug::ops {

@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(Shape::kThreads, blocks_at_once(Shape::kThread
     if constexpr (kCentered) bias = V::load(p.bias + column);
 #pragma unroll
     for (int i = 0; i < V::kSize; ++i) {
-      y.set(i, normed<kCentered>(x[k][i], mean, rstd, weight[i] + p.offset,
-                                kCentered ? bias[i] : 0));
+      y.set(i,
+            normed<kCentered>(x[k][i], mean, rstd, weight[i] + p.offset, kCentered ? bias[i] : 0));
     }
     y.store(p.y + start + column);
   });

@@ -132,8 +132,8 @@ __global__ void __launch_bounds__(kRingThreads<kVectors>, 1) norm_grad_ring(Norm
         if constexpr (kCentered) bias = params.bias(column);
 #pragma unroll
         for (int i = 0; i < V::kSize; ++i)
-          y.set(i, normed<kCentered>(x[i], mean, rstd, weight[i] + p.offset,
-                                     kCentered ? bias[i] : 0));
+          y.set(i,
+                normed<kCentered>(x[i], mean, rstd, weight[i] + p.offset, kCentered ? bias[i] : 0));
         y.store(p.y + start + column);
       }
     }

@@ -40,8 +40,7 @@ void grad_norm(GradContext& g, const OpDef& grad_def, size_t statistics) {
 
 // Inputs of a sample: x (and delta) of one shape, then `params` vectors of its last axis.
 template <bool kResidual>
-Sample norm_sample(const char* name, const Shape& x, size_t params, double eps,
-                   double offset = 0) {
+Sample norm_sample(const char* name, const Shape& x, size_t params, double eps, double offset = 0) {
   std::vector<SampleInput> inputs(kResidual ? 2 : 1, {{Dtype::f32, x}});
   inputs.insert(inputs.end(), params, {{Dtype::f32, {x.back()}}});
   Attrs attrs{{"eps", eps}};

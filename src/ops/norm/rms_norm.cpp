@@ -179,8 +179,8 @@ ValueId rms_norm(Builder& b, std::string_view name, const RmsNorm& p) {
 }
 
 ResidualNorm residual_rms_norm(Builder& b, std::string_view name, const ResidualRmsNorm& p) {
-  const auto out = b.emit(residual_rms_norm_def, name, {p.x, p.delta, p.weight},
-                          attributes(p.eps, p.offset));
+  const auto out =
+      b.emit(residual_rms_norm_def, name, {p.x, p.delta, p.weight}, attributes(p.eps, p.offset));
   return {.h = out[0], .y = out[1]};
 }
 
