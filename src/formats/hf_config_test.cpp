@@ -302,7 +302,7 @@ TEST(HfConfig, SomeLayersOfQwenHaveAWindow) {
   EXPECT_FALSE(from_28.has_window(27));
   EXPECT_TRUE(from_28.has_window(28));
   const HfConfig named = qwen(R"(, "use_sliding_window": true, "num_hidden_layers": 3,
-      "layer_types": ["sliding_attention", "full_attention", "full_attention"]})");
+      "layer_types": ["sliding_attention", "full_attention", "full_attention"])");
   EXPECT_TRUE(named.has_window(0));
   EXPECT_FALSE(named.has_window(1));
 }

@@ -8,22 +8,28 @@
 namespace snug {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ExpertsCount count(const char* model_type, const char* text) {
   const HfJson json = parse_json_object(text, "config.json");
   return count_experts(HfFields(json, "config.json"), model_type);
 }
 
-// Totals are those that transformers counts; active ones follow from the number of experts.
+// As transformers counts them, with the share of the experts that a token meets.
 TEST(Experts, CountsPublishedModels) {
   EXPECT_EQ(count("mixtral", R"({"vocab_size": 32000})"),
             (ExpertsCount{46'702'792'704, 12'879'925'248}));
   EXPECT_EQ(count("qwen3_moe", R"({"head_dim": 128, "num_hidden_layers": 48})"),
-            (ExpertsCount{30'532'122'624, 3'352'821'760}));
-  EXPECT_EQ(count("qwen2_moe", "{}"), (ExpertsCount{14'315'784'192, 2'689'083'392}));
-  EXPECT_EQ(count("olmoe", "{}"), (ExpertsCount{6'919'161'856, 1'281'951'744}));
-  EXPECT_EQ(count("deepseek_v3", "{}").total, 671'026'404'352);
+            (ExpertsCount{30'532'122'624, 3'353'032'704}));
+  EXPECT_EQ(count("qwen2_moe", "{}"), (ExpertsCount{14'315'784'192, 2'689'173'504}));
+  EXPECT_EQ(count("olmoe", R"({"intermediate_size": 1024})"),
+            (ExpertsCount{6'919'161'856, 1'282'017'280}));
+  EXPECT_EQ(count("deepseek_v3", "{}"), (ExpertsCount{671'026'404'352, 37'552'282'624}));
+  EXPECT_EQ(count("deepseek_v2", R"({"vocab_size": 102400, "hidden_size": 2048,
+      "intermediate_size": 10944, "moe_intermediate_size": 1408, "num_hidden_layers": 27,
+      "num_attention_heads": 16, "n_shared_experts": 2, "n_routed_experts": 64,
+      "q_lora_rank": null, "first_k_dense_replace": 1})"),
+            (ExpertsCount{15'706'484'224, 2'661'150'208}));
 }
 
 TEST(Experts, AreRefusedWithWhatTheyWouldNeed) {
