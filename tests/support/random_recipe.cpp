@@ -97,14 +97,16 @@ int seeds_to_try(int usually) {
 
 void expect_as_kept(const DrawnRecipe& drawn, const std::vector<float>& losses,
                     const std::vector<float>& kept) {
-  constexpr float kInt8 = 1e-3F;  // relative
+  // Relative. Fresh weights of OLMo 2 feel int8 more: rounding alone moves the loss after a step of
+  // AdamW by 1.2e-3, of the others by 1e-4 (after one of SGD by 4e-6).
+  const float int8 = drawn.model.ends_with("olmo2") ? 4e-3F : 1e-3F;
   if (drawn.recipe.compress == CompressKind::none) {
     EXPECT_EQ(losses, kept) << "what backward recomputes is not what forward computed";
     return;
   }
   ASSERT_EQ(losses.size(), kept.size());
   EXPECT_EQ(losses[0], kept[0]) << "int8 changed forward";
-  for (size_t i = 1; i < kept.size(); ++i) EXPECT_NEAR(losses[i], kept[i], kInt8 * kept[i]) << i;
+  for (size_t i = 1; i < kept.size(); ++i) EXPECT_NEAR(losses[i], kept[i], int8 * kept[i]) << i;
 }
 
 }  // namespace snug
