@@ -102,7 +102,8 @@ TEST(Accumulate, RunsTheFirstOnceAndTheRestAsOften) {
 
 // Every op that makes a parameter's gradient can add to it, in every type of gradients.
 TEST(Accumulate, WorksForEveryFamily) {
-  for (const char* name : {"gpt2", "bert-base", "qwen2.5-0.5b", "mlp:64x4"}) {
+  for (const char* name :
+       {"gpt2", "bert-base", "qwen2.5-0.5b", "mlp:64x4", "qwen3-0.6b", "olmo2-1b", "gemma3-1b"}) {
     for (const Dtype grads : {Dtype::f32, Dtype::bf16}) {
       SCOPED_TRACE(name);
       const Module module =

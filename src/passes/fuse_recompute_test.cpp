@@ -148,7 +148,8 @@ TEST(FuseRecompute, RecomputeOfWholeLayersRepeatsNoMoreThanWithout) {
 }
 
 TEST(FuseRecompute, LeavesASoundModuleWithEveryPolicyAndFamily) {
-  for (const char* model : {"snug-tiny", "qwen2.5-0.5b", "gpt2", "bert-base", "mlp:64x4"}) {
+  for (const char* model : {"snug-tiny", "qwen2.5-0.5b", "gpt2", "bert-base", "mlp:64x4",
+                            "qwen3-0.6b", "olmo2-1b", "phi3-mini", "gemma3-1b"}) {
     for (const char* policy :
          {"none", "full", "sqrt", "every:2", "ratio:0.5", "attention", "list:1"}) {
       for (const bool in_matmul : {false, true}) {
