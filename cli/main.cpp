@@ -35,6 +35,7 @@ constexpr Verb kVerbs[] = {
     {"bench", "a GPU's speed and memory: against PyTorch, or against its roofline", bench_verb},
     {"calibrate", "measures this device, so that plans rest on what it does", calibrate_verb},
     {"doctor", "the machine, its libraries, free memory, and what is missing", doctor_verb},
+    {"tokenize", "text as the tokens of a model, in a file that train reads", tokenize_verb},
     {"models", "the built-in models", models_verb},
     {"gpus", "the GPUs that --gpu may name", gpus_verb},
 };

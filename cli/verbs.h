@@ -17,6 +17,7 @@ int bench_verb(const std::vector<std::string>& arguments);
 int calibrate_verb(const std::vector<std::string>& arguments);
 int doctor_verb(const std::vector<std::string>& arguments);
 int gpus_verb(const std::vector<std::string>& arguments);
+int tokenize_verb(const std::vector<std::string>& arguments);
 int models_verb(const std::vector<std::string>& arguments);
 
 }  // namespace snug::cli

@@ -105,6 +105,23 @@ void export_checkpoint(const std::string& path, const std::string& directory);
 // What differs, a line each.
 std::vector<std::string> diff_checkpoints(const std::string& first, const std::string& second);
 
+struct TokenizeOptions {
+  std::string model;        // a Hugging Face directory, or a tokenizer.json
+  std::string data;         // a file of text, or a directory of them
+  std::string out;          // the token file
+  std::string end_of_text;  // between two documents; empty: the tokenizer's own
+  bool overwrite = false;
+};
+struct TokenizeReport {
+  int64_t tokens = 0, documents = 0, bytes = 0, vocabulary = 0;
+  double seconds = 0;  // without reading the tokenizer
+  std::string out;
+};
+// Text as the tokens of a model, in a file that train reads. `progress` is told the part that is
+// done, and how many tokens that was.
+TokenizeReport tokenize(const TokenizeOptions& options,
+                        const std::function<void(double done, int64_t tokens)>& progress = {});
+
 // One rung of the ladder: a short training of its own.
 struct Rung {
   std::string name;    // "chunked loss"

@@ -59,6 +59,16 @@ void StagedFile::write(std::span<const std::byte> bytes) {
   while (written_ - sent_ >= kWindow) send_window();
 }
 
+void StagedFile::rewrite(int64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd_, bytes.data(), std::min(bytes.size(), kMaxWrite), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw cannot_write(target_, errno);
+    offset += n;
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+}
+
 // Two windows are on their way to the disk while the next is filled; what has arrived leaves the
 // page cache. Where the system cannot, sync() does all of it. A write that fails behind our back is
 // reported to who waits for it first, and then no more.

@@ -28,6 +28,8 @@ class StagedFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  // Puts other bytes in the place of some that were written: a header, when its counts are known.
+  void rewrite(int64_t offset, std::span<const std::byte> bytes);
   void sync();    // the bytes are on the disk; no more may be written
   void commit();  // sync, then rename onto the target
 

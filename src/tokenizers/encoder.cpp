@@ -5,7 +5,7 @@
 namespace snug {
 void Encoder::encode(std::string_view text, std::vector<int32_t>& ids, bool surrounded) {
   ids_ = &ids;
-  const Surroundings& around = tokenizer_->surroundings_;
+  const AroundText& around = tokenizer_->surroundings_;
   if (surrounded) ids.insert(ids.end(), around.before.begin(), around.before.end());
   add_text(valid_utf8(text, valid_), true);
   if (surrounded) ids.insert(ids.end(), around.after.begin(), around.after.end());

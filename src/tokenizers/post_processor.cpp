@@ -12,7 +12,7 @@ int32_t pair_id(const JsonPart& part, std::string_view key) {
   return token_id(pair[1], pair[0].get_ref<const std::string&>(), part.where());
 }
 
-Surroundings read_pair(const JsonPart& part) {
+AroundText read_pair(const JsonPart& part) {
   return {{pair_id(part, "cls")}, {pair_id(part, "sep")}};
 }
 
@@ -23,8 +23,8 @@ void append_special(const JsonPart& part, const std::string& name, std::vector<i
     ids.push_back(token_id(id, name, part.where()));
 }
 
-Surroundings read_template(const JsonPart& part) {
-  Surroundings out;
+AroundText read_template(const JsonPart& part) {
+  AroundText out;
   bool seen = false;
   for (const JsonPart& piece : part.parts("single")) {
     if (piece.has("SpecialToken")) {
@@ -41,15 +41,15 @@ Surroundings read_template(const JsonPart& part) {
 
 }  // namespace
 
-Surroundings read_post_processor(const JsonPart& part) {
+AroundText read_post_processor(const JsonPart& part) {
   const std::string type = part.type();
   if (type == "ByteLevel") return {};  // moves offsets, which nobody asks for
   if (type == "TemplateProcessing") return read_template(part);
   if (type == "BertProcessing" || type == "RobertaProcessing") return read_pair(part);
   if (type != "Sequence") part.refuse_type();
-  Surroundings out;
+  AroundText out;
   for (const JsonPart& step : part.parts("processors")) {
-    const Surroundings outer = read_post_processor(step);
+    const AroundText outer = read_post_processor(step);
     out.before.insert(out.before.begin(), outer.before.begin(), outer.before.end());
     out.after.insert(out.after.end(), outer.after.begin(), outer.after.end());
   }

@@ -8,11 +8,11 @@
 
 namespace snug {
 
-struct Surroundings {
+struct AroundText {
   std::vector<int32_t> before, after;
 };
 
 // Throws bad_input for a part that is not understood.
-Surroundings read_post_processor(const JsonPart& part);
+AroundText read_post_processor(const JsonPart& part);
 
 }  // namespace snug

@@ -56,7 +56,7 @@ class Tokenizer {
   PreTokenizer words_;
   std::unique_ptr<TokenModel> model_;
   AddedTokens in_text_, in_normalized_;
-  Surroundings surroundings_;
+  AroundText surroundings_;
   Decoder decoder_;
   std::vector<std::string> texts_;  // by id; "" where none has it
   std::vector<int32_t> special_;    // sorted

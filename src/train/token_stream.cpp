@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "formats/file_reader.h"
 #include "formats/token_file.h"
+#include "train/text_files.h"
 
 namespace snug {
 namespace {
@@ -20,27 +21,22 @@ namespace fs = std::filesystem;
 
 // --- text ---------------------------------------------------------------------------------------
 
-// A file of text as it was when the stream was opened.
-struct TextFile {
-  fs::path path;
-  int64_t size = 0;
-  int64_t end = 0;  // in the stream, before the zero byte that separates it from the next
-};
-
 // Bytes as tokens: of one file, or of a directory's with a zero byte between two. A file is opened
 // when it is read, for a directory may hold more of them than a process may open.
 class TextStream : public TokenStream {
  public:
-  TextStream(fs::path path, std::vector<TextFile> files)
-      : path_(std::move(path)), files_(std::move(files)) {
+  TextStream(fs::path path, const std::vector<TextFile>& files) : path_(std::move(path)) {
     int64_t end = -1;
-    for (TextFile& file : files_) file.end = end = end + 1 + file.size;
+    for (const TextFile& file : files) {
+      end += 1 + file.size;
+      files_.push_back({file, end});
+    }
   }
 
   // A model of fewer than 256 tokens may still suit a text of few letters.
   void check_vocabulary(int64_t V) const {
     if (V > std::numeric_limits<uint8_t>::max()) return;
-    for (const TextFile& file : files_) {
+    for (const Placed& file : files_) {
       FileReader(file.path).each_block(0, [&](int64_t begin, std::span<const std::byte> block) {
         const auto at = std::find_if(block.begin(), block.end(),
                                      [&](std::byte b) { return std::to_integer<int64_t>(b) >= V; });
@@ -60,7 +56,7 @@ class TextStream : public TokenStream {
                        files_.size() == 1 ? "" : "s", format_exact(size()));
   }
   void copy(int64_t begin, std::span<int32_t> out) const override {
-    auto file = std::ranges::lower_bound(files_, begin, {}, &TextFile::end);
+    auto file = std::ranges::lower_bound(files_, begin, {}, &Placed::end);
     while (!out.empty()) {
       const int64_t left = file->end - begin;  // 0: only the separator
       const auto here = static_cast<size_t>(std::min(left, static_cast<int64_t>(out.size())));
@@ -76,13 +72,11 @@ class TextStream : public TokenStream {
   }
 
  private:
+  struct Placed : TextFile {
+    int64_t end = 0;  // in the stream, before the zero byte that separates it from the next
+  };
   static void copy_of(const TextFile& from, int64_t at, std::span<int32_t> out) {
-    const FileReader file(from.path);
-    if (file.size() != from.size) {
-      throw bad_input("{} had {} bytes when it was opened and now has {}", from.path.string(),
-                      from.size, file.size())
-          .hint("something changed it while it was in use");
-    }
+    const FileReader file = open_unchanged(from);
     std::array<std::byte, 16384> buffer;
     while (!out.empty()) {
       const auto piece = std::span(buffer).first(std::min(buffer.size(), out.size()));
@@ -95,53 +89,8 @@ class TextStream : public TokenStream {
   }
 
   fs::path path_;
-  std::vector<TextFile> files_;  // at least one
+  std::vector<Placed> files_;  // at least one
 };
-
-bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
-
-// Regular files below a directory, by path, without hidden ones and hidden directories.
-std::vector<fs::path> files_below(const fs::path& directory) {
-  std::vector<fs::path> files;
-  std::error_code failure;
-  fs::recursive_directory_iterator at(directory, fs::directory_options::skip_permission_denied,
-                                      failure);
-  for (; !failure && at != fs::recursive_directory_iterator(); at.increment(failure)) {
-    if (is_hidden(at->path())) {
-      at.disable_recursion_pending();
-    } else if (std::error_code is_gone; at->is_regular_file(is_gone)) {
-      files.push_back(at->path());
-    }
-  }
-  if (failure) throw bad_input("cannot list {}: {}", directory.string(), failure.message());
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-bool holds_zero_byte(const FileReader& file) {
-  bool found = false;
-  file.each_block(0, [&](int64_t, std::span<const std::byte> block) {
-    found = std::memchr(block.data(), 0, block.size()) != nullptr;
-    return !found;
-  });
-  return found;
-}
-
-std::vector<TextFile> text_files_below(const fs::path& directory) {
-  std::vector<TextFile> files;
-  for (const fs::path& path : files_below(directory)) {
-    const FileReader file(path);
-    if (file.size() > 0 && !holds_zero_byte(file)) files.push_back({path, file.size()});
-  }
-  if (files.empty()) throw bad_input("{} holds no files of text", directory.string());
-  return files;
-}
-
-std::vector<TextFile> one_text_file(const fs::path& path) {
-  const FileReader file(path);
-  if (file.size() == 0) throw bad_input("{} is empty", path.string());
-  return {{path, file.size()}};
-}
 
 // --- token files --------------------------------------------------------------------------------
 
@@ -253,8 +202,7 @@ std::unique_ptr<TokenStream> open_tokens(const fs::path& path, const TokenSource
   if (source.token_bytes > 0)
     throw usage_error("--token-bytes {}: {} is text, not a token file", source.token_bytes,
                       path.string());
-  auto text = std::make_unique<TextStream>(
-      path, is_directory ? text_files_below(path) : one_text_file(path));
+  auto text = std::make_unique<TextStream>(path, text_files(path));
   if (source.has_tokenizer) {
     throw usage_error("{} is text, and the model has a tokenizer, which Snug does not read yet",
                       path.string())
