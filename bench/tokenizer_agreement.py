@@ -187,7 +187,7 @@ def unigram(read):
     draw = random.Random(7)
     lines = [unicodedata.name(chr(c), "").capitalize() + " " + chr(c) for c in range(32, 0x3000) if unicodedata.name(chr(c), "")]
     draw.shuffle(lines)
-    trainer = trainers.UnigramTrainer(vocab_size=4000, special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>",
+    trainer = trainers.UnigramTrainer(vocab_size=16000, special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>",
                                       show_progress=False)
     tokenizer.train_from_iterator(lines, trainer)
     return json.loads(tokenizer.to_str())
@@ -291,7 +291,9 @@ def documents(megabytes, known):
     while sum(map(len, out)) < megabytes * 1_000_000:
         out.append(words(draw, groups, 40).encode())
         out.append(noise(draw, 400).encode())
-        out.append(bad_bytes(draw, words(draw, groups, 10).encode()))
+        damaged = bad_bytes(draw, words(draw, groups, 10).encode())
+        if known.isdisjoint(damaged.decode(errors="replace")):
+            out.append(damaged)
     draw.shuffle(out)
     return [d for d in out if d]
 
@@ -370,6 +372,59 @@ def compare(name, data, docs, snug, work, threads):
     return same
 
 
+def each_ids(tokenizer, path, snug, work, texts, eot, threads):
+    """Of each text our ids and theirs."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work)) / "docs"
+    write_documents(folder, [t.encode() for t in texts])
+    run_snug(snug, path, folder, work / "tokens.bin", eot, threads)
+    separator, ours = tokenizer.token_to_id(eot), [[]]
+    for token in read_tokens(work / "tokens.bin"):
+        if token == separator:
+            ours.append([])
+        else:
+            ours[-1].append(token)
+    theirs = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    return list(zip(texts, ours, theirs, strict=True))
+
+
+def ranges(points):
+    out = []
+    for c in sorted(points):
+        if out and c == out[-1][1] + 1:
+            out[-1][1] = c
+        else:
+            out.append([c, c])
+    return " ".join(f"{a:04X}" if a == b else f"{a:04X}-{b:04X}" for a, b in out)
+
+
+def unlike_characters(name, data, snug, work, threads):
+    """The code points that have other ids in a word: where the two know other versions of Unicode."""
+    from tokenizers import Tokenizer
+    path = work / f"{name}.json"
+    path.write_text(json.dumps({**data, "truncation": None, "padding": None}))
+    tokenizer, eot = Tokenizer.from_file(str(path)), some_token(data)
+    shape = "a{0}b {0}{0} 1{0} e\u0301{0}\u0323\n"
+    points = [c for c in range(1, 0x110000) if not 0xd800 <= c < 0xe000 and not 0xf0100 <= c]
+    blocks = [points[i:i + 256] for i in range(0, len(points), 256)]
+    texts = ["x" + "".join(shape.format(chr(c)) for c in block) for block in blocks]
+    looked = each_ids(tokenizer, path, snug, work, texts, eot, threads)
+    suspects = [c for block, (_, a, b) in zip(blocks, looked) if a != b for c in block]
+    looked = each_ids(tokenizer, path, snug, work, ["x" + shape.format(chr(c)) for c in suspects], eot, threads) if suspects else []
+    unlike = [c for c, (_, a, b) in zip(suspects, looked) if a != b]
+    print(f"{name:22} {len(points):,} characters, {len(unlike)} differ: {ranges(unlike)}", flush=True)
+    return unlike
+
+
+def compare_characters(args):
+    unlike = set()
+    with tempfile.TemporaryDirectory() as work:
+        for name, make in VOCABULARIES.items():
+            if args.only in ("", name):
+                unlike |= set(unlike_characters(name, make(reader(args.folder)), args.snug, pathlib.Path(work), args.threads))
+    if args.leave_out:
+        pathlib.Path(args.leave_out).write_text("".join(f"{c:04X}\n" for c in sorted(unlike)))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("snug")
@@ -377,14 +432,17 @@ def main():
     parser.add_argument("--megabytes", type=int, default=24)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--only", default="")
+    parser.add_argument("--characters", action="store_true", help="compare every code point instead, and list those that differ")
     parser.add_argument("--leave-out", default="", help="a file of code points, one a line, in hexadecimal")
     args = parser.parse_args()
     os.environ["RAYON_NUM_THREADS"] = str(args.threads)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     import tokenizers
     known = set()
-    if args.leave_out:
+    if args.leave_out and not args.characters:
         known = {chr(int(line, 16)) for line in pathlib.Path(args.leave_out).read_text().split()}
+    if args.characters:
+        return compare_characters(args)
     docs = documents(args.megabytes, known)
     print(f"tokenizers {tokenizers.__version__}, Python's Unicode {unicodedata.unidata_version}, {args.threads} threads; "
           f"{len(docs):,} documents, {sum(map(len, docs)):,} bytes, {len(known)} characters left out")

@@ -72,6 +72,7 @@ struct Options {
   std::string data = "auto";
   bool bytes = false;
   int64_t token_bytes = 0;
+  std::string cache;
   std::string eval_data;
   double holdout = 0;
   int64_t eval_every = 0;
@@ -223,14 +224,19 @@ void each_option(O& o, Visit&& visit) {
   visit("warmup", o.warmup, "optimizer steps of linear warm-up", train);
   visit("lr-schedule", o.lr_schedule, "constant | cosine | linear | wsd", train);
   visit("min-lr", o.min_lr, "where the schedule ends, as a part of --lr", train);
-  visit("data", o.data,
-        "text file or directory (byte level), token file, or synthetic (auto: synthetic for random "
-        "weights)",
-        train);
+  visit(
+      "data", o.data,
+      "text file or directory (bytes, or the tokens of the model's tokenizer.json), token file, or "
+      "synthetic (auto: synthetic for random weights)",
+      train);
   visit("bytes", o.bytes, "read text as bytes although the model has a tokenizer", train);
   visit("token-bytes", o.token_bytes,
         "2 | 4: bytes per token of token files without a header (0: 2, refused where they look "
         "like 4)",
+        train);
+  visit("cache", o.cache,
+        "directory for the tokens of text, which are made once (not given: .snug-tokens beside the "
+        "data)",
         train);
   visit("eval-data", o.eval_data, "held-out data", train);
   visit("holdout", o.holdout, "part of --data that is held out for evaluation, e.g. 0.05", train);

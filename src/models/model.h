@@ -42,7 +42,7 @@ class Model {
   // Where weights and tokenizer are; empty for built-in models.
   const std::filesystem::path& source_dir() const { return source_dir_; }
   bool has_weights() const;
-  bool has_tokenizer() const;  // one that transformers would read; Snug does not
+  bool has_tokenizer() const;  // one that transformers would read; Snug reads tokenizer.json
   // How files may spell a checkpoint tensor, the usual way first.
   std::vector<std::string> spellings(std::string_view tensor) const;
 

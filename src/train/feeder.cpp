@@ -6,16 +6,30 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "passes/passes.h"
+#include "train/model_tokenizer.h"
+#include "train/token_cache.h"
 
 namespace snug {
 namespace {
 
+bool has_tokenizer_json(const Resolved& run) {
+  std::error_code ignored;
+  return std::filesystem::exists(run.model.source_dir() / kTokenizerFile, ignored);
+}
+
 std::shared_ptr<const TokenStream> open_stream(const std::string& source, const Resolved& run) {
   const int64_t V = run.model.config().V;
   if (source == "synthetic") return synthetic_tokens(static_cast<uint64_t>(run.options.seed), V);
-  return open_tokens(source, {.V = V,
-                              .token_bytes = run.options.token_bytes,
-                              .has_tokenizer = run.model.has_tokenizer() && !run.options.bytes});
+  const TokenSource tokens{.V = V,
+                           .token_bytes = run.options.token_bytes,
+                           .has_tokenizer = run.model.has_tokenizer() && !run.options.bytes};
+  if (!tokens.has_tokenizer || !has_tokenizer_json(run) || !holds_text(source))
+    return open_tokens(source, tokens);
+  return open_tokens(cached_tokens({.data = source,
+                                    .model = run.model.source_dir(),
+                                    .V = V,
+                                    .directory = run.options.cache}),
+                     {.V = V});
 }
 
 int64_t elements_of(const Executor& executor, std::string_view input) {

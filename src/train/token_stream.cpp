@@ -158,6 +158,12 @@ std::vector<fs::path> token_files_in(const fs::path& directory) {
   return files;
 }
 
+// None where it is text.
+std::vector<fs::path> token_files_of(const fs::path& path) {
+  if (fs::is_directory(path)) return token_files_in(path);
+  return is_token_file(path) ? std::vector<fs::path>{path} : std::vector<fs::path>{};
+}
+
 std::unique_ptr<TokenStream> open_token_files(const fs::path& given,
                                               const std::vector<fs::path>& paths,
                                               const TokenSource& source) {
@@ -192,11 +198,10 @@ class SyntheticTokens : public TokenStream {
 
 }  // namespace
 
+bool holds_text(const fs::path& path) { return token_files_of(path).empty(); }
+
 std::unique_ptr<TokenStream> open_tokens(const fs::path& path, const TokenSource& source) {
-  const bool is_directory = fs::is_directory(path);
-  std::vector<fs::path> token_files;
-  if (is_directory) token_files = token_files_in(path);
-  if (!is_directory && is_token_file(path)) token_files = {path};
+  const std::vector<fs::path> token_files = token_files_of(path);
   if (!token_files.empty()) return open_token_files(path, token_files, source);
 
   if (source.token_bytes > 0)
@@ -204,12 +209,11 @@ std::unique_ptr<TokenStream> open_tokens(const fs::path& path, const TokenSource
                       path.string());
   auto text = std::make_unique<TextStream>(path, text_files(path));
   if (source.has_tokenizer) {
-    throw usage_error("{} is text, and the model has a tokenizer, which Snug does not read yet",
+    throw usage_error("{} is text, and the model has a tokenizer, but no tokenizer.json",
                       path.string())
         .hint(
-            "give a file of its tokens (.bin of nanoGPT, llm.c or LLM.Q), or say --bytes to train "
-            "on "
-            "bytes all the same");
+            "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of transformers writes one; "
+            "or give a file of tokens (.bin of nanoGPT, llm.c or LLM.Q), or say --bytes");
   }
   text->check_vocabulary(source.V);
   return text;

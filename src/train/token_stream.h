@@ -41,6 +41,9 @@ struct TokenSource {
 std::unique_ptr<TokenStream> open_tokens(const std::filesystem::path& path,
                                          const TokenSource& source);
 
+// Whether open_tokens would read text there.
+bool holds_text(const std::filesystem::path& path);
+
 // Random tokens without end, small ones more frequent, so that there is something to learn.
 std::unique_ptr<TokenStream> synthetic_tokens(uint64_t seed, int64_t V);
 

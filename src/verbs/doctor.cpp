@@ -7,6 +7,8 @@
 #include "hal/cpu/cpu_device.h"
 #include "report/doctor_report.h"
 #include "snug/snug.h"
+#include "tokenizers/regex.h"
+#include "tokenizers/unicode.h"
 #include "verbs/doctor.h"
 
 namespace snug {
@@ -85,6 +87,22 @@ std::optional<Missing> missing_code(const CudaProbe& probe, size_t index) {
   return {};
 }
 
+// What tokenizers need and the build may lack.
+std::vector<Missing> missing_for_tokenizers() {
+  std::vector<Missing> out;
+  if (!has_regex()) {
+    out.push_back({"PCRE2",
+                   "tokenizer.json with patterns (GPT-2, Llama 3, Qwen, DeepSeek) is refused.",
+                   "Install libpcre2-dev and build again: ./dev build."});
+  }
+  if (!has_unicode()) {
+    out.push_back({"utf8proc",
+                   "tokenizer.json that normalizes text (BERT, Qwen) is refused.",
+                   "Install libutf8proc-dev and build again: ./dev build."});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<Missing> missing_of(const CudaProbe& probe) {
@@ -103,7 +121,8 @@ DoctorReport doctor() {
                        .memory = total_memory_bytes(),
                        .available = available_memory_bytes()};
   const CudaProbe probe = probe_cuda();
-  const std::vector<Missing> missing = missing_of(probe);
+  std::vector<Missing> missing = missing_of(probe);
+  for (Missing& library : missing_for_tokenizers()) missing.push_back(std::move(library));
   return {.table = doctor_table(host, probe, missing), .json = doctor_json(host, probe, missing)};
 }
 

@@ -54,7 +54,11 @@ TEST_F(CliData, LoadedWeightsHaveNoDefaultData) {
 }
 
 TEST_F(CliData, TextIsRefusedWhereThereIsATokenizer) {
-  for (const std::string file : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
+  write("tiny/tokenizer.json", "{}");
+  expect_refused(train_ + "text.txt", kBadInput, "tokenizer.json: has no part 'model'");
+  EXPECT_EQ(snug(train_ + "text.txt --bytes").code, 0);
+  std::filesystem::remove(dir_ / "tiny/tokenizer.json");
+  for (const std::string file : {"tokenizer.model", "vocab.json"}) {
     write("tiny/" + file, "{}");
     expect_refused(train_ + "text.txt", kUsage, "text.txt is text, and the model has a tokenizer",
                    "--bytes");
