@@ -226,6 +226,8 @@ std::vector<Sample> samples() {
              {.heads = 2, .kv_heads = 2, .head_dim = 6, .causal = false, .dropout = 0.5}),
       sample("window of one", 1, 70, {.heads = 2, .kv_heads = 1, .head_dim = 8, .window = 1}),
       sample("window in a tile", 2, 150, {.heads = 2, .kv_heads = 1, .head_dim = 8, .window = 5}),
+      sample("window, wide heads", 1, 70,
+             {.heads = 2, .kv_heads = 1, .head_dim = 136, .window = 7}),
       sample("window of tiles", 1, 290, {.heads = 2, .kv_heads = 2, .head_dim = 4, .window = 101}),
       sample(
           "window, dropout, scale", 1, 131,
