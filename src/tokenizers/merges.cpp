@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <queue>
+#include <functional>
 
 namespace snug {
 
@@ -76,18 +76,20 @@ void Merges::apply_to_long(std::vector<int32_t>& ids, size_t first) const {
   for (int32_t i = 0; i < n; ++i)
     symbols.push_back({ids[first + static_cast<size_t>(i)], i - 1, i + 1 < n ? i + 1 : -1});
   const auto symbol = [&](int32_t i) -> Symbol& { return symbols[static_cast<size_t>(i)]; };
-  std::vector<Candidate> storage;
-  storage.reserve(static_cast<size_t>(n));
-  std::priority_queue<Candidate> heap({}, std::move(storage));
+  std::vector<Candidate> heap;
+  heap.reserve(static_cast<size_t>(n));
   const auto consider = [&](int32_t at) {
     if (at < 0 || symbol(at).after < 0) return;
     const Entry& entry = find(symbol(at).id, symbol(symbol(at).after).id);
-    if (entry.pair != kFree) heap.push({entry.rank, at, entry.joined});
+    if (entry.pair == kFree) return;
+    heap.push_back({entry.rank, at, entry.joined});
+    std::ranges::push_heap(heap, std::less{});
   };
   for (int32_t i = 0; i + 1 < n; ++i) consider(i);
   while (!heap.empty()) {
-    const Candidate best = heap.top();
-    heap.pop();
+    std::ranges::pop_heap(heap, std::less{});
+    const Candidate best = heap.back();
+    heap.pop_back();
     Symbol& left = symbol(best.at);
     if (left.id < 0 || left.after < 0) continue;
     Symbol& right = symbol(left.after);

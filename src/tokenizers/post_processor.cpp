@@ -19,7 +19,8 @@ AroundText read_pair(const JsonPart& part) {
 void append_special(const JsonPart& part, const std::string& name, std::vector<int32_t>& ids) {
   const JsonPart tokens = part.part("special_tokens");
   if (!tokens.has(name)) part.refuse("a special token of 'single' is not in 'special_tokens'");
-  for (const nlohmann::json& id : tokens.part(name).list("ids"))
+  const JsonPart token = tokens.part(name);
+  for (const nlohmann::json& id : token.list("ids"))
     ids.push_back(token_id(id, name, part.where()));
 }
 

@@ -15,7 +15,8 @@ int32_t token_id(const nlohmann::json& value, std::string_view text, std::string
 
 Vocabulary Vocabulary::read(const JsonPart& model) {
   Vocabulary out;
-  const nlohmann::json& vocab = model.part("vocab").json();
+  const JsonPart part = model.part("vocab");
+  const nlohmann::json& vocab = part.json();
   out.ids_.reserve(vocab.size());
   for (const auto& [text, id] : vocab.items())
     out.ids_.insert_or_assign(text, token_id(id, text, model.where()));
