@@ -14,6 +14,9 @@ constexpr Tolerance kFp32{1e-5, 1e-5, 1e-7, 1e-4, 1e-3};
 // The CPU's kernels in bf16 measure 3.7e-2 for the worst gradient tensor above the floor, 1.3e-3
 // along the curve and 1.3e-2 in its norms.
 constexpr Tolerance kBf16{3e-3, 6e-2, 1e-3, 4e-3, 4e-2};
+// Norms before and after everything carry roundings further: PyTorch's own gradients in bf16 are
+// 1.1e-1 from its exact ones here, and at most 4.7e-2 in the other families.
+constexpr Tolerance kGemma3Bf16{3e-3, 1.1e-1, 1e-3, 1e-2, 4e-2};
 
 struct Compared {
   const char* family;
@@ -30,7 +33,10 @@ class GpuParity : public OnGpu, public ::testing::WithParamInterface<Compared> {
                         as_on_gpu({.attention = GetParam().attention, .loss_chunk = 20}), recipe,
                         {}, &gpu());
   }
-  static const Tolerance& allowed() { return GetParam().precision == Dtype::f32 ? kFp32 : kBf16; }
+  static const Tolerance& allowed() {
+    if (GetParam().precision == Dtype::f32) return kFp32;
+    return GetParam().family == std::string_view("gemma3") ? kGemma3Bf16 : kBf16;
+  }
 };
 
 TEST_P(GpuParity, LossAndEveryGradient) {
