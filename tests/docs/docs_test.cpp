@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cstdio>
 
+#include "base/testing.h"
 #include "base/text.h"
 #include "docs/markdown.h"
 #include "formats/testing.h"
@@ -52,6 +53,8 @@ class Workplace {
 
  private:
   testing::TempDir dir_;
+  // What is quoted was printed where nothing had been measured.
+  testing::Environment cache_{"XDG_CACHE_HOME", (dir_ / "cache").string()};
 };
 
 bool is_command(const std::string& line) { return line.starts_with("build/snug"); }
