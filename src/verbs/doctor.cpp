@@ -96,8 +96,7 @@ std::vector<Missing> missing_for_tokenizers() {
                    "Install libpcre2-dev and build again: ./dev build."});
   }
   if (!has_unicode()) {
-    out.push_back({"utf8proc",
-                   "tokenizer.json that normalizes text (BERT, Qwen) is refused.",
+    out.push_back({"utf8proc", "tokenizer.json that normalizes text (BERT, Qwen) is refused.",
                    "Install libutf8proc-dev and build again: ./dev build."});
   }
   return out;
