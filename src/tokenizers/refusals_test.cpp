@@ -66,6 +66,12 @@ TEST(TokenizerRefusals, IdsThatAreNone) {
     expect_not_read(file, "post_processor adds token 900, and the vocabulary has 4");
 }
 
+TEST(TokenizerRefusals, TokensThatAreTooLongToTry) {
+  json file = bert({std::string(2000, 'a')});
+  for (const char* part : {"normalizer", "pre_tokenizer"}) file.erase(part);
+  expect_not_read(file, "model: a token of 2000 bytes; 1024 are understood");
+}
+
 TEST(TokenizerRefusals, HolesInTheVocabularyAreAllowed) {
   json file = sentence_piece({});
   file["model"]["vocab"]["z"] = 5000;

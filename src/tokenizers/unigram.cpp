@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <ranges>
 
 #include "base/error.h"
 #include "tokenizers/model.h"
@@ -36,13 +35,14 @@ class Unigram : public TokenModel {
     for (size_t at = 0; at < word.size(); at += code_point_at(word, at).bytes) look(word, at, best);
     std::vector<Step> path;
     for (size_t at = word.size(); at > 0; at = best[at].from) path.push_back(best[at]);
+    std::ranges::reverse(path);
     bool unknown = false;  // neighbours that are unknown are one
     size_t begin = 0;
     const auto flush = [&](size_t end) {
       if (unknown) add_unknown(word.substr(begin, end - begin), ids);
       unknown = false;
     };
-    for (const Step& step : path | std::views::reverse) {
+    for (const Step& step : path) {
       if (step.id == kNoToken) {
         if (!unknown) begin = step.from;
         unknown = true;
@@ -68,6 +68,7 @@ class Unigram : public TokenModel {
     vocabulary_.add(text, static_cast<int32_t>(scores_.size()));
     scores_.push_back(piece[1].get<double>());
     least_ = std::min(least_, scores_.back());
+    require_short(text, part);
     longest_ = std::max(longest_, text.size());
   }
   void read_unknown(const JsonPart& part) {

@@ -13,6 +13,13 @@ int32_t token_id(const nlohmann::json& value, std::string_view text, std::string
   return value.get<int32_t>();
 }
 
+void require_short(std::string_view token, const JsonPart& model) {
+  constexpr size_t kMostBytes = 1024;
+  if (token.size() <= kMostBytes) return;
+  throw bad_input("{}: a token of {} bytes; {} are understood", model.where(), token.size(),
+                  kMostBytes);
+}
+
 Vocabulary Vocabulary::read(const JsonPart& model) {
   Vocabulary out;
   const JsonPart part = model.part("vocab");

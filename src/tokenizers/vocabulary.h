@@ -41,6 +41,10 @@ class Vocabulary {
   TokenIds ids_;
 };
 
+// Models that try every length of a word look at as many bytes as the longest token has. Throws
+// bad_input for one that no vocabulary of text holds.
+void require_short(std::string_view token, const JsonPart& model);
+
 // An id as a token of a vocabulary may have it; throws bad_input for any other value.
 int32_t token_id(const nlohmann::json& value, std::string_view text, std::string_view where);
 

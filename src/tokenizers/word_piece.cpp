@@ -13,7 +13,10 @@ class WordPiece : public TokenModel {
         prefix_(part.text("continuing_subword_prefix", "##")),
         most_letters_(part.number("max_input_chars_per_word", 100)),
         unknown_(vocabulary_.require(part.text("unk_token", "[UNK]"), part, "unk_token")) {
-    for (const auto& [text, id] : vocabulary_.ids()) longest_ = std::max(longest_, text.size());
+    for (const auto& [text, id] : vocabulary_.ids()) {
+      require_short(text, part);
+      longest_ = std::max(longest_, text.size());
+    }
   }
 
   const Vocabulary& vocabulary() const override { return vocabulary_; }
