@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <functional>
 
 namespace snug {
 
@@ -83,11 +82,11 @@ void Merges::apply_to_long(std::vector<int32_t>& ids, size_t first) const {
     const Entry& entry = find(symbol(at).id, symbol(symbol(at).after).id);
     if (entry.pair == kFree) return;
     heap.push_back({entry.rank, at, entry.joined});
-    std::ranges::push_heap(heap, std::less{});
+    std::push_heap(heap.begin(), heap.end());
   };
   for (int32_t i = 0; i + 1 < n; ++i) consider(i);
   while (!heap.empty()) {
-    std::ranges::pop_heap(heap, std::less{});
+    std::pop_heap(heap.begin(), heap.end());
     const Candidate best = heap.back();
     heap.pop_back();
     Symbol& left = symbol(best.at);
