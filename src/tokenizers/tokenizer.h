@@ -34,7 +34,7 @@ class Tokenizer {
   // Throws bad_input for what is damaged or not understood, a usage error where this build lacks a
   // library that the file needs.
   static Tokenizer open(const std::filesystem::path& path);
-  static Tokenizer parse(std::string_view json, std::string_view where);
+  static Tokenizer parse(std::string_view text, std::string_view where);
 
   int64_t vocabulary() const { return static_cast<int64_t>(texts_.size()); }  // largest id + 1
   int64_t tokens() const { return tokens_; }                                  // that have a text

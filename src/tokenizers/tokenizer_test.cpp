@@ -13,7 +13,6 @@ using nlohmann::json;
 using testing::bert;
 using testing::byte_level;
 using ::testing::ElementsAre;
-using testing::expect_error;
 using testing::ids_of;
 using testing::read;
 using testing::sentence_piece;
