@@ -72,7 +72,7 @@ std::optional<int64_t> vocab_size(const nlohmann::json& config) {
 fs::path tokenizer_file(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
-  const fs::path file = path / kTokenizerFile;
+  fs::path file = path / kTokenizerFile;
   if (fs::exists(file, ignored)) return file;
   throw bad_input("{} holds no {}", path.string(), kTokenizerFile)
       .hint("AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of transformers writes one");
