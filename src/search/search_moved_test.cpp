@@ -116,7 +116,7 @@ TEST(MovedSearch, LetsTheHostUpdateWhereThatIsFaster) {
     return plan_run(resolve(testing::with_flags(
         o, "--gpu rtx4090 --precision bf16 --batch 8 --seq 512 --budget 2GiB " + flags)));
   };
-  const PlannedRun found = on_rtx4090("");
+  const PlannedRun found = on_rtx4090("--host-update auto");
   EXPECT_TRUE(fits(found));
   EXPECT_TRUE(found.run.recipe.host_update.on) << "a slow link";
   EXPECT_NE(found.run.options.host_update, "none");
