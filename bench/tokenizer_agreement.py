@@ -190,7 +190,11 @@ def unigram(read):
     trainer = trainers.UnigramTrainer(vocab_size=16000, special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>",
                                       show_progress=False)
     tokenizer.train_from_iterator(lines, trainer)
-    return json.loads(tokenizer.to_str())
+    data = json.loads(tokenizer.to_str())
+    # The package reads one score in seven a bit off in its last place, which decides between spellings that are equally
+    # likely; scores of few digits it reads as they are.
+    data["model"]["vocab"] = [[piece, round(score, 4)] for piece, score in data["model"]["vocab"]]
+    return data
 
 
 def as_they_are(path):
@@ -451,7 +455,7 @@ def main():
         work = pathlib.Path(work)
         write_documents(work / "docs", docs)
         for name, make in VOCABULARIES.items():
-            if args.only in ("", name):
+            if not args.only or name in args.only.split(","):
                 fine &= compare(name, make(reader(args.folder)), docs, args.snug, work, args.threads)
     sys.exit(0 if fine else 1)
 
