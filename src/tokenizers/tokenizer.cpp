@@ -19,6 +19,14 @@ nlohmann::json parse_json(std::string_view text, std::string_view where) {
   }
 }
 
+// Every id up to the largest has a place in a table: a few words that name huge ids would fill the
+// memory.
+void require_few_gaps(int32_t largest, size_t tokens, std::string_view where) {
+  constexpr size_t kGaps = 1'000'000;
+  if (static_cast<size_t>(largest) <= 4 * tokens + kGaps) return;
+  throw bad_input("{}: a token has id {}, and there are only {} tokens", where, largest, tokens);
+}
+
 bool is_letter(char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
 
 // Whether a token might reach over a space between letters.
@@ -44,7 +52,7 @@ Tokenizer Tokenizer::parse(std::string_view text, std::string_view where) {
   out.model_ = read_model(root.part("model"), out.words_.spells_bytes());
   const std::vector<AddedToken> added = read_added_tokens(root);
   out.add_tokens(added, where);
-  out.name_ids(added);
+  out.name_ids(added, where);
   if (root.has("post_processor"))
     out.surroundings_ = read_post_processor(root.part("post_processor"));
   if (root.has("decoder")) out.decoder_ = Decoder::read(root.part("decoder"));
@@ -77,10 +85,11 @@ void Tokenizer::add_tokens(const std::vector<AddedToken>& added, std::string_vie
   std::ranges::sort(special_);
 }
 
-void Tokenizer::name_ids(const std::vector<AddedToken>& added) {
+void Tokenizer::name_ids(const std::vector<AddedToken>& added, std::string_view where) {
   int32_t largest = 0;
   for (const auto& [text, id] : model_->vocabulary().ids()) largest = std::max(largest, id);
   for (const AddedToken& token : added) largest = std::max(largest, token.id);
+  require_few_gaps(largest, model_->vocabulary().ids().size() + added.size(), where);
   texts_.resize(static_cast<size_t>(largest) + 1);
   std::vector<bool> named(texts_.size());
   const auto name = [&](const std::string& text, int32_t id) {

@@ -49,7 +49,7 @@ class Tokenizer {
   friend class TextEncoder;
   Tokenizer() = default;
   void add_tokens(const std::vector<AddedToken>& added, std::string_view where);
-  void name_ids(const std::vector<AddedToken>& added);
+  void name_ids(const std::vector<AddedToken>& added, std::string_view where);
   Cuts cuts_of(const std::vector<AddedToken>& added) const;
 
   Normalizer normalizer_;
