@@ -17,6 +17,7 @@
 #include "ops/compress/int8.h"
 #include "ops/embedding/embedding.h"
 #include "ops/linear/linear.h"
+#include "ops/linear/linear_parts.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/norm/layer_norm.h"
@@ -40,6 +41,7 @@ Registry registry() {
       &embedding_def, &embedding_grad_def, &embedding_grad_positions_def, &embedding_grad_types_def,
       // linear
       &linear_def, &linear_grad_input_def, &linear_grad_weight_def, &linear_grad_bias_def,
+      &linear_parts_def, &linear_parts_grad_input_def, &linear_parts_grad_weight_def,
       // norm
       &rms_norm_def, &residual_rms_norm_def, &rms_norm_grad_def, &rms_norm_recompute_grad_def,
       &layer_norm_def, &residual_layer_norm_def, &layer_norm_grad_def,
@@ -54,6 +56,7 @@ Registry registry() {
       // loss
       &cross_entropy_def, &cross_entropy_grad_def,
       &linear_cross_entropy_def, &linear_cross_entropy_grad_def, &linear_bias_cross_entropy_grad_def,
+      &linear_cross_entropy_grad_input_def,
       // optimizer
       &adamw_def, &adamw8bit_def, &adam_mini_def, &lion_def, &sgd_def, &sgd_momentum_def,
       &adamw_master_def, &adamw8bit_master_def, &adam_mini_master_def, &lion_master_def,

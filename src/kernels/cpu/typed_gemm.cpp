@@ -157,6 +157,7 @@ void multiply_block(const TypedGemm& g, const Block& block, int64_t k_step, Oper
               .ldc = c.ld,
               .transpose_a = g.transpose_a,
               .transpose_b = g.transpose_b,
+              .alpha = static_cast<float>(g.alpha),
               .accumulate = starts || first > 0});
   }
   if constexpr (!std::is_same_v<T, float>) store_block<T>(g, block, c);

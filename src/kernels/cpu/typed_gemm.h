@@ -1,4 +1,4 @@
-// GEMM of any types that models compute in: C[m,n] = op(A) op(B) (+ bias) (+ sum). Sums
+// GEMM of any types that models compute in: C[m,n] = alpha op(A) op(B) (+ bias) (+ sum). Sums
 // are fp32 whatever the types and rounded once, when C is stored. Operands of two bytes are widened
 // a block at a time into scratch, whose size follows from the shape alone; all in f32 is one plain
 // gemm without scratch. Row-major; ld is the row length of the matrix as stored.
@@ -28,6 +28,7 @@ struct TypedGemm {
   void* c = nullptr;                  // [m,n]
   int64_t lda = 0, ldb = 0, ldc = 0;  // 0: dense
   bool transpose_a = false, transpose_b = false;
+  double alpha = 1;
   const void* bias = nullptr;    // [n] in C's type or absent: added to every row
   const void* sum = nullptr;     // [m,n] laid out as C or absent: added; may be C
   std::byte* scratch = nullptr;  // gemm_scratch(m, n, k, types)

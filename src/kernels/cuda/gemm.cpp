@@ -195,12 +195,13 @@ bool is_empty(const CudaGemm& p) { return p.m == 0 || p.n == 0; }
 // it is depends on what a plan keeps. Where bits count, it always does.
 CudaGemm in_place_where_bits_count(CudaGemm p, const Math& math, void* stream) {
   if (!math.deterministic || p.sum == nullptr || p.sum == p.c) return p;
-  if (p.stride_of_c() != p.n)
-    throw internal_error("a GEMM adds to rows with gaps a sum that is in other memory");
-  const auto bytes = static_cast<size_t>(p.m * p.n * size_of(p.c_dtype));
-  cuda::check(cudaMemcpyAsync(p.c, p.sum, bytes, cudaMemcpyDeviceToDevice,
-                              static_cast<cudaStream_t>(stream)),
-              "copying the {} bytes that a GEMM adds to", bytes);
+  const auto bytes_of = [&](int64_t elements) {
+    return static_cast<size_t>(elements * size_of(p.c_dtype));
+  };
+  const size_t stride = bytes_of(p.stride_of_c());
+  cuda::check(cudaMemcpy2DAsync(p.c, stride, p.sum, stride, bytes_of(p.n), static_cast<size_t>(p.m),
+                                cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(stream)),
+              "copying the {} rows that a GEMM adds to", p.m);
   p.sum = p.c;
   return p;
 }

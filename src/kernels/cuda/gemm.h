@@ -1,4 +1,4 @@
-// GEMM on CUDA through cuBLASLt: c [m,n] = a' [m,k] b' [k,n] (+ bias) (+ sum), all
+// GEMM on CUDA through cuBLASLt: c [m,n] = alpha a' [m,k] b' [k,n] (+ bias) (+ sum), all
 // row-major, fp32 inside. Which algorithm serves a GEMM is chosen once, and whether in two parts
 // by rows: by timing it as it will be used, cached on disk per device; under --deterministic by
 // rule, and whole.
@@ -22,15 +22,18 @@ struct CudaGemm {
   const void* a = nullptr;  // [m,k], or [k,m] where transpose_a
   const void* b = nullptr;  // [k,n], or [n,k] where transpose_b
   void* c = nullptr;        // [m,n]
-  // Elements from a row to the next, of a as stored and of c (and of sum); 0: rows without gaps.
-  int64_t a_stride = 0, c_stride = 0;
+  // Elements from a row to the next, of a and b as stored and of c (and of sum); 0: without gaps.
+  int64_t a_stride = 0, b_stride = 0, c_stride = 0;
   bool transpose_a = false, transpose_b = false;
+  float alpha = 1;
   bool part = false;           // some rows of a GEMM: algorithms are chosen for it as such
   const void* bias = nullptr;  // [n] of c's type, added to every row
   const void* sum = nullptr;   // [m,n] of c's type, added; may be c
   std::span<std::byte> workspace = {};
 
   constexpr int64_t columns_of_a() const { return transpose_a ? m : k; }  // as stored
+  constexpr int64_t columns_of_b() const { return transpose_b ? k : n; }
+  constexpr int64_t stride_of_b() const { return b_stride > 0 ? b_stride : columns_of_b(); }
   constexpr int64_t stride_of_a() const { return a_stride > 0 ? a_stride : columns_of_a(); }
   constexpr int64_t stride_of_c() const { return c_stride > 0 ? c_stride : n; }
 };

@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(kTile* kTile) multiply(const CudaGemm p, int64
     const bool in_a = row < p.m && k0 + x < p.k, in_b = k0 + y < p.k && column < p.n;
     const int64_t at_a =
         p.transpose_a ? (k0 + x) * p.stride_of_a() + row : row * p.stride_of_a() + k0 + x;
-    const int64_t at_b = p.transpose_b ? column * p.k + k0 + y : (k0 + y) * p.n + column;
+    const int64_t at_b =
+        p.transpose_b ? column * p.stride_of_b() + k0 + y : (k0 + y) * p.stride_of_b() + column;
     a[y][x] = in_a ? load(p.a, p.a_dtype, at_a) : 0;
     b[y][x] = in_b ? load(p.b, p.b_dtype, at_b) : 0;
     __syncthreads();
@@ -46,6 +47,7 @@ __global__ void __launch_bounds__(kTile* kTile) multiply(const CudaGemm p, int64
 
   if (row >= p.m || column >= p.n) return;
   const int64_t at = row * p.stride_of_c() + column;
+  sum *= p.alpha;
   if (p.bias != nullptr) sum += load(p.bias, p.c_dtype, column);
   if (p.sum != nullptr) sum += load(p.sum, p.c_dtype, at);
   store(p.c, p.c_dtype, at, sum);

@@ -42,6 +42,7 @@ GemmKey GemmKey::of(const CudaGemm& p, const Math& math) {
       .alignment = alignment_of({p.a, p.b, p.c, p.bias, p.sum, p.workspace.data()}),
       .workspace = std::min<int64_t>(static_cast<int64_t>(p.workspace.size()), kCudaGemmWorkspace),
       .a_stride = p.stride_of_a() == p.columns_of_a() ? 0 : p.stride_of_a(),
+      .b_stride = p.stride_of_b() == p.columns_of_b() ? 0 : p.stride_of_b(),
       .c_stride = p.stride_of_c() == p.n ? 0 : p.stride_of_c()};
 }
 
@@ -52,6 +53,7 @@ std::string GemmKey::text() const {
                   bias ? " bias" : "", sum ? " sum" : "", in_place ? " in-place" : "",
                   tf32 ? " tf32" : "", deterministic ? " deterministic" : "", alignment, workspace);
   if (a_stride > 0) text += fmt::format(" a-stride {}", a_stride);
+  if (b_stride > 0) text += fmt::format(" b-stride {}", b_stride);
   if (c_stride > 0) text += fmt::format(" c-stride {}", c_stride);
   if (part) text += " part";
   return text;
@@ -85,7 +87,8 @@ GemmPlan::GemmPlan(const GemmKey& key, const CudaGemm& p) : key_(key) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   }
-  left_ = key.transpose_b ? layout(key.b, key.k, key.n) : layout(key.b, key.n, key.k);
+  left_ = key.transpose_b ? layout(key.b, key.k, key.n, key.b_stride)
+                          : layout(key.b, key.n, key.k, key.b_stride);
   right_ = key.transpose_a ? layout(key.a, key.m, key.k, key.a_stride)
                            : layout(key.a, key.k, key.m, key.a_stride);
   result_ = layout(key.c, key.n, key.m, key.c_stride);
@@ -153,8 +156,8 @@ bool GemmPlan::accepts(const cublasLtMatmulAlgo_t& algorithm) const {
 cublasStatus_t GemmPlan::run(const CudaGemm& p, const cublasLtMatmulAlgo_t& algorithm,
                              void* stream) {
   if (key_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-  const float one = 1, beta = key_.sum ? 1 : 0;
-  return cublaslt().Matmul(cublaslt_handle(), desc_.get(), &one, p.b, left_.get(), p.a,
+  const float beta = key_.sum ? 1 : 0;
+  return cublaslt().Matmul(cublaslt_handle(), desc_.get(), &p.alpha, p.b, left_.get(), p.a,
                            right_.get(), &beta, key_.sum ? p.sum : p.c, result_.get(), p.c,
                            result_.get(), &algorithm, p.workspace.data(),
                            static_cast<size_t>(key_.workspace), static_cast<cudaStream_t>(stream));

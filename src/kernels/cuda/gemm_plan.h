@@ -23,7 +23,7 @@ struct GemmKey {
   bool part = false;
   int64_t alignment = 256;  // bytes that the address of every array is a multiple of, at most 256
   int64_t workspace = 0;    // bytes that the algorithm may use
-  int64_t a_stride = 0, c_stride = 0;  // of rows with gaps between them, 0 without
+  int64_t a_stride = 0, b_stride = 0, c_stride = 0;  // of rows with gaps between them, 0 without
 
   static GemmKey of(const CudaGemm& p, const Math& math);
   std::string text() const;

@@ -35,6 +35,14 @@ std::vector<Type> infer(const OpView& op) {
 
 void grad(GradContext& g) {
   std::vector<ValueId> inputs{g.in(In::kX), g.in(In::kWeight), g.in(In::kTargets), g.dout(0)};
+  if (!g.wants(In::kWeight) && !g.wants(In::kBias)) {
+    inputs.resize(GradIn::kFrozenBias);
+    inputs.push_back(g.in(In::kBias));
+    const auto out = g.emit(linear_cross_entropy_grad_input_def, std::move(inputs), g.attrs());
+    g.replaces(0, out[0]);
+    g.set(In::kX, out[1]);
+    return;
+  }
   if (g.has(In::kBias)) {
     inputs.resize(GradIn::kBias);
     inputs.push_back(g.in(In::kBias));
@@ -144,13 +152,20 @@ std::vector<Sample> samples() {
 
 // --- backward ------------------------------------------------------------------------------------
 
-template <bool kBias>
+// What is trained beside x.
+enum class Trained : uint8_t { nothing, weight, weight_and_bias };
+constexpr size_t bias_port(Trained trained) {
+  return trained == Trained::nothing ? GradIn::kFrozenBias : GradIn::kBias;
+}
+
+template <Trained kTrained>
 std::vector<Type> infer_grad(const OpView& op) {
-  require_head(op, GradIn::kBias);
+  require_head(op, bias_port(kTrained));
   require_scalar(op, GradIn::kDloss);
   const Dtype grads = grad_dtype(op, op.in(GradIn::kWeight).dtype);
-  std::vector<Type> types{{Dtype::f32, {}}, op.in(GradIn::kX), {grads, op.shape(GradIn::kWeight)}};
-  if (kBias) types.push_back({grads, op.shape(GradIn::kBias)});
+  std::vector<Type> types{{Dtype::f32, {}}, op.in(GradIn::kX)};
+  if (kTrained != Trained::nothing) types.push_back({grads, op.shape(GradIn::kWeight)});
+  if (kTrained == Trained::weight_and_bias) types.push_back({grads, op.shape(GradIn::kBias)});
   for (const Accumulate& a : op.def.accumulate) {
     require_type(op, static_cast<size_t>(a.input), types[static_cast<size_t>(a.output)]);
   }
@@ -160,64 +175,96 @@ std::vector<Type> infer_grad(const OpView& op) {
 // Three GEMMs a chunk; the weight is read twice and its gradient read and written once per
 // chunk. On CUDA the logits are written twice, by their GEMM and by softmax, which reads them as
 // the two other GEMMs and the bias gradient do.
-template <bool kBias>
+template <Trained kTrained>
 Cost cost_grad(const OpView& op, std::span<const Type> outputs, Backend backend) {
   Sizes s = sizes_of(op);
-  const Type& dweight = outputs[2];
   s.head.backward = true;
-  s.head.dbias = kBias;
-  s.head.grads = dweight.dtype;
-  const int64_t dweight_bytes = checked_mul(s.sweeps, dweight.bytes(), op.name);
+  s.head.dweight = kTrained != Trained::nothing;
+  s.head.dbias = kTrained == Trained::weight_and_bias;
+  if (s.head.dweight) s.head.grads = outputs[2].dtype;
+  const int64_t dweight_bytes =
+      s.head.dweight ? checked_mul(s.sweeps, outputs[2].bytes(), op.name) : 0;
+  const int64_t gemms = s.head.dweight ? 3 : 2;
   if (backend == Backend::cuda) {
-    return {.flops = 3 * s.gemm_flops,
-            .bytes_read = 2 * s.x + 2 * s.weight + dweight_bytes + (kBias ? 4 : 3) * s.cuda_logits,
+    const int64_t logits_read = gemms + (s.head.dbias ? 1 : 0);
+    return {.flops = gemms * s.gemm_flops,
+            .bytes_read = 2 * s.x + 2 * s.weight + dweight_bytes + logits_read * s.cuda_logits,
             .bytes_written = s.x + dweight_bytes + 2 * s.cuda_logits,
             .workspace = CudaLossScratch::of(s.head).end};
   }
-  return {.flops = 3 * s.gemm_flops,
-          .bytes_read = 2 * s.x + 2 * s.weight + dweight_bytes + 5 * s.logits,
+  return {.flops = gemms * s.gemm_flops,
+          .bytes_read = 2 * s.x + 2 * s.weight + dweight_bytes + (gemms + 2) * s.logits,
           .bytes_written = s.x + dweight_bytes + 3 * s.logits,
           .workspace = linear_cross_entropy_workspace(s.head)};
 }
 
-template <bool kBias>
+template <Trained kTrained>
 void reference_grad(const RefArgs& a) {
   const auto C = static_cast<size_t>(a.in(GradIn::kX).shape().back());
   const double dloss = a.in(GradIn::kDloss).v[0];
   for (size_t r = 0; r < a.in(GradIn::kTargets).v.size(); ++r) {
     if (a.in(GradIn::kTargets).v[r] < 0) continue;
     const auto target = static_cast<size_t>(a.in(GradIn::kTargets).v[r]);
-    const std::vector<double> logits = reference_logits(a, r, GradIn::kBias);
+    const std::vector<double> logits = reference_logits(a, r, bias_port(kTrained));
     const double lse = log_sum_exp(logits);
     a.out(0).v[0] += lse - logits[target];
     for (size_t v = 0; v < logits.size(); ++v) {
       const double dlogit = dloss * (std::exp(logits[v] - lse) - (v == target ? 1 : 0));
       for (size_t c = 0; c < C; ++c) {
         a.out(1).v[r * C + c] += dlogit * a.in(GradIn::kWeight).v[v * C + c];
-        a.out(2).v[v * C + c] += dlogit * a.in(GradIn::kX).v[r * C + c];
+        if (kTrained != Trained::nothing)
+          a.out(2).v[v * C + c] += dlogit * a.in(GradIn::kX).v[r * C + c];
       }
-      if (kBias) a.out(3).v[v] += dlogit;
+      if (kTrained == Trained::weight_and_bias) a.out(3).v[v] += dlogit;
     }
   }
-  add_accumulators(kBias ? linear_bias_cross_entropy_grad_def : linear_cross_entropy_grad_def, a);
+  add_accumulators(kTrained == Trained::weight_and_bias ? linear_bias_cross_entropy_grad_def
+                   : kTrained == Trained::weight        ? linear_cross_entropy_grad_def
+                                                        : linear_cross_entropy_grad_input_def,
+                   a);
 }
 
-template <bool kBias>
+// No sample of the forward op freezes its weight.
+std::vector<Sample> samples_of_frozen() {
+  std::vector<Sample> out;
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
+    for (const Sample& forward : samples()) {
+      const auto in = [&](size_t port) {
+        SampleInput input = forward.inputs[port];
+        input.type.dtype = dtype;
+        return input;
+      };
+      const SampleInput absent{{dtype, {}}, Fill::absent()};
+      out.push_back({forward.name,
+                     {in(In::kX),
+                      in(In::kWeight),
+                      forward.inputs[In::kTargets],
+                      {{Dtype::f32, {}}},
+                      absent,
+                      absent,
+                      in(In::kBias)},
+                     forward.attrs});
+    }
+  }
+  return out;
+}
+
+template <Trained kTrained>
 OpDef grad_def(std::string_view kind) {
+  constexpr bool kFrozen = kTrained == Trained::nothing;
   OpDef def{
       .kind = kind,
       .inputs = {"x", "weight", "targets", "dloss", optional("loss_sum"), optional("dx_sum"),
-                 optional("dweight_sum")},
-      .outputs = {"loss", "dx", "dweight"},
-      .infer = infer_grad<kBias>,
-      .cost = cost_grad<kBias>,
+                 kFrozen ? optional("bias") : optional("dweight_sum")},
+      .outputs = {"loss", "dx"},
+      .infer = infer_grad<kTrained>,
+      .cost = cost_grad<kTrained>,
       .alias = {{.output = 1, .input = GradIn::kX}},
       .accumulate = {{.output = 0, .input = GradIn::kLossSum},
-                     {.output = 1, .input = GradIn::kDxSum},
-                     {.output = 2, .input = GradIn::kDweightSum}},
+                     {.output = 1, .input = GradIn::kDxSum}},
       .splits = {{"rows",
                   {0, Split::kWhole, 0, Split::kWhole, Split::kWhole, 0, Split::kWhole},
-                  {Split::kPartial, 0, Split::kPartial},
+                  {Split::kPartial, 0},
                   /*min_rank=*/2}},
       .exact = {GradIn::kX},
       .matmul = true,
@@ -225,9 +272,16 @@ OpDef grad_def(std::string_view kind) {
           float_kernels(linear_cross_entropy_grad_cpu,
                         {.run = SNUG_CUDA_KERNEL(linear_cross_entropy_grad_cuda),
                          .prepare = SNUG_CUDA_KERNEL(linear_cross_entropy_grad_cuda_prepare)}),
-      .reference = reference_grad<kBias>,
+      .reference = reference_grad<kTrained>,
   };
-  if (!kBias) return def;
+  if (kFrozen) {
+    def.samples = samples_of_frozen;
+    return def;
+  }
+  def.outputs.push_back("dweight");
+  def.accumulate.push_back({.output = 2, .input = GradIn::kDweightSum});
+  def.splits[0].outputs.push_back(Split::kPartial);
+  if (kTrained == Trained::weight) return def;
   def.inputs.insert(def.inputs.end(), {"bias", optional("dbias_sum")});
   def.outputs.push_back("dbias");
   def.accumulate.push_back({.output = 3, .input = GradIn::kDbiasSum});
@@ -259,8 +313,11 @@ const OpDef linear_cross_entropy_def{
     .samples = samples,
 };
 
-const OpDef linear_cross_entropy_grad_def = grad_def<false>("linear_cross_entropy_grad");
-const OpDef linear_bias_cross_entropy_grad_def = grad_def<true>("linear_bias_cross_entropy_grad");
+const OpDef linear_cross_entropy_grad_def = grad_def<Trained::weight>("linear_cross_entropy_grad");
+const OpDef linear_bias_cross_entropy_grad_def =
+    grad_def<Trained::weight_and_bias>("linear_bias_cross_entropy_grad");
+const OpDef linear_cross_entropy_grad_input_def =
+    grad_def<Trained::nothing>("linear_cross_entropy_grad_input");
 
 ValueId linear_cross_entropy(Builder& b, std::string_view name, const LinearCrossEntropy& p) {
   return b.emit(linear_cross_entropy_def, name, {p.x, p.weight, p.targets, p.bias},

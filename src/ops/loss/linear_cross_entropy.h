@@ -18,6 +18,9 @@ extern const OpDef linear_cross_entropy_grad_def;
 // (x, weight, targets, dloss, [loss_sum], [dx_sum], [dweight_sum], bias, [dbias_sum]) -> (loss, dx,
 // dweight, dbias)
 extern const OpDef linear_bias_cross_entropy_grad_def;
+// Where weight and bias are frozen: (x, weight, targets, dloss, [loss_sum], [dx_sum], [bias]) ->
+// (loss, dx)
+extern const OpDef linear_cross_entropy_grad_input_def;
 
 struct LinearCrossEntropy {
   ValueId x, weight, targets;  // [..., C], [V, C], i32[...]

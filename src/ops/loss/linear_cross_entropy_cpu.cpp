@@ -19,8 +19,9 @@ GemmTypes dx_types(Dtype dtype) { return {.b = dtype, .c = dtype}; }
 int64_t gemms_scratch(const LossHead& h, int64_t n) {
   const int64_t forward = gemm_scratch(n, h.V, h.C, logits_types(h.dtype));
   if (!h.backward) return forward;
-  return std::max({forward, gemm_scratch(h.V, h.C, n, dweight_types(h.dtype, h.grads)),
-                   gemm_scratch(n, h.C, h.V, dx_types(h.dtype))});
+  const int64_t dweight =
+      h.dweight ? gemm_scratch(h.V, h.C, n, dweight_types(h.dtype, h.grads)) : 0;
+  return std::max({forward, dweight, gemm_scratch(n, h.C, h.V, dx_types(h.dtype))});
 }
 
 // Byte offsets in the scratch: losses [n] f64 at its start, logits [n, V] f32; where a bias wants
@@ -71,7 +72,7 @@ struct Sweep {
 Sweep sweep_of(const KernelArgs& a, size_t bias, bool backward) {
   using P = LinearCrossEntropyIn;
   Sweep s;
-  s.head = loss_head(a, bias, backward);
+  s.head = loss_head(a, backward);
   s.x = a.in<std::byte>(P::kX);
   s.weight = a.in<std::byte>(P::kWeight);
   s.bias = a.in<std::byte>(bias);
@@ -213,7 +214,7 @@ void make_dx(const Sweep& s, int64_t first, int64_t n, const std::byte* add, std
 
 }  // namespace
 
-LossHead loss_head(const KernelArgs& a, size_t bias, bool backward) {
+LossHead loss_head(const KernelArgs& a, bool backward) {
   using P = LinearCrossEntropyIn;
   return {.rows = a.in(P::kX).shape().rows(),
           .C = a.in(P::kX).shape().back(),
@@ -221,8 +222,9 @@ LossHead loss_head(const KernelArgs& a, size_t bias, bool backward) {
           .chunk = a.attrs.i("chunk"),
           .dtype = a.in(P::kX).type->dtype,
           .backward = backward,
-          .dbias = backward && a.has(bias),
-          .grads = backward ? a.out(2).type->dtype : Dtype::f32};
+          .dweight = a.outputs.size() > 2,
+          .dbias = a.outputs.size() > 3,
+          .grads = a.outputs.size() > 2 ? a.out(2).type->dtype : Dtype::f32};
 }
 
 int64_t linear_cross_entropy_workspace(const LossHead& head) { return layout(head).end; }
@@ -237,15 +239,16 @@ void linear_cross_entropy_cpu(const KernelArgs& a) {
 
 void linear_cross_entropy_grad_cpu(const KernelArgs& a) {
   using P = LinearCrossEntropyGradIn;
-  const Sweep s = sweep_of(a, P::kBias, /*backward=*/true);
+  const Sweep s = sweep_of(a, bias_port_of_grad(a), /*backward=*/true);
   const float dloss = *a.in<float>(P::kDloss);
-  void* dweight = a.out(2).data;  // [V, C], may be dweight_sum
+  void* dweight = s.head.dweight ? a.out(2).data : nullptr;  // [V, C], may be dweight_sum
   std::optional<BiasGradient> dbias;
   if (s.head.dbias) dbias.emplace(s, a.out(3), a.in<std::byte>(P::kDbiasSum));
 
   *a.out<float>(0) = sum_chunks(s, a.in<float>(P::kLossSum), [&](int64_t first, int64_t n) {
     const double loss = consume_chunk<true>(s, first, n, dloss);  // the logits are dlogits now
-    add_to_dweight(s, first, n, first > 0 ? dweight : a.in<std::byte>(P::kDweightSum), dweight);
+    if (dweight != nullptr)
+      add_to_dweight(s, first, n, first > 0 ? dweight : a.in<std::byte>(P::kDweightSum), dweight);
     if (dbias) dbias->add_chunk(n);
     // Last: dx may lie in x, whose rows nothing reads from here on.
     make_dx(s, first, n, a.in<std::byte>(P::kDxSum), a.out<std::byte>(1));

@@ -7,7 +7,7 @@
 namespace snug::ops {
 
 // Ports of (x, weight, targets, [bias], [loss_sum]) and of its backward op, which has the bias only
-// where there is one.
+// where there is one; without a dweight it has the bias in place of what that adds to.
 struct LinearCrossEntropyIn {
   enum Forward : size_t { kX, kWeight, kTargets, kBias, kLossSum };
 };
@@ -21,7 +21,8 @@ struct LinearCrossEntropyGradIn {
     kDxSum,
     kDweightSum,
     kBias,
-    kDbiasSum
+    kDbiasSum,
+    kFrozenBias = kDweightSum
   };
 };
 
@@ -29,19 +30,25 @@ struct LinearCrossEntropyGradIn {
 struct LossHead {
   int64_t rows = 0, C = 0, V = 0, chunk = 0;
   Dtype dtype = Dtype::f32;  // of x, weight and bias
-  bool backward = false;     // with dx and dweight
+  bool backward = false;     // with dx
+  bool dweight = false;      // and dweight
   bool dbias = false;        // and dbias
   Dtype grads = Dtype::f32;  // of dweight and dbias
 };
 
-// Of a call of either op, on either backend. `bias`: its port there.
-LossHead loss_head(const KernelArgs& a, size_t bias, bool backward);
+// Of a call of any of the ops, on either backend.
+LossHead loss_head(const KernelArgs& a, bool backward);
+// Where a backward op has its bias.
+inline size_t bias_port_of_grad(const KernelArgs& a) {
+  using P = LinearCrossEntropyGradIn;
+  return a.outputs.size() > 2 ? P::kBias : P::kFrozenBias;
+}
 
 // Scratch bytes: the chunk's logits, the losses of its rows, for a bias gradient its column sums,
 // and what GEMMs of two-byte operands need.
 int64_t linear_cross_entropy_workspace(const LossHead& head);
 
 void linear_cross_entropy_cpu(const KernelArgs& a);
-void linear_cross_entropy_grad_cpu(const KernelArgs& a);  // with and without bias
+void linear_cross_entropy_grad_cpu(const KernelArgs& a);  // of all three backward ops
 
 }  // namespace snug::ops

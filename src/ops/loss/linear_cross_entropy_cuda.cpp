@@ -33,7 +33,7 @@ struct Sweep {
 };
 
 Sweep sweep_of(const KernelArgs& a, size_t bias, bool backward) {
-  const LossHead head = loss_head(a, bias, backward);
+  const LossHead head = loss_head(a, backward);
   return {.a = a,
           .head = head,
           .at = CudaLossScratch::of(head),
@@ -183,13 +183,13 @@ void linear_cross_entropy_cuda_prepare(const KernelArgs& a) {
 
 void linear_cross_entropy_grad_cuda(const KernelArgs& a) {
   using P = LinearCrossEntropyGradIn;
-  const Sweep s = sweep_of(a, P::kBias, /*backward=*/true);
+  const Sweep s = sweep_of(a, bias_port_of_grad(a), /*backward=*/true);
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
     LossRows rows = loss_rows(s, first);
     rows.dloss = a.in<float>(P::kDloss);
     multiply(s, first, logits_gemm);
     loss_and_gradient_of_rows(rows, a.stream);  // the logits are dlogits now
-    multiply(s, first, dweight_gemm);
+    if (s.head.dweight) multiply(s, first, dweight_gemm);
     if (s.head.dbias) add_to_dbias(s, first);
     // Last: dx may lie in x, whose rows nothing reads from here on.
     multiply(s, first, dx_gemm);
@@ -199,10 +199,10 @@ void linear_cross_entropy_grad_cuda(const KernelArgs& a) {
 }
 
 void linear_cross_entropy_grad_cuda_prepare(const KernelArgs& a) {
-  const Sweep s = sweep_of(a, LinearCrossEntropyGradIn::kBias, /*backward=*/true);
+  const Sweep s = sweep_of(a, bias_port_of_grad(a), /*backward=*/true);
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
     prepare(s, first, logits_gemm);
-    prepare(s, first, dweight_gemm);
+    if (s.head.dweight) prepare(s, first, dweight_gemm);
     prepare(s, first, dx_gemm);
   }
 }

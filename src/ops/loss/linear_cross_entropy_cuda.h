@@ -14,7 +14,7 @@ namespace snug::ops {
 
 void linear_cross_entropy_cuda(const KernelArgs& a);
 void linear_cross_entropy_cuda_prepare(const KernelArgs& a);
-void linear_cross_entropy_grad_cuda(const KernelArgs& a);  // with and without bias
+void linear_cross_entropy_grad_cuda(const KernelArgs& a);  // of all three backward ops
 void linear_cross_entropy_grad_cuda_prepare(const KernelArgs& a);
 
 // Elements from a row of logits to the next. Rows start on 128 bytes: cuBLASLt's fast kernels (TMA)
