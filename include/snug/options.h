@@ -31,6 +31,8 @@ struct Options {
   std::string offload = "auto";
   int64_t offload_ahead = 0;  // 0: 1, or what the search chooses
   std::string offload_dir;    // a run needs it where something lives on disk
+  std::string lora = "none";
+  std::string base_dtype = "auto";
   std::string precision = "auto";
   std::string master = "fp32";
   std::string grad_dtype = "auto";
@@ -81,6 +83,7 @@ struct Options {
   int64_t mask_token = -1;
   int64_t steps = 100;
   std::string init = "auto";
+  std::string adapter;
   std::string out;
   bool overwrite = false;
   std::string save_every;
@@ -121,6 +124,16 @@ void each_option(O& o, Visit&& visit) {
   visit("micro-order", o.micro_order,
         "auto | horizontal | vertical | groups:K: micro-batches one after another, or all (K) of "
         "them through a layer before the next (auto is horizontal)",
+        both);
+  visit("lora", o.lora,
+        "none | r=16,alpha=32,targets=qkvo|all|NAME+NAME,dropout=0.05: train low-rank adapters "
+        "beside "
+        "the model's linear layers, which are frozen with the rest of it (r: 16, alpha: 2 r, "
+        "targets: all and dropout: 0 where they are not given)",
+        both);
+  visit("base-dtype", o.base_dtype,
+        "auto | nf4 | int8: how the frozen linear layers are stored under --lora, in 4 or 8 bits a "
+        "weight and a scale for every 64 (auto: as --precision)",
         both);
   visit("precision", o.precision,
         "auto | fp32 | bf16 | fp16: type of weights and activations (auto: bf16 on a GPU, fp32 on "
@@ -179,7 +192,7 @@ void each_option(O& o, Visit&& visit) {
   visit("disk-budget", o.disk_budget, "bytes on disk that a plan may use", both);
   visit("allow", o.allow,
         "what the search may change to fit or to be faster, although results change: optimizer, "
-        "precision, compress, or all",
+        "precision, compress, base, or all",
         both);
   visit("explain", o.explain,
         "plan: what else was considered and why it lost; train: predicted beside measured", both);
@@ -252,6 +265,9 @@ void each_option(O& o, Visit&& visit) {
         "minute, then cached; auto: long where training takes half an hour)",
         train);
   visit("init", o.init, "auto | scratch | load (auto loads when MODEL holds weights)", train);
+  visit("adapter", o.adapter,
+        "directory of an adapter, as PEFT saves it, to begin with; its settings go before --lora's",
+        train);
   visit("out", o.out,
         "directory for the trained model, its checkpoints and the run's configuration", train);
   visit("overwrite", o.overwrite,

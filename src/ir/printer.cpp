@@ -71,6 +71,7 @@ std::string param_facts(const Value& value) {
   if (p.heads != 0) append(out, fmt::format("heads {}", p.heads));
   if (p.value_heads != 0) append(out, fmt::format("value_heads {}", p.value_heads));
   if (!p.trainable) append(out, "frozen");
+  if (p.adapter) append(out, "adapter");
   std::string parts;
   for (const CheckpointPart& part : p.checkpoint) {
     parts += (parts.empty() ? "saved " : ", ") + in_quotes(part.name);

@@ -80,6 +80,7 @@ struct Param {
   int64_t heads = 0;        // > 0: outputs come in this many heads
   int64_t value_heads = 0;  // the last so many of them are attention's values
   bool trainable = true;
+  bool adapter = false;                    // beside the model: saved and loaded apart from it
   std::vector<CheckpointPart> checkpoint;  // empty: not part of the saved model
   friend bool operator==(const Param&, const Param&) = default;
 };

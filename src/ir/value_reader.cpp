@@ -114,6 +114,8 @@ bool ValueReader::param_fact(Value& value, std::string_view word) {
     param.value_heads = scan_.integer("a number of heads");
   } else if (word == "frozen") {
     param.trainable = false;
+  } else if (word == "adapter") {
+    param.adapter = true;
   } else if (word == "saved") {
     do {
       param.checkpoint.push_back(checkpoint_part(value));

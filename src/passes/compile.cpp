@@ -13,6 +13,9 @@ Module differentiate(std::string name, const ForwardBuilder& forward, const Reci
   const Forward training = add_forward(module, forward, ProgramRole::training_first);
   const Forward evaluation = add_forward(module, forward, ProgramRole::evaluation);
 
+  // First: what is frozen needs no gradient, and adapters are parameters like others.
+  adapters(module, recipe.adapters);
+
   // Before backward exists: what flows back then has the right type from the start.
   precision(module, recipe.precision);
   bind_loss(module, program_name(ProgramRole::evaluation), evaluation.loss);

@@ -50,6 +50,11 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
 void continue_compile(Module& module, const Recipe& recipe, Stage first,
                       Stage last = Stage::lay_out);
 
+// Freezes the model's parameters and adds low-rank adapters beside its linear layers
+// (passes/adapters). Before backward exists. Throws a usage error where a target is in no layer.
+// graph -> graph.
+void adapters(Module& module, const Adapters& adapters);
+
 // Sets the type that the model computes in: parameters, activations and what flows back. Statistics
 // and losses stay fp32. graph -> graph.
 void precision(Module& module, Dtype dtype);

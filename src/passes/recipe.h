@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ir/op_def.h"
+#include "passes/adapters.h"
 #include "passes/host_update.h"
 #include "passes/offload.h"
 #include "passes/recompute_policy.h"
@@ -12,6 +13,8 @@
 namespace snug {
 
 enum class OptimizerKind : uint8_t { adamw, adamw8bit, adam_mini, lion, sgd };
+// How frozen weights are stored: as they are computed with, or in fewer bits.
+enum class BaseKind : uint8_t { plain, nf4, int8 };
 enum class CompressKind : uint8_t { none, int8 };
 
 // Multiplies the loss so that small gradients survive in fp16. A step that overflows is skipped; a
@@ -38,6 +41,8 @@ struct Recipe {
   // Backward ops that can recompute a cheap forward result on the way do so, and it is not kept.
   bool fused_recompute = false;
 
+  Adapters adapters;  // what is trained in place of the model
+  BaseKind base = BaseKind::plain;
   Dtype precision = Dtype::f32;  // of weights and activations
   bool master = true;            // 16-bit weights have an fp32 copy that the optimizer works on
   Dtype grad_dtype = Dtype::f32;

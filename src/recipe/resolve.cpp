@@ -1,9 +1,13 @@
 #include "recipe/resolve.h"
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cost/device_costs.h"
+#include "formats/peft_config.h"
 #include "formats/toml_file.h"
 #include "recipe/allow.h"
 #include "recipe/option_checks.h"
@@ -165,6 +169,22 @@ BuildOptions settle_build(Options& o, const Model& model) {
   return build;
 }
 
+// Goes on with an adapter as it was made.
+void take_adapter(Options& o) {
+  if (o.adapter.empty()) return;
+  const std::filesystem::path file = std::filesystem::path(o.adapter) / kAdapterConfigFile;
+  const PeftConfig config = PeftConfig::parse(read_file(file), file.string());
+  const std::string made = text(Adapters{.rank = config.rank,
+                                         .alpha = config.alpha,
+                                         .dropout = config.dropout,
+                                         .targets = config.targets});
+  if (o.lora != "none" && text(parse_adapters(o.lora)) != made) {
+    throw usage_error("--lora {} and --adapter {}, which has {}", o.lora, o.adapter, made)
+        .hint("leave --lora out: the adapter says what it is");
+  }
+  o.lora = made;
+}
+
 }  // namespace
 
 std::string device_of(const Options& o, bool gpu_answers) {
@@ -204,6 +224,7 @@ Resolved resolve(Options o, std::optional<int64_t> free_bytes) {
 }
 
 Resolved resolve(Options o, Model model, std::optional<int64_t> free_bytes) {
+  take_adapter(o);
   const Options asked = o;
   o.device = device_of(o);
   if (!o.gpu.empty() && o.device == "null") {

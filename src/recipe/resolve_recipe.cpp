@@ -157,6 +157,9 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   if (o.host_update == "auto") o.host_update = "none";
   r.host_update = parse_host_update(o.host_update);
   o.host_update = text(r.host_update);
+  r.adapters = parse_adapters(o.lora);
+  o.lora = text(r.adapters);
+  r.base = parse_base(o.base_dtype);
   resolve_precision(o, r);
   resolve_grad_dtype(o, r);
   resolve_loss_scale(o, r);

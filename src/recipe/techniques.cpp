@@ -23,6 +23,8 @@ constexpr std::array<Word<Dtype>, 2> kStateTypes{{{"fp32", Dtype::f32}, {"bf16",
 constexpr std::array<Word<bool>, 2> kMasters{{{"fp32", true}, {"none", false}}};
 constexpr std::array<Word<CompressKind>, 2> kCompress{
     {{"none", CompressKind::none}, {"int8", CompressKind::int8}}};
+constexpr std::array<Word<BaseKind>, 3> kBases{
+    {{"auto", BaseKind::plain}, {"nf4", BaseKind::nf4}, {"int8", BaseKind::int8}}};
 constexpr std::array<Word<OptimizerKind>, 5> kOptimizers{{{"adamw", OptimizerKind::adamw},
                                                           {"adamw8bit", OptimizerKind::adamw8bit},
                                                           {"adam-mini", OptimizerKind::adam_mini},
@@ -81,6 +83,17 @@ bool is_adamw(const Settings& s, bool) { return s.recipe.optimizer == OptimizerK
 template <Dtype kType>
 bool sums_in_fp32(const Settings& s, bool) {
   return s.recipe.precision == kType && s.recipe.grad_dtype == Dtype::f32;
+}
+
+bool freezes(const Settings& s, const DeviceSpec&) { return s.recipe.adapters.on(); }
+bool freezes_whole_weights(const Settings& s, bool) {
+  return s.recipe.adapters.on() && s.recipe.base == BaseKind::plain;
+}
+
+void refuse_trained_base(const Options& o, const Recipe& r) {
+  if (r.base == BaseKind::plain || r.adapters.on()) return;
+  throw usage_error("--base-dtype {} is for weights that are not trained", o.base_dtype)
+      .hint("give --lora too, for example --lora r=16; full training keeps its weights whole");
 }
 
 void refuse_other_moments(const Options& o, const Recipe& r) {
@@ -254,6 +267,24 @@ std::vector<Technique> all_techniques() {
        .smallest = true,
        .searched = always,
        .helps = [](const Settings& s, bool) { return s.recipe.compress == CompressKind::none; }},
+      {.name = "nf4 base",
+       .dimension = "base",
+       .change = {{"base-dtype", "nf4"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = "frozen weights rounded to 4 bits",
+       .smallest = true,
+       .searched = freezes,
+       .helps = freezes_whole_weights,
+       .refuse = refuse_trained_base},
+      {.name = "int8 base",
+       .dimension = "base",
+       .change = {{"base-dtype", "int8"}},
+       .effect = Effect::learning,
+       .touches = Touches::state,
+       .numbers = "frozen weights rounded to 8 bits",
+       .searched = freezes,
+       .helps = freezes_whole_weights},
       {.name = "offload state",
        .dimension = "offload",
        .change = {{"offload", "optimizer,master"}},
@@ -431,6 +462,7 @@ std::span<const DimensionRow> dimensions() {
       {.name = "precision", .options = {"precision", "master"}, .needs_allow = true},
       {.name = "optimizer", .options = {"optimizer", "state-dtype"}, .needs_allow = true},
       {.name = "compress", .options = {"compress"}, .needs_allow = true},
+      {.name = "base", .options = {"base-dtype"}, .needs_allow = true},
       {.name = "offload", .options = {"offload"}, .moves = true}};
   return rows;
 }
@@ -439,6 +471,7 @@ std::vector<std::string> words_of(std::string_view option) {
   if (option == "precision") return words_in(kPrecisions);
   if (option == "master") return words_in(kMasters);
   if (option == "compress") return words_in(kCompress);
+  if (option == "base-dtype") return words_in(kBases);
   if (option == "optimizer") return words_in(kOptimizers);
   if (option == "state-dtype") return words_in(kStateTypes);
   return {};
@@ -451,6 +484,7 @@ OptimizerKind parse_optimizer(const std::string& word) {
   return parse(word, "optimizer", kOptimizers);
 }
 CompressKind parse_compress(const std::string& word) { return parse(word, "compress", kCompress); }
+BaseKind parse_base(const std::string& word) { return parse(word, "base-dtype", kBases); }
 bool parse_master(const std::string& word) { return parse(word, "master", kMasters); }
 Dtype parse_state_dtype(const std::string& word) { return parse(word, "state-dtype", kStateTypes); }
 

@@ -77,6 +77,7 @@ std::vector<std::string> words_of(std::string_view option);
 Dtype parse_precision(const std::string& word, std::string_view option);
 OptimizerKind parse_optimizer(const std::string& word);
 CompressKind parse_compress(const std::string& word);
+BaseKind parse_base(const std::string& word);
 bool parse_master(const std::string& word);
 Dtype parse_state_dtype(const std::string& word);
 

@@ -15,6 +15,8 @@ BuildOptions without_loss(BuildOptions build) {
 Recipe types_of(const Recipe& r) {
   return {.offload = r.offload,
           .fused_recompute = r.fused_recompute,
+          .adapters = r.adapters,
+          .base = r.base,
           .precision = r.precision,
           .grad_dtype = r.grad_dtype,
           .host_update = r.host_update,

@@ -1,0 +1,252 @@
+#include "passes/adapters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "ir/builder.h"
+#include "ops/activation/dropout.h"
+#include "ops/linear/linear.h"
+#include "ops/linear/linear_parts.h"
+#include "ops/linear/weight_layout.h"
+#include "passes/passes.h"
+
+namespace snug {
+namespace {
+
+constexpr std::string_view kWeight = ".weight";
+constexpr const char* kLoraForm = "for example --lora r=16,alpha=32,targets=qkvo,dropout=0.05";
+
+std::string_view without_weight(std::string_view name) {
+  return name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name;
+}
+
+// By its last word, "q_proj", or several, "self_attn.q_proj".
+bool is_called(std::string_view tensor, std::string_view target) {
+  const std::string_view name = without_weight(tensor);
+  return name.ends_with(target) &&
+         (name.size() == target.size() || name[name.size() - target.size() - 1] == '.');
+}
+
+bool is_word_for_many(std::string_view target) { return target == "all" || target == "qkvo"; }
+
+// The pair beside one weight.
+struct Pair {
+  ValueId a, b;
+  std::vector<int64_t> parts;  // of the weight's outputs; negative: those without an adapter
+};
+
+class Adapting {
+ public:
+  Adapting(Module& module, const Adapters& adapters) : module_(module), adapters_(adapters) {}
+
+  void run() {
+    freeze();
+    for (size_t p = 0; p < module_.programs.size(); ++p) add_to(module_.programs[p].name);
+    require_all_found();
+  }
+
+ private:
+  void freeze() {
+    for (Value& value : module_.values) {
+      if (value.category != Category::params || !value.param) continue;
+      Param frozen = *value.param;
+      frozen.trainable = false;
+      value.param = std::make_shared<const Param>(std::move(frozen));
+    }
+  }
+
+  void add_to(const std::string& program) {
+    Builder b(module_, program);
+    const bool training = is_training(b.program().role);
+    std::vector<Op> ops = std::exchange(b.program().ops, {});
+    for (Op& op : ops) {
+      if (op.def == &ops::linear_def && op.layer != kNoLayer) add_beside(b, op, training);
+      b.program().ops.push_back(std::move(op));
+    }
+  }
+
+  void add_beside(Builder& b, Op& op, bool training) {
+    static const auto x_port = static_cast<size_t>(ops::linear_def.input_port("x"));
+    static const auto weight_port = static_cast<size_t>(ops::linear_def.input_port("weight"));
+    static const auto residual_port = static_cast<size_t>(ops::linear_def.input_port("residual"));
+    const Pair& pair = pair_of(op, op.inputs[weight_port]);
+    if (!pair.a.valid()) return;
+    op.inputs.resize(std::max(op.inputs.size(), residual_port + 1));
+    b.set_layer(op.layer);
+    ValueId x = op.inputs[x_port];
+    if (training && adapters_.dropout > 0)
+      x = ops::dropout(b, op.name + ".lora_dropout", x, adapters_.dropout, random());
+    const ValueId low = ops::linear(b, op.name + ".lora_a", {.x = x, .weight = pair.a});
+    op.inputs[residual_port] = ops::linear_parts(b, op.name + ".lora_b",
+                                                 {.x = low,
+                                                  .weight = pair.b,
+                                                  .residual = op.inputs[residual_port],
+                                                  .parts = pair.parts,
+                                                  .scale = adapters_.scale()});
+  }
+
+  // None where the layer is not chosen.
+  const Pair& pair_of(const Op& op, ValueId weight) {
+    const auto [at, added] = pairs_.try_emplace(weight.index);
+    if (added) at->second = make_pair_of(op, weight);
+    return at->second;
+  }
+
+  Pair make_pair_of(const Op& op, ValueId weight) {
+    const Value value = module_[weight];
+    const ops::WeightLayout layout = ops::WeightLayout::of(value.type.shape, op.attrs);
+    Pair pair;
+    Param a{.role = Role::matrix,
+            .init = {Init::Kind::normal, std::sqrt(1 / (3.0 * static_cast<double>(layout.in)))},
+            .adapter = true};
+    Param b{.role = Role::matrix, .adapter = true};
+    int64_t inputs = 0, outputs = 0;
+    for (const CheckpointPart& part : value.param->checkpoint) {
+      const int64_t out = part.shape.elements() / layout.in;
+      words_.insert(std::string(layer_word(part.name)));
+      if (!is_target(op, part.name)) {
+        pair.parts.push_back(-out);
+        continue;
+      }
+      pair.parts.push_back(out);
+      const Shape a_shape{adapters_.rank, layout.in}, b_shape{out, adapters_.rank};
+      a.checkpoint.push_back(
+          {lora_tensor(part.name, "lora_A"), a_shape, inputs * a_shape.elements()});
+      b.checkpoint.push_back({lora_tensor(part.name, "lora_B"), b_shape, outputs * adapters_.rank});
+      ++inputs;
+      outputs += out;
+    }
+    if (inputs == 0) return {};
+    const std::string name(without_weight(value.name));
+    const auto add = [&](const char* which, Shape shape, Param param) {
+      return add_shared(module_, name + which, {Dtype::f32, shape}, Category::params,
+                        Scope::persistent, std::move(param), value.layer);
+    };
+    pair.a = add(".lora_a.weight", {inputs * adapters_.rank, layout.in}, std::move(a));
+    pair.b = add(".lora_b.weight", {outputs, adapters_.rank}, std::move(b));
+    return pair;
+  }
+
+  bool is_target(const Op& op, const std::string& tensor) {
+    bool found = false;
+    for (const std::string& target : adapters_.targets) {
+      const bool this_one =
+          target == "all" ||
+          (target == "qkvo" && module_.name_in_layer(op.name, op.layer).starts_with("attn.")) ||
+          is_called(tensor, target);
+      if (this_one) found_.insert(target);
+      found = found || this_one;
+    }
+    return found;
+  }
+
+  // A name that no layer has would train less than was asked for, without a word.
+  void require_all_found() const {
+    for (const std::string& target : adapters_.targets) {
+      if (found_.contains(target)) continue;
+      const std::vector<std::string> words(words_.begin(), words_.end());
+      throw usage_error("--lora targets={}: no linear layer of '{}' is called that{}", target,
+                        module_.name, did_you_mean(target, words))
+          .hint(fmt::format("it has {}; or all, or qkvo", join(words, ", ")));
+    }
+  }
+
+  ops::Random random() {
+    const auto scalar = [&](const char* name) {
+      const ValueId found = module_.find_shared(name);
+      return found.valid()
+                 ? found
+                 : add_shared(module_, name, {Dtype::i64, {}}, Category::inputs, Scope::step);
+    };
+    return {.seed = scalar("seed"), .step = scalar("step"), .sample = scalar("sample")};
+  }
+
+  Module& module_;
+  const Adapters& adapters_;
+  std::map<int32_t, Pair> pairs_;  // by weight
+  std::set<std::string> words_;    // what linear layers are called in a checkpoint
+  std::set<std::string> found_;    // of the targets
+};
+
+double number_of(std::string_view key, std::string_view value, std::string_view whole) {
+  double number = 0;
+  if (!read_number(value, number))
+    throw usage_error("--lora '{}': {}={} is not a number", whole, key, value).hint(kLoraForm);
+  return number;
+}
+
+void require_possible(const Adapters& a, std::string_view text) {
+  const auto wrong = [&](std::string_view why) {
+    return usage_error("--lora '{}': {}", text, why).hint(kLoraForm);
+  };
+  if (a.rank < 1 || a.rank > 4096) throw wrong("r is between 1 and 4096");
+  if (!(a.alpha > 0 && a.alpha <= 1e6)) throw wrong("alpha is more than 0");
+  if (!(a.dropout >= 0 && a.dropout < 1)) throw wrong("dropout is between 0 and 1");
+  if (std::ranges::any_of(a.targets, &std::string::empty)) throw wrong("a target has no name");
+  if (a.targets.size() > 1 && std::ranges::any_of(a.targets, is_word_for_many))
+    throw wrong("all and qkvo stand alone");
+}
+
+}  // namespace
+
+Adapters parse_adapters(std::string_view text) {
+  if (text == "none" || text.empty()) return {};
+  Adapters a{.rank = 16, .targets = {"all"}};
+  for (const std::string& item : split(text, ',')) {
+    const size_t equals = item.find('=');
+    const std::string_view key = std::string_view(item).substr(0, equals);
+    const std::string_view value =
+        equals == std::string::npos ? "" : std::string_view(item).substr(equals + 1);
+    if (key == "r") {
+      if (!read_number(value, a.rank))
+        throw usage_error("--lora '{}': r={} is not a whole number", text, value).hint(kLoraForm);
+    } else if (key == "alpha") {
+      a.alpha = number_of(key, value, text);
+    } else if (key == "dropout") {
+      a.dropout = number_of(key, value, text);
+    } else if (key == "targets") {
+      a.targets = split(value, '+');
+    } else {
+      throw usage_error(
+          "--lora '{}': '{}' is not r, alpha, targets or dropout{}", text, key,
+          did_you_mean(key, std::vector<std::string>{"r", "alpha", "targets", "dropout"}))
+          .hint(kLoraForm);
+    }
+  }
+  if (a.alpha == 0) a.alpha = 2 * static_cast<double>(a.rank);
+  require_possible(a, text);
+  return a;
+}
+
+std::string text(const Adapters& a) {
+  if (!a.on()) return "none";
+  std::string out = fmt::format("r={},alpha={},targets={}", a.rank, a.alpha, join(a.targets, "+"));
+  if (a.dropout > 0) out += fmt::format(",dropout={}", a.dropout);
+  return out;
+}
+
+std::string_view layer_word(std::string_view tensor) {
+  const std::string_view name = without_weight(tensor);
+  return name.substr(name.rfind('.') + 1);
+}
+
+std::string lora_tensor(std::string_view weight, std::string_view which) {
+  return fmt::format("base_model.model.{}.{}.weight", without_weight(weight), which);
+}
+
+std::string_view target_of_lora_tensor(std::string_view tensor) {
+  const std::string_view pair = without_weight(tensor);
+  return layer_word(pair.substr(0, pair.rfind('.')));
+}
+
+void adapters(Module& module, const Adapters& adapters) {
+  if (adapters.on()) Adapting(module, adapters).run();
+}
+
+}  // namespace snug
