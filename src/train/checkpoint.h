@@ -35,11 +35,13 @@ struct SavedTensor {
 
   ValuePart part() const { return {value, offset, type.bytes()}; }
 };
-std::vector<SavedTensor> saved_tensors(const Module& module);
+// Adapters are saved and loaded apart from the model that they are beside.
+enum class Part : uint8_t { model, adapter };
+std::vector<SavedTensor> saved_tensors(const Module& module, Part part = Part::model);
 // Of all of them.
-int64_t saved_bytes(const Module& module);
+int64_t saved_bytes(const Module& module, Part part = Part::model);
 // Values that consist of saved tensors: those that load_model fills to the last byte.
-std::set<ValueId> loaded_values(const Module& module);
+std::set<ValueId> loaded_values(const Module& module, Part part = Part::model);
 
 // What weights are saved in: the master where there is one.
 inline Dtype saved_dtype(const Recipe& recipe) {
@@ -54,6 +56,11 @@ inline PiecesOf pieces_of(ValuePieces& pieces) {
 }
 inline MakePieces into(ValuePieces& pieces) {
   return [&](const ValuePart& part, const MakePiece& fill) { pieces.make(part, fill); };
+}
+
+// What a run with this recipe trains, and saves at its end.
+inline Part trained_part(const Recipe& recipe) {
+  return recipe.adapters.on() ? Part::adapter : Part::model;
 }
 
 struct SaveOptions {
@@ -76,15 +83,29 @@ constexpr int64_t kReadBlockBytes = int64_t{1} << 20;
 // Names under which a file may hold a tensor, the usual one first.
 using Spellings = std::function<std::vector<std::string>(std::string_view tensor)>;
 
+// An adapter as PEFT saves it: adapter_config.json and adapter_model.safetensors. Committed as a
+// model is.
+struct SaveAdapterOptions {
+  std::filesystem::path directory;
+  std::string config_json;  // the text of adapter_config.json
+  std::string run_toml;
+};
+void save_adapter(const Module& module, const PiecesOf& pieces_of,
+                  const SaveAdapterOptions& options);
+// The text of adapter_config.json. `base`: the name or directory of the model.
+std::string adapter_config_json(const Module& module, const Adapters& adapters,
+                                const std::string& base);
+
 // Throws bad_input, as load_model would, when tensors are missing or have other shapes.
 void check_weights(const Module& module, const CheckpointReader& weights,
-                   const Spellings& spellings = {});
+                   const Spellings& spellings = {}, Part part = Part::model);
 
 // Fills every value that has a checkpoint part, converting between float types (to nearest, ties to
 // even). Throws bad_input before anything is filled when tensors are missing or have other shapes,
 // and at the first tensor that holds an infinity or a NaN.
 // Tensors that the model has no use for are logged.
+// An adapter's tensors all have a place, or it is another model's.
 void load_model(const Module& module, const MakePieces& into, const CheckpointReader& weights,
-                const Spellings& spellings = {});
+                const Spellings& spellings = {}, Part part = Part::model);
 
 }  // namespace snug

@@ -60,11 +60,43 @@ void check_fits(const CheckpointReader& weights, const Transfer& t) {
   }
 }
 
+std::vector<std::string> unused_in(const CheckpointReader& weights,
+                                   const std::vector<Transfer>& transfers) {
+  std::set<std::string_view> used;
+  for (const Transfer& t : transfers) used.insert(t.from->name);
+  std::vector<std::string> unused;
+  for (std::string& name : weights.names()) {
+    if (!used.contains(name) && !is_harmless(name)) unused.push_back(std::move(name));
+  }
+  return unused;
+}
+
+void log_unused(const CheckpointReader& weights, const std::vector<Transfer>& transfers) {
+  const std::vector<std::string> unused = unused_in(weights, transfers);
+  if (unused.empty()) return;
+  log("{}: {} no place in the model: {}", weights.path().string(),
+      unused.size() == 1 ? "1 tensor has"
+                         : counted(static_cast<int64_t>(unused.size()), "tensor") + " have",
+      first_few(unused));
+}
+
+// What an adapter has for layers that the model has not would be lost without a word.
+void require_all_used(const CheckpointReader& weights, const std::vector<Transfer>& transfers) {
+  const std::vector<std::string> unused = unused_in(weights, transfers);
+  if (unused.empty()) return;
+  throw bad_input("{}: {} no place beside this model: {}", weights.path().string(),
+                  unused.size() == 1
+                      ? "1 tensor has"
+                      : counted(static_cast<int64_t>(unused.size()), "tensor") + " have",
+                  first_few(unused))
+      .hint("the adapter is of another base model");
+}
+
 std::vector<Transfer> match(const Module& module, const CheckpointReader& weights,
-                            const Spellings& spellings) {
+                            const Spellings& spellings, Part part) {
   std::vector<Transfer> transfers;
   std::vector<std::string> missing;
-  for (SavedTensor& tensor : saved_tensors(module)) {
+  for (SavedTensor& tensor : saved_tensors(module, part)) {
     const std::vector<std::string> names =
         spellings ? spellings(tensor.name) : std::vector{tensor.name};
     const TensorEntry* found = find_any(weights, names);
@@ -75,23 +107,13 @@ std::vector<Transfer> match(const Module& module, const CheckpointReader& weight
       check_fits(weights, transfers.back());
     }
   }
-  if (missing.empty()) return transfers;
-  throw bad_input("{} lacks {} of the model's {} tensors: {}", weights.path().string(),
-                  missing.size(), missing.size() + transfers.size(), first_few(missing));
-}
-
-void log_unused(const CheckpointReader& weights, const std::vector<Transfer>& transfers) {
-  std::set<std::string_view> used;
-  for (const Transfer& t : transfers) used.insert(t.from->name);
-  std::vector<std::string> unused;
-  for (std::string& name : weights.names()) {
-    if (!used.contains(name) && !is_harmless(name)) unused.push_back(std::move(name));
+  if (!missing.empty()) {
+    throw bad_input("{} lacks {} of the {}'s {} tensors: {}", weights.path().string(),
+                    missing.size(), part == Part::adapter ? "adapter" : "model",
+                    missing.size() + transfers.size(), first_few(missing));
   }
-  if (unused.empty()) return;
-  log("{}: {} no place in the model: {}", weights.path().string(),
-      unused.size() == 1 ? "1 tensor has"
-                         : counted(static_cast<int64_t>(unused.size()), "tensor") + " have",
-      first_few(unused));
+  if (part == Part::adapter) require_all_used(weights, transfers);
+  return transfers;
 }
 
 template <typename T>
@@ -184,13 +206,13 @@ class TensorReader {
 }  // namespace
 
 void check_weights(const Module& module, const CheckpointReader& weights,
-                   const Spellings& spellings) {
-  match(module, weights, spellings);
+                   const Spellings& spellings, Part part) {
+  match(module, weights, spellings, part);
 }
 
 void load_model(const Module& module, const MakePieces& into, const CheckpointReader& weights,
-                const Spellings& spellings) {
-  const std::vector<Transfer> transfers = match(module, weights, spellings);
+                const Spellings& spellings, Part part) {
+  const std::vector<Transfer> transfers = match(module, weights, spellings, part);
   log_unused(weights, transfers);
   std::vector<std::byte> block(kReadBlockBytes);
   for (const Transfer& t : transfers) {

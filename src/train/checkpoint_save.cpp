@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "formats/peft_config.h"
 #include "train/checkpoint.h"
 #include "train/model_directory.h"
 
@@ -23,12 +25,13 @@ void copy_companions(const std::filesystem::path& from, const StagedModel& to) {
     if (goes_with_a_model(name)) to.write(name, read_file(from / name));
 }
 
-std::vector<TensorToWrite> tensors_to_write(const Module& module, const PiecesOf& pieces_of) {
+std::vector<TensorToWrite> tensors_to_write(const Module& module, const PiecesOf& pieces_of,
+                                            Part part) {
   std::vector<TensorToWrite> tensors;
-  for (const SavedTensor& tensor : saved_tensors(module)) {
+  for (const SavedTensor& tensor : saved_tensors(module, part)) {
     tensors.push_back(
         {tensor.name, tensor.type,
-         [&pieces_of, part = tensor.part()](const ByteSink& sink) { pieces_of(part, sink); }});
+         [&pieces_of, bytes = tensor.part()](const ByteSink& sink) { pieces_of(bytes, sink); }});
   }
   return tensors;
 }
@@ -47,11 +50,12 @@ void check_part(const Value& value, const CheckpointPart& part) {
 
 }  // namespace
 
-std::vector<SavedTensor> saved_tensors(const Module& module) {
+std::vector<SavedTensor> saved_tensors(const Module& module, Part wanted) {
   std::vector<SavedTensor> tensors;
   for (size_t i = 0; i < module.values.size(); ++i) {
     const Value& value = module.values[i];
     if (value.scope != Scope::persistent || !value.owns_bytes() || !value.param) continue;
+    if (value.param->adapter != (wanted == Part::adapter)) continue;
     for (const CheckpointPart& part : value.param->checkpoint) {
       check_part(value, part);
       tensors.push_back({ValueId{static_cast<int32_t>(i)}, part.name,
@@ -62,16 +66,16 @@ std::vector<SavedTensor> saved_tensors(const Module& module) {
   return tensors;
 }
 
-int64_t saved_bytes(const Module& module) {
+int64_t saved_bytes(const Module& module, Part part) {
   int64_t bytes = 0;
-  for (const SavedTensor& tensor : saved_tensors(module))
+  for (const SavedTensor& tensor : saved_tensors(module, part))
     bytes = checked_add(bytes, tensor.type.bytes(), "the saved model");
   return bytes;
 }
 
-std::set<ValueId> loaded_values(const Module& module) {
+std::set<ValueId> loaded_values(const Module& module, Part part) {
   std::map<ValueId, int64_t> bytes;
-  for (const SavedTensor& tensor : saved_tensors(module))
+  for (const SavedTensor& tensor : saved_tensors(module, part))
     bytes[tensor.value] += tensor.type.bytes();
   std::set<ValueId> loaded;
   for (const auto& [id, covered] : bytes)
@@ -81,8 +85,8 @@ std::set<ValueId> loaded_values(const Module& module) {
 
 void save_model(const Module& module, const PiecesOf& pieces_of, const SaveOptions& options) {
   StagedModel model(options.directory);
-  write_checkpoint(model.folder(), tensors_to_write(module, pieces_of), options.max_shard_bytes,
-                   model.shard_prefix());
+  write_checkpoint(model.folder(), tensors_to_write(module, pieces_of, Part::model),
+                   options.max_shard_bytes, model.shard_prefix());
   model.write(kGenerationConfigFile, kDefaultGenerationConfig);
   if (!options.tokenizer_from.empty()) copy_companions(options.tokenizer_from, model);
   if (!options.generation_config_json.empty())
@@ -90,6 +94,32 @@ void save_model(const Module& module, const PiecesOf& pieces_of, const SaveOptio
   if (!options.run_toml.empty()) model.write(kRunFile, options.run_toml);
   model.write(kConfigFile, options.config_json);
   model.commit();
+}
+
+void save_adapter(const Module& module, const PiecesOf& pieces_of,
+                  const SaveAdapterOptions& options) {
+  StagedModel adapter(options.directory, SavedAs::adapter);
+  write_safetensors(adapter.folder() / kAdapterWeightsFile,
+                    tensors_to_write(module, pieces_of, Part::adapter));
+  if (!options.run_toml.empty()) adapter.write(kRunFile, options.run_toml);
+  adapter.write(kAdapterConfigFile, options.config_json);
+  adapter.commit();
+}
+
+std::string adapter_config_json(const Module& module, const Adapters& adapters,
+                                const std::string& base) {
+  PeftConfig config{
+      .rank = adapters.rank, .alpha = adapters.alpha, .dropout = adapters.dropout, .base = base};
+  std::set<std::string> targets;
+  for (const Value& value : module.values) {
+    if (!value.param || value.category != Category::params) continue;
+    config.in_out = config.in_out || value.param->in_out;
+    if (!value.param->adapter) continue;
+    for (const CheckpointPart& part : value.param->checkpoint)
+      targets.emplace(target_of_lora_tensor(part.name));
+  }
+  config.targets.assign(targets.begin(), targets.end());
+  return config.json();
 }
 
 }  // namespace snug

@@ -72,7 +72,7 @@ struct Pending {
 class Training {
  public:
   Training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
-           Device& device, const CheckpointReader* weights, const Resumed* resumed)
+           Device& device, const Origin& origin)
       : run_(planned.run),
         recompute_(planned.recompute),
         observer_(observer),
@@ -88,25 +88,24 @@ class Training {
     const MemoryBreakdown& memory = planned.plan.memory;
     const auto parameters = static_cast<double>(memory.trainable_params + memory.frozen_params);
     doing(fmt::format("initialising {} parameters", format_count(parameters)));
-    initialise(executor_, static_cast<uint64_t>(run_.options.seed),
-               resumed   ? loaded_run_state(module)
-               : weights ? loaded_values(module)
-                         : std::set<ValueId>());
-    if (resumed) {
-      go_on(*resumed);
-    } else if (weights) {
-      load(*weights);
-    } else {
+    initialise(executor_, static_cast<uint64_t>(run_.options.seed), what_is_loaded(module, origin));
+    const bool has_base = run_.recipe.adapters.on();
+    if (origin.weights && (!origin.resumed || has_base)) load(*origin.weights, Part::model);
+    if (origin.adapter && !origin.resumed) load(*origin.adapter, Part::adapter);
+    if (origin.resumed) {
+      go_on(*origin.resumed);
+    } else if (!origin.weights) {
       say(observer, fmt::format("weights: random, seed {}", run_.options.seed));
     }
     derive(executor_);
     step_seconds_.reserve(kTimedSteps);
     if (!run_.options.out.empty()) {
-      saver_.emplace(planned, executor_,
-                     RunManifest{.run = resumed ? resumed->manifest.run : new_run_id(),
-                                 .step = step_,
-                                 .data = samples.fingerprint()},
-                     observer);
+      saver_.emplace(
+          planned, executor_,
+          RunManifest{.run = origin.resumed ? origin.resumed->manifest.run : new_run_id(),
+                      .step = step_,
+                      .data = samples.fingerprint()},
+          observer);
     }
     memory_.emplace(run_, executor_, saver_ ? saver_->staging_bytes() : 0);
     report_.context_bytes = memory_->context();
@@ -153,15 +152,25 @@ class Training {
     if (observer_.doing) observer_.doing(what);
   }
 
-  void load(const CheckpointReader& weights) {
+  static std::set<ValueId> what_is_loaded(const Module& module, const Origin& origin) {
+    std::set<ValueId> loaded;
+    if (origin.resumed) loaded.merge(loaded_run_state(module));
+    if (origin.weights) loaded.merge(loaded_values(module, Part::model));
+    if (origin.adapter) loaded.merge(loaded_values(module, Part::adapter));
+    return loaded;
+  }
+
+  void load(const CheckpointReader& weights, Part part) {
     const std::string from = weights.path().string();
     const Module& module = executor_.module();
-    TransferProgress progress("reading weights from " + from, saved_bytes(module), observer_.doing);
+    const char* what = part == Part::adapter ? "adapter" : "weights";
+    TransferProgress progress(fmt::format("reading {} from {}", what, from),
+                              saved_bytes(module, part), observer_.doing);
     ValuePieces pieces(executor_);
-    load_model(module, progress.into(pieces), weights, spellings_of(run_));
+    load_model(module, progress.into(pieces), weights, spellings_of(run_, part), part);
     const std::string summary = progress.summary();
     say(observer_,
-        fmt::format("weights: loaded from {}{}", from, summary.empty() ? "" : ", " + summary));
+        fmt::format("{}: loaded from {}{}", what, from, summary.empty() ? "" : ", " + summary));
   }
 
   void go_on(const Resumed& resumed) {
@@ -351,8 +360,9 @@ class Training {
         fmt::format("the loss is {} at step {}: back to step {}, without samples {} to {}",
                     bad.loss, bad.step, last.manifest.step, format_exact(bad.position),
                     format_exact(bad.position + run_.options.global_batch - 1)));
-    initialise(executor_, static_cast<uint64_t>(run_.options.seed),
-               loaded_run_state(executor_.module()));
+    std::set<ValueId> stays = frozen_values(executor_.module());
+    stays.merge(loaded_run_state(executor_.module()));
+    initialise(executor_, static_cast<uint64_t>(run_.options.seed), stays);
     go_on(last);
     derive(executor_);
     feeder_.leave_out(std::move(left_out));
@@ -427,16 +437,14 @@ class Training {
   void save() {
     if (run_.options.out.empty()) return;
     saver_->finish();  // it writes into the same directory
-    TransferProgress progress("saving", saved_bytes(executor_.module()), observer_.doing);
+    const Module& module = executor_.module();
+    TransferProgress progress("saving", saved_bytes(module, trained_part(run_.recipe)),
+                              observer_.doing);
     flush_updates(executor_);
-    const std::filesystem::path directory = run_.options.out;
     ValuePieces pieces(executor_);
-    save_model(executor_.module(), progress.pieces_of(pieces),
-               {.directory = directory,
-                .config_json = run_.model.config_json(saved_dtype(run_.recipe)),
-                .run_toml = to_toml(run_, recompute_),
-                .tokenizer_from = run_.model.source_dir()});
-    report_.out = directory.string();
+    save_trained(run_, module, progress.pieces_of(pieces), to_toml(run_, recompute_),
+                 run_.options.out);
+    report_.out = run_.options.out;
   }
 
   const Resolved& run_;
@@ -463,13 +471,37 @@ class Training {
 
 }  // namespace
 
-Spellings spellings_of(const Resolved& run) {
+void save_trained(const Resolved& run, const Module& module, const PiecesOf& pieces_of,
+                  std::string run_toml, const std::filesystem::path& directory) {
+  if (trained_part(run.recipe) == Part::adapter) {
+    save_adapter(module, pieces_of,
+                 {.directory = directory,
+                  .config_json = adapter_config_json(module, run.recipe.adapters, base_name(run)),
+                  .run_toml = std::move(run_toml)});
+  } else {
+    save_model(module, pieces_of,
+               {.directory = directory,
+                .config_json = run.model.config_json(saved_dtype(run.recipe)),
+                .run_toml = std::move(run_toml),
+                .tokenizer_from = run.model.source_dir()});
+  }
+}
+
+std::string base_name(const Resolved& run) {
+  std::error_code failure;
+  const std::filesystem::path path = run.options.model;
+  return std::filesystem::exists(path, failure) ? std::filesystem::absolute(path, failure).string()
+                                                : run.options.model;
+}
+
+Spellings spellings_of(const Resolved& run, Part part) {
+  if (part == Part::adapter) return {};
   return [&run](std::string_view tensor) { return run.model.spellings(tensor); };
 }
 
 TrainReport run_training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
-                         Device& device, const CheckpointReader* weights, const Resumed* resumed) {
-  return Training(planned, observer, samples, device, weights, resumed).loop();
+                         Device& device, const Origin& origin) {
+  return Training(planned, observer, samples, device, origin).loop();
 }
 
 }  // namespace snug

@@ -1,7 +1,7 @@
 // The training loop: allocate once, then step, evaluate and save.
 //
 //   Samples samples = Samples::for_training(planned.run);
-//   TrainReport report = run_training(planned, observer, samples, *device, /*weights=*/nullptr);
+//   TrainReport report = run_training(planned, observer, samples, *device, {.weights = &weights});
 #pragma once
 
 #include "hal/device.h"
@@ -13,13 +13,25 @@
 
 namespace snug {
 
-// Trains as planned, from `weights` where there are any, else from random ones.
-// A run that goes on has neither: its state comes from `resumed`.
+// What a run begins with; where there is nothing, with random numbers.
+struct Origin {
+  const CheckpointReader* weights = nullptr;  // the model's
+  const CheckpointReader* adapter = nullptr;
+  const Resumed* resumed = nullptr;  // the rest goes on from there: all but what is frozen
+};
+
+// Trains as planned.
 TrainReport run_training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
-                         Device& device, const CheckpointReader* weights,
-                         const Resumed* resumed = nullptr);
+                         Device& device, const Origin& origin);
+
+// The model, or its adapter where that is what the run trains, as a directory.
+void save_trained(const Resolved& run, const Module& module, const PiecesOf& pieces_of,
+                  std::string run_toml, const std::filesystem::path& directory);
+
+// What an adapter says of the model that it is beside.
+std::string base_name(const Resolved& run);
 
 // How this model's tensors may be spelled in a checkpoint.
-Spellings spellings_of(const Resolved& run);
+Spellings spellings_of(const Resolved& run, Part part = Part::model);
 
 }  // namespace snug

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <set>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "base/log.h"
 #include "base/staged_file.h"
 #include "base/text.h"
+#include "formats/peft_config.h"
 #include "formats/safetensors_checkpoint.h"
 #include "train/output_directory.h"
 
@@ -50,18 +52,29 @@ bool is_own_folder(const fs::path& path) {
   return fs::is_directory(fs::symlink_status(path, ignored));
 }
 
-bool is_weights(std::string_view name) {
+// What readers open first, and what says that there is something.
+const char* config_of(SavedAs as) {
+  return as == SavedAs::adapter ? kAdapterConfigFile : kConfigFile;
+}
+
+bool is_weights(SavedAs as, std::string_view name) {
+  if (as == SavedAs::adapter) return name == kAdapterWeightsFile;
   return name == kSingleWeightsFile || name == kWeightsIndexFile ||
          (name.starts_with("model-") && name.ends_with(".safetensors"));
 }
+bool is_model_weights(std::string_view name) { return is_weights(SavedAs::model, name); }
+bool is_adapter_weights(std::string_view name) { return is_weights(SavedAs::adapter, name); }
 
 bool belongs_to_a_save(std::string_view name) {
-  return is_weights(name) || goes_with_a_model(name) || name == kConfigFile || name == kRunFile ||
+  return is_model_weights(name) || is_adapter_weights(name) || goes_with_a_model(name) ||
+         name == kConfigFile || name == kAdapterConfigFile || name == kRunFile ||
          name == kLockFile || name.starts_with(kSavingPrefix);
 }
 
 // The name that readers open first: it says which weights count. Empty where there are none.
-std::string entry_of_weights(const fs::path& folder) {
+std::string entry_of_weights(SavedAs as, const fs::path& folder) {
+  if (as == SavedAs::adapter)
+    return is_there(folder / kAdapterWeightsFile) ? kAdapterWeightsFile : "";
   for (const char* name : {kSingleWeightsFile, kWeightsIndexFile})
     if (is_there(folder / name)) return name;
   return "";
@@ -120,12 +133,12 @@ void take_permissions(const fs::path& from, const fs::path& to) {
   ::chmod(to.c_str(), old.st_mode & 07777);
 }
 
-using LeftOut = bool (*)(std::string_view name);
+using LeftOut = std::function<bool(std::string_view name)>;
 bool nothing(std::string_view /*name*/) { return false; }
 
 // The same files in another folder, under second names; a folder becomes a folder of such names.
 // What is there stays, and what cannot have a second name is left out.
-void link_into(const fs::path& from, const fs::path& to, LeftOut left_out) {
+void link_into(const fs::path& from, const fs::path& to, const LeftOut& left_out) {
   for (const fs::path& entry : entries_of(from)) {
     const fs::path copy = to / entry.filename();
     if (left_out(entry.filename().string())) continue;
@@ -141,7 +154,7 @@ void link_into(const fs::path& from, const fs::path& to, LeftOut left_out) {
 }
 
 // What `from` has and `to` has not.
-void move_rest(const fs::path& from, const fs::path& to, LeftOut left_out) {
+void move_rest(const fs::path& from, const fs::path& to, const LeftOut& left_out) {
   for (const fs::path& entry : entries_of(from)) {
     if (left_out(entry.filename().string())) continue;
     const fs::path there = to / entry.filename();
@@ -156,7 +169,8 @@ void move_rest(const fs::path& from, const fs::path& to, LeftOut left_out) {
 // A save that was interrupted before its commit gives back what it had set aside; after it, it
 // still owes run.toml.
 void settle(const fs::path& saving, const fs::path& directory) {
-  if (!is_there(directory / kConfigFile) || !entry_of_weights(saving).empty()) {
+  const SavedAs as = is_there(saving / kAdapterConfigFile) ? SavedAs::adapter : SavedAs::model;
+  if (!is_there(directory / config_of(as)) || !entry_of_weights(as, saving).empty()) {
     if (is_own_folder(saving / kReplaced)) move_rest(saving / kReplaced, directory, nothing);
   } else if (is_there(saving / kRunFile) && !is_there(directory / kRunFile)) {
     move_to(saving / kRunFile, directory / kRunFile);
@@ -174,7 +188,7 @@ void remove_shards_without_index(const fs::path& directory) {
   }
   for (const std::string& name : files_in(directory)) {
     constexpr std::string_view kModel = "model-";
-    const bool ours = is_weights(name) && name.size() > kModel.size() + kDrawn &&
+    const bool ours = is_model_weights(name) && name.size() > kModel.size() + kDrawn &&
                       is_drawn(std::string_view(name).substr(kModel.size(), kDrawn)) &&
                       name[kModel.size() + kDrawn] == '-';
     if (ours && !named.contains(name)) ::unlink((directory / name).c_str());
@@ -200,8 +214,8 @@ std::vector<std::string> files_in(const fs::path& folder) {
   return names;
 }
 
-StagedModel::StagedModel(const fs::path& directory)
-    : directory_(directory), shard_prefix_("model-" + drawn_name()) {
+StagedModel::StagedModel(const fs::path& directory, SavedAs as)
+    : as_(as), directory_(directory), shard_prefix_("model-" + drawn_name()) {
   std::error_code failure;
   is_new_ = fs::create_directories(directory, failure);
   // A link to the directory stays one when the directory is exchanged.
@@ -231,7 +245,7 @@ void StagedModel::write(std::string_view name, std::string_view text) const {
 
 void StagedModel::commit() {
   sync_directory(folder_);
-  if (!is_there(directory_ / kConfigFile))
+  if (!is_there(directory_ / config_of(as_)))
     fill();
   else if (only_weights_differ())
     replace_weights();
@@ -246,11 +260,11 @@ bool StagedModel::same_content(const std::string& name) const {
 }
 
 bool StagedModel::only_weights_differ() const {
-  const std::string old = entry_of_weights(directory_);
-  if (!old.empty() && old != entry_of_weights(folder_)) return false;
+  const std::string old = entry_of_weights(as_, directory_);
+  if (!old.empty() && old != entry_of_weights(as_, folder_)) return false;
   const std::vector<std::string> names = files_in(folder_);
   return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    return is_weights(name) || name == kRunFile || same_content(name);
+    return is_weights(as_, name) || name == kRunFile || same_content(name);
   });
 }
 
@@ -271,26 +285,26 @@ void StagedModel::fill() {
     if (is_there(directory_ / name)) moves.make(directory_ / name, folder_ / kReplaced / name);
   };
   for (const std::string& old : files_in(directory_))
-    if (is_weights(old)) set_aside(old);
+    if (is_weights(as_, old)) set_aside(old);
   for (const std::string& name : names) {
-    if (name == kConfigFile) continue;
+    if (name == config_of(as_)) continue;
     set_aside(name);
     moves.make(folder_ / name, directory_ / name);
   }
   sync_directory(directory_);
   sync_directory(directory_.parent_path());  // which may not know the directory's name yet
-  moves.make(folder_ / kConfigFile, directory_ / kConfigFile);
+  moves.make(folder_ / config_of(as_), directory_ / config_of(as_));
   moves.keep();
   sync_directory(directory_);
 }
 
 void StagedModel::replace_weights() {
   const std::vector<std::string> names = files_in(folder_);
-  const std::string entry = entry_of_weights(folder_);
+  const std::string entry = entry_of_weights(as_, folder_);
   const bool other_run = is_there(folder_ / kRunFile) && !same_content(kRunFile);
   Moves moves;
   for (const std::string& name : names)
-    if (is_weights(name) && name != entry) moves.make(folder_ / name, directory_ / name);
+    if (is_weights(as_, name) && name != entry) moves.make(folder_ / name, directory_ / name);
   if (other_run && is_there(directory_ / kRunFile)) {
     prepare_replacing();
     moves.make(directory_ / kRunFile, folder_ / kReplaced / kRunFile);
@@ -303,7 +317,7 @@ void StagedModel::replace_weights() {
   if (other_run) move_to(staged / kRunFile, directory_ / kRunFile);
   for (const std::string& old : files_in(directory_)) {
     const bool is_new = std::find(names.begin(), names.end(), old) != names.end();
-    if (is_weights(old) && !is_new) ::unlink((directory_ / old).c_str());
+    if (is_weights(as_, old) && !is_new) ::unlink((directory_ / old).c_str());
   }
   sync_directory(directory_);
   folder_ = staged;
@@ -347,12 +361,13 @@ void try_exchange_beside(const fs::path& directory) {
 
 }  // namespace
 
-void require_replaceable(const fs::path& directory, std::string_view config_json, bool in_shards) {
+void require_replaceable(const fs::path& directory, std::string_view config_json, bool in_shards,
+                         SavedAs as) {
   std::error_code failure;
-  const std::string old = entry_of_weights(directory);
+  const std::string old = entry_of_weights(as, directory);
   const bool same_layout = old.empty() || in_shards == (old == kWeightsIndexFile);
-  if (!is_there(directory / kConfigFile) ||
-      (same_layout && read_file(directory / kConfigFile) == config_json))
+  if (!is_there(directory / config_of(as)) ||
+      (same_layout && read_file(directory / config_of(as)) == config_json))
     return;
   const fs::path target = fs::canonical(directory, failure);
   try {
@@ -373,8 +388,9 @@ void StagedModel::prepare_exchange() {
   const fs::path beside = snug::beside(directory_);
   move_to(folder_, beside);
   folder_ = beside;
-  link_into(directory_, folder_, [](std::string_view name) {
-    return is_weights(name) || name.starts_with(kSavingPrefix);
+  const LeftOut replaced = as_ == SavedAs::adapter ? is_adapter_weights : is_model_weights;
+  link_into(directory_, folder_, [&](std::string_view name) {
+    return replaced(name) || name.starts_with(kSavingPrefix);
   });
   sync_directory(parent);
 }
@@ -395,7 +411,7 @@ void StagedModel::exchange() {
   // The folder is the old model's now, and goes when it is sure that the new one stays.
   const fs::path old = std::exchange(folder_, {});
   sync_directory(directory_.parent_path());
-  move_rest(old, directory_, is_weights);
+  move_rest(old, directory_, as_ == SavedAs::adapter ? is_adapter_weights : is_model_weights);
   folder_ = old;
 }
 

@@ -11,6 +11,8 @@
 //   the same but for weights   model.safetensors or its index; shards have new names
 //   anything else              the whole directory, exchanged with a complete one beside it
 //
+// An adapter is saved in the same way, with the names that PEFT gives its two files.
+//
 // run.toml says how the weights came to be: it goes before other weights come, and its new text
 // comes after them. Other files and folders of the directory stay.
 #pragma once
@@ -33,10 +35,12 @@ bool goes_with_a_model(std::string_view file);
 // The regular files of a folder, sorted. Throws bad_input where it cannot be read.
 std::vector<std::string> files_in(const std::filesystem::path& folder);
 
+enum class SavedAs : uint8_t { model, adapter };
+
 class StagedModel {
  public:
   // Throws bad_input where the directory cannot be written, as the others do.
-  explicit StagedModel(const std::filesystem::path& directory);
+  explicit StagedModel(const std::filesystem::path& directory, SavedAs as = SavedAs::model);
   ~StagedModel();
   StagedModel(const StagedModel&) = delete;
   StagedModel& operator=(const StagedModel&) = delete;
@@ -60,6 +64,7 @@ class StagedModel {
   bool only_weights_differ() const;
   bool same_content(const std::string& name) const;
 
+  SavedAs as_;
   std::filesystem::path directory_;
   std::filesystem::path folder_;  // empty: nothing to remove
   std::string shard_prefix_;
@@ -70,7 +75,7 @@ class StagedModel {
 // shards or in one file, could not take the place of, because that needs an exchange of directories
 // which is not possible there.
 void require_replaceable(const std::filesystem::path& directory, std::string_view config_json,
-                         bool in_shards);
+                         bool in_shards, SavedAs as = SavedAs::model);
 
 // Removes what interrupted saves into a directory left in it and beside it. Files of others that an
 // exchange had not carried over yet come back. Only for who holds the directory's lock.

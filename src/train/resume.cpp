@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "models/model.h"
+#include "passes/adapters.h"
 #include "report/layout.h"
 #include "train/model_directory.h"
 #include "train/run_directory.h"
@@ -99,7 +100,10 @@ Resumed resume(const Options& asked) {
   run.options.given = asked.given;
   if (run.options.model == settled.model)
     run.options.model = model_of_run(run.manifest, run.checkpoint);
-  run.options.init = "scratch";
+  // What is frozen is no part of a checkpoint.
+  const bool has_base = parse_adapters(run.options.lora).on();
+  run.options.init = has_base ? settled.init : "scratch";
+  run.options.adapter.clear();
   if (asked.out.empty()) run.options.out = fs::absolute(run.checkpoint).parent_path().string();
   if (run.options.steps <= run.manifest.step) {
     throw usage_error("--resume {}: the run is complete, {} of {} steps are done", asked.resume,

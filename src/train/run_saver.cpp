@@ -28,7 +28,7 @@ void write_text(const fs::path& path, std::string_view text) {
 
 // What names something here is found from everywhere.
 Options with_absolute_paths(Options o) {
-  for (std::string* path : {&o.model, &o.data, &o.eval_data, &o.offload_dir}) {
+  for (std::string* path : {&o.model, &o.data, &o.eval_data, &o.offload_dir, &o.adapter}) {
     std::error_code failure;
     if (!path->empty() && fs::exists(*path, failure)) *path = fs::absolute(*path, failure).string();
   }

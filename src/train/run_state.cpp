@@ -97,6 +97,19 @@ void write_and_sum(std::span<const std::byte> piece, const ByteSink& sink, Check
 
 }  // namespace
 
+bool is_frozen(const Value& value) {
+  return value.category == Category::params && value.param && !value.param->trainable;
+}
+
+std::set<ValueId> frozen_values(const Module& module) {
+  std::set<ValueId> frozen;
+  for (size_t i = 0; i < module.values.size(); ++i) {
+    if (module.values[i].owns_bytes() && is_frozen(module.values[i]))
+      frozen.insert({static_cast<int32_t>(i)});
+  }
+  return frozen;
+}
+
 std::vector<ValueId> run_state(const Module& module) {
   std::set<ValueId> made;
   if (const int32_t load = module.program_index(ProgramRole::load); load >= 0) {
@@ -107,7 +120,8 @@ std::vector<ValueId> run_state(const Module& module) {
   for (size_t i = 0; i < module.values.size(); ++i) {
     const Value& value = module.values[i];
     const ValueId id{static_cast<int32_t>(i)};
-    if (value.scope == Scope::persistent && value.owns_bytes() && !made.contains(id))
+    if (value.scope == Scope::persistent && value.owns_bytes() && !made.contains(id) &&
+        !is_frozen(value))
       state.push_back(id);
   }
   return state;

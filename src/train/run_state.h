@@ -18,6 +18,9 @@
 
 namespace snug {
 
+// Frozen parameters are no part of it: they stay as the model has them.
+bool is_frozen(const Value& value);
+std::set<ValueId> frozen_values(const Module& module);
 std::vector<ValueId> run_state(const Module& module);
 int64_t run_state_bytes(const Module& module);
 // Those whose every byte load_run_state writes: what is padded is not among them.

@@ -5,11 +5,13 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "formats/peft_config.h"
 #include "passes/passes.h"
 #include "recipe/resolve.h"
 #include "report/layout.h"
 #include "snug/snug.h"
 #include "train/checkpoint.h"
+#include "train/loop.h"
 #include "train/model_directory.h"
 #include "train/output_directory.h"
 #include "train/resume.h"
@@ -96,17 +98,15 @@ void export_checkpoint(const std::string& path, const std::string& directory) {
   const Resolved run = resolved(checkpoint, manifest);
   const Module module = module_of(run);
   std::error_code ignored;
-  if (fs::exists(fs::path(directory) / kConfigFile, ignored) || !checkpoints_in(directory).empty())
+  if (fs::exists(fs::path(directory) / kConfigFile, ignored) ||
+      fs::exists(fs::path(directory) / kAdapterConfigFile, ignored) ||
+      !checkpoints_in(directory).empty())
     throw usage_error("--export {}: it holds a model or a run", directory)
         .hint("give a directory of its own");
   const OutputDirectory out(directory);
-  out.require_space(saved_bytes(module));
+  out.require_space(saved_bytes(module, trained_part(run.recipe)));
   const RunStateReader state(checkpoint, manifest);
-  save_model(module, state.pieces_of(module),
-             {.directory = directory,
-              .config_json = run.model.config_json(saved_dtype(run.recipe)),
-              .run_toml = to_toml(run, run.recipe.recompute),
-              .tokenizer_from = run.model.source_dir()});
+  save_trained(run, module, state.pieces_of(module), to_toml(run, run.recipe.recompute), directory);
 }
 
 std::vector<std::string> diff_checkpoints(const std::string& first, const std::string& second) {

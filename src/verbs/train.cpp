@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "formats/peft_config.h"
 #include "hal/disk_file.h"
 #include "kernels/cpu/gemm.h"
 #include "recipe/option_checks.h"
@@ -24,6 +25,8 @@
 
 namespace snug {
 namespace {
+
+namespace fs = std::filesystem;
 
 void say(const TrainObserver& observer, const std::string& line) {
   if (observer.said) observer.said(line);
@@ -79,7 +82,6 @@ void check_saving(const Options& o) {
 
 // A directory that holds something is not written to by mistake.
 void refuse_used(const Options& o, const Resumed* resumed) {
-  namespace fs = std::filesystem;
   std::error_code ignored;
   const fs::path out = o.out;
   if (o.overwrite || (resumed && fs::equivalent(resumed->checkpoint.parent_path(), out, ignored)))
@@ -90,8 +92,10 @@ void refuse_used(const Options& o, const Resumed* resumed) {
                           "the old one stays until the first new save is complete",
                           o.out));
   }
-  if (fs::exists(out / kConfigFile, ignored)) {
-    throw usage_error("--out {} holds a model", o.out)
+  for (const auto& [file, what] :
+       {std::pair{kConfigFile, "a model"}, std::pair{kAdapterConfigFile, "an adapter"}}) {
+    if (!fs::exists(out / file, ignored)) continue;
+    throw usage_error("--out {} holds {}", o.out, what)
         .hint("--overwrite replaces it when the new one is complete; or give another directory");
   }
 }
@@ -104,6 +108,19 @@ int64_t checkpoint_bytes(const Resolved& run, const Module& module) {
                         : interval.seconds > 0 ? o.keep + 1
                                                : 1;
   return checked_mul(run_state_bytes(module), std::min(saves, o.keep + 1), "checkpoints");
+}
+
+void require_room_to_save(const OutputDirectory& out, const Resolved& run, const Module& module) {
+  const Part part = trained_part(run.recipe);
+  if (part == Part::adapter) {
+    require_replaceable(out.path(),
+                        adapter_config_json(module, run.recipe.adapters, base_name(run)),
+                        /*in_shards=*/false, SavedAs::adapter);
+  } else {
+    require_replaceable(out.path(), run.model.config_json(saved_dtype(run.recipe)),
+                        saved_bytes(module) > kMaxShardBytes);
+  }
+  out.require_space(saved_bytes(module, part) + checkpoint_bytes(run, module));
 }
 
 }  // namespace
@@ -135,15 +152,17 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
   Samples samples = Samples::for_training(run);
   if (resumed) require_same_data(*resumed, samples.fingerprint());
   require_fit(planned);
-  std::unique_ptr<CheckpointReader> weights;
+  std::unique_ptr<CheckpointReader> weights, adapter;
   if (run.options.init == "load") {
     weights = std::make_unique<CheckpointReader>(run.model.source_dir());
     check_weights(plan.module, *weights, spellings_of(run));
   }
-  if (out)
-    require_replaceable(out->path(), run.model.config_json(saved_dtype(run.recipe)),
-                        saved_bytes(plan.module) > kMaxShardBytes);
-  if (out) out->require_space(saved_bytes(plan.module) + checkpoint_bytes(run, plan.module));
+  if (!run.options.adapter.empty()) {
+    adapter =
+        std::make_unique<CheckpointReader>(fs::path(run.options.adapter) / kAdapterWeightsFile);
+    check_weights(plan.module, *adapter, {}, Part::adapter);
+  }
+  if (out) require_room_to_save(*out, run, plan.module);
   if (observer.planned) observer.planned(report_of(planned, Advise::never, false));
   say(observer, fmt::format("data: {}", samples.text()));
 
@@ -153,8 +172,10 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
                               format_exact(followed.ops), format_exact(followed.high_water[0])));
     return {};
   }
-  return run_training(planned, observer, samples, *device, weights.get(),
-                      resumed ? &*resumed : nullptr);
+  return run_training(planned, observer, samples, *device,
+                      {.weights = weights.get(),
+                       .adapter = adapter.get(),
+                       .resumed = resumed ? &*resumed : nullptr});
 }
 
 }  // namespace snug
