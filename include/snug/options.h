@@ -132,8 +132,8 @@ void each_option(O& o, Visit&& visit) {
         "targets: all and dropout: 0 where they are not given)",
         both);
   visit("base-dtype", o.base_dtype,
-        "auto | nf4 | int8: how the frozen linear layers are stored under --lora, in 4 or 8 bits a "
-        "weight and a scale for every 64 (auto: as --precision)",
+        "auto | nf4 | int8: how the frozen linear layers are stored under --lora, in 4 bits a weight "
+        "and a scale for every 64, or in 8 and one for every 128 (auto: as --precision)",
         both);
   visit("precision", o.precision,
         "auto | fp32 | bf16 | fp16: type of weights and activations (auto: bf16 on a GPU, fp32 on "

@@ -9,14 +9,16 @@ namespace {
 
 using ::testing::ElementsAre;
 
-PeftConfig parse(std::string_view text) { return PeftConfig::parse(text, "a/adapter_config.json"); }
+PeftConfig parse_peft(std::string_view text) {
+  return PeftConfig::parse(text, "a/adapter_config.json");
+}
 
-void expect_refused(std::string_view text, std::string_view sentence) {
-  testing::expect_error(ExitCode::bad_input, sentence, [&] { parse(text); });
+void expect_peft_refused(std::string_view text, std::string_view sentence) {
+  testing::expect_error(ExitCode::bad_input, sentence, [&] { parse_peft(text); });
 }
 
 TEST(PeftConfig, ReadsWhatPeftWrites) {
-  const PeftConfig c = parse(R"({
+  const PeftConfig c = parse_peft(R"({
     "alpha_pattern": {}, "auto_mapping": null, "base_model_name_or_path": "Qwen/Qwen2.5-7B",
     "bias": "none", "fan_in_fan_out": false, "inference_mode": true, "init_lora_weights": true,
     "layers_to_transform": null, "loftq_config": {}, "lora_alpha": 32, "lora_dropout": 0.05,
@@ -32,7 +34,7 @@ TEST(PeftConfig, ReadsWhatPeftWrites) {
 TEST(PeftConfig, ReadsBackWhatItWrites) {
   const PeftConfig c{
       .rank = 4, .alpha = 2.5, .targets = {"c_attn"}, .base = "gpt2", .in_out = true};
-  const PeftConfig again = parse(c.json());
+  const PeftConfig again = parse_peft(c.json());
   EXPECT_EQ(again.rank, 4);
   EXPECT_EQ(again.alpha, 2.5);
   EXPECT_THAT(again.targets, ElementsAre("c_attn"));
@@ -40,24 +42,24 @@ TEST(PeftConfig, ReadsBackWhatItWrites) {
 }
 
 TEST(PeftConfig, OtherKindsAreNamed) {
-  expect_refused(R"({"peft_type": "IA3", "r": 4})", "peft_type is 'IA3': only LORA");
-  expect_refused(R"({"r": 4, "use_dora": true})", "use_dora is true, which is not understood");
-  expect_refused(R"({"r": 4, "modules_to_save": ["lm_head"]})",
-                 R"(modules_to_save is ["lm_head"])");
-  expect_refused(R"({"r": 4, "bias": "all"})", "bias is 'all'");
-  expect_refused(R"({"r": 4, "target_modules": ".*q"})", "is the pattern '.*q'");
+  expect_peft_refused(R"({"peft_type": "IA3", "r": 4})", "peft_type is 'IA3': only LORA");
+  expect_peft_refused(R"({"r": 4, "use_dora": true})", "use_dora is true, which is not understood");
+  expect_peft_refused(R"({"r": 4, "modules_to_save": ["lm_head"]})",
+                      R"(modules_to_save is ["lm_head"])");
+  expect_peft_refused(R"({"r": 4, "bias": "all"})", "bias is 'all'");
+  expect_peft_refused(R"({"r": 4, "target_modules": ".*q"})", "is the pattern '.*q'");
 }
 
 TEST(PeftConfig, DamagedOnesAreRefused) {
-  expect_refused("{", "a/adapter_config.json");
-  expect_refused("[]", "a/adapter_config.json");
-  expect_refused(R"({"target_modules": ["q"]})", "r is missing");
-  expect_refused(R"({"r": 0, "target_modules": ["q"]})", "r is 0");
-  expect_refused(R"({"r": 4})", "target_modules is missing");
-  expect_refused(R"({"r": 4, "target_modules": []})", "target_modules");
-  expect_refused(R"({"r": 4, "target_modules": [3]})", "target_modules");
-  expect_refused(R"({"r": 4, "lora_alpha": -1, "target_modules": ["q"]})", "lora_alpha");
-  expect_refused(R"({"r": 4, "lora_dropout": 1, "target_modules": ["q"]})", "lora_dropout");
+  expect_peft_refused("{", "a/adapter_config.json");
+  expect_peft_refused("[]", "a/adapter_config.json");
+  expect_peft_refused(R"({"target_modules": ["q"]})", "r is missing");
+  expect_peft_refused(R"({"r": 0, "target_modules": ["q"]})", "r is 0");
+  expect_peft_refused(R"({"r": 4})", "target_modules is missing");
+  expect_peft_refused(R"({"r": 4, "target_modules": []})", "target_modules");
+  expect_peft_refused(R"({"r": 4, "target_modules": [3]})", "target_modules");
+  expect_peft_refused(R"({"r": 4, "lora_alpha": -1, "target_modules": ["q"]})", "lora_alpha");
+  expect_peft_refused(R"({"r": 4, "lora_dropout": 1, "target_modules": ["q"]})", "lora_dropout");
 }
 
 }  // namespace

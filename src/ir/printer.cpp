@@ -72,6 +72,7 @@ std::string param_facts(const Value& value) {
   if (p.value_heads != 0) append(out, fmt::format("value_heads {}", p.value_heads));
   if (!p.trainable) append(out, "frozen");
   if (p.adapter) append(out, "adapter");
+  if (p.stored != Stored::plain) append(out, fmt::format("stored {}", name_of(p.stored)));
   std::string parts;
   for (const CheckpointPart& part : p.checkpoint) {
     parts += (parts.empty() ? "saved " : ", ") + in_quotes(part.name);

@@ -12,6 +12,8 @@ constexpr std::array<std::string_view, kSpaces> kSpaceNames{"device", "host", "d
 constexpr std::array<std::string_view, 3> kScopeNames{"local", "step", "persistent"};
 constexpr std::array<std::string_view, 7> kRoleNames{"none",     "matrix", "embedding", "head",
                                                      "position", "norm",   "bias"};
+constexpr std::array<std::string_view, kStoredKinds> kStoredNames{
+    "plain", "nf4_codes", "nf4_scales", "int8_codes", "int8_scales"};
 
 template <typename E, size_t N>
 std::optional<E> find_name(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -27,6 +29,7 @@ std::string_view name_of(Category c) { return kCategoryNames[static_cast<size_t>
 std::string_view name_of(Space s) { return kSpaceNames[static_cast<size_t>(s)]; }
 std::string_view name_of(Scope s) { return kScopeNames[static_cast<size_t>(s)]; }
 std::string_view name_of(Role r) { return kRoleNames[static_cast<size_t>(r)]; }
+std::string_view name_of(Stored s) { return kStoredNames[static_cast<size_t>(s)]; }
 std::optional<Category> parse_category(std::string_view n) {
   return find_name<Category>(kCategoryNames, n);
 }

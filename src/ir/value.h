@@ -63,6 +63,12 @@ struct Init {
   friend bool operator==(const Init&, const Init&) = default;
 };
 
+// What of a parameter a value holds: all of it, or of a frozen one that is stored in blocks of fewer
+// bits the codes or the scales. Its initial value and its checkpoint are then those of the whole.
+enum class Stored : uint8_t { plain, nf4_codes, nf4_scales, int8_codes, int8_scales };
+constexpr int kStoredKinds = 5;
+std::string_view name_of(Stored stored);
+
 // A checkpoint tensor is a dense view of a parameter: packed QKV is three parts, a plain weight is
 // one.
 struct CheckpointPart {
@@ -80,6 +86,7 @@ struct Param {
   int64_t heads = 0;        // > 0: outputs come in this many heads
   int64_t value_heads = 0;  // the last so many of them are attention's values
   bool trainable = true;
+  Stored stored = Stored::plain;
   bool adapter = false;                    // beside the model: saved and loaded apart from it
   std::vector<CheckpointPart> checkpoint;  // empty: not part of the saved model
   friend bool operator==(const Param&, const Param&) = default;

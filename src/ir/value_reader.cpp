@@ -116,6 +116,8 @@ bool ValueReader::param_fact(Value& value, std::string_view word) {
     param.trainable = false;
   } else if (word == "adapter") {
     param.adapter = true;
+  } else if (word == "stored") {
+    param.stored = enumerator<Stored>(scan_, "a way of storing", kStoredKinds);
   } else if (word == "saved") {
     do {
       param.checkpoint.push_back(checkpoint_part(value));

@@ -15,6 +15,7 @@
 #include "ops/basic/multiply.h"
 #include "ops/comm/comm.h"
 #include "ops/compress/int8.h"
+#include "ops/compress/nf4.h"
 #include "ops/embedding/embedding.h"
 #include "ops/linear/linear.h"
 #include "ops/linear/linear_parts.h"
@@ -63,7 +64,7 @@ Registry registry() {
       &sgd_master_def, &sgd_momentum_master_def,
       &sum_squares_def, &clip_def, &advance_def, &adjust_loss_scale_def,
       // compress
-      &quantize_int8_def, &dequantize_int8_def,
+      &quantize_int8_def, &dequantize_int8_def, &dequantize_nf4_def,
       // comm
       &all_gather_def, &reduce_scatter_def, &all_reduce_def, &broadcast_def, &send_def, &recv_def,
   };

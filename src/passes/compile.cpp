@@ -30,6 +30,9 @@ Module differentiate(std::string name, const ForwardBuilder& forward, const Reci
   // What a backward op recomputes on its way need not be kept at all, so it is no choice of
   // recompute's.
   if (recipe.fused_recompute) fuse_recompute(module, kTraining);
+
+  // Backward reads weights, too, and makes its own copies of them.
+  store_base(module, recipe.base);
   return module;
 }
 

@@ -140,11 +140,19 @@ std::vector<LayerBreakdown> breakdown_of_layers(const Module& module, const Peak
   return list;
 }
 
+// Scales are not parameters, and two codes of four bits are two.
+int64_t parameters_in(const Value& value) {
+  const Stored stored = value.param ? value.param->stored : Stored::plain;
+  const int64_t elements = value.type.shape.elements();
+  if (stored == Stored::nf4_scales || stored == Stored::int8_scales) return 0;
+  return stored == Stored::nf4_codes ? 2 * elements : elements;
+}
+
 void count_params(const Module& module, MemoryBreakdown& memory) {
   for (const Value& value : module.values) {
     if (value.category != Category::params || !resides_shared(value, value.space)) continue;
     const bool trainable = value.param == nullptr || value.param->trainable;
-    (trainable ? memory.trainable_params : memory.frozen_params) += value.type.shape.elements();
+    (trainable ? memory.trainable_params : memory.frozen_params) += parameters_in(value);
   }
 }
 

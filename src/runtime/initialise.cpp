@@ -1,9 +1,12 @@
 #include "runtime/initialise.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "base/rng.h"
 #include "kernels/float_kernels.h"
+#include "ops/compress/store.h"
 #include "runtime/value_pieces.h"
 
 namespace snug {
@@ -48,6 +51,30 @@ void fill_floats(const Module& module, ValuePieces& pieces, ValueId id, uint64_t
   });
 }
 
+// The same draws, stored in fewer bits.
+void fill_stored(const Module& module, ValuePieces& pieces, ValueId id, uint64_t seed) {
+  const Value& value = module[id];
+  const Init& init = value.param->init;
+  const Stored stored = value.param->stored;
+  const std::string whole = value.name.substr(0, value.name.rfind('.'));
+  const Key key = random_key(seed, 0, hash_name(whole));
+  std::vector<float> floats;
+  size_t first = 0;
+  pieces.make(snug::whole(module, id), [&](std::span<std::byte> out) {
+    constexpr int64_t kAtOnce = int64_t{1} << 20;
+    while (!out.empty()) {
+      const int64_t n =
+          std::min(ops::stored_elements(stored, static_cast<int64_t>(out.size())), kAtOnce);
+      const auto bytes = static_cast<size_t>(ops::stored_bytes(stored, n));
+      floats.assign(static_cast<size_t>(n), static_cast<float>(init.value));
+      if (init.kind == Init::Kind::normal) fill_normal(std::span(floats), first, init.value, key);
+      ops::store_floats(stored, floats, out.first(bytes));
+      out = out.subspan(bytes);
+      first += static_cast<size_t>(n);
+    }
+  });
+}
+
 }  // namespace
 
 void initialise(Executor& executor, uint64_t seed, const std::set<ValueId>& loaded) {
@@ -60,6 +87,8 @@ void initialise(Executor& executor, uint64_t seed, const std::set<ValueId>& load
     // Step-scoped values start as zeros too, so that nothing ever reads what nobody wrote.
     if (!value.param || value.param->init.kind == Init::Kind::zeros) {
       executor.zero(id);
+    } else if (value.param->stored != Stored::plain) {
+      fill_stored(module, pieces, id, seed);
     } else {
       fill_floats(module, pieces, id, seed);
     }

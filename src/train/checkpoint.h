@@ -30,10 +30,12 @@ namespace snug {
 struct SavedTensor {
   ValueId value;
   std::string name;
-  Type type;
+  Type type;           // of the parameter's numbers, however they are stored
   int64_t offset = 0;  // bytes from the parameter's first
+  int64_t bytes = 0;
+  Stored stored = Stored::plain;
 
-  ValuePart part() const { return {value, offset, type.bytes()}; }
+  ValuePart part() const { return {value, offset, bytes}; }
 };
 // Adapters are saved and loaded apart from the model that they are beside.
 enum class Part : uint8_t { model, adapter };

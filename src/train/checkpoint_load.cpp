@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "ir/visit_dtype.h"
+#include "ops/compress/store.h"
 #include "train/checkpoint.h"
 
 namespace snug {
@@ -149,10 +150,31 @@ class TensorReader {
  public:
   // `block`: kReadBlockBytes, to read into what is converted.
   TensorReader(const CheckpointReader& weights, const Transfer& t, std::span<std::byte> block)
-      : weights_(weights), from_(*t.from), to_(t.to.type.dtype), block_(block) {}
+      : weights_(weights),
+        from_(*t.from),
+        to_(t.to.type.dtype),
+        stored_(t.to.stored),
+        block_(block) {
+    if (stored_ != Stored::plain) floats_.resize(kReadBlockBytes / sizeof(float));
+  }
 
   // Its next elements.
   void read(std::span<std::byte> out) {
+    if (stored_ == Stored::plain) return read_plain(out);
+    while (!out.empty()) {
+      const int64_t elements =
+          std::min(ops::stored_elements(stored_, static_cast<int64_t>(out.size())),
+                   static_cast<int64_t>(floats_.size()));
+      const auto bytes = static_cast<size_t>(ops::stored_bytes(stored_, elements));
+      const auto next = std::span(floats_).first(static_cast<size_t>(elements));
+      read_plain(std::as_writable_bytes(next));
+      ops::store_floats(stored_, next, out.first(bytes));
+      out = out.subspan(bytes);
+    }
+  }
+
+ private:
+  void read_plain(std::span<std::byte> out) {
     const auto from_size = static_cast<size_t>(size_of(*from_.dtype));
     const auto to_size = static_cast<size_t>(size_of(to_));
     while (!out.empty()) {
@@ -163,7 +185,6 @@ class TensorReader {
     }
   }
 
- private:
   void read_block(size_t bytes, std::span<std::byte> to) {
     const std::span<std::byte> from = *from_.dtype == to_ ? to : block_.first(bytes);
     from_.read(at_ * size_of(*from_.dtype), from);
@@ -199,8 +220,10 @@ class TensorReader {
   const CheckpointReader& weights_;
   const TensorEntry& from_;
   Dtype to_;
+  Stored stored_;
   std::span<std::byte> block_;
-  int64_t at_ = 0;  // the next element
+  std::vector<float> floats_;  // before they are stored in fewer bits
+  int64_t at_ = 0;             // the next element
 };
 
 }  // namespace

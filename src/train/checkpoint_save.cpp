@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "formats/peft_config.h"
+#include "ops/compress/store.h"
 #include "train/checkpoint.h"
 #include "train/model_directory.h"
 
@@ -36,6 +37,13 @@ std::vector<TensorToWrite> tensors_to_write(const Module& module, const PiecesOf
   return tensors;
 }
 
+// The bytes that so many elements of a parameter take in its value.
+int64_t bytes_in(const Value& value, int64_t elements) {
+  const Stored stored = value.param->stored;
+  return stored == Stored::plain ? elements * size_of(value.type.dtype)
+                                 : ops::stored_bytes(stored, elements);
+}
+
 // A part is dense only where padding, if any, comes after the parameter's last row.
 void check_part(const Value& value, const CheckpointPart& part) {
   const auto rows_only = [](const Shape& shape) { return shape.dims().subspan(1); };
@@ -43,7 +51,7 @@ void check_part(const Value& value, const CheckpointPart& part) {
                      (value.padded.rank() == value.type.shape.rank() &&
                       std::ranges::equal(rows_only(value.padded), rows_only(value.type.shape)));
   const int64_t end = checked_add(part.offset, part.shape.elements(), "a checkpoint part");
-  if (dense && part.offset >= 0 && end <= value.type.shape.elements()) return;
+  if (dense && part.offset >= 0 && bytes_in(value, end) <= value.type.bytes()) return;
   throw internal_error("tensor {} {} at element {} is not a dense part of {} {}", part.name,
                        part.shape.text(), part.offset, value.name, value.type.text());
 }
@@ -58,9 +66,14 @@ std::vector<SavedTensor> saved_tensors(const Module& module, Part wanted) {
     if (value.param->adapter != (wanted == Part::adapter)) continue;
     for (const CheckpointPart& part : value.param->checkpoint) {
       check_part(value, part);
-      tensors.push_back({ValueId{static_cast<int32_t>(i)}, part.name,
-                         Type{value.type.dtype, part.shape},
-                         part.offset * size_of(value.type.dtype)});
+      const Stored stored = value.param->stored;
+      tensors.push_back(
+          {.value = {static_cast<int32_t>(i)},
+           .name = part.name,
+           .type = {stored == Stored::plain ? value.type.dtype : Dtype::f32, part.shape},
+           .offset = bytes_in(value, part.offset),
+           .bytes = bytes_in(value, part.shape.elements()),
+           .stored = stored});
     }
   }
   return tensors;
@@ -69,14 +82,13 @@ std::vector<SavedTensor> saved_tensors(const Module& module, Part wanted) {
 int64_t saved_bytes(const Module& module, Part part) {
   int64_t bytes = 0;
   for (const SavedTensor& tensor : saved_tensors(module, part))
-    bytes = checked_add(bytes, tensor.type.bytes(), "the saved model");
+    bytes = checked_add(bytes, tensor.bytes, "the saved model");
   return bytes;
 }
 
 std::set<ValueId> loaded_values(const Module& module, Part part) {
   std::map<ValueId, int64_t> bytes;
-  for (const SavedTensor& tensor : saved_tensors(module, part))
-    bytes[tensor.value] += tensor.type.bytes();
+  for (const SavedTensor& tensor : saved_tensors(module, part)) bytes[tensor.value] += tensor.bytes;
   std::set<ValueId> loaded;
   for (const auto& [id, covered] : bytes)
     if (covered == module[id].storage_bytes()) loaded.insert(id);

@@ -68,7 +68,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"olmo2", kFlash, false}, Case{"phi3", kStandard, false},
                     Case{"phi3", kFlash, true}, Case{"gemma3", kStandard, true},
                     Case{"gemma3", kChunked, false}, Case{"gemma3", kFlash, false},
-                    Case{"bert", kStandard, true}, Case{"bert", kFlash, false}),
+                    Case{"bert", kStandard, true}, Case{"bert", kFlash, false},
+                    Case{"lora_llama", kFlash, true}, Case{"lora_llama", kStandard, false},
+                    Case{"lora_gpt2", kFlash, true}, Case{"lora_phi3", kFlash, false}),
     [](const auto& p) {
       return std::string(p.param.family) +
              (p.param.attention == kFlash     ? "_flash"

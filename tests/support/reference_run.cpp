@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "base/text.h"
+#include "formats/peft_config.h"
 #include "passes/passes.h"
 #include "runtime/testing/host_values.h"
 #include "train/checkpoint.h"
@@ -17,6 +20,19 @@ BuildOptions shaped(BuildOptions build, const Shape& shape) {
   build.batch = shape[0];
   build.seq = shape[1];
   return build;
+}
+
+constexpr std::string_view kLora = "lora_";
+
+Recipe with_adapter(Recipe recipe, const std::filesystem::path& directory) {
+  const std::filesystem::path file = directory / kAdapterConfigFile;
+  if (!std::filesystem::exists(file)) return recipe;
+  const PeftConfig config = PeftConfig::parse(read_file(file), file.string());
+  recipe.adapters = {.rank = config.rank,
+                     .alpha = config.alpha,
+                     .dropout = config.dropout,
+                     .targets = config.targets};
+  return recipe;
 }
 
 double square(double x) { return x * x; }
@@ -36,10 +52,13 @@ ReferenceRun::Difference distance(std::string tensor, std::span<const float> got
 ReferenceRun::ReferenceRun(const std::string& family, BuildOptions build, const Recipe& recipe,
                            ExecutorOptions options, Device* device)
     : directory_(tests_dir() + "/parity/" + family),
+      base_(tests_dir() + "/parity/" + family.substr(family.starts_with(kLora) ? kLora.size() : 0)),
+      part_(base_ == directory_ ? Part::model : Part::adapter),
       reference_(directory_ + "/reference.safetensors"),
       shape_(reference_.find("tokens")->shape),
-      run_(directory_, shaped(build, shape_), recipe, options, device) {
-  run_.load(directory_);
+      run_(base_, shaped(build, shape_), with_adapter(recipe, directory_), options, device) {
+  run_.load(base_);
+  if (part_ == Part::adapter) run_.load_adapter(directory_);
   run_.feed(0);
 }
 
@@ -89,7 +108,7 @@ double ReferenceRun::global_norm() const {
 std::vector<ReferenceRun::Difference> ReferenceRun::gradient_differences() {
   std::vector<Difference> out;
   HostValues host(executor());
-  for (const SavedTensor& tensor : saved_tensors(executor().module())) {
+  for (const SavedTensor& tensor : saved_tensors(executor().module(), part_)) {
     const std::string name = std::string(kGrad) + tensor.name;
     if (reference_.find(name) == nullptr) {
       ADD_FAILURE() << "PyTorch has no gradient of " << tensor.name;

@@ -1,5 +1,5 @@
 // A small model that PyTorch has run too (tests/parity/<family>), with the weights, batches and
-// results that are stored there.
+// results that are stored there. "lora_<family>" is an adapter beside it, as PEFT has trained it.
 //
 //   ReferenceRun run("llama", {.attention = ops::AttentionKind::flash});
 //   run.feed_batch();
@@ -12,6 +12,7 @@
 
 #include "formats/safetensors.h"
 #include "support/small_run.h"
+#include "train/checkpoint.h"
 
 namespace snug {
 
@@ -41,7 +42,8 @@ class ReferenceRun {
  private:
   void feed(const std::string& tensor, std::string_view input, int64_t row);
 
-  std::string directory_;
+  std::string directory_, base_;
+  Part part_;  // that is trained
   SafetensorsFile reference_;
   Shape shape_;  // [B, T]
   mutable SmallRun run_;

@@ -1,6 +1,7 @@
 #include "support/small_run.h"
 
 #include "base/rng.h"
+#include "formats/peft_config.h"
 #include "passes/passes.h"
 #include "runtime/initialise.h"
 #include "runtime/testing/host_values.h"
@@ -37,6 +38,13 @@ void SmallRun::load(const std::string& directory) {
   load_model(module(), into(pieces), CheckpointReader(directory),
              [&](std::string_view name) { return model_.spellings(name); });
   derive(*executor_);
+}
+
+void SmallRun::load_adapter(const std::string& directory) {
+  ValuePieces pieces(executor());
+  load_model(module(), into(pieces), CheckpointReader(directory + "/" + kAdapterWeightsFile), {},
+             Part::adapter);
+  derive(executor());
 }
 
 void SmallRun::feed(int64_t micro_batch, int64_t n) {

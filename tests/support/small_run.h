@@ -30,6 +30,7 @@ class SmallRun {
   void feed(int64_t micro_batch, int64_t n = 0);
   // Weights of a directory, in place of those that were drawn.
   void load(const std::string& directory);
+  void load_adapter(const std::string& directory);
   Executor& executor() { return *executor_; }
   const Plan& plan() const { return plan_; }
   const Module& module() const { return plan_.module; }

@@ -1,0 +1,113 @@
+// Frozen weights in fewer bits. Each becomes two persistent values, codes and scales, and every op
+// that reads it reads a copy that was made just before: what is whole never outlives its reader.
+//
+// After backward exists, and before recompute: what a repeated op reads is then made again, too.
+#include <map>
+#include <utility>
+
+#include "ir/builder.h"
+#include "ops/compress/int8.h"
+#include "ops/compress/nf4.h"
+#include "ops/compress/store.h"
+#include "passes/passes.h"
+
+namespace snug {
+namespace {
+
+class StoringBase {
+ public:
+  StoringBase(Module& module, BaseKind kind) : module_(module), kind_(kind) {}
+
+  void run() {
+    const size_t known = module_.values.size();
+    for (size_t i = 0; i < known; ++i) {
+      const ValueId id{static_cast<int32_t>(i)};
+      if (is_stored(module_[id])) store(id);
+    }
+    for (size_t p = 0; p < module_.programs.size(); ++p) read_in(module_.programs[p].name);
+  }
+
+ private:
+  struct Weight {
+    ValueId codes, scales;
+    Dtype dtype;  // that ops read it in
+  };
+
+  // What the layers multiply by; embeddings and the head stay whole.
+  static bool is_stored(const Value& value) {
+    return value.category == Category::params && value.param && !value.param->trainable &&
+           value.param->role == Role::matrix && value.layer != kNoLayer &&
+           value.type.shape.rank() == 2;
+  }
+
+  Stored codes() const { return kind_ == BaseKind::nf4 ? Stored::nf4_codes : Stored::int8_codes; }
+  Stored scales() const {
+    return kind_ == BaseKind::nf4 ? Stored::nf4_scales : Stored::int8_scales;
+  }
+
+  void store(ValueId id) {
+    const Value whole = module_[id];
+    require_blocks(whole);
+    const Shape& shape = whole.type.shape;
+    Param param = *whole.param;
+    param.stored = scales();
+    const int64_t blocks = shape.elements() / ops::elements_per_scale(codes());
+    const ValueId scales = add_shared(module_, whole.name + ".scales", {Dtype::f32, {blocks}},
+                                      Category::params, Scope::persistent, param, whole.layer);
+    param.stored = codes();
+    Value& value = module_[id];
+    value.name += ".codes";
+    value.type = kind_ == BaseKind::nf4 ? Type{Dtype::u8, shape.with_back(shape.back() / 2)}
+                                        : Type{Dtype::i8, shape};
+    value.param = std::make_shared<const Param>(std::move(param));
+    weights_[id] = {id, scales, whole.type.dtype};
+  }
+
+  // Tensors of a checkpoint are stored one by one.
+  void require_blocks(const Value& whole) const {
+    const int64_t block = ops::elements_per_scale(codes());
+    for (const CheckpointPart& part : whole.param->checkpoint) {
+      if (part.shape.elements() % block == 0 && part.shape.back() % 2 == 0) continue;
+      throw usage_error("--base-dtype {}: {} {} has no whole number of blocks of {} weights",
+                        kind_ == BaseKind::nf4 ? "nf4" : "int8", part.name, part.shape.text(),
+                        block)
+          .hint("leave --base-dtype out");
+    }
+  }
+
+  void read_in(const std::string& program) {
+    Builder b(module_, program);
+    std::vector<Op> ops = std::exchange(b.program().ops, {});
+    for (Op& op : ops) {
+      for (ValueId& id : op.inputs) {
+        const auto found = weights_.find(id);
+        if (found != weights_.end()) id = whole_for(b, op, found->second);
+      }
+      b.program().ops.push_back(std::move(op));
+    }
+  }
+
+  ValueId whole_for(Builder& b, const Op& op, const Weight& weight) const {
+    b.set_layer(op.layer);
+    b.set_phase(op.phase);
+    const std::string name = op.name + ".base";
+    const ValueId whole =
+        kind_ == BaseKind::nf4
+            ? ops::dequantize_nf4(b, name, {weight.codes, weight.scales}, weight.dtype)
+            : ops::dequantize_int8(b, name, {weight.codes, weight.scales}, weight.dtype);
+    b.last().backward_of = op.backward_of;
+    return whole;
+  }
+
+  Module& module_;
+  BaseKind kind_;
+  std::map<ValueId, Weight> weights_;
+};
+
+}  // namespace
+
+void store_base(Module& module, BaseKind kind) {
+  if (kind != BaseKind::plain) StoringBase(module, kind).run();
+}
+
+}  // namespace snug
