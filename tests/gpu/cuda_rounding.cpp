@@ -15,6 +15,10 @@ struct Rounding {
 constexpr Rounding kRoundings[] = {
     // cuBLASLt may round GEMM + residual before it adds the bias: 1.2 seen, and on the CPU too.
     {"linear", "y", 1.8},
+    // A GEMM with a factor before it adds a sum: 1.26, 1.15 and 1.09 seen.
+    {"linear_parts", "y", 1.8},
+    {"linear_parts_grad_input", "dx", 1.8},
+    {"linear_parts_grad_weight", "dweight", 1.8},
     // cuDNN rounds softmax(QK) to 16 bits before its GEMM with V, ...
     {"flash_attention", "y", 2.5},
     {"chunked_attention", "y", 2.5},
@@ -28,6 +32,8 @@ constexpr Rounding kRoundings[] = {
     {"linear_cross_entropy_grad", "loss", 0.125},
     {"linear_cross_entropy_grad", "dx", 1.5},
     {"linear_cross_entropy_grad", "dweight", 2.5},
+    {"linear_cross_entropy_grad_input", "loss", 0.125},
+    {"linear_cross_entropy_grad_input", "dx", 1.5},
     {"linear_bias_cross_entropy_grad", "loss", 0.125},
     {"linear_bias_cross_entropy_grad", "dx", 1.5},
     {"linear_bias_cross_entropy_grad", "dweight", 2.5},

@@ -226,25 +226,14 @@ void reference_grad(const RefArgs& a) {
 
 // No sample of the forward op freezes its weight.
 std::vector<Sample> samples_of_frozen() {
+  const SampleInput dloss{{Dtype::f32, {}}}, absent{{Dtype::f32, {}}, Fill::absent()};
   std::vector<Sample> out;
-  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
-    for (const Sample& forward : samples()) {
-      const auto in = [&](size_t port) {
-        SampleInput input = forward.inputs[port];
-        input.type.dtype = dtype;
-        return input;
-      };
-      const SampleInput absent{{dtype, {}}, Fill::absent()};
-      out.push_back({forward.name,
-                     {in(In::kX),
-                      in(In::kWeight),
-                      forward.inputs[In::kTargets],
-                      {{Dtype::f32, {}}},
-                      absent,
-                      absent,
-                      in(In::kBias)},
-                     forward.attrs});
-    }
+  for (Sample& forward : samples()) {
+    std::vector<SampleInput>& in = forward.inputs;
+    out.push_back(
+        {forward.name,
+         {in[In::kX], in[In::kWeight], in[In::kTargets], dloss, absent, absent, in[In::kBias]},
+         forward.attrs});
   }
   return out;
 }
