@@ -4,7 +4,8 @@
 
 Weights and AdamW's state are fp32, the arithmetic is in `--precision` (fp32: matmuls in tf32), AdamW is fused, gradients are
 clipped to norm 1, the attention is the faster of PyTorch's own at this shape, with its dropout. Encoders guess every token.
-With --wait it imports what it needs and waits for a line on its input before it touches the GPU.
+With --lora R the model is frozen in `--precision`, and every linear layer of its layers has an adapter of rank R in fp32, as
+PEFT makes it. With --wait it imports what it needs and waits for a line on its input before it touches the GPU.
 """
 
 import argparse
@@ -63,6 +64,26 @@ def model_of(options):
         return config, kind.from_config(config).train()
 
 
+class LoraLinear(torch.nn.Module):
+    def __init__(self, base, rank, scale):
+        super().__init__()
+        self.base, self.scale = base, scale
+        self.a = torch.nn.Linear(base.in_features, rank, bias=False, device="cuda", dtype=torch.float32)
+        self.b = torch.nn.Linear(rank, base.out_features, bias=False, device="cuda", dtype=torch.float32)
+        torch.nn.init.zeros_(self.b.weight)
+
+    def forward(self, x):
+        return self.base(x) + self.b(self.a(x)) * self.scale
+
+
+def add_adapters(model, rank, dtype):
+    model.to(dtype).requires_grad_(False)
+    for part in list(model.model.layers.modules()):
+        for name, child in list(part.named_children()):
+            if isinstance(child, torch.nn.Linear) and not isinstance(part, LoraLinear):
+                setattr(part, name, LoraLinear(child, rank, 2.0))
+
+
 def wait_for_turn(config):
     for module in ("torch._dynamo", "torch._inductor.compile_fx",
                    f"transformers.models.{config.model_type}.modeling_{config.model_type}"):
@@ -73,7 +94,7 @@ def wait_for_turn(config):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", help="that holds a config.json")
-    for name, default in dict(batch=8, seq=1024, accum=1, steps=10, warmup=4).items():
+    for name, default in dict(batch=8, seq=1024, accum=1, steps=10, warmup=4, lora=0).items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--precision", choices=TYPES, default="bf16")
     parser.add_argument("--dropout", type=float, default=0)
@@ -85,6 +106,8 @@ def main():
     torch.set_float32_matmul_precision("high")
     before = used_bytes()
     config, model = model_of(options)
+    if options.lora:
+        add_adapters(model, options.lora, TYPES[options.precision])
     attention = use_fastest_attention(config, options)
     compiled = torch.compile(lambda tokens: model(input_ids=tokens, labels=tokens).loss, dynamic=False)
     optimizer = adamw(model, fused=True)

@@ -27,6 +27,7 @@ constexpr Verb kVerbs[] = {
     {"train", "trains inside the plan, and saves a model that transformers opens", train_verb},
     {"checkpoint", "what a run has saved, whether it is whole, and the model in it",
      checkpoint_verb},
+    {"merge", "a model and its adapter as one model", merge_verb},
     {"fit",
      "the largest batch, sequence or model for a budget or a GPU: by planning, not by crashing",
      fit_verb},

@@ -11,6 +11,7 @@ namespace snug::cli {
 int plan_verb(const std::vector<std::string>& arguments);
 int train_verb(const std::vector<std::string>& arguments);
 int checkpoint_verb(const std::vector<std::string>& arguments);
+int merge_verb(const std::vector<std::string>& arguments);
 int fit_verb(const std::vector<std::string>& arguments);
 int ladder_verb(const std::vector<std::string>& arguments);
 int bench_verb(const std::vector<std::string>& arguments);

@@ -105,6 +105,15 @@ void export_checkpoint(const std::string& path, const std::string& directory);
 // What differs, a line each.
 std::vector<std::string> diff_checkpoints(const std::string& first, const std::string& second);
 
+// Adds an adapter, as PEFT or `snug train --lora` saves it, to the weights of the model that it is
+// beside, and writes the sum as a model of the same types. Throws bad_input where the adapter is of
+// another model; a usage error where `directory` holds something.
+//
+//   merge_adapter("Qwen2.5-7B", "runs/adapter", "Qwen2.5-7B-mine", {});
+void merge_adapter(const std::string& model, const std::string& adapter,
+                   const std::string& directory,
+                   const std::function<void(const std::string&)>& doing);
+
 struct TokenizeOptions {
   std::string model;        // a Hugging Face directory, or a tokenizer.json
   std::string data;         // a file of text, or a directory of them

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,9 @@ struct SaveOptions {
   std::filesystem::path tokenizer_from;  // a directory to copy tokenizer files from; may be empty
   int64_t max_shard_bytes = kMaxShardBytes;
 };
+
+// Of any tensors.
+void save_tensors(std::span<const TensorToWrite> tensors, const SaveOptions& options);
 
 // One rename commits (train/model_directory.h): a reader, a kill and a power cut at any time find
 // the old model or the new one, whole. Other files of the directory stay; weights of an earlier

@@ -96,9 +96,12 @@ std::set<ValueId> loaded_values(const Module& module, Part part) {
 }
 
 void save_model(const Module& module, const PiecesOf& pieces_of, const SaveOptions& options) {
+  save_tensors(tensors_to_write(module, pieces_of, Part::model), options);
+}
+
+void save_tensors(std::span<const TensorToWrite> tensors, const SaveOptions& options) {
   StagedModel model(options.directory);
-  write_checkpoint(model.folder(), tensors_to_write(module, pieces_of, Part::model),
-                   options.max_shard_bytes, model.shard_prefix());
+  write_checkpoint(model.folder(), tensors, options.max_shard_bytes, model.shard_prefix());
   model.write(kGenerationConfigFile, kDefaultGenerationConfig);
   if (!options.tokenizer_from.empty()) copy_companions(options.tokenizer_from, model);
   if (!options.generation_config_json.empty())
