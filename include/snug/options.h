@@ -73,6 +73,7 @@ struct Options {
   // Training.
   std::string data = "auto";
   bool bytes = false;
+  bool pack = false;
   int64_t token_bytes = 0;
   std::string cache;
   std::string eval_data;
@@ -243,6 +244,8 @@ void each_option(O& o, Visit&& visit) {
       "synthetic (auto: synthetic for random weights)",
       train);
   visit("bytes", o.bytes, "read text as bytes although the model has a tokenizer", train);
+  visit("pack", o.pack,
+        "several samples in a row, without attention between them; positions restart", both);
   visit("token-bytes", o.token_bytes,
         "2 | 4: bytes per token of token files without a header (0: 2, refused where they look "
         "like 4)",
