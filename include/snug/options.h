@@ -74,6 +74,9 @@ struct Options {
   std::string data = "auto";
   bool bytes = false;
   bool pack = false;
+  std::string loss_on = "completion";
+  std::string long_samples = "truncate";
+  int64_t skip_bad = 0;
   int64_t token_bytes = 0;
   std::string cache;
   std::string eval_data;
@@ -238,14 +241,22 @@ void each_option(O& o, Visit&& visit) {
   visit("warmup", o.warmup, "optimizer steps of linear warm-up", train);
   visit("lr-schedule", o.lr_schedule, "constant | cosine | linear | wsd", train);
   visit("min-lr", o.min_lr, "where the schedule ends, as a part of --lr", train);
-  visit(
-      "data", o.data,
-      "text file or directory (bytes, or the tokens of the model's tokenizer.json), token file, or "
-      "synthetic (auto: synthetic for random weights)",
-      train);
+  visit("data", o.data,
+        "text file or directory (bytes, or the tokens of the model's tokenizer.json), JSONL, token "
+        "file, or synthetic (auto: synthetic for random weights)",
+        train);
   visit("bytes", o.bytes, "read text as bytes although the model has a tokenizer", train);
   visit("pack", o.pack,
         "several samples in a row, without attention between them; positions restart", both);
+  visit("loss-on", o.loss_on,
+        "completion | all: which tokens of prompts and conversations are learned: the answers with "
+        "their end tokens, or all",
+        train);
+  visit("long", o.long_samples,
+        "truncate | split | refuse: what becomes of a JSONL sample that is longer than --seq",
+        train);
+  visit("skip-bad", o.skip_bad, "bad lines of JSONL that are passed over before it is an error",
+        train);
   visit("token-bytes", o.token_bytes,
         "2 | 4: bytes per token of token files without a header (0: 2, refused where they look "
         "like 4)",

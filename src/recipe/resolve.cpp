@@ -236,6 +236,9 @@ Resolved resolve(Options o, Model model, std::optional<int64_t> free_bytes) {
   const int64_t context = context_bytes(backend);
   require_word(o.init, "init", {"auto", "scratch", "load"});
   require_word(o.tune, "tune", {"auto", "short", "long"});
+  require_word(o.loss_on, "loss-on", {"completion", "all"});
+  require_word(o.long_samples, "long", {"truncate", "split", "refuse"});
+  require_at_least(0, o.skip_bad, "skip-bad");
   require_between(0, 0.9, o.holdout, "holdout");
   require_at_least(0, o.eval_every, "eval-every");
   require_at_least(1, o.eval_batches, "eval-batches");
