@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "formats/sample_file.h"
 
 namespace snug {
 namespace {
@@ -174,6 +175,9 @@ bool is_token_file(const std::filesystem::path& path) {
 
 TokenFile TokenFile::open(const std::filesystem::path& path, const TokenFileOptions& options) {
   Opened file(path);
+  if (is_sample_file(path))
+    throw bad_input("{} holds samples, not a stream of tokens", path.string())
+        .hint("name the file itself, not its directory, as --data");
   const TokenFormat format = options.format.value_or(detect(file));
   if (!options.format && format == TokenFormat::nanogpt) refuse_megatron(path);
   constexpr std::array readers{read_llmc, read_llmq, read_nanogpt};
