@@ -41,6 +41,7 @@ class Tokenizer {
   int32_t find(std::string_view text) const;                                  // kNoToken: none
   const std::string& text_of(int32_t id) const { return texts_[static_cast<size_t>(id)]; }
   bool is_special(int32_t id) const;
+  const AroundText& surroundings() const { return surroundings_; }  // of a text
 
   std::string decode(std::span<const int32_t> ids, bool with_special = true) const;
 

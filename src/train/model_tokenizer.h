@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tokenizers/tokenizer.h"
+#include "train/chat_format.h"
 
 namespace snug {
 
@@ -21,6 +22,8 @@ struct ModelTokenizer {
   std::string checksum;                   // of its bytes
   std::optional<int32_t> end_of_text;     // what goes between two documents
   std::optional<int64_t> embedding_rows;  // of config.json beside it
+  std::string chat_template;              // of chat_template.jinja or tokenizer_config.json
+  std::string bos_token, eos_token;       // of tokenizer_config.json; "" where it says nothing
 };
 
 // `path`: a directory with tokenizer.json, or that file. `end_of_text`: the token's text where it is
@@ -35,5 +38,9 @@ void require_rows(const ModelTokenizer& model, int64_t rows);
 
 // Throws a usage error where there are several documents and no token to put between them.
 int32_t require_end_of_text(const ModelTokenizer& model, size_t documents);
+
+// How the model writes conversations. Throws a usage error where its template is not known, it has
+// none and no family's tokens, or lacks a token that its template writes.
+ChatFormat chat_format_of(const ModelTokenizer& model);
 
 }  // namespace snug
