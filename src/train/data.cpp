@@ -5,62 +5,60 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "train/windows.h"
 
 namespace snug {
 
+Dataset::Dataset(std::shared_ptr<const Rows> rows, const OrderOptions& order)
+    : rows_(std::move(rows)), order_(order), count_(rows_->count()) {}
+
 Dataset::Dataset(std::shared_ptr<const TokenStream> stream, const WindowOptions& options)
-    : stream_(std::move(stream)), options_(options) {
-  if (T() <= 0) throw usage_error("a window of {} tokens makes no sense", T());
-  count_ = (stream_->size() - 1) / T();
-  if (count_ < 1) {
-    throw bad_input(
-        "{}: {} tokens are fewer than the {} that one window of {} and its targets need",
-        stream_->text(), stream_->size(), T() + 1, T())
-        .hint("give it more data or a smaller --seq");
-  }
-}
+    : Dataset(std::make_shared<Windows>(std::move(stream), options.T),
+              {.shuffle = options.shuffle, .seed = options.seed}) {}
 
-std::string Dataset::text() const {
-  return fmt::format("{} = {} of {}", stream_->text(), counted(count_, "window"), T());
-}
-
-int64_t Dataset::window_of(int64_t sample) const {
+int64_t Dataset::row_of(int64_t sample) const {
   const int64_t epoch = sample / count_;
   const int64_t position = sample % count_;
-  if (!options_.shuffle) return first_ + position;
-  const Key key = random_key(options_.seed, static_cast<uint64_t>(epoch), hash_name("data order"));
+  if (!order_.shuffle) return first_ + position;
+  const Key key = random_key(order_.seed, static_cast<uint64_t>(epoch), hash_name("data order"));
   const auto n = static_cast<uint64_t>(count_);
   return first_ + static_cast<int64_t>(permute(key, static_cast<uint64_t>(position), n));
 }
 
-void Dataset::fill(int64_t first_sample, std::span<int32_t> tokens,
-                   std::span<int32_t> targets) const {
+void Dataset::fill(int64_t first_sample, std::span<int32_t> tokens, std::span<int32_t> targets,
+                   std::span<int32_t> starts) const {
   const auto row = static_cast<size_t>(T());
-  if (tokens.size() != targets.size() || tokens.size() % row != 0) {
-    throw internal_error("{} tokens and {} targets are not rows of {}", tokens.size(),
-                         targets.size(), row);
+  if (tokens.size() != targets.size() || tokens.size() % row != 0 ||
+      (!starts.empty() && starts.size() != tokens.size())) {
+    throw internal_error("{} tokens, {} targets and {} starts are not rows of {}", tokens.size(),
+                         targets.size(), starts.size(), row);
   }
   for (size_t at = 0; at < tokens.size(); at += row, ++first_sample) {
-    const int64_t begin = window_of(first_sample) * T();
-    stream_->copy(begin, tokens.subspan(at, row));
-    std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(at) + 1, row - 1,
-                targets.begin() + static_cast<std::ptrdiff_t>(at));
-    stream_->copy(begin + T(), targets.subspan(at + row - 1, 1));
+    rows_->fill(row_of(first_sample),
+                {.tokens = tokens.subspan(at, row),
+                 .targets = targets.subspan(at, row),
+                 .starts = starts.empty() ? starts : starts.subspan(at, row)});
   }
+}
+
+int64_t Dataset::targets(int64_t first_sample, int64_t samples) const {
+  int64_t sum = 0;
+  for (int64_t s = first_sample; s < first_sample + samples; ++s) sum += rows_->targets(row_of(s));
+  return sum;
 }
 
 Dataset::Split Dataset::hold_out(double part) const {
   const auto held = static_cast<int64_t>(std::ceil(part * static_cast<double>(count_)));
   if (!(part > 0 && part < 1) || held >= count_) {
     throw usage_error("cannot hold out {} of {}: both sides need at least one", part,
-                      counted(count_, "window"))
+                      counted(count_, noun()))
         .hint("hold out a part between 0 and 1, of more data or of shorter sequences");
   }
   Split split{*this, *this};
   split.train.count_ = count_ - held;
   split.held_out.first_ = first_ + split.train.count_;
   split.held_out.count_ = held;
-  split.held_out.options_.shuffle = false;
+  split.held_out.order_.shuffle = false;
   return split;
 }
 

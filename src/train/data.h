@@ -12,9 +12,15 @@
 #include <string>
 
 #include "base/rng.h"
+#include "train/rows.h"
 #include "train/token_stream.h"
 
 namespace snug {
+
+struct OrderOptions {
+  bool shuffle = true;  // else rows come in the order of the data
+  uint64_t seed = 0;
+};
 
 struct WindowOptions {
   int64_t T = 0;        // tokens per window
@@ -22,33 +28,37 @@ struct WindowOptions {
   uint64_t seed = 0;
 };
 
-// Windows of T inputs at stride T, so that no token is an input twice; each window's last target is
-// the next one's first input. Every epoch takes each window once, in an order of its own.
+// Rows in some order. Every epoch takes each row once, in an order of its own.
 class Dataset {
  public:
-  // Throws bad_input when the stream is shorter than one window.
+  Dataset(std::shared_ptr<const Rows> rows, const OrderOptions& order);
+  // Windows of a stream. Throws bad_input when it is shorter than one window.
   Dataset(std::shared_ptr<const TokenStream> stream, const WindowOptions& options);
 
-  int64_t windows() const { return count_; }  // per epoch
-  int64_t T() const { return options_.T; }
-  std::string text() const;  // "41 files, ... = 302 windows of 1024"
-  const TokenStream& stream() const { return *stream_; }
+  int64_t windows() const { return count_; }  // rows per epoch
+  int64_t T() const { return rows_->T(); }
+  std::string text() const { return rows_->text(); }  // "41 files, ... = 302 windows of 1024"
+  std::string noun() const { return rows_->noun(); }  // "window"
+  DataFingerprint fingerprint() const { return rows_->fingerprint(); }
 
-  // Samples first_sample, first_sample + 1, ... into the rows of tokens[B,T] and targets[B,T].
-  // Allocates nothing.
-  void fill(int64_t first_sample, std::span<int32_t> tokens, std::span<int32_t> targets) const;
+  // Samples first_sample, first_sample + 1, ... into the rows of tokens[B,T] and targets[B,T], and
+  // where documents begin into starts[B,T], where that is given. Allocates nothing.
+  void fill(int64_t first_sample, std::span<int32_t> tokens, std::span<int32_t> targets,
+            std::span<int32_t> starts = {}) const;
+  // The targets that count of samples [first_sample, first_sample + samples): one each, at least.
+  int64_t targets(int64_t first_sample, int64_t samples) const;
 
-  // The last `part` of the windows apart from the rest. What is held out is not shuffled. Throws a
-  // usage error unless both sides get a window.
+  // The last `part` of the rows apart from the rest. What is held out is not shuffled. Throws a
+  // usage error unless both sides get one.
   struct Split;
   Split hold_out(double part) const;
 
  private:
-  int64_t window_of(int64_t sample) const;
+  int64_t row_of(int64_t sample) const;
 
-  std::shared_ptr<const TokenStream> stream_;
-  WindowOptions options_;
-  int64_t first_ = 0;  // window
+  std::shared_ptr<const Rows> rows_;
+  OrderOptions order_;
+  int64_t first_ = 0;  // row
   int64_t count_ = 0;
 };
 

@@ -6,31 +6,13 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "passes/passes.h"
-#include "train/model_tokenizer.h"
-#include "train/token_cache.h"
+#include "train/open_rows.h"
 
 namespace snug {
 namespace {
 
-bool has_tokenizer_json(const Resolved& run) {
-  std::error_code ignored;
-  return std::filesystem::exists(run.model.source_dir() / kTokenizerFile, ignored);
-}
-
-std::shared_ptr<const TokenStream> open_stream(const std::string& source, const Resolved& run) {
-  const int64_t V = run.model.config().V;
-  if (source == "synthetic") return synthetic_tokens(static_cast<uint64_t>(run.options.seed), V);
-  const TokenSource tokens{.V = V,
-                           .token_bytes = run.options.token_bytes,
-                           .has_tokenizer = run.model.has_tokenizer() && !run.options.bytes};
-  if (!tokens.has_tokenizer || !has_tokenizer_json(run) || !holds_text(source))
-    return open_tokens(source, tokens);
-  return open_tokens(cached_tokens({.data = source,
-                                    .model = run.model.source_dir(),
-                                    .V = V,
-                                    .directory = run.options.cache}),
-                     {.V = V});
-}
+// For every position of a packed row: where its document begins.
+constexpr const char* kStarts = "starts";
 
 int64_t elements_of(const Executor& executor, std::string_view input) {
   return executor.module()[executor.shared(input)].type.shape.elements();
@@ -66,12 +48,12 @@ Samples Samples::for_training(const Resolved& run) {
     const Key key = random_key(static_cast<uint64_t>(o.seed), 0, hash_name("masking"));
     out.masking_ = Masking{.mask = mask_token(run), .key = key};
   }
-  const WindowOptions windows{
-      .T = run.build.seq, .shuffle = !o.no_shuffle, .seed = static_cast<uint64_t>(o.seed)};
-  Dataset all(open_stream(o.data, run), windows);
+  const uint64_t seed = static_cast<uint64_t>(o.seed);
+  out.packed_ = o.pack;
+  Dataset all(open_rows(o.data, run), OrderOptions{.shuffle = !o.no_shuffle, .seed = seed});
   if (!o.eval_data.empty()) {
-    out.held_out_ = std::make_shared<Dataset>(open_stream(o.eval_data, run),
-                                              WindowOptions{.T = run.build.seq, .shuffle = false});
+    out.held_out_ =
+        std::make_shared<Dataset>(open_rows(o.eval_data, run), OrderOptions{.shuffle = false});
     out.train_ = std::make_shared<Dataset>(std::move(all));
   } else if (o.holdout > 0) {
     Dataset::Split split = all.hold_out(o.holdout);
@@ -86,30 +68,22 @@ Samples Samples::for_training(const Resolved& run) {
 std::string Samples::text() const {
   if (features_) return "synthetic features";
   std::string text = train_->text();
-  if (held_out_) text += "; held out: " + counted(held_out_->windows(), "window");
+  if (held_out_) text += "; held out: " + counted(held_out_->windows(), held_out_->noun());
   if (masking_) text += fmt::format("; 15% of the tokens hidden by token {}", masking_->mask);
   return text;
 }
 
 DataFingerprint Samples::fingerprint() const {
-  constexpr int64_t kLooks = 64, kTokens = 1024;
-  Checksum sum;
-  if (features_) return {.checksum = sum.text()};
-  const TokenStream& stream = train_->stream();
-  const int64_t size = stream.size(), each = std::min(kTokens, size);
-  std::vector<int32_t> tokens(static_cast<size_t>(each));
-  for (int64_t i = 0; i < kLooks; ++i) {  // from the first to the last
-    const double share = static_cast<double>(i) / static_cast<double>(kLooks - 1);
-    const auto begin = static_cast<int64_t>(share * static_cast<double>(size - each));
-    stream.copy(std::clamp<int64_t>(begin, 0, size - each), tokens);
-    sum.add(std::as_bytes(std::span(tokens)));
-  }
-  return {.tokens = size, .checksum = sum.text()};
+  return features_ ? DataFingerprint{.checksum = Checksum().text()} : train_->fingerprint();
 }
 
 void Samples::make_tokens(const Dataset& data, const Executor& executor, int64_t first_sample) {
   tokens_.resize(static_cast<size_t>(elements_of(executor, "tokens")));
-  data.fill(first_sample, tokens_, targets_);
+  if (packed_ && !executor.module().find_shared(kStarts).valid()) {
+    throw internal_error("samples are packed, and the program has no input '{}'", kStarts);
+  }
+  if (packed_) starts_.resize(tokens_.size());
+  data.fill(first_sample, tokens_, targets_, starts_);
   if (masking_) masking_->apply(first_sample, data.T(), tokens_, targets_);
 }
 
@@ -123,6 +97,7 @@ void Samples::send(Executor& executor, int64_t micro_batch) const {
   } else {
     write("tokens", tokens_);
   }
+  if (packed_) write(kStarts, starts_);
   write("targets", targets_);
 }
 
@@ -136,7 +111,8 @@ void Samples::feed(Executor& executor, int64_t first_sample, int64_t rows, int64
     features_->fill(first_sample, feature_values_, targets_);
   }
   const auto per_row = targets_.size() / static_cast<size_t>(executor.module()[id].type.shape[0]);
-  std::ranges::fill(std::span(targets_).subspan(static_cast<size_t>(rows) * per_row), -1);
+  std::ranges::fill(std::span(targets_).subspan(static_cast<size_t>(rows) * per_row),
+                    kIgnoredTarget);
   send(executor, micro_batch);
 }
 
@@ -146,9 +122,14 @@ void Samples::feed_held_out(Executor& executor, int64_t first_sample) {
   send(executor, 0);
 }
 
-int64_t Samples::targets(const Executor& executor) const {
-  const int64_t all = elements_of(executor, "targets");
-  return masking_ ? all / train_->T() * Masking::per_row(train_->T()) : all;
+int64_t Samples::counted_targets() const {
+  return std::ranges::count_if(targets_, [](int32_t target) { return target >= 0; });
+}
+
+int64_t Samples::targets(int64_t first_sample, int64_t samples) const {
+  if (features_) return samples;
+  if (masking_) return samples * Masking::per_row(train_->T());
+  return train_->targets(first_sample, samples);
 }
 
 Feeder::Feeder(Executor& executor, const Resolved& run, Samples& samples)
@@ -157,7 +138,6 @@ Feeder::Feeder(Executor& executor, const Resolved& run, Samples& samples)
       schedule_(run.schedule),
       batch_(run.build.batch),
       sequences_(run.options.global_batch),
-      targets_(samples.targets(executor) / batch_),
       tokens_(elements_of(executor, "targets") / batch_),
       seed_(run.options.seed),
       seed_id_(executor.module().find_shared("seed")),
@@ -168,11 +148,13 @@ Feeder::Feeder(Executor& executor, const Resolved& run, Samples& samples)
 void Feeder::before(const Program& program, int64_t step) {
   set(lr_id_, static_cast<float>(learning_rate(schedule_, step)));
   if (!is_training(program.role)) return;
+  // Counted before the first micro-batch of a step: none is fed yet.
+  if (left_ == 0) step_targets_ = samples_.targets(next_sample_, sequences_);
   for (int64_t m = 0; m < program.micro_batches; ++m) feed(m);
   set(seed_id_, seed_);
   set(step_id_, step);
   // A loss is a sum; this makes it a mean over the whole step, known before its first backward.
-  set(loss_grad_id_, 1.0F / static_cast<float>(targets_per_step()));
+  set(loss_grad_id_, 1.0F / static_cast<float>(step_targets_));
 }
 
 void Feeder::pass_bad_samples() {

@@ -19,7 +19,7 @@
 
 namespace snug {
 
-// Where samples come from: windows of tokens, or features for a model without tokens. Opened, and
+// Where samples come from: rows of tokens, or features for a model without tokens. Opened, and
 // so refused, before anything is planned or allocated.
 class Samples {
  public:
@@ -32,8 +32,10 @@ class Samples {
   // `micro_batch`: of those that the next program takes together.
   void feed(Executor& executor, int64_t first_sample, int64_t rows, int64_t micro_batch);
   void feed_held_out(Executor& executor, int64_t first_sample);
-  // Targets that count in one micro-batch.
-  int64_t targets(const Executor& executor) const;
+  // Targets that count in what was fed last.
+  int64_t counted_targets() const;
+  // Targets that count of samples [first_sample, first_sample + samples): more than none.
+  int64_t targets(int64_t first_sample, int64_t samples) const;
 
  private:
   void make_tokens(const Dataset& data, const Executor& executor, int64_t first_sample);
@@ -42,7 +44,8 @@ class Samples {
   std::shared_ptr<const Dataset> train_, held_out_;
   std::shared_ptr<const SyntheticFeatures> features_;
   std::optional<Masking> masking_;  // the model sees the whole sequence
-  std::vector<int32_t> tokens_, targets_;
+  bool packed_ = false;             // rows hold several samples: programs are told where they begin
+  std::vector<int32_t> tokens_, targets_, starts_;
   std::vector<float> feature_values_;
 };
 
@@ -64,8 +67,8 @@ class Feeder {
     left_ = 0;
   }
 
-  int64_t targets_per_step() const { return targets_ * sequences_; }
-  int64_t targets_per_micro_batch() const { return targets_ * batch_; }
+  // Targets that count in the step whose micro-batches are being fed, or were last.
+  int64_t step_targets() const { return step_targets_; }
   int64_t tokens_per_step() const { return tokens_ * sequences_; }
 
  private:
@@ -78,9 +81,10 @@ class Feeder {
   Executor& executor_;
   Samples& samples_;
   LrSchedule schedule_;
-  int64_t batch_;             // sequences per micro-batch
-  int64_t sequences_;         // per step
-  int64_t targets_, tokens_;  // per sequence
+  int64_t batch_;      // sequences per micro-batch
+  int64_t sequences_;  // per step
+  int64_t tokens_;     // per sequence
+  int64_t step_targets_ = 0;
   int64_t seed_;
   int64_t next_sample_ = 0;
   std::vector<int64_t> bad_;  // where steps began that are left out

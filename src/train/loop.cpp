@@ -66,6 +66,7 @@ int64_t last_step_in(const std::filesystem::path& directory) {
 struct Pending {
   int64_t step = 0;
   int64_t position = 0;  // of the data, where the step began
+  int64_t targets = 0;   // that count
   std::unique_ptr<Reading> reading;
 };
 
@@ -268,7 +269,7 @@ class Training {
       if (&program == &last_program) settle();
       feeder_.before(program, step_);
     });
-    pending_ = Pending{step_, position, executor_.read_later(reported_)};
+    pending_ = Pending{step_, position, feeder_.step_targets(), executor_.read_later(reported_)};
     report_.stopped_early = observer_.stop != nullptr && *observer_.stop;
     const int64_t done = step_ + 1;
     const bool last = done == run_.options.steps || report_.stopped_early;
@@ -317,7 +318,7 @@ class Training {
     StepReport r;
     r.step = pending.step + 1;
     r.steps = run_.options.steps;
-    r.loss = number(pending, 0) / static_cast<double>(feeder_.targets_per_step());
+    r.loss = number(pending, 0) / static_cast<double>(pending.targets);
     r.grad_norm = number(pending, 1);
     r.lr = learning_rate(run_.schedule, pending.step);
     r.tokens = r.step * feeder_.tokens_per_step();
@@ -420,13 +421,14 @@ class Training {
     doing("evaluating");
     flush_updates(executor_);
     double sum = 0;
-    const int64_t batches = run_.options.eval_batches;
-    for (int64_t b = 0; b < batches; ++b) {
+    int64_t targets = 0;
+    for (int64_t b = 0; b < run_.options.eval_batches; ++b) {
       samples_.feed_held_out(executor_, b * run_.build.batch);
+      targets += samples_.counted_targets();
       executor_.run(ProgramRole::evaluation);
       sum += executor_.read_scalar<float>(executor_.shared(shared_names::kLoss));
     }
-    const double loss = sum / static_cast<double>(batches * feeder_.targets_per_micro_batch());
+    const double loss = sum / static_cast<double>(targets);
     if (report_.first_eval == 0) report_.first_eval = loss;
     report_.last_eval = loss;
     if (observer_.evaluated) observer_.evaluated(step, loss);
