@@ -14,10 +14,13 @@ int tokenize_verb(const std::vector<std::string>& arguments) {
   TokenizeOptions o;
   bool json = false;
   app.add_option("model", o.model, "a Hugging Face directory, or a tokenizer.json");
-  app.add_option("--data", o.data, "a file of text, or a directory of them: each is a document");
+  app.add_option("--data", o.data,
+                 "a file of text, or a directory of them: each is a document; or JSONL");
   app.add_option("-o,--out", o.out, "the token file to write");
   app.add_option("--eot", o.end_of_text,
                  "the token between two documents (not given: the tokenizer's own end of text)");
+  app.add_option("--skip-bad", o.skip_bad,
+                 "bad lines of JSONL that are passed over before it is an error");
   app.add_flag("--overwrite", o.overwrite, "--out may exist, and is replaced");
   app.add_flag("--json", json, "results as JSON on stdout");
   if (!parse(app, arguments)) return 0;

@@ -116,14 +116,16 @@ void merge_adapter(const std::string& model, const std::string& adapter,
 
 struct TokenizeOptions {
   std::string model;        // a Hugging Face directory, or a tokenizer.json
-  std::string data;         // a file of text, or a directory of them
-  std::string out;          // the token file
+  std::string data;         // a file of text, a directory of them, or JSONL
+  std::string out;          // the token file; of JSONL, the file of samples
   std::string end_of_text;  // between two documents; empty: the tokenizer's own
+  int64_t skip_bad = 0;     // bad lines of JSONL that are passed over
   bool overwrite = false;
 };
 struct TokenizeReport {
   int64_t tokens = 0, documents = 0, bytes = 0, vocabulary = 0;
-  double seconds = 0;  // without reading the tokenizer
+  int64_t empty = 0, bad = 0;  // of JSONL: samples with nothing to learn, lines passed over
+  double seconds = 0;          // without reading the tokenizer
   std::string out;
 };
 // Text as the tokens of a model, in a file that train reads. `progress` is told the part that is

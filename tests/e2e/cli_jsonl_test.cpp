@@ -122,6 +122,26 @@ TEST_F(CliJsonl, ADirectoryOfJsonl) {
   EXPECT_THAT(run.err, HasSubstr("data: dir (3 samples, "));
 }
 
+TEST_F(CliJsonl, TokenizeWritesSamplesThatTrainReads) {
+  write("chat.jsonl", chat_line("a", "b") + "{\"text\": \"\"}\n{\n" + chat_line("c", "the cat"));
+  expect_refused("tokenize model --data chat.jsonl -o a.samples", kBadInput,
+                 "chat.jsonl:3: not JSON");
+  const Ended run = snug("tokenize model --data chat.jsonl -o a.samples --skip-bad 1 --json");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const nlohmann::json said = nlohmann::json::parse(run.out);
+  EXPECT_EQ(said["documents"], 2);
+  EXPECT_EQ(said["empty"], 1);
+  EXPECT_EQ(said["bad"], 1);
+  EXPECT_EQ(losses(chat_ + "a.samples"), losses(chat_ + "chat.jsonl --skip-bad 1"));
+  expect_refused("tokenize model --data text.txt -o b.bin --skip-bad 1", kUsage,
+                 "--skip-bad 1 is for JSONL");
+  EXPECT_EQ(snug("tokenize model --data chat.jsonl -o dir/a.bin --skip-bad 1").code, 4)
+      << "the directory is not there";
+  write("bins/x", "");
+  ASSERT_EQ(snug("tokenize model --data chat.jsonl -o bins/a.bin --skip-bad 1").code, 0);
+  expect_refused(chat_ + "bins", kBadInput, "a.bin holds samples, not a stream of tokens");
+}
+
 TEST_F(CliJsonl, BadLinesAreNamed) {
   write("bad.jsonl", text_line(5) + "\n{\"text\": 3}\n" + text_line(4) + "{\"a\": 1}\n");
   expect_refused(train_ + "bad.jsonl --cache .", kBadInput,
