@@ -8,12 +8,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/units.h"
+#include "formats/megatron_index.h"
 #include "formats/sample_file.h"
 
 namespace snug {
 namespace {
 
-constexpr std::array<std::string_view, 3> kNames{"llm.c", "llm.q", "nanogpt"};
+constexpr std::array<std::string_view, 4> kNames{"llm.c", "llm.q", "nanogpt", "megatron"};
 constexpr int64_t kHeaderBytes = 1024;
 constexpr std::string_view kLlmqMagic = "BIN.TOK\n";
 
@@ -53,17 +55,13 @@ const LlmcVersion* llmc_version(const Opened& file) {
   return found == kLlmcVersions.end() ? nullptr : found;
 }
 
+// Files without a header are nanoGPT's, or Megatron's where an index is beside them.
 TokenFormat detect(const Opened& file) {
   if (begins_as_llmq(file)) return TokenFormat::llmq;
-  return llmc_version(file) != nullptr ? TokenFormat::llmc : TokenFormat::nanogpt;
-}
-
-// Megatron's .bin has no header either; only the index beside it tells the two apart.
-void refuse_megatron(std::filesystem::path path) {
-  const std::filesystem::path index = path.replace_extension(".idx");
-  if (!std::filesystem::exists(index)) return;
-  throw bad_input("{} marks Megatron tokens, which are not supported", index.string())
-      .hint("write the tokens as a nanoGPT file (uint16, no header) or an llm.c file");
+  if (llmc_version(file) != nullptr) return TokenFormat::llmc;
+  std::error_code ignored;
+  return std::filesystem::exists(megatron_index_of(file.path()), ignored) ? TokenFormat::megatron
+                                                                          : TokenFormat::nanogpt;
 }
 
 void require_header(const Opened& file, TokenFormat format) {
@@ -73,11 +71,12 @@ void require_header(const Opened& file, TokenFormat format) {
 }
 
 // The header's count against the file's size, without trusting either.
-void check_count(const Opened& file, int64_t count, int64_t token_bytes) {
+void check_count(const Opened& file, int64_t count, int64_t token_bytes, bool masked = false) {
   const int64_t data = file.size() - kHeaderBytes;
-  if (count >= 0 && count == data / token_bytes && data % token_bytes == 0) return;
-  throw bad_input("{}: the header counts {} tokens of {} bytes, but {} bytes of data follow",
-                  file.path(), count, token_bytes, data)
+  const int64_t mask = masked ? ceil_div(std::max<int64_t>(count, 0), 8) : 0;
+  if (count >= 0 && data == count * token_bytes + mask) return;
+  throw bad_input("{}: the header counts {} tokens of {} bytes{}, but {} bytes of data follow",
+                  file.path(), count, token_bytes, masked ? " and a mask" : "", data)
       .hint("download it, or tokenize the text, again");
 }
 
@@ -104,13 +103,10 @@ TokenLayout read_llmq(const Opened& file) {
   if (token_bytes != 2 && token_bytes != 4) {
     throw bad_input("{}: tokens of {} bytes; 2 and 4 are read", path, token_bytes);
   }
-  if (file.int32_at(24) != 0) {
-    throw bad_input("{} carries a loss mask, which is not supported", path)
-        .hint("tokenize the text again without a mask");
-  }
+  const bool masked = file.int32_at(24) != 0;
   if (vocabulary < 0) throw bad_input("{}: the header's vocabulary is {}", path, vocabulary);
-  check_count(file, count, token_bytes);
-  return {TokenFormat::llmq, kHeaderBytes, token_bytes, count, vocabulary};
+  check_count(file, count, token_bytes, masked);
+  return {TokenFormat::llmq, kHeaderBytes, token_bytes, count, vocabulary, masked};
 }
 
 // uint32 tokens, looked at as uint16, are a low and a high word in turn, and all the high ones are
@@ -137,12 +133,24 @@ bool holds_wide_tokens(const FileReader& file) {
 
 TokenLayout read_nanogpt(const Opened& file) { return {.count = file.size() / 2}; }
 
+// It has no header either; the index beside it says how wide tokens are.
+TokenLayout read_megatron(const Opened& file) {
+  const MegatronIndex index = read_megatron_index(megatron_index_of(file.path()));
+  if (file.size() != index.tokens * index.token_bytes) {
+    throw bad_input("{} holds {} bytes, and its index counts {} tokens of {} bytes", file.path(),
+                    file.size(), index.tokens, index.token_bytes)
+        .hint("the two do not belong together, or one was cut off: copy both again");
+  }
+  return {.format = TokenFormat::megatron, .token_bytes = index.token_bytes, .count = index.tokens};
+}
+
 // What a file without header holds is what the caller says, or uint16 unless the values deny it.
 TokenLayout with_width(const Opened& file, TokenLayout layout, int64_t asked) {
   if (layout.format != TokenFormat::nanogpt) {
     if (asked == 0 || asked == layout.token_bytes) return layout;
-    throw bad_input("{}: its header says that tokens have {} bytes, not {}", file.path(),
-                    layout.token_bytes, asked);
+    throw bad_input("{}: its {} says that tokens have {} bytes, not {}", file.path(),
+                    layout.format == TokenFormat::megatron ? "index" : "header", layout.token_bytes,
+                    asked);
   }
   if (asked == 0 && holds_wide_tokens(file.file)) {
     throw bad_input(
@@ -170,7 +178,9 @@ std::optional<TokenFormat> parse_token_format(std::string_view name) {
 }
 
 bool is_token_file(const std::filesystem::path& path) {
-  return path.extension() == ".bin" || detect(Opened(path)) != TokenFormat::nanogpt;
+  if (path.extension() == ".bin") return true;
+  const Opened file(path);
+  return begins_as_llmq(file) || llmc_version(file) != nullptr;
 }
 
 TokenFile TokenFile::open(const std::filesystem::path& path, const TokenFileOptions& options) {
@@ -179,8 +189,7 @@ TokenFile TokenFile::open(const std::filesystem::path& path, const TokenFileOpti
     throw bad_input("{} holds samples, not a stream of tokens", path.string())
         .hint("name the file itself, not its directory, as --data");
   const TokenFormat format = options.format.value_or(detect(file));
-  if (!options.format && format == TokenFormat::nanogpt) refuse_megatron(path);
-  constexpr std::array readers{read_llmc, read_llmq, read_nanogpt};
+  constexpr std::array readers{read_llmc, read_llmq, read_nanogpt, read_megatron};
   const TokenLayout layout =
       with_width(file, readers[static_cast<size_t>(format)](file), options.token_bytes);
   if (layout.count == 0) throw bad_input("{} holds no tokens", path.string());
@@ -221,11 +230,34 @@ void TokenFile::copy(int64_t begin, std::span<int32_t> out) const {
     copy_as<uint32_t>(begin, out);
 }
 
+void TokenFile::hide_masked(int64_t begin, std::span<int32_t> tokens, int32_t hidden) const {
+  if (!masked()) return;
+  constexpr int64_t kBits = 8;
+  std::array<std::byte, 512> buffer;
+  const int64_t mask = layout_.offset + size() * layout_.token_bytes;
+  while (!tokens.empty()) {
+    const int64_t first = begin % kBits;
+    const auto room = static_cast<int64_t>(buffer.size()) * kBits - first;
+    const int64_t n = std::min(room, static_cast<int64_t>(tokens.size()));
+    file_.read(mask + begin / kBits,
+               std::span(buffer).first(static_cast<size_t>(ceil_div(first + n, kBits))));
+    for (int64_t i = 0; i < n; ++i) {
+      const auto bits = std::to_integer<unsigned>(buffer[static_cast<size_t>((first + i) / kBits)]);
+      if ((bits >> ((first + i) % kBits) & 1U) == 0) tokens[static_cast<size_t>(i)] = hidden;
+    }
+    begin += n;
+    tokens = tokens.subspan(static_cast<size_t>(n));
+  }
+}
+
 template <typename Token>
 std::optional<int64_t> TokenFile::find_as(uint32_t limit) const {
   if (limit > std::numeric_limits<Token>::max()) return std::nullopt;
   std::optional<int64_t> found;
+  const int64_t end = layout_.offset + size() * static_cast<int64_t>(sizeof(Token));
   file_.each_block(layout_.offset, [&](int64_t at, std::span<const std::byte> bytes) {
+    if (at >= end) return false;  // only a mask follows
+    bytes = bytes.first(std::min(bytes.size(), static_cast<size_t>(end - at)));
     // Blocks are aligned and hold whole tokens. The largest is found without a branch, so that the
     // compiler makes vector code of it.
     const std::span tokens(reinterpret_cast<const Token*>(bytes.data()),

@@ -152,7 +152,8 @@ TEST_F(TokenFileTest, RefusesDamageWithTheNumbers) {
   expect_refused(llmc(20240801, 7, -1), "counts -1 tokens");
   expect_refused(llmc(20240801, 7, 0), "holds no tokens");
   expect_refused(llmq(3, 1, 9, 0) + "abc", "tokens of 3 bytes");
-  expect_refused(llmq(2, 1, 9, 1) + "ab", "loss mask");
+  expect_refused(llmq(2, 1, 9, 1) + "ab", "counts 1 tokens of 2 bytes and a mask, but 2 bytes");
+  expect_refused(llmq(2, 9, 9, 1) + std::string(19, 'x'), "and a mask, but 19 bytes");
   expect_refused(llmq(2, 1, -9, 0) + "ab", "vocabulary is -9");
   expect_refused("BIN.TOK\n", "llm.q header is 1024 bytes, the file has 8");
 }
@@ -166,10 +167,74 @@ TEST_F(TokenFileTest, TellsTokensFromText) {
   EXPECT_FALSE(is_token_file(dir_ / "c.txt"));
 }
 
-TEST_F(TokenFileTest, DoesNotTakeMegatronForNanogpt) {
-  write_bytes(dir_ / "t.idx", "MMIDIDX");
-  expect_refused(raw<uint16_t>({1, 2}), "t.idx marks Megatron tokens");
+// Two sequences, of 3 tokens and of 1, in one document.
+std::string megatron_index(uint8_t type, int64_t token_bytes, std::vector<int32_t> lengths = {3, 1},
+                           uint64_t version = 1) {
+  std::string index("MMIDIDX\0\0", 9);
+  index += raw<uint64_t>({version}) + static_cast<char>(type);
+  index += raw<uint64_t>({lengths.size(), 1}) + raw(lengths);
+  int64_t at = 0;
+  for (const int32_t length : lengths) {
+    index += raw<int64_t>({at});
+    at += length * token_bytes;
+  }
+  return index + raw<int64_t>({0});
+}
+
+TEST_F(TokenFileTest, ReadsMegatronByItsIndex) {
+  write_bytes(dir_ / "t.idx", megatron_index(8, 2));
+  const TokenFile narrow = open(raw<uint16_t>({1, 2, 65535, 4}));
+  EXPECT_EQ(narrow.format(), "megatron");
+  EXPECT_EQ(all(narrow), (std::vector<int32_t>{1, 2, 65535, 4}));
+  write_bytes(dir_ / "t.idx", megatron_index(4, 4));
+  EXPECT_EQ(all(open(raw<int32_t>({1, 2, 100000, 4}))), (std::vector<int32_t>{1, 2, 100000, 4}));
+  expect_refused(raw<int32_t>({1, 2, 3, 4}), "its index says that tokens have 4 bytes, not 2",
+                 {.token_bytes = 2});
   EXPECT_EQ(open(raw<uint16_t>({1, 2}), {.format = TokenFormat::nanogpt}).size(), 2);
+}
+
+TEST_F(TokenFileTest, RefusesDamagedMegatron) {
+  const std::string tokens = raw<uint16_t>({1, 2, 3, 4});
+  const auto refused = [&](const std::string& index, std::string_view part) {
+    write_bytes(dir_ / "t.idx", index);
+    expect_refused(tokens, part);
+  };
+  const std::string good = megatron_index(8, 2);
+  refused("MMIDIDX", "t.idx does not begin as Megatron's index");
+  refused("x" + good.substr(1), "does not begin as Megatron's index");
+  refused(megatron_index(8, 2, {3, 1}, 2), "version 2 of Megatron's index");
+  refused(megatron_index(5, 8), "tokens of type 5; 4 (int32) and 8 (uint16) are read");
+  refused(good + "x", "2 sequences and 1 documents do not make its 67 bytes");
+  refused(good.substr(0, 50), "do not make its 50 bytes");
+  refused(megatron_index(8, 2, {3, 2}), "t.bin holds 8 bytes, and its index counts 5 tokens of 2");
+  refused(megatron_index(8, 3), "sequence 1 has 1 tokens from byte 9 on, and 3 come before it");
+  refused(megatron_index(8, 2, {-1, 5}), "sequence 0 has -1 tokens");
+}
+
+TEST_F(TokenFileTest, AMaskSaysWhatIsLearned) {
+  constexpr int32_t kTokens = 9000;  // more than one piece of mask
+  std::vector<uint16_t> tokens(kTokens);
+  std::string mask((kTokens + 7) / 8, '\0');
+  const auto learned = [](int64_t i) { return i % 3 == 0 || i % 7 == 2; };
+  for (int32_t i = 0; i < kTokens; ++i) {
+    tokens[static_cast<size_t>(i)] = static_cast<uint16_t>(i);
+    if (learned(i)) mask[static_cast<size_t>(i / 8)] |= static_cast<char>(1 << (i % 8));
+  }
+  const TokenFile file = open(llmq(2, kTokens, 9000, 1) + raw(tokens) + mask);
+  EXPECT_TRUE(file.masked());
+  EXPECT_EQ(file.size(), kTokens);
+  EXPECT_EQ(file.find_at_least(9000), std::nullopt) << "the mask is no token";
+  for (const int64_t begin : {0, 5, 8, 4097}) {
+    std::vector<int32_t> got(static_cast<size_t>(kTokens - begin));
+    file.copy(begin, got);
+    file.hide_masked(begin, got, -1);
+    for (size_t i = 0; i < got.size(); ++i) {
+      const int64_t at = begin + static_cast<int64_t>(i);
+      ASSERT_EQ(got[i], learned(at) ? at : -1);
+    }
+  }
+  const TokenFile plain = open(llmq(2, 1, 9, 0) + raw<uint16_t>({3}));
+  EXPECT_FALSE(plain.masked());
 }
 
 }  // namespace

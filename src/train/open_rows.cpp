@@ -58,8 +58,8 @@ fs::path sample_file_of(const std::string& source, const Resolved& run) {
                          .directory = run.options.cache});
 }
 
-// Options that mean nothing where neither the data nor what is held out has samples.
-void refuse_sample_options(const std::string& source, const Options& o) {
+// Options that mean nothing where neither the data nor what is held out has samples, or a mask.
+void refuse_sample_options(const std::string& source, const Options& o, bool masked) {
   const Options plain;
   if (!o.eval_data.empty() && holds_samples(o.eval_data) && !o.pack) return;
   const auto refuse = [&](const std::string& option) {
@@ -67,7 +67,7 @@ void refuse_sample_options(const std::string& source, const Options& o) {
         .hint("samples are lines of JSONL: a file called .jsonl, or a directory with such files");
   };
   if (o.pack && source != "synthetic") refuse("--pack");
-  if (o.loss_on != plain.loss_on) refuse("--loss-on " + o.loss_on);
+  if (o.loss_on != plain.loss_on && !masked) refuse("--loss-on " + o.loss_on);
   if (o.long_samples != plain.long_samples) refuse("--long " + o.long_samples);
   if (o.skip_bad != plain.skip_bad) refuse(fmt::format("--skip-bad {}", o.skip_bad));
 }
@@ -77,8 +77,9 @@ void refuse_sample_options(const std::string& source, const Options& o) {
 std::shared_ptr<const Rows> open_rows(const std::string& source, const Resolved& run) {
   const Options& o = run.options;
   if (!holds_samples(source)) {
-    if (source == o.data) refuse_sample_options(source, o);
-    return std::make_shared<Windows>(open_stream(source, run), run.build.seq);
+    const std::shared_ptr<const TokenStream> stream = open_stream(source, run);
+    if (source == o.data) refuse_sample_options(source, o, stream->masked());
+    return std::make_shared<Windows>(stream, run.build.seq, o.loss_on == "all");
   }
   if (!run.model.config().causal) {
     throw usage_error(

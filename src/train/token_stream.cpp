@@ -111,18 +111,32 @@ class TokenFiles : public TokenStream {
                        files_.size() == 1 ? "" : "s", format_exact(size()));
   }
   void copy(int64_t begin, std::span<int32_t> out) const override {
-    auto at =
-        static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
-    for (; !out.empty(); ++at) {
-      const int64_t here = std::min(ends_[at] - begin, static_cast<int64_t>(out.size()));
-      files_[at].copy(files_[at].size() - (ends_[at] - begin),
-                      out.first(static_cast<size_t>(here)));
-      begin += here;
-      out = out.subspan(static_cast<size_t>(here));
-    }
+    each_part(begin, out, [](const TokenFile& file, int64_t at, std::span<int32_t> part) {
+      file.copy(at, part);
+    });
+  }
+  bool masked() const override { return std::ranges::any_of(files_, &TokenFile::masked); }
+  void hide_masked(int64_t begin, std::span<int32_t> tokens, int32_t hidden) const override {
+    each_part(begin, tokens, [&](const TokenFile& file, int64_t at, std::span<int32_t> part) {
+      file.hide_masked(at, part, hidden);
+    });
   }
 
  private:
+  // Calls visit(file, where it begins there, part) for the part of `tokens` in each file.
+  template <typename Visit>
+  void each_part(int64_t begin, std::span<int32_t> tokens, const Visit& visit) const {
+    auto at =
+        static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
+    for (; !tokens.empty(); ++at) {
+      const int64_t here = std::min(ends_[at] - begin, static_cast<int64_t>(tokens.size()));
+      visit(files_[at], files_[at].size() - (ends_[at] - begin),
+            tokens.first(static_cast<size_t>(here)));
+      begin += here;
+      tokens = tokens.subspan(static_cast<size_t>(here));
+    }
+  }
+
   fs::path path_;  // as given: the one file, or the directory of them all
   std::vector<TokenFile> files_;
   std::vector<int64_t> ends_;  // of each file, in tokens of the stream

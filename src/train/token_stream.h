@@ -22,6 +22,10 @@ class TokenStream {
   virtual int64_t size() const = 0;  // in tokens
   // Tokens [begin, begin + out.size()), which lie inside the stream.
   virtual void copy(int64_t begin, std::span<int32_t> out) const = 0;
+  // Whether some tokens are not to be learned; puts `hidden` in the place of those of tokens
+  // [begin, begin + tokens.size()) that are not.
+  virtual bool masked() const { return false; }
+  virtual void hide_masked(int64_t, std::span<int32_t>, int32_t) const {}
   // What it is and how much of it, for the person at the terminal and for errors.
   virtual std::string text() const = 0;
 };

@@ -1,6 +1,8 @@
 // Where tokens and weights come from: said in every run, and never something else in silence.
 #include <sys/wait.h>
 
+#include <array>
+
 #include "cli_fixture.h"
 
 namespace snug {
@@ -80,6 +82,29 @@ TEST_F(CliData, WideTokensWithoutAHeader) {
   EXPECT_EQ(losses(train_ + "wide.bin --token-bytes 4"), expected) << "the same tokens";
   EXPECT_EQ(losses(train_ + "narrow.bin --token-bytes 2"), expected);
   expect_refused(train_ + "wide.bin --token-bytes 3", kUsage, "--token-bytes is 3");
+}
+
+TEST_F(CliData, AMaskOfATokenFileIsHonoured) {
+  constexpr int32_t kTokens = 300;
+  const std::array<int32_t, 5> fields{2, 2, kTokens, 256, 1};
+  std::string file = "BIN.TOK\n";
+  file.append(reinterpret_cast<const char*>(fields.data()), sizeof fields);
+  file.resize(1024, '\0');
+  file += tokens_of(2);
+  std::string mask((kTokens + 7) / 8, '\0');
+  const auto masked = [&] { return file + mask; };
+  write("none.bin", masked());
+  expect_refused(train_ + "none.bin", kBadInput, "by its mask no token is to be learned",
+                 "--loss-on all");
+  mask[0] = 0x0e;  // tokens 1, 2 and 3
+  mask[5] = 0x01;  // and 40
+  write("some.bin", masked());
+  const Ended run = snug(train_ + "some.bin");
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, ::testing::HasSubstr("= 2 windows of 16, 4 tokens to learn\n"));
+  write("plain.bin", tokens_of(2));
+  EXPECT_EQ(losses(train_ + "some.bin --loss-on all"), losses(train_ + "plain.bin"));
+  EXPECT_NE(losses(train_ + "some.bin"), losses(train_ + "plain.bin"));
 }
 
 TEST_F(CliData, WhatWouldBePassedOverIsRefused) {
