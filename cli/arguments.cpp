@@ -55,6 +55,12 @@ CLI::Option* add_option(CLI::App& app, const std::string& name, T& member, std::
   }
 }
 
+void add_model(CLI::App& app, Options& options) {
+  app.add_option("model,--model", options.model,
+                 "a built-in name, a config.json, or a Hugging Face directory")
+      ->required();
+}
+
 [[noreturn]] void refuse_no_model(const CLI::App& app) {
   throw usage_error("{} needs a MODEL", app.get_name())
       .hint("a built-in name (`snug models` lists them), a config.json, or a model's directory");
@@ -132,10 +138,16 @@ std::string help_hint(const CLI::App& app) {
   return fmt::format("`{} --help` lists the options", app.get_name());
 }
 
+void add_some_options(CLI::App& app, Options& options, std::span<const std::string_view> names) {
+  add_model(app, options);
+  each_option(options, [&](std::string_view key, auto& member, std::string_view help, OptionUse) {
+    if (std::ranges::find(names, key) != names.end())
+      add_option(app, fmt::format("--{}", key), member, std::string(help));
+  });
+}
+
 void add_options(CLI::App& app, Options& options, OptionUse use) {
-  app.add_option("model,--model", options.model,
-                 "a built-in name, a config.json, or a Hugging Face directory")
-      ->required();
+  add_model(app, options);
   each_option(
       options, [&](std::string_view key, auto& member, std::string_view help, OptionUse belongs) {
         CLI::Option* option = add_option(app, fmt::format("--{}", key), member, std::string(help));

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "snug/options.h"
@@ -13,6 +15,9 @@ namespace snug::cli {
 // Adds MODEL and every option. Those that only train uses are accepted by plan too, unlisted: the
 // line that trains, or its run.toml, can be planned first.
 void add_options(CLI::App& app, Options& options, OptionUse use);
+
+// Adds MODEL and the named options only, for a verb that has no use for the others.
+void add_some_options(CLI::App& app, Options& options, std::span<const std::string_view> names);
 
 // Parses; prints help and returns false when that was asked for; throws a usage error for anything
 // wrong.

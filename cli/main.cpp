@@ -25,6 +25,7 @@ constexpr Verb kVerbs[] = {
     {"plan", "does it fit, and where do the bytes go: no GPU, no weights, no data needed",
      plan_verb},
     {"train", "trains inside the plan, and saves a model that transformers opens", train_verb},
+    {"eval", "loss and perplexity of a model over data, by the forward pass alone", eval_verb},
     {"checkpoint", "what a run has saved, whether it is whole, and the model in it",
      checkpoint_verb},
     {"merge", "a model and its adapter as one model", merge_verb},

@@ -86,6 +86,30 @@ struct TrainReport {
 
 TrainReport train(const Options& options, const TrainObserver& observer);
 
+struct EvalReport {
+  double loss = 0;                      // mean per target
+  double perplexity = 0;                // e^loss
+  std::optional<double> bits_per_byte;  // where a token is a byte of text
+  int64_t tokens = 0;                   // targets that counted
+  int64_t windows = 0, all_windows = 0;
+  double seconds = 0;  // of computing, without loading
+  double tokens_per_s = 0;
+  int64_t planned_bytes = 0;
+  int64_t peak_bytes = 0;  // measured
+};
+
+struct EvalObserver {
+  std::function<void(const PlanReport&)> planned;    // before anything large is allocated
+  std::function<void(const std::string&)> said;      // a line for the person who watches
+  std::function<void(const std::string&)> doing;     // what takes a while from now on
+  std::function<void(const EvalReport&)> evaluated;  // so far, after every batch
+};
+
+// The loss of a model over all of `options.data`: every window once, in order, the last batch short.
+// A program of the forward pass alone is planned and run: no gradients, no optimizer state. Where the
+// batch is left open, it is the largest half, quarter, ... of the default that fits the budget.
+EvalReport evaluate(const Options& options, const EvalObserver& observer);
+
 // One checkpoint of a run.
 struct CheckpointLine {
   std::string path, name;       // "runs/a/step-00000100", "step-00000100"

@@ -96,6 +96,19 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
   return module;
 }
 
+Module compile_evaluation(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
+  Module module{.name = std::move(name)};
+  const Forward evaluation = add_forward(module, forward, ProgramRole::evaluation);
+  precision(module, recipe.precision);
+  bind_loss(module, program_name(ProgramRole::evaluation), evaluation.loss);
+
+  // What only backward would read, statistics of norms and rows, is not made.
+  eliminate_dead(module);
+  module.step = {{1, {std::string(program_name(ProgramRole::evaluation))}}};
+  continue_compile(module, recipe, Stage::homes);
+  return module;
+}
+
 void continue_compile(Module& module, const Recipe& recipe, Stage first, Stage last) {
   for (const StageOfCompile& s : kStages) {
     if (first <= s.stage && s.stage <= last) s.run(module, recipe);

@@ -45,6 +45,10 @@ enum class Stage : uint8_t {
 Module compile(std::string name, const ForwardBuilder& forward, const Recipe& recipe,
                Stage last = Stage::lay_out);
 
+// Evaluation alone: the forward pass and nothing of training. Parameters have no masters, gradients
+// or optimizer states, nothing is kept for backward, and a step is one run of the program `eval`.
+Module compile_evaluation(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
+
 // The stages `first` to `last` on a module that compile has begun: a search tries many ends of one
 // beginning. What it does not ask about, the update for example, it may leave out.
 void continue_compile(Module& module, const Recipe& recipe, Stage first,

@@ -13,9 +13,12 @@ Plan plan_of(Module placed, Backend backend) {
 }
 
 Plan make_plan(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
-  Module module = compile(std::move(name), forward, recipe);
-  place(module);
-  return plan_of(std::move(module), recipe.backend);
+  return make_plan(compile(std::move(name), forward, recipe), recipe.backend);
+}
+
+Plan make_plan(Module compiled, Backend backend) {
+  place(compiled);
+  return plan_of(std::move(compiled), backend);
 }
 
 }  // namespace snug

@@ -20,6 +20,9 @@ struct Plan {
 
 Plan make_plan(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
 
+// The same for a module that is compiled: of evaluation alone, for example.
+Plan make_plan(Module compiled, Backend backend);
+
 // The same for a module that has been placed: a search places many and needs the breakdown of one.
 Plan plan_of(Module placed, Backend backend);
 

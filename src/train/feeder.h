@@ -32,6 +32,7 @@ class Samples {
   // `micro_batch`: of those that the next program takes together.
   void feed(Executor& executor, int64_t first_sample, int64_t rows, int64_t micro_batch);
   void feed_held_out(Executor& executor, int64_t first_sample);
+  int64_t windows() const { return train_->windows(); }  // rows of tokens, per epoch
   // Targets that count in what was fed last.
   int64_t counted_targets() const;
   // Targets that count of samples [first_sample, first_sample + samples): more than none.

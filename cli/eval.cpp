@@ -1,0 +1,35 @@
+// snug eval MODEL --data X: the loss over all of the data, and the perplexity.
+#include "arguments.h"
+#include "base/log.h"
+#include "report/eval_report.h"
+#include "snug/snug.h"
+#include "verbs.h"
+
+namespace snug::cli {
+namespace {
+
+// What a forward pass over data can be told.
+constexpr std::string_view kOptions[] = {
+    "data",       "seq",         "batch",         "precision", "attention",     "loss",
+    "budget",     "host-budget", "disk-budget",   "offload",   "offload-ahead", "offload-dir",
+    "device",     "tf32",        "deterministic", "bytes",     "token-bytes",   "cache",
+    "mask-token", "seed",        "threads",       "json"};
+
+}  // namespace
+
+int eval_verb(const std::vector<std::string>& arguments) {
+  CLI::App app("loss and perplexity of a model over data, by the forward pass alone", "snug eval");
+  Options options;
+  add_some_options(app, options, kOptions);
+  if (!parse(app, arguments)) return 0;
+  options.given = names_given(app);
+  const EvalReport report =
+      evaluate(options, {.planned = [](const PlanReport& plan) { log_text(plan.table); },
+                         .said = [](const std::string& line) { log_line(line); },
+                         .doing = [](const std::string& what) { show_status(what + " ..."); },
+                         .evaluated = [](const EvalReport& r) { show_status(eval_progress(r)); }});
+  print("{}\n", options.json ? eval_json(report) : eval_text(report));
+  return 0;
+}
+
+}  // namespace snug::cli
