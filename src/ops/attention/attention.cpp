@@ -9,11 +9,13 @@
 #include "ops/attention/attention_server.h"
 #include "ops/attention/packed_heads.h"
 #include "ops/infer.h"
+#include "ops/packed_rows.h"
 
 namespace snug::ops {
 namespace {
 
-// Head geometry, and what dropout needs: `random` is the port of seed, followed by step and sample.
+// Head geometry, and what dropout and packed samples need: `random` is the port of seed, followed by
+// step, sample and starts.
 PackedHeads checked(const OpView& op, size_t random) {
   const PackedHeads p = checked_heads(op);
   op.require(p.D <= kMaxHeadDim, "heads of {} elements: attention takes up to {}", p.D,
@@ -26,6 +28,10 @@ PackedHeads checked(const OpView& op, size_t random) {
   if (op.attrs.has("scale")) {
     const double scale = op.attrs.f("scale");
     op.require(scale > 0, "scores are multiplied by {}, which is not positive", scale);
+  }
+  if (op.has(starts_port(random))) {
+    require_starts(op, starts_port(random), p.B, p.T);
+    op.require(op.attrs.b("causal"), "rows of several samples need a causal mask");
   }
   if (!op.attrs.has("p")) return p;
   const double dropout = op.attrs.f("p");
@@ -87,19 +93,22 @@ std::vector<Type> infer_chunked_grad(const OpView& op) {
 }
 
 void grad(GradContext& g) {
-  g.set(0, g.emit(attention_grad_def, {g.in(0), g.out(1), g.dout(0), g.in(1), g.in(2), g.in(3)},
-                  g.attrs())[0]);
+  g.set(0,
+        g.emit(attention_grad_def,
+               {g.in(0), g.out(1), g.dout(0), g.in(1), g.in(2), g.in(3), g.in(4)}, g.attrs())[0]);
 }
 
 template <const OpDef& kGrad>
 void grad_from_rows(GradContext& g) {
-  g.set(0, g.emit(kGrad, {g.in(0), g.out(0), g.out(1), g.dout(0), g.in(1), g.in(2), g.in(3)},
-                  g.attrs())[0]);
+  g.set(0,
+        g.emit(kGrad, {g.in(0), g.out(0), g.out(1), g.dout(0), g.in(1), g.in(2), g.in(3), g.in(4)},
+               g.attrs())[0]);
 }
 
 PackedHeads heads_of(const OpView& op) { return packed_heads(op.shape(0), op.attrs); }
 
 // Twice the pairs of a query and a key that it sees: T * T under a causal mask, less with a window.
+// Where rows hold several samples that is an upper bound: how many pairs are seen is data.
 int64_t twice_the_pairs(const PackedHeads& p, const SeenKeys& keys) {
   const auto product = [](int64_t a, int64_t b) { return checked_mul(a, b, "attention flops"); };
   if (!keys.causal) return product(2, product(p.T, p.T));
@@ -128,7 +137,7 @@ Cost cost_of_matmuls(const OpView& op, int64_t matmuls, int64_t workspace) {
 }
 
 bool through_cudnn(const OpView& op) {
-  return cudnn_serves(heads_of(op), op.in(0).dtype, op.attrs.has("p"));
+  return cudnn_serves(heads_of(op), op.in(0).dtype, op.attrs.has("p"), has_starts(op));
 }
 
 // On CUDA the standard kind keeps its rows' statistics, [B,H,T], between its two kernels.
@@ -209,8 +218,15 @@ std::vector<Sample> samples() {
     const int64_t width = (p.heads + 2 * p.kv_heads) * p.head_dim;
     Sample s{name, {{{Dtype::f32, {B, T, width}}}}, attributes(p, "h.0.attn")};
     for (double scalar : {11.0, 3.0, 16.0}) {  // seed, step, sample
-      if (p.dropout > 0) s.inputs.push_back({{Dtype::i64, {}}, Fill::constant(scalar)});
+      const Fill fill = p.dropout > 0 ? Fill::constant(scalar) : Fill::absent();
+      s.inputs.push_back({{Dtype::i64, {}}, fill});
     }
+    return s;
+  };
+  const auto packed = [&](const char* name, int64_t B, int64_t T, const Attention& p,
+                          std::vector<int64_t> lengths) {
+    Sample s = sample(name, B, T, p);
+    s.inputs.push_back(packed_starts(B, T, std::move(lengths)));
     return s;
   };
   return {
@@ -232,6 +248,17 @@ std::vector<Sample> samples() {
       sample(
           "window, dropout, scale", 1, 131,
           {.heads = 2, .kv_heads = 1, .head_dim = 6, .window = 64, .scale = 0.3, .dropout = 0.25}),
+      packed("packed, one sample", 2, 70, {.heads = 2, .kv_heads = 1, .head_dim = 8}, {70}),
+      packed("packed, one token each", 1, 67, {.heads = 2, .kv_heads = 2, .head_dim = 4}, {1}),
+      packed("packed in a tile", 2, 60, {.heads = 4, .kv_heads = 2, .head_dim = 8}, {7, 1, 30, 5}),
+      packed("packed, whole tiles", 1, 200, {.heads = 2, .kv_heads = 1, .head_dim = 16}, {64, 128}),
+      packed("packed over tiles", 2, 290, {.heads = 2, .kv_heads = 1, .head_dim = 8},
+             {3, 65, 130, 1, 40}),
+      packed("packed, wide heads", 1, 80, {.heads = 2, .kv_heads = 1, .head_dim = 136}, {37, 30}),
+      packed("packed, window", 1, 200, {.heads = 2, .kv_heads = 2, .head_dim = 8, .window = 33},
+             {90, 12, 70}),
+      packed("packed, dropout", 2, 131, {.heads = 3, .kv_heads = 1, .head_dim = 8, .dropout = 0.2},
+             {40, 66, 9}),
   };
 }
 
@@ -247,7 +274,7 @@ std::vector<Sample> chunked_samples() {
 
 const OpDef attention_def{
     .kind = "attention",
-    .inputs = {"qkv", optional("seed"), optional("step"), optional("sample")},
+    .inputs = {"qkv", optional("seed"), optional("step"), optional("sample"), optional("starts")},
     .outputs = {"y", aux("probs")},
     .infer = infer,
     .grad = grad,
@@ -262,7 +289,8 @@ const OpDef attention_def{
 
 const OpDef attention_grad_def{
     .kind = "attention_grad",
-    .inputs = {"qkv", "probs", "dy", optional("seed"), optional("step"), optional("sample")},
+    .inputs = {"qkv", "probs", "dy", optional("seed"), optional("step"), optional("sample"),
+               optional("starts")},
     .outputs = {"dqkv"},
     .infer = infer_grad,
     .cost = cost_grad</*kShared=*/1>,
@@ -274,7 +302,7 @@ const OpDef attention_grad_def{
 
 const OpDef chunked_attention_def{
     .kind = "chunked_attention",
-    .inputs = {"qkv", optional("seed"), optional("step"), optional("sample")},
+    .inputs = {"qkv", optional("seed"), optional("step"), optional("sample"), optional("starts")},
     .outputs = {"y", aux("lse")},
     .infer = infer_chunked,
     .grad = grad_from_rows<chunked_attention_grad_def>,
@@ -289,7 +317,8 @@ const OpDef chunked_attention_def{
 
 const OpDef chunked_attention_grad_def{
     .kind = "chunked_attention_grad",
-    .inputs = {"qkv", "y", "lse", "dy", optional("seed"), optional("step"), optional("sample")},
+    .inputs = {"qkv", "y", "lse", "dy", optional("seed"), optional("step"), optional("sample"),
+               optional("starts")},
     .outputs = {"dqkv"},
     .infer = infer_chunked_grad,
     .cost = cost_chunked_grad,
@@ -302,7 +331,7 @@ const OpDef chunked_attention_grad_def{
 
 const OpDef flash_attention_def{
     .kind = "flash_attention",
-    .inputs = {"qkv", optional("seed"), optional("step"), optional("sample")},
+    .inputs = {"qkv", optional("seed"), optional("step"), optional("sample"), optional("starts")},
     .outputs = {"y", aux("lse")},
     .infer = infer_rows,
     .grad = grad_from_rows<flash_attention_grad_def>,
@@ -317,7 +346,8 @@ const OpDef flash_attention_def{
 
 const OpDef flash_attention_grad_def{
     .kind = "flash_attention_grad",
-    .inputs = {"qkv", "y", "lse", "dy", optional("seed"), optional("step"), optional("sample")},
+    .inputs = {"qkv", "y", "lse", "dy", optional("seed"), optional("step"), optional("sample"),
+               optional("starts")},
     .outputs = {"dqkv"},
     .infer = infer_rows_grad,
     .cost = cost_flash_grad,
@@ -329,9 +359,9 @@ const OpDef flash_attention_grad_def{
 };
 
 ValueId attention(Builder& b, std::string_view name, const Attention& p) {
-  std::vector<ValueId> inputs{p.qkv};
-  if (p.dropout != 0) inputs = {p.qkv, p.random.seed, p.random.step, p.random.sample};
-  return b.emit(def_of(p.kind), name, std::move(inputs), attributes(p, b.full_name(name)))[0];
+  const Random random = p.dropout != 0 ? p.random : Random{};
+  return b.emit(def_of(p.kind), name, {p.qkv, random.seed, random.step, random.sample, p.starts},
+                attributes(p, b.full_name(name)))[0];
 }
 
 }  // namespace snug::ops

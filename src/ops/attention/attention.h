@@ -3,7 +3,7 @@
 // and the same dropout masks: `standard` keeps the probabilities [B,H,T,T] for backward; `chunked`
 // and `flash` keep a log-sum-exp per row, O(T), and recompute the probabilities. Their scores
 // exist for `chunk` queries of one sample at a time, or for one tile. A window lets a query see the
-// last so many keys only, its own among them.
+// last so many keys only, its own among them; starts (ops/packed_rows.h) those of its own sample.
 //
 //   ValueId y = attention(b, "attn", {.qkv = turned, .heads = 12, .kv_heads = 4, .head_dim = 64});
 #pragma once
@@ -13,7 +13,8 @@
 
 namespace snug::ops {
 
-// All take [seed, step, sample] last, where attribute `p` > 0.
+// All take [seed, step, sample] last, where attribute `p` > 0, and [starts] after them, where rows
+// hold several samples.
 extern const OpDef attention_def;               // (qkv) -> (y, probs: softmax before dropout)
 extern const OpDef attention_grad_def;          // (qkv, probs, dy) -> (dqkv)
 extern const OpDef chunked_attention_def;       // (qkv) -> (y, lse)
@@ -32,7 +33,8 @@ struct Attention {
   AttentionKind kind = AttentionKind::flash;
   int64_t chunk = 128;  // chunked: queries whose scores exist at the same time
   double dropout = 0;
-  Random random = {};  // used when dropout > 0
+  Random random = {};   // used when dropout > 0
+  ValueId starts = {};  // i32[B,T], where rows hold several samples
 };
 ValueId attention(Builder& b, std::string_view name, const Attention& p);
 

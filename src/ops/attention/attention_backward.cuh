@@ -12,7 +12,7 @@ template <typename T>
 struct Backward {
   PackedHeads p;
   CudaDropout dropout;
-  SeenKeys sees;
+  SeenKeys sees;               // of_row(b): in one row
   float scale;                 // of the scores
   const T* qkv;                // [B, T, (H+2K)*D]
   const T* dy;                 // [B, T, H*D]
@@ -24,13 +24,13 @@ struct Backward {
   __device__ int64_t row(int64_t b, int64_t h, int64_t i) const { return (b * p.H + h) * p.T + i; }
 };
 
-// `dy_port` is followed by seed, step and sample.
+// `dy_port` is followed by seed, step, sample and starts.
 template <typename T>
 Backward<T> backward_of(const KernelArgs& a, size_t dy_port) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
   return {p,
           cuda_dropout(a, dy_port + 1),
-          seen_keys(a.attrs),
+          seen_keys(a, dy_port + 1),
           score_scale(p, a.attrs),
           a.in<T>(0),
           a.in<T>(dy_port),

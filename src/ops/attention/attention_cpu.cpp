@@ -34,7 +34,7 @@ Forward<T> forward_of(const KernelArgs& a) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
   return {p,
           attention_dropout(a, 1),
-          seen_keys(a.attrs),
+          seen_keys(a, 1),
           score_scale(p, a.attrs),
           a.in<T>(0),
           a.out<T>(0),
@@ -45,6 +45,7 @@ Forward<T> forward_of(const KernelArgs& a) {
 // kTile queries of one head, or fewer, and their scores.
 struct Rows {
   int64_t b, h, i0, size;
+  SeenKeys sees;
   int64_t first, seen;  // keys [first, seen) are seen by one of them
   float* scores;        // [size, T]
 };
@@ -52,7 +53,8 @@ struct Rows {
 template <typename T>
 Rows rows_of(const Forward<T>& f, int64_t b, int64_t h, int64_t i0, int64_t end, float* scores) {
   const int64_t size = std::min(kTile, end - i0);
-  return {b, h, i0, size, f.sees.first(i0), f.sees.end(i0 + size - 1, f.p.T), scores};
+  const SeenKeys sees = f.sees.of_row(b, f.p.T);
+  return {b, h, i0, size, sees, sees.first(i0), sees.end(i0 + size - 1, f.p.T), scores};
 }
 
 // scores = q k^T * scale
@@ -104,8 +106,8 @@ void normalize(const Forward<T>& f, const Rows& rows) {
   const PackedHeads& p = f.p;
   for (int64_t i = 0; i < rows.size; ++i) {
     float* scores = rows.scores + i * p.T;
-    const int64_t first = f.sees.first(rows.i0 + i);
-    const int64_t end = f.sees.end(rows.i0 + i, p.T);
+    const int64_t first = rows.sees.first(rows.i0 + i);
+    const int64_t end = rows.sees.end(rows.i0 + i, p.T);
     const float lse = softmax(scores + first, end - first);
     std::fill(scores + rows.first, scores + first, 0.0F);
     std::fill(scores + end, scores + rows.seen, 0.0F);

@@ -6,35 +6,36 @@
 namespace snug::ops {
 namespace {
 
-Server server_of(const KernelArgs& a) {
-  return attention_server(packed_heads(a.in(0).shape(), a.attrs), a.in(0).type->dtype,
-                          a.attrs.has("p"), a.math.tf32);
+// `random`: the port of seed.
+Server server_of(const KernelArgs& a, size_t random) {
+  return attention_server(
+      packed_heads(a.in(0).shape(), a.attrs), a.in(0).type->dtype,
+      {.dropout = a.attrs.has("p"), .packed = a.has(starts_port(random)), .tf32 = a.math.tf32});
 }
-
-// On kernels of our own. All that cuDNN serves, tensor cores do too.
-void run_own(const KernelArgs& a, void (*mma)(const KernelArgs&),
-             void (*tiled)(const KernelArgs&)) {
-  (server_of(a) == Server::plain_tiles ? tiled : mma)(a);
-}
+Server forward_server(const KernelArgs& a) { return server_of(a, 1); }
+Server grad_server(const KernelArgs& a) { return server_of(a, 4); }
 
 }  // namespace
 
 void flash_attention_cuda(const KernelArgs& a) {
-  if (server_of(a) == Server::cudnn && cudnn_attention(a)) return;
-  run_own(a, mma_flash_attention, tiled_flash_attention);
+  const Server server = forward_server(a);
+  if (server == Server::cudnn && cudnn_attention(a)) return;
+  // All that cuDNN serves, tensor cores do too.
+  (server == Server::plain_tiles ? tiled_flash_attention : mma_flash_attention)(a);
 }
 
 void prepare_flash_attention_cuda(const KernelArgs& a) {
-  if (server_of(a) == Server::cudnn) prepare_cudnn_attention(a);
+  if (forward_server(a) == Server::cudnn) prepare_cudnn_attention(a);
 }
 
 void flash_attention_grad_cuda(const KernelArgs& a) {
-  if (server_of(a) == Server::cudnn && cudnn_attention_grad(a)) return;
-  run_own(a, mma_flash_attention_grad, tiled_flash_attention_grad);
+  const Server server = grad_server(a);
+  if (server == Server::cudnn && cudnn_attention_grad(a)) return;
+  (server == Server::plain_tiles ? tiled_flash_attention_grad : mma_flash_attention_grad)(a);
 }
 
 void prepare_flash_attention_grad_cuda(const KernelArgs& a) {
-  if (server_of(a) == Server::cudnn) prepare_cudnn_attention_grad(a);
+  if (grad_server(a) == Server::cudnn) prepare_cudnn_attention_grad(a);
 }
 
 }  // namespace snug::ops

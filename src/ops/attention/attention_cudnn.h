@@ -12,9 +12,9 @@
 namespace snug::ops {
 
 // bf16 and f16, heads of whole 16-byte packs that every architecture's engines take, no dropout
-// (its masks are ours), and more than one token (a single one has no engine).
-constexpr bool cudnn_serves(const PackedHeads& p, Dtype dtype, bool dropout) {
-  return is_half(dtype) && !dropout && p.D % 8 == 0 && p.D <= 128 && p.T > 1;
+// (its masks are ours), rows of one sample, and more than one token (a single one has no engine).
+constexpr bool cudnn_serves(const PackedHeads& p, Dtype dtype, bool dropout, bool packed) {
+  return is_half(dtype) && !dropout && !packed && p.D % 8 == 0 && p.D <= 128 && p.T > 1;
 }
 
 // The caps are what cuDNN 9.19's own sizes for Hopper say, and a mebibyte. Forward: 256 bytes.

@@ -11,7 +11,7 @@ template <typename T>
 struct Forward {
   PackedHeads p;
   CudaDropout dropout;
-  SeenKeys sees;
+  SeenKeys sees;       // of_row(b): in one row
   float scale;         // of the scores
   const T* qkv;        // [B, T, (H+2K)*D]
   T* y;                // [B, T, H*D]
@@ -22,9 +22,8 @@ struct Forward {
 template <typename T>
 Forward<T> forward_of(const KernelArgs& a, float* lse) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
-  return {
-      p,  cuda_dropout(a, 1), seen_keys(a.attrs), score_scale(p, a.attrs), a.in<T>(0), a.out<T>(0),
-      lse};
+  return {p,  cuda_dropout(a, 1), seen_keys(a, 1), score_scale(p, a.attrs), a.in<T>(0), a.out<T>(0),
+          lse};
 }
 
 }  // namespace snug::ops

@@ -23,8 +23,9 @@ void key_tile_grad(const AttentionGrad<T>& g, int64_t b, int64_t kv, int64_t j0,
   SumTile<T> dv(g.dqkv + p.v(b, j0, kv), p.width());
   g.load_keys(b, kv, j0, keys);
   const int64_t first_h = kv * p.group();
-  const int64_t first_i = g.sees.first_query(j0);
-  const int64_t end_i = g.sees.end_query(j0 + keys.size - 1, p.T);
+  const SeenKeys sees = g.seen_in(b);
+  const int64_t first_i = sees.first_query(j0);
+  const int64_t end_i = sees.end_query(j0 + keys.size - 1, p.T);
   for (int64_t h = first_h; h < first_h + p.group(); ++h) {
     for (int64_t i0 = first_i; i0 < end_i; i0 += kTile) {
       g.load_queries(b, h, i0, p.T, queries);
@@ -50,7 +51,7 @@ void query_tile_grad(const AttentionGrad<T>& g, int64_t b, int64_t h, int64_t i0
   SumTile<T> dq(g.dqkv + p.q(b, i0, h), p.width());
   g.load_queries(b, h, i0, p.T, queries);
   const int64_t seen = g.sees.end(i0 + queries.size - 1, p.T);
-  for (int64_t j0 = g.first_key_tile(i0); j0 < seen; j0 += kTile) {
+  for (int64_t j0 = g.first_key_tile(b, i0); j0 < seen; j0 += kTile) {
     g.load_keys(b, h / p.group(), j0, keys);
     g.load_scores(queries, keys, tile.scores());
     g.add_dq(queries, keys, tile.scores(), dq.sums());
@@ -102,7 +103,7 @@ void tile_delta(const AttentionGrad<T>& g, int64_t b, int64_t h, int64_t i0) {
   std::fill_n(delta, rows, 0.0F);
   WideTile<T> wide_dy, wide_values;
   const Floats dy = wide_dy.of(g.dy + p.y(b, i0, h), rows, p.D, p.H * p.D);
-  for (int64_t j0 = g.first_key_tile(i0); j0 < seen; j0 += kTile) {
+  for (int64_t j0 = g.first_key_tile(b, i0); j0 < seen; j0 += kTile) {
     const int64_t keys = std::min(kTile, seen - j0);
     const Floats values = wide_values.of(g.qkv + p.v(b, j0, h / p.group()), keys, p.D, p.width());
     float dprobs[kTile * kTile];

@@ -20,9 +20,10 @@ __global__ void delta_from_probs(const Backward<T> g) {
   const int64_t i = row % p.T;
   const DropoutFactors dropout(g.dropout, b);
   const T* dy = g.dy + p.y(b, i, h);
-  const int64_t seen = g.sees.end(i, p.T);
+  const SeenKeys sees = g.sees.of_row(b, p.T);
+  const int64_t seen = sees.end(i, p.T);
   float sum = 0;
-  for (int64_t j = g.sees.first(i) + threadIdx.x % 32; j < seen; j += 32) {
+  for (int64_t j = sees.first(i) + threadIdx.x % 32; j < seen; j += 32) {
     const T* v = g.qkv + p.v(b, j, h / p.group());
     float dprob = 0;
     for (int64_t d = 0; d < p.D; ++d) dprob = fmaf(to_float(dy[d]), to_float(v[d]), dprob);
@@ -51,6 +52,7 @@ struct Meeting {
 template <bool kOwnsKeys, typename T, int kM>
 __device__ void differentiate(const Backward<T>& g, const DropoutFactors& dropout, const Meeting& m,
                               float (&scores)[kM][kM], float (&dscores)[kM][kM]) {
+  const SeenKeys sees = g.sees.of_row(m.b, g.p.T);
 #pragma unroll
   for (int i = 0; i < kM; ++i) {
 #pragma unroll
@@ -59,7 +61,7 @@ __device__ void differentiate(const Backward<T>& g, const DropoutFactors& dropou
       const int other = thread_x() + kSide * j;
       const int64_t query = m.i0 + (kOwnsKeys ? other : own);
       const int64_t key = m.j0 + (kOwnsKeys ? own : other);
-      const bool seen = query < g.p.T && key < g.p.T && g.sees.sees(query, key);
+      const bool seen = query < g.p.T && key < g.p.T && sees.sees(query, key);
       float prob = 0, dscore = 0;
       if (seen) {
         const int64_t row = g.row(m.b, m.h, query);
@@ -120,7 +122,7 @@ __global__ void __launch_bounds__(kTileThreads) walk_queries(const Backward<T> g
   const DropoutFactors dropout(g.dropout, task.b);
 
   block.load_keys(g, task.b, kv, j0);
-  const int64_t end = g.sees.end_query(min(j0 + kTile, p.T) - 1, p.T);
+  const int64_t end = g.sees.of_row(task.b, p.T).end_query(min(j0 + kTile, p.T) - 1, p.T);
   HeadSums<kTile, kD> dk, dv;
   for (int64_t h = kv * p.group(); h < (kv + 1) * p.group(); ++h) {
     for (int64_t i0 = g.sees.first_query(j0); i0 < end; i0 += kTile) {
@@ -158,12 +160,13 @@ __global__ void __launch_bounds__(kTileThreads) walk_keys(const Backward<T> g) {
   const TileTask task(p.H, tiles);
   const int64_t i0 = (tiles - 1 - task.tile) * kTile;  // longest first
   const int64_t rows = min(int64_t{kTile}, p.T - i0);
-  const int64_t seen = g.sees.end(i0 + rows - 1, p.T);
+  const SeenKeys sees = g.sees.of_row(task.b, p.T);
+  const int64_t seen = sees.end(i0 + rows - 1, p.T);
   const DropoutFactors dropout(g.dropout, task.b);
 
   block.load_queries(g, task.b, task.h, i0);
   HeadSums<kTile, kD> dq;
-  for (int64_t j0 = g.sees.first(i0) / kTile * kTile; j0 < seen; j0 += kTile) {
+  for (int64_t j0 = sees.first(i0) / kTile * kTile; j0 < seen; j0 += kTile) {
     __syncthreads();  // the last keys and scores are read
     block.load_keys(g, task.b, task.h / p.group(), j0);
     __syncthreads();

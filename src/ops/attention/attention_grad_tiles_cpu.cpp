@@ -21,7 +21,7 @@ template <typename T>
 AttentionGrad<T>::AttentionGrad(const KernelArgs& a, size_t dy_port)
     : p(packed_heads(a.in(0).shape(), a.attrs)),
       dropout(attention_dropout(a, dy_port + 1)),
-      sees(seen_keys(a.attrs)),
+      sees(seen_keys(a, dy_port + 1)),
       scale(score_scale(p, a.attrs)),
       qkv(a.in<T>(0)),
       dy(a.in<T>(dy_port)),
@@ -65,12 +65,13 @@ void AttentionGrad<T>::load_probs(const QueryTile<T>& q, const KeyTile<T>& k,
         .ldb = kTile,
         .ldc = scores.ld,
         .alpha = scale});
+  const SeenKeys seen = seen_in(q.b);
   for (int64_t i = 0; i < q.size; ++i) {
     float* of_query = scores.probs + i * scores.ld;
     const float shift = lse[row(q.b, q.h, q.i0 + i)];
     const auto in_tile = [&](int64_t key) { return std::clamp<int64_t>(key - k.j0, 0, k.size); };
-    const int64_t first = in_tile(sees.first(q.i0 + i));
-    const int64_t end = std::max(first, in_tile(sees.end(q.i0 + i, p.T)));
+    const int64_t first = in_tile(seen.first(q.i0 + i));
+    const int64_t end = std::max(first, in_tile(seen.end(q.i0 + i, p.T)));
     std::fill(of_query, of_query + first, 0.0F);
 #pragma omp simd
     for (int64_t j = first; j < end; ++j) of_query[j] = fast_exp(of_query[j] - shift);
@@ -121,7 +122,7 @@ void AttentionGrad<T>::add_dq(const QueryTile<T>& q, const KeyTile<T>& k, const 
         .lda = scores.ld,
         .ldb = k.keys.ld,
         .ldc = dq.ld,
-        .accumulate = k.j0 > first_key_tile(q.i0)});
+        .accumulate = k.j0 > first_key_tile(q.b, q.i0)});
 }
 
 template <typename T>

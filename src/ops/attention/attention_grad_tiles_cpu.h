@@ -44,7 +44,7 @@ template <typename T>
 struct AttentionGrad {
   PackedHeads p;
   AttentionDropout dropout;
-  SeenKeys sees;
+  SeenKeys sees;  // in all rows: seen_in(b)
   float scale;
   const T* qkv;                // [B, T, (H+2K)*D]
   const T* dy;                 // [B, T, H*D]
@@ -53,7 +53,7 @@ struct AttentionGrad {
   const T* probs = nullptr;    // [B, H, T, T], or
   const float* lse = nullptr;  // [B, H, T], from which P is computed again
 
-  // `dy_port` is followed by seed, step and sample. delta is the workspace's start.
+  // `dy_port` is followed by seed, step, sample and starts. delta is the workspace's start.
   AttentionGrad(const KernelArgs& a, size_t dy_port);
 
   int64_t row(int64_t b, int64_t h, int64_t i) const { return (b * p.H + h) * p.T + i; }
@@ -65,8 +65,11 @@ struct AttentionGrad {
 
   // scores = P M and dS.
   void load_scores(const QueryTile<T>& q, const KeyTile<T>& k, const Scores& scores) const;
+  SeenKeys seen_in(int64_t b) const { return sees.of_row(b, p.T); }
   // Where the first tile begins of whose keys one of the queries from i0 on sees any.
-  int64_t first_key_tile(int64_t i0) const { return sees.first(i0) / kTile * kTile; }
+  int64_t first_key_tile(int64_t b, int64_t i0) const {
+    return seen_in(b).first(i0) / kTile * kTile;
+  }
   // dq (+)= what the keys give; the first keys overwrite.
   void add_dq(const QueryTile<T>& q, const KeyTile<T>& k, const Scores& scores, Sums dq) const;
   // dk and dv of `keys` keys (+)= what the queries give; `first` overwrites.

@@ -353,26 +353,36 @@ struct HeadShape {
         y_width(static_cast<int>(p.H * p.D)) {}
 };
 
-// SeenKeys in 31 bits: the same questions, as a kernel counts.
+// SeenKeys in 31 bits, of row b: the same questions, as a kernel counts. Queries may be beyond the
+// last, and are then as that.
 struct SeenTokens {
   bool causal;
   int window, T;
+  const int32_t* starts;  // [T] or none
 
-  __device__ SeenTokens(const SeenKeys& keys, int tokens)
+  __device__ SeenTokens(const SeenKeys& keys, int64_t b, int tokens)
       : causal(keys.causal),
         window(keys.window > 0 && keys.window < tokens ? static_cast<int>(keys.window) : tokens),
-        T(tokens) {}
+        T(tokens),
+        starts(keys.of_row(b, tokens).starts) {}
 
-  __device__ int first(int i) const { return causal ? max(i - window + 1, 0) : 0; }
+  __device__ int first(int i) const {
+    if (!causal) return 0;
+    const int in_window = max(i - window + 1, 0);
+    return starts != nullptr ? max(in_window, __ldg(starts + min(i, T - 1))) : in_window;
+  }
   __device__ int end(int i) const { return causal ? i + 1 : T; }
-  __device__ bool sees(int i, int j) const { return !causal || (j <= i && j > i - window); }
+  // `first_key`: first(i), which many keys share.
+  __device__ bool sees(int i, int first_key, int j) const {
+    return !causal || (j <= i && j >= first_key);
+  }
   // Do all queries of [i, i_end) see all keys of [j, j_end)?
   __device__ bool all(int i, int i_end, int j, int j_end) const {
-    return !causal || (j_end - 1 <= i && j > i_end - 1 - window);
+    return !causal || (j_end - 1 <= i && j >= first(i_end - 1));
   }
   // Does none see any?
   __device__ bool none(int i, int i_end, int j, int j_end) const {
-    return causal && (j > i_end - 1 || j_end - 1 <= i - window);
+    return causal && (j > i_end - 1 || j_end - 1 < first(i));
   }
 };
 

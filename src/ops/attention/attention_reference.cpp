@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/attention/packed_heads.h"
+#include "ops/packed_rows.h"
 #include "ops/random.h"
 
 namespace snug::ops {
@@ -27,7 +28,7 @@ struct Row {
 
 class Problem {
  public:
-  // `random`: the port of seed, followed by step and sample.
+  // `random`: the port of seed, followed by step, sample and starts.
   Problem(const RefArgs& a, size_t random)
       : p(packed_heads(a.in(0).shape(), a.attrs)),
         a_(a),
@@ -40,8 +41,9 @@ class Problem {
     for (int64_t b = 0; b < p.B; ++b) {
       for (int64_t h = 0; h < p.H; ++h) {
         for (int64_t i = 0; i < p.T; ++i) {
-          fn(Row{b, h, i, h / p.group(), sees.first(i), sees.end(i, p.T), (b * p.H + h) * p.T + i,
-                 qkv() + p.q(b, i, h)});
+          const int64_t sample = i - position_in_sample(a_, starts_port(random_), b * p.T + i, p.T);
+          fn(Row{b, h, i, h / p.group(), std::max(sees.first(i), sample), sees.end(i, p.T),
+                 (b * p.H + h) * p.T + i, qkv() + p.q(b, i, h)});
         }
       }
     }
@@ -92,7 +94,8 @@ void forward(const RefArgs& a, Keep&& keep) {
   });
 }
 
-// The cotangents of y, read from port `dy` of a backward op, which seed, step and sample follow.
+// The cotangents of y, read from port `dy` of a backward op, which seed, step, sample and starts
+// follow.
 class Backward : public Problem {
  public:
   Backward(const RefArgs& a, size_t dy) : Problem(a, dy + 1), dy_(a.in(dy).v.data()) {}

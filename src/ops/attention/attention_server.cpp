@@ -4,9 +4,10 @@ namespace snug::ops {
 namespace {
 
 // Why cuDNN does not serve what Snug's tensor-core kernels do.
-std::string_view why_own(const PackedHeads& p, Dtype dtype, bool dropout) {
+std::string_view why_own(const PackedHeads& p, Dtype dtype, AttentionNeeds needs) {
   if (!is_half(dtype)) return "fp32 as tf32";
-  if (dropout) return "dropout";
+  if (needs.dropout) return "dropout";
+  if (needs.packed) return "packed samples";
   if (p.D > 128) return "heads of more than 128 elements";
   return p.D % 8 != 0 ? "heads of no whole 16 bytes" : "one token";
 }
@@ -22,10 +23,11 @@ std::string_view instead_of_fp32(const PackedHeads& p) {
 Served served_flash_attention(const OpView& op, const Math& math) {
   const PackedHeads p = packed_heads(op.shape(0), op.attrs);
   const Dtype dtype = op.in(0).dtype;
-  const bool dropout = op.attrs.has("p");
-  const Server by = attention_server(p, dtype, dropout, math.tf32);
+  const AttentionNeeds needs{
+      .dropout = op.attrs.has("p"), .packed = has_starts(op), .tf32 = math.tf32};
+  const Server by = attention_server(p, dtype, needs);
   if (by == Server::cudnn) return {by};
-  if (by == Server::tensor_cores) return {by, why_own(p, dtype, dropout)};
+  if (by == Server::tensor_cores) return {by, why_own(p, dtype, needs)};
   return {by, math.tf32 ? "fp32 and heads of more than 128 elements" : "fp32 without --tf32",
           instead_of_fp32(p)};
 }

@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include <cmath>
+#include <optional>
 
 #include "ops/attention/attention_cpu.h"
 #include "ops/attention/attention_server.h"
@@ -209,23 +210,26 @@ TEST(Attention, CudnnScratchFollowsTheShape) {
   const int64_t dq = p.B * p.H * p.T * p.D * 4;
   EXPECT_GE(cudnn_attention_grad_workspace(p), 2 * dq + p.B * p.H * p.T * 4);
   EXPECT_LT(cudnn_attention_grad_workspace(p), 2.1 * static_cast<double>(dq));
-  EXPECT_TRUE(cudnn_serves(p, Dtype::bf16, /*dropout=*/false));
-  EXPECT_FALSE(cudnn_serves(p, Dtype::bf16, /*dropout=*/true));
-  EXPECT_FALSE(cudnn_serves(p, Dtype::f32, /*dropout=*/false));
+  EXPECT_TRUE(cudnn_serves(p, Dtype::bf16, /*dropout=*/false, /*packed=*/false));
+  EXPECT_FALSE(cudnn_serves(p, Dtype::bf16, /*dropout=*/true, /*packed=*/false));
+  EXPECT_FALSE(cudnn_serves(p, Dtype::bf16, /*dropout=*/false, /*packed=*/true));
+  EXPECT_FALSE(cudnn_serves(p, Dtype::f32, /*dropout=*/false, /*packed=*/false));
 }
 
 TEST(Attention, IsServedByTheFastestThatTakesIt) {
-  const auto server = [](int64_t D, Dtype dtype, bool dropout = false, bool tf32 = false) {
-    return attention_server({.B = 2, .T = 128, .H = 4, .K = 2, .D = D}, dtype, dropout, tf32);
+  const auto server = [](int64_t D, Dtype dtype, AttentionNeeds needs = {}) {
+    return attention_server({.B = 2, .T = 128, .H = 4, .K = 2, .D = D}, dtype, needs);
   };
   EXPECT_EQ(server(64, Dtype::bf16), Server::cudnn);
   EXPECT_EQ(server(128, Dtype::f16), Server::cudnn);
-  EXPECT_EQ(server(64, Dtype::bf16, /*dropout=*/true), Server::tensor_cores);
+  EXPECT_EQ(server(64, Dtype::bf16, {.dropout = true}), Server::tensor_cores);
+  EXPECT_EQ(server(64, Dtype::bf16, {.packed = true}), Server::tensor_cores);
+  EXPECT_EQ(server(64, Dtype::f32, {.packed = true}), Server::plain_tiles);
   EXPECT_EQ(server(36, Dtype::bf16), Server::tensor_cores);
   EXPECT_EQ(server(256, Dtype::f16), Server::tensor_cores);
-  EXPECT_EQ(server(128, Dtype::f32, /*dropout=*/false, /*tf32=*/true), Server::tensor_cores);
-  EXPECT_EQ(server(64, Dtype::f32, /*dropout=*/true, /*tf32=*/true), Server::tensor_cores);
-  EXPECT_EQ(server(129, Dtype::f32, /*dropout=*/false, /*tf32=*/true), Server::plain_tiles);
+  EXPECT_EQ(server(128, Dtype::f32, {.tf32 = true}), Server::tensor_cores);
+  EXPECT_EQ(server(64, Dtype::f32, {.dropout = true, .tf32 = true}), Server::tensor_cores);
+  EXPECT_EQ(server(129, Dtype::f32, {.tf32 = true}), Server::plain_tiles);
   EXPECT_EQ(server(64, Dtype::f32), Server::plain_tiles);
   for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
     for (int64_t D = 1; D <= kMaxHeadDim; ++D) {
@@ -239,12 +243,21 @@ TEST(Attention, IsServedByTheFastestThatTakesIt) {
 
 // An op of a module says the same, and why.
 TEST(Attention, SaysWhyItIsNotServedByCudnn) {
-  const auto served = [](AttentionKind kind, Dtype dtype, int64_t D, const Math& math = {}) {
+  const auto served = [](AttentionKind kind, Dtype dtype, int64_t D, const Math& math = {},
+                         bool packed = false) {
     Module module{.name = "test"};
     Builder b(module, "test");
     const ValueId qkv =
         add_shared(module, "qkv", {dtype, {2, 16, 3 * D}}, Category::inputs, Scope::step);
-    attention(b, "attn", {.qkv = qkv, .heads = 1, .kv_heads = 1, .head_dim = D, .kind = kind});
+    const ValueId starts =
+        add_shared(module, "starts", {Dtype::i32, {2, 16}}, Category::inputs, Scope::step);
+    attention(b, "attn",
+              {.qkv = qkv,
+               .heads = 1,
+               .kv_heads = 1,
+               .head_dim = D,
+               .kind = kind,
+               .starts = packed ? starts : ValueId{}});
     return served_on_gpu(module, module.programs.front().ops.front(), math);
   };
   using enum AttentionKind;
@@ -252,6 +265,8 @@ TEST(Attention, SaysWhyItIsNotServedByCudnn) {
   EXPECT_EQ(served(chunked, Dtype::bf16, 64), Served{Server::cudnn});
   EXPECT_EQ(served(flash, Dtype::bf16, 256),
             (Served{Server::tensor_cores, "heads of more than 128 elements"}));
+  EXPECT_EQ(served(flash, Dtype::bf16, 64, {}, /*packed=*/true),
+            (Served{Server::tensor_cores, "packed samples"}));
   EXPECT_EQ(served(flash, Dtype::f32, 64, {.tf32 = true}),
             (Served{Server::tensor_cores, "fp32 as tf32"}));
   EXPECT_EQ(served(flash, Dtype::f32, 64),
@@ -266,10 +281,12 @@ TEST(Attention, SaysWhyItIsNotServedByCudnn) {
 
 // --- refusals ---
 
-std::string refusal(int64_t width, const Attention& p) {
+// `starts`: of what type; none: there are none.
+std::string refusal(int64_t width, const Attention& p, std::optional<Type> starts = {}) {
   Module module{.name = "test"};
   Builder b(module, "test");
   Attention op = p;
+  if (starts) op.starts = add_shared(module, "starts", *starts, Category::inputs, Scope::step);
   op.qkv = add_shared(module, "qkv", {Dtype::f32, {2, 8, width}}, Category::inputs, Scope::step);
   try {
     attention(b, "h.3.attn", op);
@@ -299,6 +316,20 @@ TEST(Attention, RefusesWhatDoesNotFitTogether) {
           80,
           {.heads = 6, .kv_heads = 2, .head_dim = 8, .kind = AttentionKind::chunked, .chunk = 0}),
       HasSubstr("a chunk of 0 queries"));
+}
+
+TEST(Attention, RefusesStartsThatDoNotFit) {
+  using testing::HasSubstr;
+  const Attention p{.heads = 6, .kv_heads = 2, .head_dim = 8};
+  EXPECT_EQ(refusal(80, p, Type{Dtype::i32, {2, 8}}), "accepted");
+  EXPECT_THAT(refusal(80, p, Type{Dtype::i32, {2, 7}}),
+              HasSubstr("starts is i32[2,7], not i32[2,8]"));
+  EXPECT_THAT(refusal(80, p, Type{Dtype::i64, {2, 8}}),
+              HasSubstr("starts is i64[2,8], not i32[2,8]"));
+  Attention full = p;
+  full.causal = false;
+  EXPECT_THAT(refusal(80, full, Type{Dtype::i32, {2, 8}}),
+              HasSubstr("rows of several samples need a causal mask"));
 }
 
 }  // namespace

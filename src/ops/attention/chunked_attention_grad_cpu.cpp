@@ -61,7 +61,7 @@ void query_tile_grad(const ChunkedGrad<T>& g, const Chunk& c, int64_t h, int64_t
   SumTile<T> dq(g.dqkv + p.q(c.b, c.c0 + i, h), p.width());
   g.load_queries(c.b, h, c.c0 + i, c.end, queries);
   const int64_t seen = g.sees.end(queries.i0 + queries.size - 1, p.T);
-  for (int64_t j0 = g.first_key_tile(queries.i0); j0 < seen; j0 += kTile) {
+  for (int64_t j0 = g.first_key_tile(c.b, queries.i0); j0 < seen; j0 += kTile) {
     const Scores scores = g.scores_at(h, i, j0);
     g.load_keys(c.b, h / p.group(), j0, keys);
     g.load_scores(queries, keys, scores);
@@ -77,12 +77,13 @@ void key_tile_grad(const ChunkedGrad<T>& g, const Chunk& c, int64_t kv, int64_t 
   const PackedHeads& p = g.p;
   const int64_t keys = std::min(kTile, p.T - j0);
   QueryTile<T> queries;
-  const int64_t end_query = g.sees.end_query(j0 + keys - 1, p.T);
-  bool first = c.c0 <= g.sees.first_query(j0);
+  const SeenKeys sees = g.seen_in(c.b);
+  const int64_t end_query = sees.end_query(j0 + keys - 1, p.T);
+  bool first = c.c0 <= sees.first_query(j0);
   for (int64_t h = kv * p.group(); h < (kv + 1) * p.group(); ++h) {
     for (int64_t i0 = c.c0; i0 < c.end; i0 += kTile) {
       const int64_t end = std::min(i0 + kTile, c.end);
-      if (end <= g.sees.first_query(j0) || i0 >= end_query) continue;  // they see none of the keys
+      if (end <= sees.first_query(j0) || i0 >= end_query) continue;  // they see none of the keys
       g.load_queries(c.b, h, i0, c.end, queries);
       g.add_dkv(queries, keys, g.scores_at(h, i0 - c.c0, j0), g.sums_at(0, c.b, kv, j0),
                 g.sums_at(1, c.b, kv, j0), first);

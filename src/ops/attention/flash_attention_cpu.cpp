@@ -54,11 +54,12 @@ void mask_future(QueryTile& tile, int64_t keys, int64_t ahead) {
   }
 }
 
-// Keys before a query's window do not exist for it either. `ahead`: the first key's position and the
-// window, less the first query's.
-void mask_past(QueryTile& tile, int64_t keys, int64_t ahead) {
+// Keys before a query's window or its sample do not exist for it either.
+void mask_past(const SeenKeys& sees, int64_t T, int64_t i0, int64_t j0, int64_t keys,
+               QueryTile& tile) {
   for (int64_t j = 0; j < keys; ++j) {
-    const int64_t seeing = std::clamp<int64_t>(ahead + j, 0, kTile);  // queries up to here see it
+    const int64_t end = sees.end_query(j0 + j, T);
+    const int64_t seeing = std::clamp<int64_t>(end - i0, 0, kTile);  // queries up to here see it
     std::fill_n(tile.scores + j * kTile + seeing, kTile - seeing,
                 -std::numeric_limits<float>::infinity());
   }
@@ -108,8 +109,9 @@ template <typename T>
 void attend(const Flash<T>& f, int64_t b, int64_t h, int64_t i0) {
   const PackedHeads& p = f.p;
   const int64_t rows = std::min(kTile, p.T - i0);
-  const int64_t first = f.sees.first(i0) / kTile * kTile;
-  const int64_t seen = f.sees.end(i0 + rows - 1, p.T);
+  const SeenKeys sees = f.sees.of_row(b, p.T);
+  const int64_t first = sees.first(i0) / kTile * kTile;
+  const int64_t seen = sees.end(i0 + rows - 1, p.T);
   const int64_t kv = h / p.group();
   QueryTile tile;
   WideTile<T> wide;
@@ -126,8 +128,8 @@ void attend(const Flash<T>& f, int64_t b, int64_t h, int64_t i0) {
           .b = tile.queries,
           .c = tile.scores,
           .lda = keys.ld});
-    if (f.sees.causal && j0 + n > i0 + 1) mask_future(tile, n, j0 - i0);
-    if (j0 < f.sees.first(i0 + rows - 1)) mask_past(tile, n, j0 + f.sees.window - i0);
+    if (sees.causal && j0 + n > i0 + 1) mask_future(tile, n, j0 - i0);
+    if (j0 < sees.first(i0 + rows - 1)) mask_past(sees, p.T, i0, j0, n, tile);
     online_softmax(tile, n);
     if (f.dropout.on()) drop(f, tile, b, (h * p.T + i0) * p.T + j0, rows, n);
     for (int64_t i = 0; j0 > first && i < rows; ++i) {
@@ -171,7 +173,7 @@ void flash_attention_cpu(const KernelArgs& a) {
   visit_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
     const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
-    attend_all(Flash<T>{p, attention_dropout(a, 1), seen_keys(a.attrs), score_scale(p, a.attrs),
+    attend_all(Flash<T>{p, attention_dropout(a, 1), seen_keys(a, 1), score_scale(p, a.attrs),
                         a.in<T>(0), a.out<T>(0), a.out<float>(1)});
   });
 }

@@ -13,16 +13,19 @@ constexpr int kForwardTile = kD <= 128 ? 64 : 32;
 template <int kD, int kTile = kForwardTile<kD>>
 constexpr int64_t kForwardFloats = 2 * HeadTile<kTile, kD>::kFloats + ScoreTile<kTile>::kFloats;
 
-// Scores of one tile as a thread holds them, -inf where there is no key or it is not seen.
+// Scores of one tile as a thread holds them, -inf where there is no key or it is not seen. Queries
+// beyond the last see what that sees.
 template <typename T, int kM>
-__device__ void mask(const Forward<T>& f, int64_t i0, int64_t j0, float (&scores)[kM][kM]) {
+__device__ void mask(const Forward<T>& f, const SeenKeys& sees, int64_t i0, int64_t j0,
+                     float (&scores)[kM][kM]) {
 #pragma unroll
   for (int i = 0; i < kM; ++i) {
-    const int64_t query = i0 + thread_y() + kSide * i;
+    const int64_t query = min(i0 + thread_y() + kSide * i, f.p.T - 1);
+    const int64_t first = sees.first(query), end = sees.end(query, f.p.T);
 #pragma unroll
     for (int j = 0; j < kM; ++j) {
       const int64_t key = j0 + thread_x() + kSide * j;
-      const bool seen = key < f.p.T && f.sees.sees(query, key);
+      const bool seen = key >= first && key < end;
       scores[i][j] = seen ? scores[i][j] * f.scale : -INFINITY;
     }
   }
@@ -71,7 +74,8 @@ __global__ void __launch_bounds__(kTileThreads) attend(const Forward<T> f) {
   const TileTask task(p.H, tiles);
   const int64_t i0 = (tiles - 1 - task.tile) * kTile;  // longest first
   const int64_t rows = min(int64_t{kTile}, p.T - i0);
-  const int64_t seen = f.sees.end(i0 + rows - 1, p.T);
+  const SeenKeys sees = f.sees.of_row(task.b, p.T);
+  const int64_t seen = sees.end(i0 + rows - 1, p.T);
   const int64_t kv = task.h / p.group();
   const DropoutFactors dropout(f.dropout, task.b);
 
@@ -80,14 +84,14 @@ __global__ void __launch_bounds__(kTileThreads) attend(const Forward<T> f) {
   Softmax<kM> softmax;
 #pragma unroll
   for (int i = 0; i < kM; ++i) softmax.max[i] = -INFINITY, softmax.sum[i] = 0;
-  for (int64_t j0 = f.sees.first(i0) / kTile * kTile; j0 < seen; j0 += kTile) {
+  for (int64_t j0 = sees.first(i0) / kTile * kTile; j0 < seen; j0 += kTile) {
     const int64_t n = min(int64_t{kTile}, p.T - j0);
     __syncthreads();  // the last values are read
     keys.load(f.qkv + p.k(task.b, j0, kv), p.width(), n, p.D);
     __syncthreads();
     float scores[kM][kM], rescale[kM];
     multiply(queries, keys, scores);
-    mask(f, i0, j0, scores);
+    mask(f, sees, i0, j0, scores);
     softmax.add(scores, rescale);
 #pragma unroll
     for (int i = 0; i < kM; ++i) y.scale(i, rescale[i]);
@@ -130,6 +134,7 @@ __global__ void __launch_bounds__(kTileThreads) write_probs(const Forward<T> f) 
   const TileTask task(p.H, ceil_div(p.T, kTile));
   const int64_t i0 = task.tile * kTile;
   const int64_t first_row = (task.b * p.H + task.h) * p.T + i0;
+  const SeenKeys sees = f.sees.of_row(task.b, p.T);
   queries.load(f.qkv + p.q(task.b, i0, task.h), p.width(), min(int64_t{kTile}, p.T - i0), p.D);
   for (int64_t j0 = 0; j0 < p.T; j0 += kTile) {
     __syncthreads();
@@ -138,7 +143,7 @@ __global__ void __launch_bounds__(kTileThreads) write_probs(const Forward<T> f) 
     __syncthreads();
     float scores[kM][kM];
     multiply(queries, keys, scores);
-    mask(f, i0, j0, scores);
+    mask(f, sees, i0, j0, scores);
 #pragma unroll
     for (int i = 0; i < kM; ++i) {
       const int64_t r = thread_y() + kSide * i;

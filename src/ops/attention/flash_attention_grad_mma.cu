@@ -106,9 +106,10 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_queries(const Backward<T>
   const float scale = g.scale * kLog2e;
   const int own = 16 * kResults * warp();  // this warp's first row
   const int key = j0 + own + kEach * lane_row();
-  const SeenTokens sees(g.sees, shape.T);
-  const int first = static_cast<int>(g.sees.first_query(j0)) / kWalked * kWalked;
-  const int end = static_cast<int>(g.sees.end_query(j0 + rows - 1, p.T));
+  const SeenTokens sees(g.sees, task.b, shape.T);
+  const SeenKeys in_row = g.sees.of_row(task.b, p.T);
+  const int first = static_cast<int>(in_row.first_query(j0)) / kWalked * kWalked;
+  const int end = static_cast<int>(in_row.end_query(j0 + rows - 1, p.T));
   const int pieces = static_cast<int>(ceil_div(end - first, kWalked));  // of each head's queries
   const auto head_of = [&](int n) { return kv * p.group() + n / pieces; };
   const auto query_of = [&](int n) { return first + n % pieces * kWalked; };
@@ -182,10 +183,11 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_queries(const Backward<T>
       for (int column = 0; column < 4; ++column) {  // of this lane
         const int c = column / 2 * 8 + 2 * lane_column() + column % 2;
         const int query = i + c;
+        const int first_key = sees.first(query);
         const Row row{lse[chunk + c], delta[chunk + c]};
 #pragma unroll
         for (int e = 0; e < kEach; ++e) {
-          const bool seen = query < shape.T && sees.sees(query, key + e);
+          const bool seen = query < shape.T && sees.sees(query, first_key, key + e);
           const int at = e % 2 * 2 + column % 2;
           differentiate<kDropout>(scores[e / 2][column / 2][at], dprobs[e / 2][column / 2][at], row,
                                   scale, seen, kept.at(column, e), dropout.scale);
@@ -260,7 +262,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
   const int i0 =
       static_cast<int>(blocks - 1 - task.tile / Shape::kParts) * kOwned;  // longest first
   const int rows = min(kOwned, shape.T - i0);
-  const SeenTokens sees(g.sees, shape.T);
+  const SeenTokens sees(g.sees, task.b, shape.T);
   const int first = sees.first(i0) / kWalked;  // of the pieces that are walked over
   const int seen = sees.end(i0 + rows - 1);
   const int64_t kv = task.h / p.group();
@@ -293,6 +295,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
   };
 
   Row stats[kResults][2];
+  int first_keys[kResults][2];  // that the rows see
   OwnedRows<T, kD, typename Tiles::Owned> queries[kResults], dy[kResults];
 #pragma unroll
   for (int m = 0; m < kResults; ++m) {
@@ -303,6 +306,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
       const int query = i0 + own + 16 * m + 8 * half + lane_row();
       const int64_t row = g.row(task.b, task.h, query);
       stats[m][half] = query < shape.T ? Row{g.lse[row] * kLog2e, g.delta[row]} : Row{0, 0};
+      first_keys[m][half] = sees.first(query);
     }
   }
 
@@ -359,7 +363,8 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
                 const int query = i0 + own + 16 * m + 8 * half + lane_row();
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                  const bool is_seen = key + e < shape.T && sees.sees(query, key + e);
+                  const bool is_seen =
+                      key + e < shape.T && sees.sees(query, first_keys[m][half], key + e);
                   const int at = 2 * half + e % 2;
                   differentiate<kDropout>(scores[m][e / 2][at], dprobs[m][e / 2][at],
                                           stats[m][half], scale, is_seen,

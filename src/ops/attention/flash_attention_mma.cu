@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
   const int i0 =
       static_cast<int>(blocks - 1 - task.tile / Shape::kParts) * kOwned;  // longest first
   const int rows = min(kOwned, shape.T - i0);
-  const SeenTokens sees(f.sees, shape.T);
+  const SeenTokens sees(f.sees, task.b, shape.T);
   const int first = sees.first(i0) / kWalked;  // of the pieces that are walked over
   const int seen = sees.end(i0 + rows - 1);
   const int64_t kv = task.h / p.group();
@@ -118,6 +118,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
       for (int half = 0; half < 2; ++half) {
         const int query = i0 + own + 16 * m + 8 * half + lane_row();
         const int key = j0 + 8 * lane_column();  // this lane's first
+        const int first_key = all_seen ? 0 : sees.first(query);
         RowSoftmax& row = softmax[m][half];
         float top = row.max;
 #pragma unroll
@@ -127,13 +128,13 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
             float& score = scores[m][c][2 * half + e];
             if (!all_seen) {
               const int at = key + c / 4 * 32 + c % 4 * 2 + e;
-              if (at >= shape.T || !sees.sees(query, at)) score = -INFINITY;
+              if (at >= shape.T || !sees.sees(query, first_key, at)) score = -INFINITY;
             }
             top = fmaxf(top, score);
           }
         }
         top = over_row(top, larger);
-        const float shift = top == -INFINITY ? 0 : top;  // a window: no key may be seen yet
+        const float shift = top == -INFINITY ? 0 : top;  // no key may be seen yet
         if (__any_sync(~0U, top > row.max)) {
           const float rescale = power_of_two((row.max - shift) * scale);
           row.max = top;

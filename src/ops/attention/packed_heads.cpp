@@ -10,7 +10,15 @@ PackedHeads packed_heads(const Shape& qkv, const Attrs& attrs) {
   return {qkv[0], qkv[1], attrs.i("heads"), attrs.i("kv_heads"), attrs.i("head_dim")};
 }
 
-SeenKeys seen_keys(const Attrs& attrs) { return {attrs.b("causal"), attrs.i("window", 0)}; }
+SeenKeys seen_keys(const Attrs& attrs) {
+  return {.causal = attrs.b("causal"), .window = attrs.i("window", 0)};
+}
+
+SeenKeys seen_keys(const KernelArgs& a, size_t random) {
+  SeenKeys keys = seen_keys(a.attrs);
+  keys.starts = a.in<int32_t>(starts_port(random));
+  return keys;
+}
 
 float score_scale(const PackedHeads& p, const Attrs& attrs) {
   if (attrs.has("scale")) return static_cast<float>(attrs.f("scale"));
