@@ -8,12 +8,14 @@
 #include "ops/attention/rope_cpu.h"
 #include "ops/attention/rope_cuda.h"
 #include "ops/attention/rope_frequency.h"
+#include "ops/packed_rows.h"
 
 namespace snug::ops {
 namespace {
 
 std::vector<Type> infer(const OpView& op) {
   const PackedHeads p = checked_heads(op);
+  require_starts(op, 1, p.B, p.T);
   op.require(p.D % 2 == 0, "head_dim {} is odd: rotary positions turn pairs", p.D);
   op.require(op.attrs.f("theta") > 0, "theta {} is not positive", op.attrs.f("theta"));
   if (!op.attrs.has("scaling")) return {op.in(0)};
@@ -33,7 +35,7 @@ std::vector<Type> infer(const OpView& op) {
 void grad(GradContext& g) {
   Attrs attrs = g.attrs();
   attrs.set("inverse", !attrs.b("inverse", false));
-  g.set(0, g.emit(rope_def, {g.dout(0)}, attrs)[0]);
+  g.set(0, g.emit(rope_def, {g.dout(0), g.in(1)}, attrs)[0]);
 }
 
 // On the CPU cos and sin, [T, D/2] each, are made before the turn.
@@ -49,12 +51,13 @@ void reference(const RefArgs& a) {
   const double direction = a.attrs.b("inverse", false) ? -1 : 1;
   a.out(0).v = a.in(0).v;
   for (int64_t row = 0; row < p.B * p.T; ++row) {
+    const auto position = static_cast<double>(position_in_sample(a, 1, row, p.T));
     for (int64_t h = 0; h < p.H + p.K; ++h) {
       const double* x = a.in(0).v.data() + p.q(0, row, h);
       double* y = a.out(0).v.data() + p.q(0, row, h);
       for (int64_t i = 0; i < half; ++i) {
         const double frequency = rope_frequency(i, a.attrs);
-        const double angle = direction * static_cast<double>(row % p.T) * frequency;
+        const double angle = direction * position * frequency;
         y[i] = x[i] * std::cos(angle) - x[i + half] * std::sin(angle);
         y[i + half] = x[i + half] * std::cos(angle) + x[i] * std::sin(angle);
       }
@@ -81,6 +84,12 @@ std::vector<Sample> samples() {
     const int64_t width = (p.heads + 2 * p.kv_heads) * p.head_dim;
     return Sample{name, {{{Dtype::f32, {B, T, width}}}}, attributes(p)};
   };
+  const auto packed = [&](const char* name, int64_t B, int64_t T, const Rope& p,
+                          std::vector<int64_t> lengths) {
+    Sample s = sample(name, B, T, p);
+    s.inputs.push_back(packed_starts(B, T, std::move(lengths)));
+    return s;
+  };
   const RopeScaling linear{.kind = RopeScaling::Kind::linear, .factor = 4};
   const RopeScaling llama3{
       .kind = RopeScaling::Kind::llama3, .factor = 8, .original_positions = 64};
@@ -90,6 +99,8 @@ std::vector<Sample> samples() {
       sample("long base", 1, 70, {.heads = 2, .kv_heads = 1, .head_dim = 32, .theta = 500000}),
       sample("linear", 1, 40, {.heads = 2, .kv_heads = 2, .head_dim = 8, .scaling = linear}),
       sample("llama3", 1, 40, {.heads = 2, .kv_heads = 1, .head_dim = 16, .scaling = llama3}),
+      packed("packed", 6, 33, {.heads = 6, .kv_heads = 2, .head_dim = 10}, {5, 1, 20}),
+      packed("packed, vectors", 2, 70, {.heads = 2, .kv_heads = 1, .head_dim = 32}, {30, 64, 3}),
   };
 }
 
@@ -97,20 +108,20 @@ std::vector<Sample> samples() {
 
 const OpDef rope_def{
     .kind = "rope",
-    .inputs = {"qkv"},
+    .inputs = {"qkv", optional("starts")},
     .outputs = {"y"},
     .infer = infer,
     .grad = grad,
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
-    .splits = {{"batch", {0}, {0}}},
+    .splits = {{"batch", {0, 0}, {0}}},
     .kernels = float_kernels(rope_cpu, {.run = SNUG_CUDA_KERNEL(rope_cuda)}),
     .reference = reference,
     .samples = samples,
 };
 
 ValueId rope(Builder& b, std::string_view name, const Rope& p) {
-  return b.emit(rope_def, name, {p.qkv}, attributes(p))[0];
+  return b.emit(rope_def, name, {p.qkv, p.starts}, attributes(p))[0];
 }
 
 }  // namespace snug::ops

@@ -1,6 +1,6 @@
 // rope: rotary positions on packed qkv [B,T,(H+2K)*D]: q and k heads are rotated, v heads pass
 // through. Hugging Face's rotate_half convention: elements (i, i + D/2) of a head turn by t *
-// inv_freq[i].
+// inv_freq[i]. With starts (ops/packed_rows.h) t counts from the beginning of the token's sample.
 //
 //   ValueId turned = rope(b, "attn.rope",
 //                         {.qkv = qkv, .heads = 12, .kv_heads = 4, .head_dim = 64});
@@ -11,7 +11,7 @@
 namespace snug::ops {
 
 extern const OpDef
-    rope_def;  // (qkv) -> (y), y may lie in qkv; its own backward with attribute `inverse`
+    rope_def;  // (qkv, [starts]) -> (y), y may be in qkv; its own backward with `inverse`
 
 struct RopeScaling {
   enum class Kind { none, linear, llama3 } kind = Kind::none;
@@ -24,6 +24,7 @@ struct Rope {
   int64_t heads, kv_heads, head_dim;
   double theta = 10000;
   RopeScaling scaling = {};
+  ValueId starts = {};  // i32[B,T], where rows hold several samples
 };
 ValueId rope(Builder& b, std::string_view name, const Rope& p);
 

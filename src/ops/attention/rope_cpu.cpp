@@ -6,6 +6,7 @@
 #include "kernels/float_kernels.h"
 #include "ops/attention/packed_heads.h"
 #include "ops/attention/rope_frequency.h"
+#include "ops/packed_rows.h"
 
 namespace snug::ops {
 namespace {
@@ -27,6 +28,7 @@ void rope(const KernelArgs& a) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
   const int64_t half = p.D / 2;
   const T* qkv = a.in<T>(0);                                 // [B, T, (H+2K)*D]
+  const int32_t* starts = a.in<int32_t>(1);                  // [B, T] or absent
   T* y = a.out<T>(0);                                        // the same, may be qkv
   auto* cos = reinterpret_cast<float*>(a.workspace.data());  // [T, D/2]
   float* sin = cos + p.T * half;                             // [T, D/2]
@@ -44,7 +46,7 @@ void rope(const KernelArgs& a) {
     }
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < p.B * p.T; ++row) {
-      const int64_t angles = row % p.T * half;
+      const int64_t angles = position_in_sample(starts, row, p.T) * half;
       const T* x = qkv + row * p.width();
       T* out = y + row * p.width();
       for (int64_t h = 0; h < p.H + p.K; ++h) {

@@ -32,12 +32,13 @@ Angles angles_of(const Attrs& attrs, int64_t half) {
   return angles;
 }
 
-// cos and sin of `count` angles from position t0 on. Whole turns are taken off in double: what is
-// left has all of f32's digits at any position.
+// cos and sin of the angles of `count` tokens from t0 on; position_of(t) says where each is. Whole
+// turns are taken off in double: what is left has all of f32's digits at any position.
+template <typename PositionOf>
 __device__ void make_angles(const Angles& angles, unsigned t0, unsigned count, float* cos,
-                            float* sin) {
-  for (unsigned at = threadIdx.x; at < count; at += kThreads) {
-    const double turns = (t0 + at / angles.half) * angles.turns[at % angles.half];
+                            float* sin, const PositionOf& position_of) {
+  for (unsigned at = threadIdx.x; at < count * angles.half; at += kThreads) {
+    const double turns = position_of(t0 + at / angles.half) * angles.turns[at % angles.half];
     sincospif(2 * static_cast<float>(turns - rint(turns)), &sin[at], &cos[at]);
   }
 }
@@ -94,18 +95,19 @@ struct Lanes {
 template <typename T>
 struct Turn {
   PackedHeads p;
-  const T* x;  // [B, T, (H+2K)*D]
-  T* y;        // the same, may be x
-  int heads;   // of a row that are written: without v in place
+  const T* x;             // [B, T, (H+2K)*D]
+  T* y;                   // the same, may be x
+  const int32_t* starts;  // [B, T] or none
+  int heads;              // of a row that are written: without v in place
   Angles angles;
 };
 
-// One thread: the same lanes of kBatch samples at one position. A block makes the angles of its
-// positions, which its heads and samples share, while all its loads are in flight. blockIdx.y:
-// which samples.
-constexpr int kBatch = 4;
+// One thread: the same lanes of kBatch rows at one position. A block makes the angles of its
+// positions, which its heads and rows share, while all its loads are in flight. blockIdx.y: which
+// rows. Where samples begin elsewhere in each row, a block has one row.
+constexpr int kBatchAtOnce = 4;
 
-template <typename T, bool kPacked>
+template <typename T, bool kPacked, int kBatch>
 __global__ void __launch_bounds__(kThreads, 8) turn(const __grid_constant__ Turn<T> a) {
   after_previous();
   using L = Lanes<T, kPacked>;
@@ -134,7 +136,12 @@ __global__ void __launch_bounds__(kThreads, 8) turn(const __grid_constant__ Turn
     low[b] = L::load(x);
     high[b] = L::load(x + half);
   }
-  make_angles(a.angles, t0, ((first + kThreads - 1) / of_row - t0 + 1) * half, cosines, sines);
+  const auto position_of = [&](unsigned token) {
+    if constexpr (kBatch > 1) return token;
+    const unsigned there = min(token, static_cast<unsigned>(p.T) - 1);
+    return there - static_cast<unsigned>(a.starts[b0 * p.T + there]);
+  };
+  make_angles(a.angles, t0, (first + kThreads - 1) / of_row - t0 + 1, cosines, sines, position_of);
   __syncthreads();
   const unsigned angle = (t - t0) * half + i;
   const bool turned = h < p.H + p.K;  // v is copied
@@ -148,8 +155,8 @@ __global__ void __launch_bounds__(kThreads, 8) turn(const __grid_constant__ Turn
   }
 }
 
-template <typename T, bool kPacked>
-void launch(Turn<T> a, cudaStream_t stream) {
+template <typename T, bool kPacked, int kBatch>
+void launch_rows(Turn<T> a, cudaStream_t stream) {
   const int64_t of_row = a.heads * (a.angles.half / Lanes<T, kPacked>::kSize);
   const int64_t items = a.p.T * of_row;
   // An item's number is 32 bits wide: rows of one sample that were longer would not fit a device.
@@ -161,8 +168,14 @@ void launch(Turn<T> a, cudaStream_t stream) {
   a.angles.capacity = static_cast<unsigned>((kThreads - 2) / of_row + 2) * a.angles.half;
   const dim3 grid(static_cast<unsigned>(ceil_div(items, kThreads)),
                   static_cast<unsigned>(ceil_div(a.p.B, kBatch)));
-  launch_after_previous(turn<T, kPacked>, grid, kThreads, 2 * a.angles.capacity * sizeof(float),
-                        stream, a);
+  launch_after_previous(turn<T, kPacked, kBatch>, grid, kThreads,
+                        2 * a.angles.capacity * sizeof(float), stream, a);
+}
+
+template <typename T, bool kPacked>
+void launch(const Turn<T>& a, cudaStream_t stream) {
+  if (a.starts != nullptr) return launch_rows<T, kPacked, 1>(a, stream);
+  launch_rows<T, kPacked, kBatchAtOnce>(a, stream);
 }
 
 }  // namespace
@@ -173,8 +186,12 @@ void rope_cuda(const KernelArgs& a) {
   visit_device_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
     const bool in_place = a.in(0).data == a.out(0).data;
-    const Turn<T> turned{p, a.in<T>(0), a.out<T>(0),
-                         static_cast<int>(in_place ? p.H + p.K : p.H + 2 * p.K), angles};
+    const Turn<T> turned{.p = p,
+                         .x = a.in<T>(0),
+                         .y = a.out<T>(0),
+                         .starts = a.in<int32_t>(1),
+                         .heads = static_cast<int>(in_place ? p.H + p.K : p.H + 2 * p.K),
+                         .angles = angles};
     if (vectorises<T>(angles.half)) {
       launch<T, true>(turned, stream_of(a));
     } else {
