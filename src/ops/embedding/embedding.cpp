@@ -4,11 +4,12 @@
 #include "ops/embedding/embedding_attrs.h"
 #include "ops/embedding/embedding_cpu.h"
 #include "ops/embedding/embedding_cuda.h"
+#include "ops/packed_rows.h"
 
 namespace snug::ops {
 namespace {
 
-enum In : size_t { kTable, kTokens, kPositions, kTypes };
+enum In : size_t { kTable, kTokens, kPositions, kTypes, kStarts };
 
 // A table of rows of the same width as the main one.
 void require_rows(const OpView& op, size_t port, int64_t at_least, std::string_view needed_for) {
@@ -30,6 +31,7 @@ std::vector<Type> infer(const OpView& op) {
   require_padding(op, op.shape(kTable)[0]);
   require_rows(op, kPositions, tokens.shape[1], "the sequence length");
   require_rows(op, kTypes, 1, "type 0");
+  require_starts(op, kStarts, tokens.shape[0], tokens.shape[1]);
   return {{op.in(kTable).dtype, {tokens.shape[0], tokens.shape[1], op.shape(kTable).back()}}};
 }
 
@@ -43,8 +45,8 @@ void grad(GradContext& g) {
     g.set(kTable, g.emit(embedding_grad_def, {dy, g.in(kTokens)}, std::move(attrs))[0]);
   }
   if (g.wants(kPositions)) {
-    g.set(kPositions,
-          g.emit(embedding_grad_positions_def, {dy}, rows(kPositions), "grad_positions")[0]);
+    g.set(kPositions, g.emit(embedding_grad_positions_def, {dy, ValueId{}, g.in(kStarts)},
+                             rows(kPositions), "grad_positions")[0]);
   }
   if (g.wants(kTypes)) {
     g.set(kTypes, g.emit(embedding_grad_types_def, {dy}, rows(kTypes), "grad_types")[0]);
@@ -62,12 +64,14 @@ Cost cost(const OpView& op, std::span<const Type> outputs, Backend) {
 
 void reference(const RefArgs& a) {
   const auto C = static_cast<size_t>(a.in(kTable).shape().back());
-  const auto T = static_cast<size_t>(a.in(kTokens).shape().back());
+  const int64_t T = a.in(kTokens).shape().back();
   for (size_t r = 0; r < a.in(kTokens).v.size(); ++r) {
     const auto token = static_cast<size_t>(a.in(kTokens).v[r]);
+    const auto position =
+        static_cast<size_t>(position_in_sample(a, kStarts, static_cast<int64_t>(r), T));
     for (size_t c = 0; c < C; ++c) {
       double sum = scale_of(a.attrs) * a.in(kTable).v[token * C + c];
-      if (a.has(kPositions)) sum += a.in(kPositions).v[r % T * C + c];
+      if (a.has(kPositions)) sum += a.in(kPositions).v[position * C + c];
       if (a.has(kTypes)) sum += a.in(kTypes).v[c];
       a.out(0).v[r * C + c] = sum;
     }
@@ -93,24 +97,32 @@ std::vector<Sample> samples() {
                    rows(with.types)},
                   std::move(attrs)};
   };
+  auto packed = [&](const char* name, Shape tokens, Shape table, With with,
+                    std::vector<int64_t> lengths) {
+    Sample s = sample(name, tokens, table, with);
+    s.inputs.push_back(packed_starts(tokens[0], tokens[1], std::move(lengths)));
+    return s;
+  };
   return {sample("tokens alone", {2, 3}, {11, 8}, {}),
           sample("positions", {3, 7}, {13, 21}, {.positions = 9}),
           sample("positions and types", {2, 50}, {17, 37}, {.positions = 50, .types = 2}),
           sample("repeated tokens", {4, 40}, {3, 48}, {}),
           sample("scaled", {4, 40}, {5, 24}, {.scale = 4.5}),  // in every type a number
-          sample("scaled, positions", {2, 9}, {5, 13}, {.positions = 9, .scale = 0.75})};
+          sample("scaled, positions", {2, 9}, {5, 13}, {.positions = 9, .scale = 0.75}),
+          packed("packed", {3, 40}, {13, 21}, {.positions = 50}, {7, 1, 19}),
+          packed("packed, vectors", {2, 70}, {13, 64}, {.positions = 70, .types = 1}, {1, 30, 2})};
 }
 
 }  // namespace
 
 const OpDef embedding_def{
     .kind = "embedding",
-    .inputs = {"table", "tokens", optional("positions"), optional("types")},
+    .inputs = {"table", "tokens", optional("positions"), optional("types"), optional("starts")},
     .outputs = {"y"},
     .infer = infer,
     .grad = grad,
     .cost = cost,
-    .splits = {{"rows", {Split::kWhole, 0, Split::kWhole, Split::kWhole}, {0}}},
+    .splits = {{"rows", {Split::kWhole, 0, Split::kWhole, Split::kWhole, 0}, {0}}},
     .kernels = float_kernels(embedding_cpu, {.run = SNUG_CUDA_KERNEL(embedding_cuda)}),
     .reference = reference,
     .samples = samples,
@@ -120,7 +132,7 @@ ValueId embedding(Builder& b, std::string_view name, const Embedding& p) {
   Attrs attrs;
   set_padding(attrs, p.padding);
   set_scale(attrs, p.scale);
-  return b.emit(embedding_def, name, {p.table, p.tokens, p.positions, p.types},
+  return b.emit(embedding_def, name, {p.table, p.tokens, p.positions, p.types, p.starts},
                 std::move(attrs))[0];
 }
 

@@ -1,5 +1,6 @@
 // embedding: y[b, t, :] = scale * table[tokens[b, t], :] (+ positions[t, :]) (+ types[0, :]). Tokens
-// lie inside the table: whoever fills `tokens` has checked them.
+// lie inside the table: whoever fills `tokens` has checked them. With starts (ops/packed_rows.h)
+// positions count from the beginning of the token's sample.
 //
 //   ValueId h = embedding(b, "embed", {.tokens = tokens, .table = wte, .positions = wpe});
 #pragma once
@@ -14,9 +15,9 @@ namespace snug::ops {
 // Attribute `padding`, where present: the lookup reads that token's row but gives it no gradient
 // (torch's padding_idx). That is not the derivative of the forward, and samples, which are held to
 // finite differences, leave it out: embedding_test.cpp checks it by numbers.
-extern const OpDef embedding_def;                 // (table, tokens, [positions], [types]) -> y
-extern const OpDef embedding_grad_def;            // (dy, tokens, [dtable_sum]) -> dtable
-extern const OpDef embedding_grad_positions_def;  // (dy, [dpositions_sum]) -> dpositions
+extern const OpDef embedding_def;       // (table, tokens, [positions], [types], [starts]) -> y
+extern const OpDef embedding_grad_def;  // (dy, tokens, [dtable_sum]) -> dtable
+extern const OpDef embedding_grad_positions_def;  // (dy, [dpositions_sum], [starts]) -> dpositions
 extern const OpDef embedding_grad_types_def;      // (dy, [dtypes_sum]) -> dtypes
 
 struct Embedding {
@@ -24,6 +25,7 @@ struct Embedding {
   ValueId table;           // [V, C]
   ValueId positions = {};  // [P, C], P >= T: row t is added
   ValueId types = {};      // [N, C]: row 0 is added
+  ValueId starts = {};     // i32[B, T], where rows hold several samples: row t - start is added
   double scale = 1;        // of the table's rows, rounded to their type as transformers does
   int64_t padding = -1;    // >= 0: the token whose row of the table the lookup does not train
 };

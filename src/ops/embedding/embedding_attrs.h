@@ -2,6 +2,7 @@
 // the lookup; absent: every row does. `scale`: what the table's rows are multiplied by; absent: 1.
 #pragma once
 
+#include "base/units.h"
 #include "kernels/float_kernels.h"
 
 namespace snug::ops {
@@ -19,6 +20,12 @@ inline void require_padding(const OpView& op, int64_t rows) {
   const int64_t padding = padding_of(op.attrs);
   op.require(padding >= 0 && padding < rows, "padding token {} is not one of the {} rows", padding,
              rows);
+}
+
+// Bytes of the positions of that many tokens, where embedding_grad_positions writes them to scratch:
+// what follows them is aligned.
+inline int64_t positions_scratch(int64_t tokens) {
+  return round_up(checked_mul(tokens, size_of(Dtype::i32), "positions"), 256);
 }
 
 inline double scale_of(const Attrs& attrs) { return attrs.f("scale", 1); }

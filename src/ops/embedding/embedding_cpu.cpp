@@ -6,6 +6,7 @@
 #include "kernels/cpu/for_blocks.h"
 #include "kernels/float_kernels.h"
 #include "ops/embedding/embedding_attrs.h"
+#include "ops/packed_rows.h"
 
 namespace snug::ops {
 namespace {
@@ -19,12 +20,14 @@ void look_up(const KernelArgs& a) {
   const int32_t* tokens = a.in<int32_t>(1);  // [B, T]
   const T* positions = a.in<T>(2);           // [P, C] or absent
   const T* types = a.in<T>(3);               // [N, C] or absent
+  const int32_t* starts = a.in<int32_t>(4);  // [B, T] or absent
   T* y = a.out<T>(0);                        // [B, T, C]
   const float scale = rounded_scale(a);
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < rows; ++r) {
     const T* row = table + tokens[r] * C;
-    const T* position = positions != nullptr ? positions + (r % length) * C : nullptr;
+    const T* position =
+        positions != nullptr ? positions + position_in_sample(starts, r, length) * C : nullptr;
     T* yr = y + r * C;
 #pragma omp simd
     for (int64_t c = 0; c < C; ++c) {
@@ -84,26 +87,37 @@ void gather_rows(const KernelArgs& a, int64_t n, const RowOf& row_of, const ForR
   });
 }
 
-// The positions of every token of the table, in order: first[v], next[first[v]], ..., until kNone.
+// The places of every token of the table, in order: first[v], next[first[v]], ..., until kNone.
 struct Places {
   static constexpr int32_t kNone = -1;
   int32_t* first;  // [V]
   int32_t* next;   // [tokens]
 };
 
-Places find_places(const KernelArgs& a) {
-  const int64_t V = a.out(0).shape()[0];
-  const int64_t padding = padding_of(a.attrs);
-  const int32_t* tokens = a.in<int32_t>(1);
-  auto* lists = reinterpret_cast<int32_t*>(a.workspace.data());
+// lists: [V + n]
+Places find_places(std::span<const int32_t> tokens, int64_t V, int64_t padding, int32_t* lists) {
   const Places p{.first = lists, .next = lists + V};
   std::fill_n(p.first, V, Places::kNone);
-  for (int64_t r = a.in(1).elements() - 1; r >= 0; --r) {
-    if (tokens[r] == padding) continue;
-    p.next[r] = p.first[tokens[r]];
-    p.first[tokens[r]] = static_cast<int32_t>(r);
+  for (auto r = static_cast<int64_t>(tokens.size()) - 1; r >= 0; --r) {
+    const int32_t token = tokens[static_cast<size_t>(r)];
+    if (token == padding) continue;
+    p.next[r] = p.first[token];
+    p.first[token] = static_cast<int32_t>(r);
   }
   return p;
+}
+
+// Adds every row of dy to the row of the output that its token names. The first place of a token
+// adds up its row.
+void add_by_token(const KernelArgs& a, std::span<const int32_t> tokens, int32_t* lists) {
+  const Places places = find_places(tokens, a.out(0).shape()[0], padding_of(a.attrs), lists);
+  const auto row_of = [&](int64_t r) -> int64_t {
+    const int32_t token = tokens[static_cast<size_t>(r)];
+    return places.first[token] == r ? token : kNoRow;
+  };
+  gather_rows(a, static_cast<int64_t>(tokens.size()), row_of, [&](int64_t token, const auto& add) {
+    for (int32_t r = places.first[token]; r != Places::kNone; r = places.next[r]) add(r);
+  });
 }
 
 }  // namespace
@@ -117,20 +131,22 @@ int64_t embedding_grad_workspace(int64_t table_rows, int64_t tokens) {
                      "embedding_grad's lists");
 }
 
-// The first place of a token adds up its row.
 void embedding_grad_cpu(const KernelArgs& a) {
   start_from(a, 2);
-  const Places places = find_places(a);
-  const int32_t* tokens = a.in<int32_t>(1);  // [B, T]
-  const auto row_of = [&](int64_t r) { return places.first[tokens[r]] == r ? tokens[r] : kNoRow; };
-  gather_rows(a, a.in(1).elements(), row_of, [&](int64_t token, const auto& add) {
-    for (int32_t r = places.first[token]; r != Places::kNone; r = places.next[r]) add(r);
-  });
+  const std::span tokens(a.in<int32_t>(1), static_cast<size_t>(a.in(1).elements()));
+  add_by_token(a, tokens, reinterpret_cast<int32_t*>(a.workspace.data()));
 }
 
 void embedding_grad_positions_cpu(const KernelArgs& a) {
   start_from(a, 1);
   const int64_t B = a.in(0).shape()[0], T = a.in(0).shape()[1];
+  if (const int32_t* starts = a.in<int32_t>(2); starts != nullptr) {
+    auto* positions = reinterpret_cast<int32_t*>(a.workspace.data());  // [B, T]
+    for (int64_t r = 0; r < B * T; ++r)
+      positions[r] = static_cast<int32_t>(position_in_sample(starts, r, T));
+    return add_by_token(a, {positions, static_cast<size_t>(B * T)},
+                        positions + positions_scratch(B * T) / size_of(Dtype::i32));
+  }
   gather_rows(a, T, std::identity{}, [&](int64_t t, const auto& add) {
     for (int64_t b = 0; b < B; ++b) add(b * T + t);
   });

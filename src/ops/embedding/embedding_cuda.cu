@@ -5,6 +5,7 @@
 #include "kernels/cuda/map.cuh"
 #include "ops/embedding/embedding_attrs.h"
 #include "ops/embedding/start_from.cuh"
+#include "ops/packed_rows.h"
 
 namespace snug::ops {
 namespace {
@@ -15,6 +16,7 @@ struct LookUp {
   const int32_t* tokens;  // [B, T]
   const T* positions;     // [P, C] or absent
   const T* types;         // [N, C] or absent
+  const int32_t* starts;  // [B, T] or absent
   T* y;                   // [B, T, C]
   int64_t rows, length, C;
   float scale;  // of the table's rows
@@ -36,7 +38,9 @@ __global__ void __launch_bounds__(kRowsPerBlock * 32) look_up(LookUp<T> p) {
   const int64_t r = int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / 32;
   if (r >= p.rows) return;
   const T* row = p.table + p.tokens[r] * p.C;
-  const T* position = p.positions != nullptr ? p.positions + (r % p.length) * p.C : nullptr;
+  const T* position = p.positions != nullptr
+                          ? p.positions + position_in_sample(p.starts, r, p.length) * p.C
+                          : nullptr;
   for (int64_t first = (threadIdx.x % 32) * N; first < p.C; first += 32 * N * kAhead) {
     Vector<T, N> in[kAhead];
 #pragma unroll
@@ -84,6 +88,24 @@ __global__ void __launch_bounds__(kColumnThreads) sum_positions(Positions<T, G> 
   store_floats<N>(p.sum + t * p.C + c, sum);
 }
 
+__global__ void write_positions(const int32_t* starts, int64_t rows, int64_t T,
+                                int32_t* positions) {
+  const int64_t r = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (r < rows) positions[r] = static_cast<int32_t>(position_in_sample(starts, r, T));
+}
+
+// Of positions that restart: they are in any order, as tokens are.
+void sum_restarting_positions(const KernelArgs& a, const int32_t* starts) {
+  const int64_t rows = a.in(0).shape().rows(), T = a.in(0).shape()[1];
+  const bool add = start_from(a, 1);
+  if (rows == 0) return;
+  auto* positions = reinterpret_cast<int32_t*>(a.workspace.data());  // [B, T]
+  const auto blocks = static_cast<unsigned>(ceil_div(rows, kColumnThreads));
+  write_positions<<<blocks, kColumnThreads, 0, stream_of(a)>>>(starts, rows, T, positions);
+  check_launch("embedding_grad_positions");
+  add_by_token_cuda(a, positions, add, a.workspace.data() + positions_scratch(rows));
+}
+
 }  // namespace
 
 void embedding_cuda(const KernelArgs& a) {
@@ -93,6 +115,7 @@ void embedding_cuda(const KernelArgs& a) {
                       .tokens = a.in<int32_t>(1),
                       .positions = a.in<T>(2),
                       .types = a.in<T>(3),
+                      .starts = a.in<int32_t>(4),
                       .y = a.out<T>(0),
                       .rows = a.in(1).elements(),
                       .length = a.in(1).shape().back(),
@@ -111,6 +134,7 @@ void embedding_cuda(const KernelArgs& a) {
 }
 
 void embedding_grad_positions_cuda(const KernelArgs& a) {
+  if (a.has(2)) return sum_restarting_positions(a, a.in<int32_t>(2));
   visit_device_float(a.in(0).type->dtype, [&](auto x) {
     visit_device_float(a.out(0).type->dtype, [&](auto g) {
       using T = decltype(x);

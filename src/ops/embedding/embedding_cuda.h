@@ -11,6 +11,10 @@ void embedding_grad_cuda(const KernelArgs& a);
 void embedding_grad_positions_cuda(const KernelArgs& a);
 void embedding_grad_types_cuda(const KernelArgs& a);
 
+// Adds every row of dy (input 0) to the row of output 0 that its token names; `add`: to what it
+// holds. scratch: EmbeddingGradScratch.
+void add_by_token_cuda(const KernelArgs& a, const int32_t* tokens, bool add, std::byte* scratch);
+
 // The gradient of the table adds up rows of dy in the order of their tokens, kEmbeddingSegment at a
 // time; a token that runs over the end of a segment leaves fp32 sums of its parts.
 constexpr int64_t kEmbeddingSegment = 32;

@@ -1,4 +1,4 @@
-// The gradient of the table without atomics: rows of dy in the order of their tokens, a segment of
+// The gradient of the table, and of positions that restart, without atomics: rows of dy in the order of their tokens, a segment of
 // them per block. A token inside a segment is summed in registers and written once; of one that
 // runs over an end each segment leaves its part in scratch, and a second kernel adds those up in
 // order. Sums are fp32, rounded once. A frequent token is so spread over many blocks.
@@ -155,13 +155,10 @@ void launch(const TableGrad<T, G>& p, cudaStream_t stream) {
 
 }  // namespace
 
-void embedding_grad_cuda(const KernelArgs& a) {
-  const bool add = start_from(a, 2);
-  const int64_t n = a.in(1).elements(), C = a.out(0).shape().back();
+void add_by_token_cuda(const KernelArgs& a, const int32_t* tokens, bool add, std::byte* scratch) {
+  const int64_t n = a.in(0).shape().rows(), C = a.out(0).shape().back();
   if (n == 0) return;
-  std::byte* scratch = a.workspace.data();
-  const TokenPlace* places =
-      order_tokens(a.in<int32_t>(1), n, a.out(0).shape()[0], scratch, a.stream);
+  const TokenPlace* places = order_tokens(tokens, n, a.out(0).shape()[0], scratch, a.stream);
   auto* parts = reinterpret_cast<float*>(scratch + EmbeddingGradScratch::of(n, C).parts);
   visit_device_float(a.in(0).type->dtype, [&](auto x) {
     visit_device_float(a.out(0).type->dtype, [&](auto g) {
@@ -182,6 +179,11 @@ void embedding_grad_cuda(const KernelArgs& a) {
       }
     });
   });
+}
+
+void embedding_grad_cuda(const KernelArgs& a) {
+  const bool add = start_from(a, 2);
+  add_by_token_cuda(a, a.in<int32_t>(1), add, a.workspace.data());
 }
 
 }  // namespace snug::ops

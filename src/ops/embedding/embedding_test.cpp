@@ -121,6 +121,31 @@ TEST_F(EmbeddingTest, RefusesAPaddingTokenOutsideTheTable) {
               HasSubstr("padding token -2"));
 }
 
+// Samples of 2, 1 and 3 tokens: the positions of each begin at 0, and so do their gradients.
+TEST(Embedding, PositionsRestartWithEachSample) {
+  const RefTensor tokens{{Dtype::i32, {1, 6}}, std::vector<double>(6)};
+  const RefTensor starts{{Dtype::i32, {1, 6}}, {0, 0, 2, 3, 3, 3}};
+  const RefTensor table{{Dtype::f32, {1, 1}}, {100}};
+  const RefTensor positions{{Dtype::f32, {6, 1}}, {1, 2, 3, 4, 5, 6}};
+  EXPECT_THAT(run_op(embedding_def, {table, tokens, positions, absent(), starts}, {})[0].v,
+              ElementsAre(101, 102, 101, 101, 102, 103));
+  const RefTensor dy{{Dtype::f32, {1, 6, 1}}, {1, 2, 4, 8, 16, 32}};
+  const auto grad = [&](const RefTensor& sum) {
+    return run_op(embedding_grad_positions_def, {dy, sum, starts}, {{"rows", 6}})[0].v;
+  };
+  EXPECT_THAT(grad(absent()), ElementsAre(13, 18, 32, 0, 0, 0));
+  EXPECT_THAT(grad({{Dtype::f32, {6, 1}}, {100, 200, 300, 400, 500, 600}}),
+              ElementsAre(113, 218, 332, 400, 500, 600));
+}
+
+TEST_F(EmbeddingTest, RefusesStartsThatAreNotOneForEachToken) {
+  EXPECT_THAT(refusal({.tokens = tokens_,
+                       .table = table_,
+                       .positions = input("positions", {Dtype::f32, {16, 8}}),
+                       .starts = input("starts", {Dtype::i32, {2, 15}})}),
+              HasSubstr("starts is i32[2,15], not i32[2,16]"));
+}
+
 // A gradient that is added to in place touches the rows of its tokens alone.
 TEST_F(EmbeddingTest, OnCudaTheTableCostsNothingWhereNoTokenIs) {
   const ValueId dy = input("dy", {Dtype::f32, {2, 16, 8}});
