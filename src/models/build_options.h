@@ -18,6 +18,7 @@ struct BuildOptions {
   int64_t loss_chunk = 1024;        // tokens whose logits do, where chunked
   bool fused_loss = false;          // whole logits are scratch of the loss too, not a value
   bool residual_in_matmul = false;  // a matmul adds the residual itself, where nothing is between
+  bool packed = false;              // rows hold several samples: input `starts` says where
   std::optional<double> dropout;    // in place of every rate that the model names
 
   friend bool operator==(const BuildOptions&, const BuildOptions&) = default;

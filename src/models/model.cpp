@@ -64,6 +64,21 @@ void check_options(const BuildOptions& o) {
   checked_mul(o.batch, o.seq, "tokens of a micro-batch");
 }
 
+// Samples are told apart by a causal mask from each one's beginning on.
+void check_packing(const ModelConfig& c) {
+  if (!c.transformer) {
+    throw usage_error("model '{}' takes features, not tokens: its rows hold one sample each",
+                      c.name)
+        .hint("leave --pack out");
+  }
+  if (c.causal) return;
+  throw usage_error(
+      "model '{}' ({}) lets every token see the whole row: samples that share one would see each "
+      "other",
+      c.name, c.family)
+      .hint("leave --pack out, and train on rows of one sample each");
+}
+
 }  // namespace
 
 Model Model::from_config(HfConfig hf, std::string name) {
@@ -121,6 +136,7 @@ Model Model::with_layers(int64_t layers) const {
 
 ForwardBuilder Model::forward(const BuildOptions& options) const {
   check_options(options);
+  if (options.packed) check_packing(config_);
   if (!hf_) {
     return [c = config_, options](Module& module, std::string_view program, bool) {
       return build_mlp(c, options, module, program);

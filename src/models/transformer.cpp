@@ -23,6 +23,7 @@ class Transformer {
   Forward build() {
     const ValueId tokens = e_.input("tokens", {Dtype::i32, {o_.batch, o_.seq}});
     const ValueId targets = e_.input("targets", {Dtype::i32, {o_.batch, o_.seq}});
+    if (o_.packed) starts_ = e_.input("starts", {Dtype::i32, {o_.batch, o_.seq}});
     const ValueId embedded = embed(tokens);
     const ValueId features = layers(embedded);
     return loss(c_.masked_head ? masked_head(features) : features, targets);
@@ -45,6 +46,7 @@ class Transformer {
     if (c_.positions == Positions::learned) {
       p.positions = e_.param("positions.weight", {c_.max_positions, c_.C}, Role::position, normal(),
                              n.positions + ".weight");
+      p.starts = starts_;
     }
     if (c_.types > 0) {
       p.types = e_.param("types.weight", {c_.types, c_.C}, Role::embedding, normal(),
@@ -170,7 +172,8 @@ class Transformer {
                        .kv_heads = K,
                        .head_dim = D,
                        .theta = local ? c_.local_theta : c_.rope_theta,
-                       .scaling = local ? ops::RopeScaling{} : c_.rope_scaling});
+                       .scaling = local ? ops::RopeScaling{} : c_.rope_scaling,
+                       .starts = starts_});
     }
     const double drop = rate(c_.attention_dropout);
     const ValueId mixed = ops::attention(e_.builder(), "attn.mix",
@@ -184,7 +187,8 @@ class Transformer {
                                           .kind = o_.attention,
                                           .chunk = o_.attention_chunk,
                                           .dropout = drop,
-                                          .random = drop > 0 ? e_.random() : ops::Random{}});
+                                          .random = drop > 0 ? e_.random() : ops::Random{},
+                                          .starts = starts_});
     LinearLayer out = layer(i, {c_.names.attention_out}, {c_.C}, c_.attention_out_bias);
     out.init_std = c_.residual_init_std;
     return e_.dropout("attn.dropout", e_.linear("attn.out", mixed, out, residual),
@@ -232,6 +236,7 @@ class Transformer {
   const BuildOptions& o_;
   Emitter e_;
   bool training_;
+  ValueId starts_;     // [B,T], where rows hold several samples
   ValueId table_;      // [V,C]
   ValueId head_bias_;  // [V] or none
 };

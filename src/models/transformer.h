@@ -8,8 +8,10 @@
 
 namespace snug {
 
-// Inputs: `tokens` i32[B,T] and `targets` i32[B,T] (a negative target does not count); where
-// dropout is on also the i64 scalars `seed`, `step` and `sample`.
+// Inputs: `tokens` i32[B,T] and `targets` i32[B,T] (a negative target does not count); where rows
+// hold several samples also `starts` i32[B,T] (ops/packed_rows.h): no sample sees another, and
+// positions count from its beginning; where dropout is on the i64 scalars `seed`, `step` and
+// `sample`.
 Forward build_transformer(const ModelConfig& config, const BuildOptions& options, Module& module,
                           std::string_view program, bool training);
 

@@ -165,6 +165,49 @@ TEST(Transformer, ChunkedAttentionTakesItsChunkFromTheOptions) {
   EXPECT_EQ(b.op("layers.1.attn.mix").attrs.i("chunk"), 3);
 }
 
+// Which ops read the input `starts`, and by which port.
+std::vector<std::string> readers_of_starts(const Built& b) {
+  std::vector<std::string> readers;
+  const ValueId starts = b.module.find_shared("starts");
+  for (const Op& op : b.module.program("main").ops) {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (starts.valid() && op.inputs[i] == starts)
+        readers.push_back(fmt::format("{}: {}", op.name, op.def->inputs[i].name));
+    }
+  }
+  return readers;
+}
+
+TEST(Transformer, PackedRowsGiveTheirStartsToPositionsAndAttention) {
+  const Built llama(kLlama, {.batch = 2, .seq = 8, .packed = true}, true);
+  EXPECT_EQ(llama.shared("starts").type, (Type{Dtype::i32, {2, 8}}));
+  EXPECT_EQ(llama.shared("starts").category, Category::inputs);
+  EXPECT_THAT(readers_of_starts(llama),
+              ElementsAre("layers.0.attn.rope: starts", "layers.0.attn.mix: starts",
+                          "layers.1.attn.rope: starts", "layers.1.attn.mix: starts"));
+  const Built gpt2(kGpt2, {.batch = 2, .seq = 8, .packed = true}, true);
+  EXPECT_THAT(readers_of_starts(gpt2),
+              ElementsAre("embed: starts", "h.0.attn.mix: starts", "h.1.attn.mix: starts"));
+  EXPECT_FALSE(Built(kLlama, {.batch = 2, .seq = 8}, true).module.find_shared("starts").valid());
+}
+
+TEST(Transformer, ModelsThatSeeTheWholeRowRefuseToPack) {
+  const auto refusal = [](const Model& model) {
+    try {
+      model.forward({.batch = 2, .seq = 8, .packed = true});
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage);
+      EXPECT_THAT(e.hint(), testing::HasSubstr("leave --pack out"));
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal(Model::from_config(parse_hf_config(kGpt2, "tiny"), "tiny")), "accepted");
+  EXPECT_THAT(refusal(Model::from_config(parse_hf_config(kBert, "tiny"), "tiny")),
+              testing::HasSubstr("model 'tiny' (bert) lets every token see the whole row"));
+  EXPECT_THAT(refusal(Model::load("mlp:16x3")), testing::HasSubstr("takes features, not tokens"));
+}
+
 TEST(Transformer, TheEmbeddingDoesNotTrainThePaddingTokenWhereTransformersDoesNot) {
   auto padding = [](std::string config, const std::string& more) {
     config.insert(1, more);

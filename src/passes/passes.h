@@ -25,7 +25,8 @@ constexpr const char* kGradNorm = "grad_norm";    // f32, read
 constexpr const char* kUpdates = "updates";       // i64, persistent: optimizer steps taken
 
 // What every micro-batch has of its own; of any shape.
-constexpr std::array<std::string_view, 4> kMicroBatch{"tokens", "targets", "features", "sample"};
+constexpr std::array<std::string_view, 5> kMicroBatch{"tokens", "targets", "starts", "features",
+                                                      "sample"};
 }  // namespace shared_names
 
 // Where a program takes several micro-batches at once: the name of the input of one of them.

@@ -166,6 +166,7 @@ BuildOptions settle_build(Options& o, const Model& model) {
   if (backend_of(o) == Backend::cuda) for_gpu(build);
   resolve_loss(o.loss, build);
   resolve_dropout(o, model.config(), build);
+  build.packed = o.pack;
   return build;
 }
 

@@ -12,6 +12,7 @@ namespace {
 struct OrderCase {
   const char* family;
   bool tied;  // gradients of both ends add up in another order
+  bool packed = false;
 };
 
 class MicroOrder : public ::testing::TestWithParam<OrderCase> {
@@ -21,7 +22,7 @@ class MicroOrder : public ::testing::TestWithParam<OrderCase> {
 
 TEST_P(MicroOrder, IsExact) {
   const std::string model = tests_dir() + "/parity/" + GetParam().family;
-  const BuildOptions build{.batch = 2, .seq = 12, .dropout = 0.1};
+  const BuildOptions build{.batch = 2, .seq = 12, .packed = GetParam().packed, .dropout = 0.1};
   for (const bool in_backward : {false, true}) {
     for (const char* recompute : {"none", "full"}) {
       Recipe recipe{.accum = 6, .recompute = parse_recompute(recompute)};
@@ -51,8 +52,12 @@ TEST_P(MicroOrder, IsExact) {
 INSTANTIATE_TEST_SUITE_P(Families, MicroOrder,
                          ::testing::Values(OrderCase{"llama", false}, OrderCase{"mistral", false},
                                            OrderCase{"gpt2", true}, OrderCase{"bert", true},
-                                           OrderCase{"gemma3", true}, OrderCase{"olmo2", false}),
-                         [](const auto& p) { return std::string(p.param.family); });
+                                           OrderCase{"gemma3", true}, OrderCase{"olmo2", false},
+                                           OrderCase{"llama", false, /*packed=*/true},
+                                           OrderCase{"gpt2", true, /*packed=*/true}),
+                         [](const auto& p) {
+                           return std::string(p.param.family) + (p.param.packed ? "_packed" : "");
+                         });
 
 }  // namespace
 }  // namespace snug

@@ -78,15 +78,16 @@ DrawnRecipe draw_recipe(int seed) {
   const char* adapters[] = {"r=3,targets=qkvo", "r=2,alpha=5,dropout=0.2", "r=5,targets=all"};
   const std::string lora = dice.once_in(3) && family != "mlp" ? dice.one_of(adapters) : "none";
   r.adapters = parse_adapters(lora);
+  d.build.packed = dice.once_in(3) && family != "bert" && family != "mlp";
   d.text = fmt::format(
       "seed {}: {} batch {} seq {} attention {}:{} chunked_loss {}:{} recompute {} precision {} "
       "master {} grads {} accum {} compress {} optimizer {} state {} update_in_backward {} "
-      "fused_recompute {} residual_in_matmul {} fused_loss {} lora {}",
+      "fused_recompute {} residual_in_matmul {} fused_loss {} lora {} packed {}",
       seed, family, d.build.batch, d.build.seq, static_cast<int>(d.build.attention),
       d.build.attention_chunk, d.build.chunked_loss, d.build.loss_chunk, policy,
       name_of(r.precision), r.master, name_of(r.grad_dtype), r.accum, static_cast<int>(r.compress),
       static_cast<int>(r.optimizer), name_of(r.state_dtype), r.update_in_backward,
-      r.fused_recompute, d.build.residual_in_matmul, d.build.fused_loss, lora);
+      r.fused_recompute, d.build.residual_in_matmul, d.build.fused_loss, lora, d.build.packed);
   return d;
 }
 

@@ -18,6 +18,19 @@ Recipe for_device(Recipe recipe, const Device& device) {
   return recipe;
 }
 
+// Samples of 1 to 8 tokens.
+void fill_starts(std::span<int32_t> starts, int64_t T, Key key) {
+  int64_t start = 0, end = 0;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const int64_t t = static_cast<int64_t>(i) % T;
+    if (t == 0 || t == end) {
+      start = t;
+      end = t + 1 + static_cast<int64_t>(philox(key, i, 2)[0] % 8);
+    }
+    starts[i] = static_cast<int32_t>(start);
+  }
+}
+
 }  // namespace
 
 SmallRun::SmallRun(const std::string& model, const BuildOptions& build, Recipe recipe,
@@ -63,6 +76,8 @@ void SmallRun::feed(int64_t micro_batch, int64_t n) {
     for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(normal_pair(key, i)[0]);
   }
   fill("targets", 1);
+  if (const ValueId starts = module().find_shared(micro_batch_input("starts", n)); starts.valid())
+    fill_starts(host.make<int32_t>(starts), module()[starts].type.shape[1], key);
   auto set = [&](std::string_view name, int64_t value) {
     const ValueId id = module().find_shared(name);
     if (id.valid()) executor_->write_scalar(id, value);
