@@ -4,6 +4,7 @@
 #include "ops/activation/gelu.h"
 #include "ops/activation/swiglu.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/cached_attention.h"
 #include "ops/attention/qk_norm.h"
 #include "ops/attention/rope.h"
 #include "ops/basic/add.h"
@@ -50,7 +51,7 @@ Registry registry() {
       // attention
       &qk_norm_def, &qk_norm_grad_def, &rope_def, &attention_def, &attention_grad_def,
       &chunked_attention_def, &chunked_attention_grad_def,
-      &flash_attention_def, &flash_attention_grad_def,
+      &flash_attention_def, &flash_attention_grad_def, &cached_attention_def,
       // activation
       &gelu_def, &gelu_grad_def, &gelu_recompute_grad_def,
       &swiglu_def, &swiglu_grad_def, &swiglu_recompute_grad_def, &dropout_def,

@@ -90,6 +90,11 @@ std::vector<Sample> samples() {
     s.inputs.push_back(packed_starts(B, T, std::move(lengths)));
     return s;
   };
+  const auto behind = [&](const char* name, int64_t B, int64_t T, const Rope& p, double before) {
+    Sample s = sample(name, B, T, p);
+    s.inputs.push_back({{Dtype::i32, {B, T}}, Fill::constant(-before)});
+    return s;
+  };
   const RopeScaling linear{.kind = RopeScaling::Kind::linear, .factor = 4};
   const RopeScaling llama3{
       .kind = RopeScaling::Kind::llama3, .factor = 8, .original_positions = 64};
@@ -101,6 +106,8 @@ std::vector<Sample> samples() {
       sample("llama3", 1, 40, {.heads = 2, .kv_heads = 1, .head_dim = 16, .scaling = llama3}),
       packed("packed", 6, 33, {.heads = 6, .kv_heads = 2, .head_dim = 10}, {5, 1, 20}),
       packed("packed, vectors", 2, 70, {.heads = 2, .kv_heads = 1, .head_dim = 32}, {30, 64, 3}),
+      behind("behind others", 2, 9, {.heads = 6, .kv_heads = 2, .head_dim = 10}, 300),
+      behind("one token behind others", 1, 1, {.heads = 2, .kv_heads = 1, .head_dim = 32}, 4097),
   };
 }
 

@@ -103,6 +103,8 @@ std::vector<Sample> samples() {
     s.inputs.push_back(packed_starts(tokens[0], tokens[1], std::move(lengths)));
     return s;
   };
+  Sample behind_others = sample("behind others", {2, 3}, {11, 8}, {.positions = 20});
+  behind_others.inputs.push_back({{Dtype::i32, {2, 3}}, Fill::constant(-12)});
   return {sample("tokens alone", {2, 3}, {11, 8}, {}),
           sample("positions", {3, 7}, {13, 21}, {.positions = 9}),
           sample("positions and types", {2, 50}, {17, 37}, {.positions = 50, .types = 2}),
@@ -110,7 +112,8 @@ std::vector<Sample> samples() {
           sample("scaled", {4, 40}, {5, 24}, {.scale = 4.5}),  // in every type a number
           sample("scaled, positions", {2, 9}, {5, 13}, {.positions = 9, .scale = 0.75}),
           packed("packed", {3, 40}, {13, 21}, {.positions = 50}, {7, 1, 19}),
-          packed("packed, vectors", {2, 70}, {13, 64}, {.positions = 70, .types = 1}, {1, 30, 2})};
+          packed("packed, vectors", {2, 70}, {13, 64}, {.positions = 70, .types = 1}, {1, 30, 2}),
+          behind_others};
 }
 
 }  // namespace
