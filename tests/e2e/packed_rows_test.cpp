@@ -72,7 +72,7 @@ struct Result {
 
 class PackedRows : public ::testing::TestWithParam<Packed> {
  protected:
-  PackedRows() { write_bytes(dir_ / "config.json", kConfigs.at(GetParam().model)); }
+  PackedRows() { testing::write_bytes(dir_ / "config.json", kConfigs.at(GetParam().model)); }
 
   SmallRun make_run(int64_t batch, int64_t seq, bool packed) const {
     return SmallRun(dir_.path().string(),
@@ -191,11 +191,13 @@ std::vector<Packed> cases() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, PackedRows, ::testing::ValuesIn(cases()), [](const auto& p) {
+std::string packed_case_name(const ::testing::TestParamInfo<Packed>& p) {
   const char* kinds[] = {"standard", "chunked", "flash"};
   return fmt::format("{}_{}_recompute_{}", p.param.model,
                      kinds[static_cast<int>(p.param.attention)], p.param.recompute);
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PackedRows, ::testing::ValuesIn(cases()), packed_case_name);
 
 }  // namespace
 }  // namespace snug
