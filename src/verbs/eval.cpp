@@ -22,7 +22,8 @@ PlannedRun plan_evaluation(const Resolved& run) {
 }
 
 std::string words_of(const Resolved& run) {
-  return fmt::format("evaluation at --batch {} --seq {}", run.build.batch, run.build.seq);
+  return fmt::format("evaluation of {} at --batch {} --seq {}", run.model.config().name,
+                     run.build.batch, run.build.seq);
 }
 
 bool leaves_batch_open(const Options& o) {

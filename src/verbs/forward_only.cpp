@@ -77,21 +77,19 @@ void require_forward_fit(const PlannedRun& planned, const ForwardAlternatives& a
   const SpaceBytes arenas = arenas_of(planned.plan.module);
   for (const Space space : {Space::host, Space::disk}) {
     if (arenas[space] <= run.limits()[space]) continue;
-    throw does_not_fit("{} of {} keeps {} ({} bytes) in the space '{}', and {} are there for it",
-                       alternatives.what, run.model.config().name, format_bytes(arenas[space]),
-                       format_exact(arenas[space]), name_of(space),
-                       format_bytes(run.limits()[space]))
+    throw does_not_fit("{} keeps {} ({} bytes) in the space '{}', and {} are there for it",
+                       alternatives.what, format_bytes(arenas[space]), format_exact(arenas[space]),
+                       name_of(space), format_bytes(run.limits()[space]))
         .hint("keep more on the device, or use a machine that has so much");
   }
   const int64_t beside = run.context_with(arenas);
   const int64_t room = run.budget.value_or(0) + run.context - beside;
   const Peak& peak = planned.plan.memory.device().peak;
   throw does_not_fit(
-      "{} of {} needs {} ({} bytes) and the budget is {} ({} bytes){}; the peak is in program '{}' "
+      "{} needs {} ({} bytes) and the budget is {} ({} bytes){}; the peak is in program '{}' "
       "at '{}'",
-      alternatives.what, run.model.config().name, format_bytes(arenas[Space::device]),
-      format_exact(arenas[Space::device]), format_bytes(room), format_exact(room),
-      context_words(beside), peak.program, peak.op)
+      alternatives.what, format_bytes(arenas[Space::device]), format_exact(arenas[Space::device]),
+      format_bytes(room), format_exact(room), context_words(beside), peak.program, peak.op)
       .hint(changes_that_fit(planned, alternatives));
 }
 

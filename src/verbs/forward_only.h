@@ -29,7 +29,7 @@ PlannedRun planned_forward(const Resolved& run, Module compiled);
 
 // How to plan the same with other options, and what to try where it does not fit.
 struct ForwardAlternatives {
-  std::string what;  // it needs the bytes: "evaluation at --batch 8 --seq 1024"
+  std::string what;  // needs the bytes: "evaluation of tiny at --batch 8 --seq 1024"
   std::function<PlannedRun(const Resolved&)> plan;
   std::vector<Change> changes;  // of those that begin with one option, the first that fits is named
 };

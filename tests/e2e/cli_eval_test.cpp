@@ -71,10 +71,11 @@ TEST_F(CliEval, ABudgetHalvesABatchThatIsLeftOpen) {
   EXPECT_NEAR(within["loss"], open["loss"].get<double>(), 1e-5);
   const std::string budget = " --budget " + std::to_string(needed - 1);
   expect_refused("eval trained --data text.txt --seq 16 --device cpu --batch 8" + budget,
-                 ExitCode::does_not_fit, "evaluation at --batch 8 --seq 16 of trained needs",
+                 ExitCode::does_not_fit, "evaluation of trained at --batch 8 --seq 16 needs",
                  "it would fit with --batch 4 (");
   expect_refused("eval trained --data text.txt --seq 16 --device cpu --budget 1KiB",
-                 ExitCode::does_not_fit, "evaluation at --batch 1 --seq 16", "a larger --budget");
+                 ExitCode::does_not_fit, "evaluation of trained at --batch 1 --seq 16",
+                 "a larger --budget");
 }
 
 TEST_F(CliEval, OtherPlansGiveTheSameLoss) {
