@@ -138,6 +138,13 @@ std::string help_hint(const CLI::App& app) {
   return fmt::format("`{} --help` lists the options", app.get_name());
 }
 
+void add_number(CLI::App& app, const std::string& name, int64_t& member, std::string help) {
+  add_option(app, name, member, std::move(help));
+}
+void add_number(CLI::App& app, const std::string& name, double& member, std::string help) {
+  add_option(app, name, member, std::move(help));
+}
+
 void add_some_options(CLI::App& app, Options& options, std::span<const std::string_view> names) {
   add_model(app, options);
   each_option(options, [&](std::string_view key, auto& member, std::string_view help, OptionUse) {

@@ -9,7 +9,7 @@ namespace snug::cli {
 namespace {
 
 // What a forward pass over data can be told.
-constexpr std::string_view kOptions[] = {
+constexpr std::string_view kEvalOptions[] = {
     "data",       "seq",         "batch",         "precision", "attention",     "loss",
     "budget",     "host-budget", "disk-budget",   "offload",   "offload-ahead", "offload-dir",
     "device",     "tf32",        "deterministic", "bytes",     "token-bytes",   "cache",
@@ -20,7 +20,7 @@ constexpr std::string_view kOptions[] = {
 int eval_verb(const std::vector<std::string>& arguments) {
   CLI::App app("loss and perplexity of a model over data, by the forward pass alone", "snug eval");
   Options options;
-  add_some_options(app, options, kOptions);
+  add_some_options(app, options, kEvalOptions);
   if (!parse(app, arguments)) return 0;
   options.given = names_given(app);
   const EvalReport report =

@@ -26,6 +26,7 @@ constexpr Verb kVerbs[] = {
      plan_verb},
     {"train", "trains inside the plan, and saves a model that transformers opens", train_verb},
     {"eval", "loss and perplexity of a model over data, by the forward pass alone", eval_verb},
+    {"sample", "goes on with a prompt: text from a model, token by token", sample_verb},
     {"checkpoint", "what a run has saved, whether it is whole, and the model in it",
      checkpoint_verb},
     {"merge", "a model and its adapter as one model", merge_verb},
@@ -53,7 +54,8 @@ void print_help() {
       "FILE.toml.\n"
       "`snug --version` says which Snug this is.\n\n"
       "  snug plan gpt2 --batch 8\n"
-      "  snug train snug-tiny --data . --steps 200 --out runs/tiny\n");
+      "  snug train snug-tiny --data . --steps 200 --out runs/tiny\n"
+      "  snug sample runs/tiny --prompt 'The plan is'\n");
 }
 
 const Verb& find_verb(const std::string& name) {

@@ -11,6 +11,7 @@ namespace snug::cli {
 int plan_verb(const std::vector<std::string>& arguments);
 int train_verb(const std::vector<std::string>& arguments);
 int eval_verb(const std::vector<std::string>& arguments);
+int sample_verb(const std::vector<std::string>& arguments);
 int checkpoint_verb(const std::vector<std::string>& arguments);
 int merge_verb(const std::vector<std::string>& arguments);
 int fit_verb(const std::vector<std::string>& arguments);

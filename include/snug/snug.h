@@ -110,6 +110,37 @@ struct EvalObserver {
 // batch is left open, it is the largest half, quarter, ... of the default that fits the budget.
 EvalReport evaluate(const Options& options, const EvalObserver& observer);
 
+struct SampleOptions {
+  Options run;         // model, device, budget, precision, offload, seed, threads, bytes
+  std::string prompt;  // as text, or
+  std::optional<std::vector<int32_t>> prompt_ids;  // as tokens
+  int64_t max_tokens = 128;
+  double temperature = 1;  // 0: the most probable token, always
+  double top_p = 1;
+  int64_t top_k = 0;               // 0: all
+  std::vector<std::string> stops;  // texts that end it, and are not part of the result
+};
+
+struct SampleReport {
+  std::vector<int32_t> prompt_ids, ids;    // ids: what was generated, without an end of text
+  std::string text;                        // of ids; empty where the model's tokens are no text
+  std::string ended_by;                    // "end of text", "stop text", "max tokens"
+  double prompt_seconds = 0, seconds = 0;  // of the prompt, and of what was generated
+  int64_t planned_bytes = 0;
+  int64_t peak_bytes = 0;  // measured
+};
+
+struct SampleObserver {
+  std::function<void(const PlanReport&)> planned;  // before anything large is allocated
+  std::function<void(const std::string&)> said;    // a line for the person who watches
+  std::function<void(const std::string&)> doing;   // what takes a while from now on
+  std::function<void(const std::string&)> wrote;   // more of the text, never a part of a character
+};
+
+// Goes on with a prompt, token by token. Two programs are planned with keys and values of all
+// positions in the arena: one for the prompt, one for the next token.
+SampleReport sample(const SampleOptions& options, const SampleObserver& observer);
+
 // One checkpoint of a run.
 struct CheckpointLine {
   std::string path, name;       // "runs/a/step-00000100", "step-00000100"

@@ -19,6 +19,12 @@ struct Forward {
 using ForwardBuilder =
     std::function<Forward(Module& module, std::string_view program, bool training)>;
 
+// Emits a program that takes the next `tokens` of one sequence behind those whose keys and values
+// its module keeps, and writes theirs. Gives the logits of the last one, or none where they are not
+// wanted.
+using CachedForwardBuilder =
+    std::function<ValueId(Module& module, std::string_view program, int64_t tokens, bool logits)>;
+
 // Opens the program of that role, or adds it, and emits the forward pass into it.
 Forward add_forward(Module& module, const ForwardBuilder& forward, ProgramRole role);
 

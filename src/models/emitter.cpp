@@ -61,6 +61,11 @@ ValueId Emitter::param(std::string_view name, Shape shape, Role role, Init init,
                Param{.role = role, .init = init, .checkpoint = {{std::move(checkpoint), shape}}});
 }
 
+ValueId Emitter::cache(std::string_view name, Shape shape) {
+  return shared(builder_.full_name(name), {Dtype::f32, shape}, Category::buffers, Scope::persistent,
+                Param{.init = kZeros, .trainable = false});
+}
+
 ValueId Emitter::linear(std::string_view name, ValueId x, const LinearLayer& layer,
                         ValueId residual) {
   const int64_t in = builder_.shape(x).back();

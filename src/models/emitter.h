@@ -47,6 +47,9 @@ class Emitter {
   ValueId param(std::string_view name, Shape shape, Role role, Init init, std::string checkpoint);
   ValueId param(std::string_view name, Shape shape, Param param);
 
+  // What a program keeps for its next run, zeros at first: keys and values, for example.
+  ValueId cache(std::string_view name, Shape shape);
+
   // With a residual the result is their sum.
   ValueId linear(std::string_view name, ValueId x, const LinearLayer& layer, ValueId residual = {});
   ValueId norm(std::string_view name, ValueId x, const ModelConfig& c, const std::string& tensor);

@@ -148,6 +148,24 @@ ForwardBuilder Model::forward(const BuildOptions& options) const {
   };
 }
 
+CachedForwardBuilder Model::cached_forward(int64_t positions, const BuildOptions& o) const {
+  if (!hf_ || !config_.causal) {
+    throw usage_error("model '{}' does not write text: it {}", config_.name,
+                      hf_ ? "fills in what is hidden, and sees a whole sequence at once"
+                          : "takes features, not tokens");
+  }
+  check_sequence(*hf_, positions);
+  return [c = config_, positions, in_matmul = o.residual_in_matmul](
+             Module& module, std::string_view program, int64_t tokens, bool logits) {
+    return build_cached_transformer(c,
+                                    {.tokens = tokens,
+                                     .positions = positions,
+                                     .logits = logits,
+                                     .residual_in_matmul = in_matmul},
+                                    module, program);
+  };
+}
+
 std::string Model::sequence_note(int64_t T) const { return hf_ ? check_sequence(*hf_, T) : ""; }
 
 std::string Model::config_json(Dtype weights) const {

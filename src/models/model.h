@@ -33,6 +33,9 @@ class Model {
 
   // Throws a usage error where the options do not suit the model.
   ForwardBuilder forward(const BuildOptions& options = {}) const;
+  // Generation: programs over caches of so many positions. Throws a usage error where the model does
+  // not read from left to right.
+  CachedForwardBuilder cached_forward(int64_t positions, const BuildOptions& options = {}) const;
   // What a user should know before using sequences of T tokens, or "".
   std::string sequence_note(int64_t T) const;
 

@@ -4,6 +4,7 @@
 
 #include "models/emitter.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/cached_attention.h"
 #include "ops/attention/rope.h"
 #include "ops/basic/add.h"
 #include "ops/embedding/embedding.h"
@@ -19,6 +20,21 @@ class Transformer {
   Transformer(const ModelConfig& c, const BuildOptions& o, Module& module, std::string_view program,
               bool training)
       : c_(c), o_(o), e_(module, program), training_(training) {}
+
+  // Of a program that goes on behind cached keys and values.
+  Transformer(const ModelConfig& c, const BuildOptions& o, Module& module, std::string_view program,
+              int64_t cached_positions)
+      : c_(c), o_(o), e_(module, program), training_(false), cached_positions_(cached_positions) {}
+
+  ValueId build_cached(bool logits) {
+    const Type row{Dtype::i32, {o_.batch, o_.seq}};
+    const std::string program = e_.builder().program().name;
+    const ValueId tokens = e_.input(program + ".tokens", row);
+    starts_ = e_.input(program + ".starts", row);
+    const ValueId features = layers(embed(tokens));
+    if (!logits) return {};
+    return ops::linear(e_.builder(), "logits", {.x = features, .weight = head()});
+  }
 
   Forward build() {
     const ValueId tokens = e_.input("tokens", {Dtype::i32, {o_.batch, o_.seq}});
@@ -175,24 +191,44 @@ class Transformer {
                        .scaling = local ? ops::RopeScaling{} : c_.rope_scaling,
                        .starts = starts_});
     }
-    const double drop = rate(c_.attention_dropout);
-    const ValueId mixed = ops::attention(e_.builder(), "attn.mix",
-                                         {.qkv = qkv,
-                                          .heads = H,
-                                          .kv_heads = K,
-                                          .head_dim = D,
-                                          .causal = c_.causal,
-                                          .window = windowed && o_.seq > c_.window ? c_.window : 0,
-                                          .scale = c_.score_scale,
-                                          .kind = o_.attention,
-                                          .chunk = o_.attention_chunk,
-                                          .dropout = drop,
-                                          .random = drop > 0 ? e_.random() : ops::Random{},
-                                          .starts = starts_});
+    const ValueId mixed = cached_positions_ > 0 ? cached_mix(i, qkv) : mix(i, qkv);
     LinearLayer out = layer(i, {c_.names.attention_out}, {c_.C}, c_.attention_out_bias);
     out.init_std = c_.residual_init_std;
     return e_.dropout("attn.dropout", e_.linear("attn.out", mixed, out, residual),
                       rate(c_.residual_dropout));
+  }
+
+  // [B,T,(H+2K)*D] -> [B,T,H*D]
+  ValueId mix(int64_t i, ValueId qkv) {
+    const double drop = rate(c_.attention_dropout);
+    return ops::attention(e_.builder(), "attn.mix",
+                          {.qkv = qkv,
+                           .heads = c_.H,
+                           .kv_heads = c_.K,
+                           .head_dim = c_.D,
+                           .causal = c_.causal,
+                           .window = c_.has_window(i) && o_.seq > c_.window ? c_.window : 0,
+                           .scale = c_.score_scale,
+                           .kind = o_.attention,
+                           .chunk = o_.attention_chunk,
+                           .dropout = drop,
+                           .random = drop > 0 ? e_.random() : ops::Random{},
+                           .starts = starts_});
+  }
+  // The same of new tokens behind those in the caches.
+  ValueId cached_mix(int64_t i, ValueId qkv) {
+    const Shape cache{o_.batch, cached_positions_, c_.K, c_.D};
+    return ops::cached_attention(
+        e_.builder(), "attn.mix",
+        {.qkv = qkv,
+         .keys = e_.cache("attn.keys", cache),
+         .values = e_.cache("attn.values", cache),
+         .starts = starts_,
+         .heads = c_.H,
+         .kv_heads = c_.K,
+         .head_dim = c_.D,
+         .window = c_.has_window(i) && cached_positions_ > c_.window ? c_.window : 0,
+         .scale = c_.score_scale});
   }
 
   // [B,T,C] -> [B,T,C]
@@ -215,11 +251,14 @@ class Transformer {
     return e_.norm("head.norm", x, c_, c_.names.transform_norm);
   }
 
+  ValueId head() {  // [V,C]
+    if (c_.tied) return table_;
+    return e_.param("head.weight", {c_.V, c_.C}, Role::head, normal(), c_.names.head + ".weight");
+  }
+
   Forward loss(ValueId x, ValueId targets) {
     Builder& b = e_.builder();
-    const ValueId head = c_.tied ? table_
-                                 : e_.param("head.weight", {c_.V, c_.C}, Role::head, normal(),
-                                            c_.names.head + ".weight");
+    const ValueId head = this->head();
     if (o_.chunked_loss || o_.fused_loss) {
       const int64_t chunk = o_.chunked_loss ? o_.loss_chunk : o_.batch * o_.seq;
       return {
@@ -236,9 +275,10 @@ class Transformer {
   const BuildOptions& o_;
   Emitter e_;
   bool training_;
-  ValueId starts_;     // [B,T], where rows hold several samples
-  ValueId table_;      // [V,C]
-  ValueId head_bias_;  // [V] or none
+  int64_t cached_positions_ = 0;  // > 0: attention is behind cached keys and values
+  ValueId starts_;                // [B,T], where rows hold several samples or go on with one
+  ValueId table_;                 // [V,C]
+  ValueId head_bias_;             // [V] or none
 };
 
 }  // namespace
@@ -246,6 +286,14 @@ class Transformer {
 Forward build_transformer(const ModelConfig& config, const BuildOptions& options, Module& module,
                           std::string_view program, bool training) {
   return Transformer(config, options, module, program, training).build();
+}
+
+ValueId build_cached_transformer(const ModelConfig& config, const CachedOptions& options,
+                                 Module& module, std::string_view program) {
+  const BuildOptions build{
+      .batch = 1, .seq = options.tokens, .residual_in_matmul = options.residual_in_matmul};
+  return Transformer(config, build, module, program, options.positions)
+      .build_cached(options.logits);
 }
 
 }  // namespace snug

@@ -15,4 +15,17 @@ namespace snug {
 Forward build_transformer(const ModelConfig& config, const BuildOptions& options, Module& module,
                           std::string_view program, bool training);
 
+// The same layers over the next tokens of a sequence, whose earlier keys and values are in caches
+// that the module's programs share: "layers.3.attn.keys" and "layers.3.attn.values", [1,N,K,D].
+struct CachedOptions {
+  int64_t tokens = 1;     // that a run takes
+  int64_t positions = 0;  // N, of the caches
+  bool logits = true;     // of the last token; else a run only fills the caches
+  bool residual_in_matmul = false;
+};
+// Inputs: PROGRAM.tokens and PROGRAM.starts, i32[1,tokens]; every start is less than 0 by the tokens
+// before. Gives the logits [1,1,V], or none.
+ValueId build_cached_transformer(const ModelConfig& config, const CachedOptions& options,
+                                 Module& module, std::string_view program);
+
 }  // namespace snug

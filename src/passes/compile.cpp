@@ -1,4 +1,6 @@
 // The whole compile, in order. Each line says why it comes where it comes.
+#include "ir/builder.h"
+#include "ops/basic/cast.h"
 #include "passes/passes.h"
 
 namespace snug {
@@ -73,6 +75,19 @@ void lay_out(Module& module, const Recipe& recipe) {
   schedule(module, recipe.backend);
 }
 
+// To the shared value that is read: as fp32, whatever the model computes in.
+void bind_logits(Module& module, ValueId logits) {
+  const Type type{Dtype::f32, module[logits].type.shape};
+  const ValueId target =
+      add_shared(module, shared_names::kLogits, type, Category::buffers, Scope::step);
+  if (module[logits].type != type) {
+    Builder builder(module, generation::kDecode);
+    logits = ops::cast(builder, "logits.cast", logits, Dtype::f32);
+  }
+  module[logits].base = target;
+  module[logits].category = Category::buffers;
+}
+
 struct StageOfCompile {
   Stage stage;
   void (*run)(Module& module, const Recipe& recipe);
@@ -105,6 +120,24 @@ Module compile_evaluation(std::string name, const ForwardBuilder& forward, const
   // What only backward would read, statistics of norms and rows, is not made.
   eliminate_dead(module);
   module.step = {{1, {std::string(program_name(ProgramRole::evaluation))}}};
+  continue_compile(module, recipe, Stage::homes);
+  return module;
+}
+
+Module compile_generation(std::string name, const CachedForwardBuilder& forward,
+                          int64_t prefill_tokens, const Recipe& recipe) {
+  Module module{.name = std::move(name)};
+  if (prefill_tokens > 0) forward(module, generation::kPrefill, prefill_tokens, /*logits=*/false);
+  const ValueId logits = forward(module, generation::kDecode, 1, /*logits=*/true);
+  for (Program& program : module.programs) program.role = ProgramRole::evaluation;
+
+  // The caches become what the parameters are; logits are read as fp32 whatever that is.
+  precision(module, recipe.precision);
+  bind_logits(module, logits);
+
+  // Behind the last keys and values nothing of `prefill` is read.
+  eliminate_dead(module);
+  module.step = {{1, {generation::kDecode}}};
   continue_compile(module, recipe, Stage::homes);
   return module;
 }

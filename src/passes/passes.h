@@ -22,6 +22,7 @@ constexpr const char* kLossScale = "loss_scale";  // f32, persistent: what dloss
 constexpr const char* kLoss = "loss_sum";         // f32, read: the sum over the step's targets
 constexpr const char* kLearningRate = "lr";       // f32, fed
 constexpr const char* kGradNorm = "grad_norm";    // f32, read
+constexpr const char* kLogits = "logits_out";     // f32, read: [1,1,V], of generation
 constexpr const char* kUpdates = "updates";       // i64, persistent: optimizer steps taken
 
 // What every micro-batch has of its own; of any shape.
@@ -50,6 +51,16 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
 // or optimizer states, nothing is kept for backward, and a step is one run of the program `eval`.
 Module compile_evaluation(std::string name, const ForwardBuilder& forward, const Recipe& recipe);
 
+// Generation, as two programs that share parameters, keys and values: `prefill` takes so many tokens
+// and gives nothing (0: there is none), `decode` takes one token and gives the logits of the next.
+// A step is one run of `decode`.
+Module compile_generation(std::string name, const CachedForwardBuilder& forward,
+                          int64_t prefill_tokens, const Recipe& recipe);
+namespace generation {
+constexpr const char* kPrefill = "prefill";
+constexpr const char* kDecode = "decode";
+}  // namespace generation
+
 // The stages `first` to `last` on a module that compile has begun: a search tries many ends of one
 // beginning. What it does not ask about, the update for example, it may leave out.
 void continue_compile(Module& module, const Recipe& recipe, Stage first,
@@ -60,8 +71,8 @@ void continue_compile(Module& module, const Recipe& recipe, Stage first,
 // graph -> graph.
 void adapters(Module& module, const Adapters& adapters);
 
-// Sets the type that the model computes in: parameters, activations and what flows back. Statistics
-// and losses stay fp32. graph -> graph.
+// Sets the type that the model computes in: parameters, what it keeps beside them (keys and values),
+// activations and what flows back. Statistics and losses stay fp32. graph -> graph.
 void precision(Module& module, Dtype dtype);
 
 // Appends the backward pass to `program`. Every trainable parameter p gets a gradient grad.p,

@@ -49,8 +49,8 @@ void retype(Module& module, const std::string& program, Dtype dtype) {
 void precision(Module& module, Dtype dtype) {
   if (dtype == Dtype::f32) return;
   for (Value& value : module.values) {
-    if (value.category == Category::params && value.type.dtype == Dtype::f32)
-      value.type.dtype = dtype;
+    const bool kept = value.category == Category::params || value.category == Category::buffers;
+    if (kept && value.type.dtype == Dtype::f32) value.type.dtype = dtype;
   }
   for (size_t p = 0; p < module.programs.size(); ++p) {
     retype(module, std::string(module.programs[p].name), dtype);

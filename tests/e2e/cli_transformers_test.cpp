@@ -1,4 +1,5 @@
-// Where transformers is installed: it opens what train saved and computes the same logits.
+// Where transformers is installed: it opens what train saved and computes the same logits, and it
+// generates the tokens that `snug sample` does.
 #include <algorithm>
 #include <cstdlib>
 #include <ostream>
@@ -61,6 +62,30 @@ TEST_P(CliTransformers, OpenWhatTrainSaved) {
   EXPECT_EQ(opened.code, 0) << opened.out << opened.err;
   std::cout << opened.out;
 }
+
+class CliGenerate : public CliTransformers {};
+
+// The most probable token, always: generate(do_sample=False).
+TEST_P(CliGenerate, TheSameTokens) {
+  const std::string model = tests_dir() + "/parity/" + GetParam();
+  const std::string prompt = "3,14,15,9,26,5";
+  const Ended sampled = run_snug({"sample", model, "--prompt-ids", prompt, "--temperature", "0",
+                                  "--max-tokens", "12", "--device", "cpu", "--json"},
+                                 {.directory = dir_.path()});
+  ASSERT_EQ(sampled.code, 0) << sampled.err;
+  const Ended generated =
+      run_command({python(), tests_dir() + "/parity/generate.py", model, prompt, "12"},
+                  {.limit = std::chrono::seconds(120)});
+  if (generated.code == kNotInstalled || generated.code == 127)
+    GTEST_SKIP() << python() << " has no transformers; SNUG_PYTHON names another Python";
+  ASSERT_EQ(generated.code, 0) << generated.out << generated.err;
+  EXPECT_EQ(nlohmann::json::parse(sampled.out)["ids"], nlohmann::json::parse(generated.out));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CliGenerate,
+                         ::testing::Values("gpt2", "llama", "llama3", "qwen2", "qwen3", "mistral",
+                                           "mistral_window", "olmo2", "phi3", "gemma3"),
+                         [](const auto& p) { return std::string(p.param); });
 
 INSTANTIATE_TEST_SUITE_P(Models, CliTransformers,
                          ::testing::Values("gpt2", "llama", "llama3", "qwen2", "qwen3", "mistral",
