@@ -66,6 +66,27 @@ TEST_F(GpuCli, WhatItSavesTheCpuReads) {
   EXPECT_NEAR(eval_losses(second).front(), want, kCliTolerance * want);
 }
 
+TEST_F(GpuCli, EvaluatesAndSamplesAsTheCpuDoes) {
+  ASSERT_EQ(snug(kTrain + "cpu --steps 60 --lr 2e-2 --out learnt").code, 0);
+  const auto ask = [&](const std::string& line) {
+    const Ended run = snug(line + " --json");
+    EXPECT_EQ(run.code, 0) << run.err;
+    return run.code == 0 ? nlohmann::json::parse(run.out) : nlohmann::json::object();
+  };
+  const std::string eval = "eval learnt --data text.txt --seq 16 --precision fp32 --device ";
+  const double loss = ask(eval + "cpu")["loss"];
+  EXPECT_NEAR(ask(eval + "cuda")["loss"], loss, kCliTolerance * loss);
+  EXPECT_NEAR(ask(eval + "cuda --offload params")["loss"], loss, kCliTolerance * loss);
+
+  const std::string sample =
+      "sample learnt --prompt the --temperature 0 --max-tokens 16 --precision fp32 --device ";
+  const nlohmann::json text = ask(sample + "cpu")["text"];
+  const nlohmann::json on_gpu = ask(sample + "cuda");
+  EXPECT_EQ(on_gpu["text"], text);
+  EXPECT_LE(on_gpu["peak_bytes"], on_gpu["planned_bytes"]);
+  EXPECT_EQ(ask(sample + "cuda --offload params")["text"], text);
+}
+
 TEST_F(GpuCli, ALossThatIsNanIsTracedToItsLayer) {
   ASSERT_EQ(snug(kTrain + "cuda --steps 1 --out bad").code, 0);
   const std::string weights = "bad/model.safetensors";
