@@ -13,7 +13,8 @@ constexpr std::string_view kEvalOptions[] = {
     "data",       "seq",         "batch",         "precision", "attention",     "loss",
     "budget",     "host-budget", "disk-budget",   "offload",   "offload-ahead", "offload-dir",
     "device",     "tf32",        "deterministic", "bytes",     "token-bytes",   "cache",
-    "mask-token", "seed",        "threads",       "json"};
+    "mask-token", "seed",        "threads",       "json",      "adapter",       "base-dtype",
+    "loss-on",    "long",        "skip-bad",      "pack"};
 
 }  // namespace
 

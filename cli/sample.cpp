@@ -12,9 +12,9 @@ namespace snug::cli {
 namespace {
 
 constexpr std::string_view kSampleOptions[] = {
-    "precision",     "budget",      "host-budget", "disk-budget", "offload",
-    "offload-ahead", "offload-dir", "device",      "tf32",        "deterministic",
-    "bytes",         "seed",        "threads",     "json"};
+    "precision",   "budget", "host-budget", "disk-budget",   "offload", "offload-ahead",
+    "offload-dir", "device", "tf32",        "deterministic", "bytes",   "seed",
+    "threads",     "json",   "adapter",     "base-dtype"};
 
 // "1,2,3"
 std::vector<int32_t> ids_of(const std::string& text) {

@@ -135,10 +135,11 @@ void each_option(O& o, Visit&& visit) {
         "the model's linear layers, which are frozen with the rest of it (r: 16, alpha: 2 r, "
         "targets: all and dropout: 0 where they are not given)",
         both);
-  visit("base-dtype", o.base_dtype,
-        "auto | nf4 | int8: how the frozen linear layers are stored under --lora, in 4 bits a weight "
-        "and a scale for every 64, or in 8 and one for every 128 (auto: as --precision)",
-        both);
+  visit(
+      "base-dtype", o.base_dtype,
+      "auto | nf4 | int8: how the frozen linear layers are stored under --lora, in 4 bits a weight "
+      "and a scale for every 64, or in 8 and one for every 128 (auto: as --precision)",
+      both);
   visit("precision", o.precision,
         "auto | fp32 | bf16 | fp16: type of weights and activations (auto: bf16 on a GPU, fp32 on "
         "a CPU and with --tf32)",
@@ -279,9 +280,10 @@ void each_option(O& o, Visit&& visit) {
         "minute, then cached; auto: long where training takes half an hour)",
         train);
   visit("init", o.init, "auto | scratch | load (auto loads when MODEL holds weights)", train);
-  visit("adapter", o.adapter,
-        "directory of an adapter, as PEFT saves it, to begin with; its settings go before --lora's",
-        train);
+  visit(
+      "adapter", o.adapter,
+      "directory of an adapter, as PEFT saves it: training goes on with it, eval and sample use it",
+      train);
   visit("out", o.out,
         "directory for the trained model, its checkpoints and the run's configuration", train);
   visit("overwrite", o.overwrite,

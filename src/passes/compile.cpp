@@ -114,8 +114,10 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
 Module compile_evaluation(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
   Module module{.name = std::move(name)};
   const Forward evaluation = add_forward(module, forward, ProgramRole::evaluation);
+  adapters(module, recipe.adapters);
   precision(module, recipe.precision);
   bind_loss(module, program_name(ProgramRole::evaluation), evaluation.loss);
+  store_base(module, recipe.base);
 
   // What only backward would read, statistics of norms and rows, is not made.
   eliminate_dead(module);
@@ -131,9 +133,12 @@ Module compile_generation(std::string name, const CachedForwardBuilder& forward,
   const ValueId logits = forward(module, generation::kDecode, 1, /*logits=*/true);
   for (Program& program : module.programs) program.role = ProgramRole::evaluation;
 
+  adapters(module, recipe.adapters);
+
   // The caches become what the parameters are; logits are read as fp32 whatever that is.
   precision(module, recipe.precision);
   bind_logits(module, logits);
+  store_base(module, recipe.base);
 
   // Behind the last keys and values nothing of `prefill` is read.
   eliminate_dead(module);

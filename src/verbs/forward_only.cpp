@@ -1,10 +1,13 @@
 #include "verbs/forward_only.h"
 
+#include <filesystem>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "formats/peft_config.h"
 #include "hal/cpu/cpu_device.h"
 #include "kernels/cpu/gemm.h"
 #include "runtime/initialise.h"
@@ -56,6 +59,11 @@ Resolved resolve_forward(const Options& options, std::string_view verb) {
         .hint("give a directory with weights, for example the --out of `snug train`");
   }
   if (run.options.threads > 0) ops::use_threads(run.options.threads);
+  if (run.recipe.adapters.on() && run.options.adapter.empty()) {
+    throw usage_error(
+        "{} and --lora without --adapter: an adapter that nobody trained adds nothing", verb)
+        .hint("give --adapter DIR, which says what it is");
+  }
   limit_host(run);
   return run;
 }
@@ -98,6 +106,11 @@ LoadedModel::LoadedModel(const PlannedRun& planned, const SayLine& doing, const 
   const Module& module = planned.plan.module;
   const CheckpointReader weights(run.model.source_dir());
   check_weights(module, weights, spellings_of(run));
+  std::optional<CheckpointReader> adapter;
+  if (run.recipe.adapters.on()) {
+    adapter.emplace(std::filesystem::path(run.options.adapter) / kAdapterWeightsFile);
+    check_weights(module, *adapter, {}, Part::adapter);
+  }
   device_ = open_device(run);
   Math math = run.math;
   math.quick_autotune = true;  // a look takes seconds, and so may timing its matmuls
@@ -108,12 +121,14 @@ LoadedModel::LoadedModel(const PlannedRun& planned, const SayLine& doing, const 
                             doing);
   ValuePieces pieces(*executor_);
   load_model(module, progress.into(pieces), weights, spellings_of(run));
+  if (adapter) load_model(module, into(pieces), *adapter, {}, Part::adapter);
   derive(*executor_);
   DeviceMemory(run, *executor_, /*staging=*/0).require_context_within_budget();
   const std::string summary = progress.summary();
   if (said)
     said(fmt::format("weights: loaded from {}{}", weights.path().string(),
                      summary.empty() ? "" : ", " + summary));
+  if (said && adapter) said(fmt::format("adapter: loaded from {}", adapter->path().string()));
 }
 
 }  // namespace snug
