@@ -42,11 +42,11 @@ struct Packed {
   std::string recompute = "none";
 };
 
-struct Sample {
+struct RowSample {
   int64_t row, begin, length;
 };
-std::vector<Sample> all_samples() {
-  std::vector<Sample> samples;
+std::vector<RowSample> all_samples() {
+  std::vector<RowSample> samples;
   for (int64_t row = 0; row < std::ssize(kRows); ++row) {
     int64_t begin = 0;
     for (const int64_t length : kRows[static_cast<size_t>(row)]) {
@@ -59,15 +59,15 @@ std::vector<Sample> all_samples() {
 }
 
 // What token `at` of a row is; of the targets another number than of the tokens.
-int32_t token(int64_t row, int64_t at, std::string_view input) {
+int32_t token_at(int64_t row, int64_t at, std::string_view input) {
   const Key key = random_key(3, static_cast<uint64_t>(row), hash_name(input));
   return static_cast<int32_t>(philox(key, static_cast<uint64_t>(at))[0] % 61);
 }
 
-using Gradients = std::map<std::string, std::vector<double>>;
-struct Result {
+using GradientsByName = std::map<std::string, std::vector<double>>;
+struct PackedResult {
   double loss = 0;  // the sum over the targets
-  Gradients gradients;
+  GradientsByName gradients;
 };
 
 class PackedRows : public ::testing::TestWithParam<Packed> {
@@ -85,11 +85,11 @@ class PackedRows : public ::testing::TestWithParam<Packed> {
   }
 
   // Loss and gradients of what is fed; dloss is the same for all, so gradients add up.
-  static Result run(SmallRun& run) {
+  static PackedResult run(SmallRun& run) {
     Executor& executor = run.executor();
     executor.write_scalar(executor.shared(shared_names::kLossGrad), 1.0F / kRow);
     executor.run("micro_first");
-    Result result{.loss = executor.scalar<float>(executor.shared(shared_names::kLoss))};
+    PackedResult result{.loss = executor.scalar<float>(executor.shared(shared_names::kLoss))};
     for (const Value& value : run.module().values) {
       if (value.category != Category::grads || !value.shared()) continue;
       const auto gradient = executor.values<float>(executor.shared(value.name));
@@ -98,13 +98,13 @@ class PackedRows : public ::testing::TestWithParam<Packed> {
     return result;
   }
 
-  Result alone(const Sample& sample) const {
+  PackedResult alone(const RowSample& sample) const {
     SmallRun small = make_run(1, sample.length, /*packed=*/false);
     small.feed(0);
     for (const char* input : {"tokens", "targets"}) {
       const auto out = small.executor().values<int32_t>(small.executor().shared(input));
       for (int64_t i = 0; i < sample.length; ++i)
-        out[static_cast<size_t>(i)] = token(sample.row, sample.begin + i, input);
+        out[static_cast<size_t>(i)] = token_at(sample.row, sample.begin + i, input);
     }
     return run(small);
   }
@@ -117,11 +117,11 @@ class PackedRows : public ::testing::TestWithParam<Packed> {
     const auto tokens = executor.values<int32_t>(executor.shared("tokens"));
     const auto targets = executor.values<int32_t>(executor.shared("targets"));
     const auto starts = executor.values<int32_t>(executor.shared("starts"));
-    for (const Sample& sample : all_samples()) {
+    for (const RowSample& sample : all_samples()) {
       for (int64_t i = sample.begin; i < sample.begin + sample.length; ++i) {
         const auto at = static_cast<size_t>(sample.row * kRow + i);
-        tokens[at] = token(sample.row, i, "tokens");
-        targets[at] = counts(sample) ? token(sample.row, i, "targets") : -1;
+        tokens[at] = token_at(sample.row, i, "tokens");
+        targets[at] = counts(sample) ? token_at(sample.row, i, "targets") : -1;
         starts[at] = static_cast<int32_t>(sample.begin);
       }
     }
@@ -130,29 +130,30 @@ class PackedRows : public ::testing::TestWithParam<Packed> {
   testing::TempDir dir_;
 };
 
-double norm(const std::vector<double>& values) {
+double l2_norm(const std::vector<double>& values) {
   double sum = 0;
   for (const double v : values) sum += v * v;
   return std::sqrt(sum);
 }
 
-void expect_same_gradients(const Gradients& got, const Gradients& want, double tolerance) {
+void expect_same_gradients(const GradientsByName& got, const GradientsByName& want,
+                           double tolerance) {
   ASSERT_EQ(got.size(), want.size());
   for (const auto& [name, expected] : want) {
     std::vector<double> apart = got.at(name);
     for (size_t i = 0; i < expected.size(); ++i) apart[i] -= expected[i];
-    EXPECT_GT(norm(expected), 0) << name;
-    EXPECT_LE(norm(apart), tolerance * norm(expected)) << name;
+    EXPECT_GT(l2_norm(expected), 0) << name;
+    EXPECT_LE(l2_norm(apart), tolerance * l2_norm(expected)) << name;
   }
 }
 
 TEST_P(PackedRows, AreTheirSamplesAlone) {
   SmallRun packed = make_run(std::ssize(kRows), kRow, /*packed=*/true);
-  feed_packed(packed, [](const Sample&) { return true; });
-  const Result together = run(packed);
-  Result sum;
-  for (const Sample& sample : all_samples()) {
-    const Result apart = alone(sample);
+  feed_packed(packed, [](const RowSample&) { return true; });
+  const PackedResult together = run(packed);
+  PackedResult sum;
+  for (const RowSample& sample : all_samples()) {
+    const PackedResult apart = alone(sample);
     sum.loss += apart.loss;
     for (const auto& [name, gradient] : apart.gradients) {
       std::vector<double>& of_all = sum.gradients[name];
@@ -160,7 +161,7 @@ TEST_P(PackedRows, AreTheirSamplesAlone) {
       for (size_t i = 0; i < gradient.size(); ++i) of_all[i] += gradient[i];
     }
     // The others are there, but their targets do not count.
-    feed_packed(packed, [&](const Sample& other) {
+    feed_packed(packed, [&](const RowSample& other) {
       return other.row == sample.row && other.begin == sample.begin;
     });
     EXPECT_NEAR(run(packed).loss, apart.loss, 1e-6 * apart.loss)
@@ -174,13 +175,13 @@ TEST_P(PackedRows, AreTheirSamplesAlone) {
 // And they would not be without their starts: the test sees what it is there to see.
 TEST_P(PackedRows, DifferFromRowsOfOneSample) {
   SmallRun packed = make_run(std::ssize(kRows), kRow, /*packed=*/true);
-  feed_packed(packed, [](const Sample&) { return true; });
+  feed_packed(packed, [](const RowSample&) { return true; });
   const double apart = run(packed).loss;
   std::ranges::fill(packed.executor().values<int32_t>(packed.executor().shared("starts")), 0);
   EXPECT_GT(std::abs(run(packed).loss - apart), 1e-3 * apart);
 }
 
-std::vector<Packed> cases() {
+std::vector<Packed> packed_cases() {
   using enum ops::AttentionKind;
   std::vector<Packed> all;
   for (const auto& [model, config] : kConfigs) {
@@ -191,13 +192,13 @@ std::vector<Packed> cases() {
   return all;
 }
 
-std::string packed_case_name(const ::testing::TestParamInfo<Packed>& p) {
+std::string packed_name(const ::testing::TestParamInfo<Packed>& p) {
   const char* kinds[] = {"standard", "chunked", "flash"};
   return fmt::format("{}_{}_recompute_{}", p.param.model,
                      kinds[static_cast<int>(p.param.attention)], p.param.recompute);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, PackedRows, ::testing::ValuesIn(cases()), packed_case_name);
+INSTANTIATE_TEST_SUITE_P(Models, PackedRows, ::testing::ValuesIn(packed_cases()), packed_name);
 
 }  // namespace
 }  // namespace snug

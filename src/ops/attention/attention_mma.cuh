@@ -354,11 +354,13 @@ struct HeadShape {
 };
 
 // SeenKeys in 31 bits, of row b: the same questions, as a kernel counts. Queries may be beyond the
-// last, and are then as that.
+// last. kPacked: there are starts. Kernels know it when they are compiled, since those without
+// starts have no register to spare.
+template <bool kPacked>
 struct SeenTokens {
   bool causal;
   int window, T;
-  const int32_t* starts;  // [T] or none
+  const int32_t* starts;  // [T]
 
   __device__ SeenTokens(const SeenKeys& keys, int64_t b, int tokens)
       : causal(keys.causal),
@@ -366,23 +368,30 @@ struct SeenTokens {
         T(tokens),
         starts(keys.of_row(b, tokens).starts) {}
 
-  __device__ int first(int i) const {
-    if (!causal) return 0;
-    const int in_window = max(i - window + 1, 0);
-    return starts != nullptr ? max(in_window, __ldg(starts + min(i, T - 1))) : in_window;
+  // 0 without starts. One beyond the last is of the last one's sample.
+  __device__ int start(int i) const {
+    if constexpr (kPacked) return __ldg(starts + min(i, T - 1));
+    return 0;
   }
-  __device__ int end(int i) const { return causal ? i + 1 : T; }
-  // `first_key`: first(i), which many keys share.
-  __device__ bool sees(int i, int first_key, int j) const {
-    return !causal || (j <= i && j >= first_key);
+  __device__ int first(int i) const {
+    if constexpr (kPacked) return max(i - window + 1, start(i));
+    return causal ? max(i - window + 1, 0) : 0;
+  }
+  __device__ int end(int i) const { return causal || kPacked ? i + 1 : T; }
+  // `sample`: start(i), which many keys share.
+  __device__ bool sees(int i, int sample, int j) const {
+    if constexpr (kPacked) return j <= i && j > i - window && j >= sample;
+    return !causal || (j <= i && j > i - window);
   }
   // Do all queries of [i, i_end) see all keys of [j, j_end)?
   __device__ bool all(int i, int i_end, int j, int j_end) const {
-    return !causal || (j_end - 1 <= i && j >= first(i_end - 1));
+    if constexpr (kPacked) return j_end - 1 <= i && j >= first(i_end - 1);
+    return !causal || (j_end - 1 <= i && j > i_end - 1 - window);
   }
   // Does none see any?
   __device__ bool none(int i, int i_end, int j, int j_end) const {
-    return causal && (j > i_end - 1 || j_end - 1 < first(i));
+    if constexpr (kPacked) return j > i_end - 1 || j_end - 1 < first(i);
+    return causal && (j > i_end - 1 || j_end - 1 <= i - window);
   }
 };
 
@@ -394,6 +403,17 @@ __device__ inline float power_of_two(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+// fn(std::bool_constant<kDropout>, std::bool_constant<kPacked>)
+template <typename Fn>
+void visit_masks(bool dropout, bool packed, Fn&& fn) {
+  const auto with = [&](auto drops) {
+    if (packed) return fn(drops, std::true_type{});
+    fn(drops, std::false_type{});
+  };
+  if (dropout) return with(std::true_type{});
+  with(std::false_type{});
 }
 
 // fn(T{}, std::integral_constant<int, kD>) with the device's type, and the smallest width that

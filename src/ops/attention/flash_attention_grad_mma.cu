@@ -83,7 +83,7 @@ struct KeptKeys {
 
 // dk and dv of one tile of keys, over the group's heads and their queries in order: all columns, or
 // a part of them. Keys are rows of the scores here, queries columns.
-template <typename T, int kD, bool kDropout>
+template <typename T, int kD, bool kDropout, bool kPacked>
 __global__ void __launch_bounds__(kMmaThreads, 2) walk_queries(const Backward<T> g) {
   using Shape = MmaShape<T, kD>;
   constexpr int kResults = Shape::kResults;
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_queries(const Backward<T>
   const float scale = g.scale * kLog2e;
   const int own = 16 * kResults * warp();  // this warp's first row
   const int key = j0 + own + kEach * lane_row();
-  const SeenTokens sees(g.sees, task.b, shape.T);
+  const SeenTokens<kPacked> sees(g.sees, task.b, shape.T);
   const SeenKeys in_row = g.sees.of_row(task.b, p.T);
   const int first = static_cast<int>(in_row.first_query(j0)) / kWalked * kWalked;
   const int end = static_cast<int>(in_row.end_query(j0 + rows - 1, p.T));
@@ -183,11 +183,11 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_queries(const Backward<T>
       for (int column = 0; column < 4; ++column) {  // of this lane
         const int c = column / 2 * 8 + 2 * lane_column() + column % 2;
         const int query = i + c;
-        const int first_key = sees.first(query);
+        const int sample = sees.start(query);
         const Row row{lse[chunk + c], delta[chunk + c]};
 #pragma unroll
         for (int e = 0; e < kEach; ++e) {
-          const bool seen = query < shape.T && sees.sees(query, first_key, key + e);
+          const bool seen = query < shape.T && sees.sees(query, sample, key + e);
           const int at = e % 2 * 2 + column % 2;
           differentiate<kDropout>(scores[e / 2][column / 2][at], dprobs[e / 2][column / 2][at], row,
                                   scale, seen, kept.at(column, e), dropout.scale);
@@ -243,7 +243,7 @@ struct OwnedRows {
 };
 
 // dq of one tile of queries, over the keys in order: all columns, or a part of them.
-template <typename T, int kD, bool kDropout>
+template <typename T, int kD, bool kDropout, bool kPacked>
 __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g) {
   using Shape = MmaShape<T, kD>;
   using Tiles = GradTiles<T, kD>;
@@ -262,7 +262,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
   const int i0 =
       static_cast<int>(blocks - 1 - task.tile / Shape::kParts) * kOwned;  // longest first
   const int rows = min(kOwned, shape.T - i0);
-  const SeenTokens sees(g.sees, task.b, shape.T);
+  const SeenTokens<kPacked> sees(g.sees, task.b, shape.T);
   const int first = sees.first(i0) / kWalked;  // of the pieces that are walked over
   const int seen = sees.end(i0 + rows - 1);
   const int64_t kv = task.h / p.group();
@@ -295,7 +295,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
   };
 
   Row stats[kResults][2];
-  int first_keys[kResults][2];  // that the rows see
+  int samples[kResults][2];  // where those of the rows begin
   OwnedRows<T, kD, typename Tiles::Owned> queries[kResults], dy[kResults];
 #pragma unroll
   for (int m = 0; m < kResults; ++m) {
@@ -306,7 +306,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
       const int query = i0 + own + 16 * m + 8 * half + lane_row();
       const int64_t row = g.row(task.b, task.h, query);
       stats[m][half] = query < shape.T ? Row{g.lse[row] * kLog2e, g.delta[row]} : Row{0, 0};
-      first_keys[m][half] = sees.first(query);
+      samples[m][half] = sees.start(query);
     }
   }
 
@@ -364,7 +364,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) walk_keys(const Backward<T> g)
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
                   const bool is_seen =
-                      key + e < shape.T && sees.sees(query, first_keys[m][half], key + e);
+                      key + e < shape.T && sees.sees(query, samples[m][half], key + e);
                   const int at = 2 * half + e % 2;
                   differentiate<kDropout>(scores[m][e / 2][at], dprobs[m][e / 2][at],
                                           stats[m][half], scale, is_seen,
@@ -405,11 +405,10 @@ void mma_flash_attention_grad(const KernelArgs& a) {
     g.lse = a.in<float>(2);
     launch_delta_from_y(g, a.in<T>(1), a);
     const int64_t tasks = p.B * ceil_div(p.T, Shape::kOwned) * Shape::kParts;
-    const bool dropout = g.dropout.on();
-    launch_tasks(dropout ? walk_queries<T, kD, true> : walk_queries<T, kD, false>, tasks * p.K,
-                 kMmaThreads, kBytes, a, g);
-    launch_tasks(dropout ? walk_keys<T, kD, true> : walk_keys<T, kD, false>, tasks * p.H,
-                 kMmaThreads, kBytes, a, g);
+    visit_masks(g.dropout.on(), g.sees.starts != nullptr, [&](auto drops, auto packed) {
+      launch_tasks(walk_queries<T, kD, drops, packed>, tasks * p.K, kMmaThreads, kBytes, a, g);
+      launch_tasks(walk_keys<T, kD, drops, packed>, tasks * p.H, kMmaThreads, kBytes, a, g);
+    });
   });
 }
 

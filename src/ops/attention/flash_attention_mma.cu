@@ -35,7 +35,7 @@ __device__ float larger(float a, float b) { return fmaxf(a, b); }
 __device__ float plus(float a, float b) { return a + b; }
 
 // y and lse for one tile of queries of one head: all columns of y, or a part of them.
-template <typename T, int kD, bool kDropout>
+template <typename T, int kD, bool kDropout, bool kPacked>
 __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
   using Shape = MmaShape<T, kD>;
   constexpr int kResults = Shape::kResults;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
   const int i0 =
       static_cast<int>(blocks - 1 - task.tile / Shape::kParts) * kOwned;  // longest first
   const int rows = min(kOwned, shape.T - i0);
-  const SeenTokens sees(f.sees, task.b, shape.T);
+  const SeenTokens<kPacked> sees(f.sees, task.b, shape.T);
   const int first = sees.first(i0) / kWalked;  // of the pieces that are walked over
   const int seen = sees.end(i0 + rows - 1);
   const int64_t kv = task.h / p.group();
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
       for (int half = 0; half < 2; ++half) {
         const int query = i0 + own + 16 * m + 8 * half + lane_row();
         const int key = j0 + 8 * lane_column();  // this lane's first
-        const int first_key = all_seen ? 0 : sees.first(query);
+        const int sample = all_seen ? 0 : sees.start(query);
         RowSoftmax& row = softmax[m][half];
         float top = row.max;
 #pragma unroll
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) attend(const Forward<T> f) {
             float& score = scores[m][c][2 * half + e];
             if (!all_seen) {
               const int at = key + c / 4 * 32 + c % 4 * 2 + e;
-              if (at >= shape.T || !sees.sees(query, first_key, at)) score = -INFINITY;
+              if (at >= shape.T || !sees.sees(query, sample, at)) score = -INFINITY;
             }
             top = fmaxf(top, score);
           }
@@ -196,9 +196,11 @@ void mma_flash_attention(const KernelArgs& a) {
     constexpr int kD = decltype(width)::value;
     using Shape = MmaShape<T, kD>;
     const Forward<T> f = forward_of<T>(a, a.out<float>(1));
-    launch_tasks(f.dropout.on() ? attend<T, kD, true> : attend<T, kD, false>,
-                 p.B * p.H * ceil_div(p.T, Shape::kOwned) * Shape::kParts, kMmaThreads,
-                 ForwardTiles<T, kD>::kBytes, a, f);
+    visit_masks(f.dropout.on(), f.sees.starts != nullptr, [&](auto drops, auto packed) {
+      launch_tasks(attend<T, kD, drops, packed>,
+                   p.B * p.H * ceil_div(p.T, Shape::kOwned) * Shape::kParts, kMmaThreads,
+                   ForwardTiles<T, kD>::kBytes, a, f);
+    });
   });
 }
 
