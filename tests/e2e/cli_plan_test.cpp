@@ -52,6 +52,22 @@ TEST_F(CliPlan, TheBreakdownAddsUp) {
   }
 }
 
+// Where samples begin is one more number of each token, and cuDNN does not serve attention that
+// heeds it.
+TEST_F(CliPlan, PackedRowsHaveOneMoreInput) {
+  const auto plan = [&](const std::string& options) {
+    const Ended run = snug("plan gpt2 --dropout 0 --batch 2 --seq 128 --gpu h200 --json" + options);
+    EXPECT_EQ(run.code, 0) << run.err;
+    return nlohmann::json::parse(run.out);
+  };
+  const auto apart = plan(""), packed = plan(" --pack");
+  EXPECT_EQ(packed["recipe"]["pack"], true);
+  EXPECT_EQ(packed["breakdown"]["inputs"].get<int64_t>(),
+            apart["breakdown"]["inputs"].get<int64_t>() + 2 * 128 * 4);
+  EXPECT_THAT(apart["attention"].dump(), ::testing::HasSubstr("cudnn"));
+  EXPECT_THAT(packed["attention"].dump(), ::testing::HasSubstr("packed samples"));
+}
+
 TEST_F(CliPlan, TheRecipeIsResolved) {
   const auto recipe = nlohmann::json::parse(snug("plan tiny --json").out)["recipe"];
   EXPECT_EQ(recipe["model"], "tiny");

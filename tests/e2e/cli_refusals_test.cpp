@@ -47,6 +47,12 @@ TEST_F(CliRefusals, Models) {
   expect_refused("models other", kUsage, "does not know what to do with 'other'");
 }
 
+TEST_F(CliRefusals, PackingWhereEveryTokenSeesTheRow) {
+  expect_refused("plan bert-base --pack", kUsage,
+                 "model 'bert-base' (bert) lets every token see the whole row", "leave --pack out");
+  expect_refused("plan mlp:64x2 --pack", kUsage, "takes features, not tokens", "leave --pack out");
+}
+
 TEST_F(CliRefusals, MissingOrDamagedConfigJson) {
   std::filesystem::create_directory(dir_ / "bad");
   expect_refused("plan bad", kBadInput, "bad has no config.json");

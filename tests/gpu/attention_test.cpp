@@ -6,6 +6,7 @@
 #include "gpu/cuda_rounding.h"
 #include "gpu/cuda_runner.h"
 #include "ops/attention/attention.h"
+#include "ops/packed_rows.h"
 #include "ops/testing/op_check.h"
 #include "ops/testing/tensor_bytes.h"
 
@@ -80,6 +81,42 @@ TEST(AttentionOnTensorCores, FloatsAsTf32AgreeWithTheReference) {
     check(heads, Dtype::f32, kTf32, with_tf32_attention(expect_reference));
     heads.dropout = 0;
     check(heads, Dtype::f32, kTf32, with_tf32_attention(expect_reference));
+  }
+}
+
+// Samples inside a tile and over several, that end where tiles end and elsewhere; heads of each
+// width; with dropout and a window too. Plain tiles have the samples of the op.
+TEST(AttentionOnTensorCores, PackedSamplesAgreeWithTheReference) {
+  SNUG_NEEDS_CUDA;
+  struct Packed {
+    Heads heads;
+    std::vector<int64_t> lengths;
+    int64_t window = 0;
+  };
+  const Packed all[] = {
+      {{2, 300, 4, 2, 64, true, 0}, {3, 129, 1, 64, 40}},
+      {{2, 384, 2, 1, 128, true, 0}, {128, 64, 192}},
+      {{1, 264, 2, 2, 64, true, 0.1}, {100, 30, 134}},
+      {{1, 262, 2, 1, 128, true, 0.2}, {7, 200, 55}},
+      {{1, 320, 2, 1, 64, true, 0}, {150, 10}, 70},
+      {{1, 200, 2, 1, 256, true, 0}, {33, 90, 5}},
+      {{3, 131, 1, 1, 40, true, 0}, {1}},
+  };
+  for (const Packed& p : all) {
+    Sample packed = sample_of(p.heads);
+    packed.inputs.resize(4, {{Dtype::i64, {}}, Fill::absent()});  // seed, step, sample
+    packed.inputs.push_back(ops::packed_starts(p.heads.B, p.heads.T, p.lengths));
+    if (p.window > 0) packed.attrs.set("window", p.window);
+    SCOPED_TRACE(fmt::format("{}, packed, window {}", packed.name, p.window));
+    for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
+      CudaRunner runner(kSameBits);
+      check_kernels(build_case(ops::flash_attention_def, in_dtype(packed, dtype)), runner,
+                    with_cuda_rounding(expect_reference));
+    }
+    if (p.heads.head_dim > 128) continue;  // not as tf32
+    CudaRunner runner(kTf32);
+    check_kernels(build_case(ops::flash_attention_def, packed), runner,
+                  with_tf32_attention(expect_reference));
   }
 }
 
