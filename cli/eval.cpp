@@ -22,6 +22,11 @@ int eval_verb(const std::vector<std::string>& arguments) {
   CLI::App app("loss and perplexity of a model over data, by the forward pass alone", "snug eval");
   Options options;
   add_some_options(app, options, kEvalOptions);
+  app.get_option("--data")->description(
+      "text file or directory (bytes, or the tokens of the model's tokenizer.json), or token file");
+  app.get_option("--batch")->description(
+      "sequences at a time (not given: 8, halved until it fits the budget)");
+  app.get_option("--seed")->description("of what is hidden from a masked language model");
   if (!parse(app, arguments)) return 0;
   options.given = names_given(app);
   const EvalReport report =

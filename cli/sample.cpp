@@ -48,6 +48,7 @@ int sample_verb(const std::vector<std::string>& arguments) {
   SampleOptions o;
   std::string ids;
   add_some_options(app, o.run, kSampleOptions);
+  app.get_option("--seed")->description("of the tokens that are drawn");
   app.add_option("--prompt", o.prompt, "the text to go on with");
   app.add_option("--prompt-ids", ids, "the same as tokens: 1,2,3");
   add_number(app, "--max-tokens", o.max_tokens, "tokens to generate at most");

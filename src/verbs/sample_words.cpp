@@ -1,6 +1,7 @@
 #include "verbs/sample_words.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"

@@ -1,5 +1,6 @@
 #include "ops/attention/cached_attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/units.h"
