@@ -73,6 +73,20 @@ TEST_F(CliJsonl, PaddingCountsForNothing) {
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(narrow[i], wide[i], 1e-4);
 }
 
+// A step over all rows learns from the same samples however they are packed, if none sees another.
+TEST_F(CliJsonl, PackedSamplesLearnTheSame) {
+  const std::string run = "train tiny --seq 16 --steps 4 --data texts.jsonl --batch ";
+  const std::vector<double> apart = losses(run + "24");
+  const Ended packed = snug(run + "1 --steps 1 --pack");
+  ASSERT_EQ(packed.code, 0) << packed.err;
+  const std::string said = packed.err.substr(packed.err.find("tokens) = ") + 10);
+  const int rows = std::stoi(said);
+  EXPECT_LT(rows, 12);
+  const std::vector<double> together = losses(run + std::to_string(rows) + " --pack");
+  ASSERT_EQ(together.size(), apart.size());
+  for (size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(together[i], apart[i], 1e-4);
+}
+
 TEST_F(CliJsonl, EvaluationsAreMeansOverTargetsToo) {
   const std::string run = train_ + "texts.jsonl --holdout 0.5 --lr 0 --json --eval-batches ";
   const Ended once = snug(run + "6");
