@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Adapters on one GPU: Snug inside 0.8 of the memory that the same adapter takes in PyTorch, and in fixed budgets.
 
-  bench/lora.py SNUG [--rank 16] [--batch 4] [--seq 1024] [--steps 12] [--tune long]
+  bench/lora.py SNUG [--rank 16] [--batch 4] [--seq 1024] [--steps 12] [--tune long] [--cases 4]
 
 PyTorch is bench/torch_hf.py --lora (torch.compile, no checkpointing), in the same run. Memory is what nvidia-smi shows.
 """
@@ -52,13 +52,14 @@ def main():
     for name, default in dict(rank=16, batch=4, seq=1024, steps=12).items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--tune", default="long")
+    parser.add_argument("--cases", type=int, default=4, help="how many of them")
     args = parser.parse_args()
     peer, peak = torch_run(args)
     print(f"PyTorch, torch.compile        {peer:>10,.0f} tokens/s   {peak / 2**30:7.2f} GiB", flush=True)
     budget = int(0.8 * peak)
     for name, room, more in [("Snug, LoRA, 0.8 of that", f"{budget}", []), ("Snug, LoRA, 20 GiB", "20GiB", []),
                              ("Snug, QLoRA nf4, 9 GiB", "9GiB", ["--base-dtype", "nf4"]),
-                             ("Snug, QLoRA nf4, 0.8 of that", f"{budget}", ["--base-dtype", "nf4"])]:
+                             ("Snug, QLoRA nf4, 0.8 of that", f"{budget}", ["--base-dtype", "nf4"])][:args.cases]:
         rate, lines = snug_run(args, room, *more)
         print(f"{name:<30}{rate:>10,.0f} tokens/s   {rate / peer:5.2f} of PyTorch", flush=True)
         print("\n".join("    " + line for line in lines), flush=True)

@@ -2,6 +2,7 @@
 // that reads it reads a copy that was made just before: what is whole never outlives its reader.
 //
 // After backward exists, and before recompute: what a repeated op reads is then made again, too.
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -34,10 +35,18 @@ class StoringBase {
   };
 
   // What the layers multiply by; embeddings and the head stay whole.
-  static bool is_stored(const Value& value) {
+  bool is_stored(const Value& value) const {
     return value.category == Category::params && value.param && !value.param->trainable &&
            value.param->role == Role::matrix && value.layer != kNoLayer &&
-           value.type.shape.rank() == 2;
+           value.type.shape.rank() == 2 && has_whole_blocks(*value.param);
+  }
+
+  // Tensors of a checkpoint are stored one by one; a weight that has another stays as it is.
+  bool has_whole_blocks(const Param& param) const {
+    return std::ranges::all_of(param.checkpoint, [&](const CheckpointPart& part) {
+      return part.shape.elements() % ops::elements_per_scale(codes()) == 0 &&
+             part.shape.back() % 2 == 0;
+    });
   }
 
   Stored codes() const { return kind_ == BaseKind::nf4 ? Stored::nf4_codes : Stored::int8_codes; }
@@ -47,7 +56,6 @@ class StoringBase {
 
   void store(ValueId id) {
     const Value whole = module_[id];
-    require_blocks(whole);
     const Shape& shape = whole.type.shape;
     Param param = *whole.param;
     param.stored = scales();
@@ -61,18 +69,6 @@ class StoringBase {
                                         : Type{Dtype::i8, shape};
     value.param = std::make_shared<const Param>(std::move(param));
     weights_[id] = {id, scales, whole.type.dtype};
-  }
-
-  // Tensors of a checkpoint are stored one by one.
-  void require_blocks(const Value& whole) const {
-    const int64_t block = ops::elements_per_scale(codes());
-    for (const CheckpointPart& part : whole.param->checkpoint) {
-      if (part.shape.elements() % block == 0 && part.shape.back() % 2 == 0) continue;
-      throw usage_error("--base-dtype {}: {} {} has no whole number of blocks of {} weights",
-                        kind_ == BaseKind::nf4 ? "nf4" : "int8", part.name, part.shape.text(),
-                        block)
-          .hint("leave --base-dtype out");
-    }
   }
 
   void read_in(const std::string& program) {

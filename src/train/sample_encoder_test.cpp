@@ -2,6 +2,7 @@
 
 #include "formats/sample_file.h"
 #include "formats/testing.h"
+#include "tokenizers/regex.h"
 #include "tokenizers/testing.h"
 
 namespace snug {
@@ -14,6 +15,10 @@ using testing::write_bytes;
 
 class SampleEncoderTest : public ::testing::Test {
  protected:
+  void SetUp() override {
+    if (!has_regex()) GTEST_SKIP() << "no PCRE2 in this build";
+  }
+
   // Bytes, a few merges across what a template writes, and the tokens of ChatML.
   static nlohmann::json tokenizer() {
     nlohmann::json file = testing::byte_level({"l o", "lo w", "Ċ Ċ"});

@@ -59,10 +59,11 @@ Oracle with_cuda_rounding(Oracle oracle) {
 Oracle with_tf32_attention(Oracle oracle) {
   return [oracle = std::move(oracle)](const OpCase& c, const Op& op, const Buffers& values) {
     Expected expected = oracle(c, op, values);
-    // All factors are rounded, where halves are as they are: 6 seen in y, 14 in dqkv.
+    // All factors are rounded, where halves are as they are: 6 seen in y, 14 in dqkv. The lse of a
+    // query that sees one key is a score: 1.6 seen in packed rows.
     expected.rounded_to = Dtype::f16;
     const bool forward = op.def->kind == "flash_attention";
-    expected.roundings = forward ? std::map<size_t, double>{{0, 10}, {1, 1}}  // y, lse
+    expected.roundings = forward ? std::map<size_t, double>{{0, 10}, {1, 3}}  // y, lse
                                  : std::map<size_t, double>{{0, 24}};         // dqkv
     return expected;
   };
