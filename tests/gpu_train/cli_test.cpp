@@ -94,8 +94,8 @@ TEST_F(GpuCli, ALossThatIsNanIsTracedToItsLayer) {
          std::numeric_limits<float>::max());
   for (const std::string how : {"", " --precision bf16", " --recompute full --accum 2"}) {
     SCOPED_TRACE(how);
-    const Ended run =
-        snug("train bad --data text.txt --seq 16 --steps 3 --device cuda --out o --overwrite" + how);
+    const Ended run = snug(
+        "train bad --data text.txt --seq 16 --steps 3 --device cuda --out o --overwrite" + how);
     EXPECT_EQ(run.code, static_cast<int>(ExitCode::device));
     EXPECT_THAT(run.err, ::testing::ContainsRegex("the loss is nan at step 1; it first appears in "
                                                   "layer 1, [a-z_]+ 'layers.1.mlp.norm' in "
