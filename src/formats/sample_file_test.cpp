@@ -60,7 +60,7 @@ TEST_F(SampleFileTest, GivesBackWhatWasWritten) {
 TEST_F(SampleFileTest, DamageIsRefused) {
   write(300, {{1, 2, 3}, {4}});
   const std::string good = read_file(path_);
-  const auto refused = [&](std::string bytes, std::string_view part) {
+  const auto refused = [&](std::string_view bytes, std::string_view part) {
     write_bytes(path_, bytes);
     expect_error(ExitCode::bad_input, part, [&] { SampleFile::open(path_); });
   };

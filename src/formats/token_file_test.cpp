@@ -168,8 +168,8 @@ TEST_F(TokenFileTest, TellsTokensFromText) {
 }
 
 // Two sequences, of 3 tokens and of 1, in one document.
-std::string megatron_index(uint8_t type, int64_t token_bytes, std::vector<int32_t> lengths = {3, 1},
-                           uint64_t version = 1) {
+std::string megatron_index(uint8_t type, int64_t token_bytes,
+                           const std::vector<int32_t>& lengths = {3, 1}, uint64_t version = 1) {
   std::string index("MMIDIDX\0\0", 9);
   index += raw<uint64_t>({version}) + static_cast<char>(type);
   index += raw<uint64_t>({lengths.size(), 1}) + raw(lengths);
