@@ -24,14 +24,4 @@ struct Origin {
 TrainReport run_training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
                          Device& device, const Origin& origin);
 
-// The model, or its adapter where that is what the run trains, as a directory.
-void save_trained(const Resolved& run, const Module& module, const PiecesOf& pieces_of,
-                  std::string run_toml, const std::filesystem::path& directory);
-
-// What an adapter says of the model that it is beside.
-std::string base_name(const Resolved& run);
-
-// How this model's tensors may be spelled in a checkpoint.
-Spellings spellings_of(const Resolved& run, Part part = Part::model);
-
 }  // namespace snug

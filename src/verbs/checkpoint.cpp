@@ -11,12 +11,12 @@
 #include "report/layout.h"
 #include "snug/snug.h"
 #include "train/checkpoint.h"
-#include "train/loop.h"
 #include "train/model_directory.h"
 #include "train/output_directory.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/run_state.h"
+#include "train/trained_output.h"
 
 namespace snug {
 namespace {

@@ -13,8 +13,8 @@
 #include "runtime/initialise.h"
 #include "train/checkpoint.h"
 #include "train/device_memory.h"
-#include "train/loop.h"
 #include "train/open_device.h"
+#include "train/trained_output.h"
 #include "train/transfer_progress.h"
 #include "verbs/here.h"
 

@@ -20,6 +20,7 @@
 #include "train/run_directory.h"
 #include "train/run_saver.h"
 #include "train/run_state.h"
+#include "train/trained_output.h"
 #include "verbs/here.h"
 #include "verbs/plan.h"
 
