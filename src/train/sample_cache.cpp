@@ -77,7 +77,7 @@ fs::path cached_samples(const SampleCacheQuestion& q) {
   sum.add(format.description());
   add_content(sum, files);
   const CacheFile cache{.data = q.data, .directory = q.directory, .key = sum.text()};
-  const fs::path path = cache.path(".samples");
+  fs::path path = cache.path(".samples");
   const std::optional<SampleLines> lines = lines_of(path);
   // Samples that were made when more bad lines were allowed are refused as those lines are.
   if (!lines || lines->bad > q.skip_bad) {

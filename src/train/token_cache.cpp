@@ -49,7 +49,7 @@ fs::path cached_tokens(const TokenCacheQuestion& q) {
   require_rows(model, q.V);
   const std::vector<TextFile> files = text_files(q.data);
   const CacheFile cache{.data = q.data, .directory = q.directory, .key = key_of(files, model)};
-  const fs::path path = cache.path(".bin");
+  fs::path path = cache.path(".bin");
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
     cache.make_directory();

@@ -8,7 +8,6 @@
 namespace snug {
 namespace {
 
-using ::testing::HasSubstr;
 
 class CliEval : public Cli {
  protected:

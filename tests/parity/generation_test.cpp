@@ -53,7 +53,7 @@ Module whole_sequence(const Model& model) {
   return module;
 }
 
-class Generation : public testing::TestWithParam<const char*> {
+class Generation : public ::testing::TestWithParam<const char*> {
  protected:
   // [kTokens, V]
   std::vector<float> whole_logits(std::span<const int32_t> tokens) {
@@ -132,8 +132,8 @@ TEST_P(Generation, GreedyTokensAreThoseOfTheWholeSequence) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Generation,
-                         testing::Values("gpt2", "llama", "qwen2", "mistral", "mistral_window",
-                                         "llama3", "qwen3", "olmo2", "phi3", "gemma3"),
+                         ::testing::Values("gpt2", "llama", "qwen2", "mistral", "mistral_window",
+                                           "llama3", "qwen3", "olmo2", "phi3", "gemma3"),
                          [](const auto& p) { return std::string(p.param); });
 
 TEST(GenerationModels, BertWritesNoText) {

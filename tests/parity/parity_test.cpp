@@ -13,7 +13,7 @@ struct Case {
   bool chunked_loss;
 };
 
-class Parity : public testing::TestWithParam<Case> {
+class Parity : public ::testing::TestWithParam<Case> {
  protected:
   ReferenceRun run_{GetParam().family,
                     {.attention = GetParam().attention,
@@ -58,19 +58,19 @@ constexpr auto kChunked = ops::AttentionKind::chunked;
 constexpr auto kFlash = ops::AttentionKind::flash;
 INSTANTIATE_TEST_SUITE_P(
     Models, Parity,
-    testing::Values(Case{"gpt2", kStandard, false}, Case{"gpt2", kFlash, true},
-                    Case{"llama", kStandard, true}, Case{"llama", kFlash, false},
-                    Case{"qwen2", kStandard, false}, Case{"qwen2", kFlash, true},
-                    Case{"mistral", kFlash, true}, Case{"mistral_window", kStandard, true},
-                    Case{"mistral_window", kChunked, true}, Case{"mistral_window", kFlash, false},
-                    Case{"llama3", kFlash, true}, Case{"qwen3", kStandard, false},
-                    Case{"qwen3", kFlash, true}, Case{"olmo2", kStandard, true},
-                    Case{"olmo2", kFlash, false}, Case{"phi3", kStandard, false},
-                    Case{"phi3", kFlash, true}, Case{"gemma3", kStandard, true},
-                    Case{"gemma3", kChunked, false}, Case{"gemma3", kFlash, false},
-                    Case{"bert", kStandard, true}, Case{"bert", kFlash, false},
-                    Case{"lora_llama", kFlash, true}, Case{"lora_llama", kStandard, false},
-                    Case{"lora_gpt2", kFlash, true}, Case{"lora_phi3", kFlash, false}),
+    ::testing::Values(Case{"gpt2", kStandard, false}, Case{"gpt2", kFlash, true},
+                      Case{"llama", kStandard, true}, Case{"llama", kFlash, false},
+                      Case{"qwen2", kStandard, false}, Case{"qwen2", kFlash, true},
+                      Case{"mistral", kFlash, true}, Case{"mistral_window", kStandard, true},
+                      Case{"mistral_window", kChunked, true}, Case{"mistral_window", kFlash, false},
+                      Case{"llama3", kFlash, true}, Case{"qwen3", kStandard, false},
+                      Case{"qwen3", kFlash, true}, Case{"olmo2", kStandard, true},
+                      Case{"olmo2", kFlash, false}, Case{"phi3", kStandard, false},
+                      Case{"phi3", kFlash, true}, Case{"gemma3", kStandard, true},
+                      Case{"gemma3", kChunked, false}, Case{"gemma3", kFlash, false},
+                      Case{"bert", kStandard, true}, Case{"bert", kFlash, false},
+                      Case{"lora_llama", kFlash, true}, Case{"lora_llama", kStandard, false},
+                      Case{"lora_gpt2", kFlash, true}, Case{"lora_phi3", kFlash, false}),
     [](const auto& p) {
       return std::string(p.param.family) +
              (p.param.attention == kFlash     ? "_flash"
