@@ -57,7 +57,8 @@ TEST(TokenizerRefusals, DamagedFiles) {
 TEST(TokenizerRefusals, IdsThatAreNone) {
   for (const char* id : {"-1", "1.5", "\"7\"", "16777216", "18446744073709551615"})
     expect_not_read(with("/model/vocab/a", id), "ids are whole numbers below 16777216");
-  expect_not_read(with("/model/vocab/a", "16777215"), "a token has id 16777215, and there are only");
+  expect_not_read(with("/model/vocab/a", "16777215"),
+                  "a token has id 16777215, and there are only");
   json file = sentence_piece({});
   testing::add_token(file, "a", 7000);
   expect_not_read(file, "the added token 'a' has id 7000, and the vocabulary says 2");

@@ -8,7 +8,6 @@
 namespace snug {
 namespace {
 
-
 class CliEval : public Cli {
  protected:
   CliEval() {
