@@ -20,6 +20,7 @@ namespace snug {
 namespace {
 
 constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kPeftBase = "base_model.model.";  // before the model's own names
 constexpr const char* kLoraForm = "for example --lora r=16,alpha=32,targets=qkvo,dropout=0.05";
 
 std::string_view without_weight(std::string_view name) {
@@ -237,7 +238,15 @@ std::string_view layer_word(std::string_view tensor) {
 }
 
 std::string lora_tensor(std::string_view weight, std::string_view which) {
-  return fmt::format("base_model.model.{}.{}.weight", without_weight(weight), which);
+  return fmt::format("{}{}.{}{}", kPeftBase, without_weight(weight), which, kWeight);
+}
+
+std::string weight_of_lora_tensor(std::string_view tensor, std::string_view which) {
+  const std::string ending = fmt::format(".{}{}", which, kWeight);
+  if (!tensor.starts_with(kPeftBase) || !tensor.ends_with(ending)) return "";
+  tensor.remove_prefix(kPeftBase.size());
+  tensor.remove_suffix(ending.size());
+  return std::string(tensor) + std::string(kWeight);
 }
 
 std::string_view target_of_lora_tensor(std::string_view tensor) {

@@ -35,6 +35,8 @@ std::string_view layer_word(std::string_view tensor);
 
 // What PEFT calls the two tensors beside a weight, "model.layers.0.self_attn.q_proj.weight".
 std::string lora_tensor(std::string_view weight, std::string_view which);
+// The weight's name, of what lora_tensor makes of it; empty where it is something else.
+std::string weight_of_lora_tensor(std::string_view tensor, std::string_view which);
 // "q_proj" of what lora_tensor makes.
 std::string_view target_of_lora_tensor(std::string_view tensor);
 

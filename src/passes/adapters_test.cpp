@@ -96,6 +96,10 @@ TEST(Adapters, AreCalledAsPeftCallsThem) {
   EXPECT_EQ(a.param->checkpoint[0].name,
             "base_model.model.model.layers.1.self_attn.k_proj.lora_A.weight");
   EXPECT_EQ(target_of_lora_tensor(b.param->checkpoint[0].name), "k_proj");
+  EXPECT_EQ(weight_of_lora_tensor(a.param->checkpoint[0].name, "lora_A"),
+            "model.layers.1.self_attn.k_proj.weight");
+  EXPECT_EQ(weight_of_lora_tensor(a.param->checkpoint[0].name, "lora_B"), "");
+  EXPECT_EQ(weight_of_lora_tensor("model.layers.1.lora_A.weight", "lora_A"), "");
 }
 
 // What is stored in fewer bits is whole only for the op that reads it.

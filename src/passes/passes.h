@@ -86,8 +86,8 @@ void bind_loss(Module& module, std::string_view program, ValueId loss);
 // kept (OpDef::fused_recompute). Results stay the same bit for bit. graph -> graph.
 void fuse_recompute(Module& module, std::string_view program);
 
-// Stores the frozen weights of the layers in fewer bits; every reader has its own copy made just
-// before. graph -> graph.
+// Quantizes the frozen weights of the layers; every reader has its own copy dequantized just before.
+// graph -> graph.
 void store_base(Module& module, BaseKind kind);
 
 // Recomputes the forward values that are not kept (by value id) just before their first use in

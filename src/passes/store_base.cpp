@@ -1,5 +1,5 @@
-// Frozen weights in fewer bits. Each becomes two persistent values, codes and scales, and every op
-// that reads it reads a copy that was made just before: what is whole never outlives its reader.
+// Quantizes frozen weights. Each becomes two persistent values, codes and scales, and every op that
+// reads it reads a dequantized copy that was made just before and does not outlive it.
 //
 // After backward exists, and before recompute: what a repeated op reads is then made again, too.
 #include <algorithm>

@@ -1,7 +1,5 @@
 #include "recipe/resolve.h"
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -173,12 +171,7 @@ BuildOptions settle_build(Options& o, const Model& model) {
 // Goes on with an adapter as it was made.
 void take_adapter(Options& o) {
   if (o.adapter.empty()) return;
-  const std::filesystem::path file = std::filesystem::path(o.adapter) / kAdapterConfigFile;
-  const PeftConfig config = PeftConfig::parse(read_file(file), file.string());
-  const std::string made = text(Adapters{.rank = config.rank,
-                                         .alpha = config.alpha,
-                                         .dropout = config.dropout,
-                                         .targets = config.targets});
+  const std::string made = text(adapters_in(o.adapter));
   if (o.lora != "none" && text(parse_adapters(o.lora)) != made) {
     throw usage_error("--lora {} and --adapter {}, which has {}", o.lora, o.adapter, made)
         .hint("leave --lora out: the adapter says what it is");
@@ -187,6 +180,15 @@ void take_adapter(Options& o) {
 }
 
 }  // namespace
+
+Adapters adapters_in(const std::filesystem::path& directory) {
+  const std::filesystem::path file = directory / kAdapterConfigFile;
+  const PeftConfig config = PeftConfig::parse(read_file(file), file.string());
+  return {.rank = config.rank,
+          .alpha = config.alpha,
+          .dropout = config.dropout,
+          .targets = config.targets};
+}
 
 std::string device_of(const Options& o, bool gpu_answers) {
   require_word(o.device, "device", {"auto", "cpu", "cuda", "null"});

@@ -2,6 +2,7 @@
 // explicit.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 
 #include "cost/cost_model.h"
@@ -54,6 +55,10 @@ Resolved resolve(Options options, Model model, std::optional<int64_t> free_bytes
 // what was asked before with the change typed behind. Throws a usage error where the options
 // refuse.
 Resolved changed(const Resolved& run, const Change& change);
+
+// What the adapter_config.json of a directory says. Throws bad_input where there is none, or it is
+// of a kind that Snug does not do.
+Adapters adapters_in(const std::filesystem::path& directory);
 
 // The settings alone. Makes defaults explicit in `options`.
 Settings settle(Options& options, const Model& model, std::optional<int64_t> budget);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "base/rng.h"
 #include "kernels/float_kernels.h"
@@ -58,20 +57,16 @@ void fill_stored(const Module& module, ValuePieces& pieces, ValueId id, uint64_t
   const Stored stored = value.param->stored;
   const std::string whole = value.name.substr(0, value.name.rfind('.'));
   const Key key = random_key(seed, 0, hash_name(whole));
-  std::vector<float> floats;
   size_t first = 0;
   pieces.make(snug::whole(module, id), [&](std::span<std::byte> out) {
-    constexpr int64_t kAtOnce = int64_t{1} << 20;
-    while (!out.empty()) {
-      const int64_t n =
-          std::min(ops::stored_elements(stored, static_cast<int64_t>(out.size())), kAtOnce);
-      const auto bytes = static_cast<size_t>(ops::stored_bytes(stored, n));
-      floats.assign(static_cast<size_t>(n), static_cast<float>(init.value));
-      if (init.kind == Init::Kind::normal) fill_normal(std::span(floats), first, init.value, key);
-      ops::store_floats(stored, floats, out.first(bytes));
-      out = out.subspan(bytes);
-      first += static_cast<size_t>(n);
-    }
+    ops::store_next(stored, out, [&](std::span<float> next) {
+      if (init.kind == Init::Kind::normal) {
+        fill_normal(next, first, init.value, key);
+      } else {
+        std::ranges::fill(next, static_cast<float>(init.value));
+      }
+      first += next.size();
+    });
   });
 }
 

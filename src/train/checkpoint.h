@@ -24,6 +24,7 @@
 #include "ir/program.h"
 #include "passes/passes.h"
 #include "runtime/value_pieces.h"
+#include "train/model_directory.h"
 
 namespace snug {
 
@@ -38,8 +39,6 @@ struct SavedTensor {
 
   ValuePart part() const { return {value, offset, bytes}; }
 };
-// Adapters are saved and loaded apart from the model that they are beside.
-enum class Part : uint8_t { model, adapter };
 std::vector<SavedTensor> saved_tensors(const Module& module, Part part = Part::model);
 // Of all of them.
 int64_t saved_bytes(const Module& module, Part part = Part::model);

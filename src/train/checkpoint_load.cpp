@@ -154,23 +154,13 @@ class TensorReader {
         from_(*t.from),
         to_(t.to.type.dtype),
         stored_(t.to.stored),
-        block_(block) {
-    if (stored_ != Stored::plain) floats_.resize(kReadBlockBytes / sizeof(float));
-  }
+        block_(block) {}
 
   // Its next elements.
   void read(std::span<std::byte> out) {
     if (stored_ == Stored::plain) return read_plain(out);
-    while (!out.empty()) {
-      const int64_t elements =
-          std::min(ops::stored_elements(stored_, static_cast<int64_t>(out.size())),
-                   static_cast<int64_t>(floats_.size()));
-      const auto bytes = static_cast<size_t>(ops::stored_bytes(stored_, elements));
-      const auto next = std::span(floats_).first(static_cast<size_t>(elements));
-      read_plain(std::as_writable_bytes(next));
-      ops::store_floats(stored_, next, out.first(bytes));
-      out = out.subspan(bytes);
-    }
+    ops::store_next(stored_, out,
+                    [&](std::span<float> next) { read_plain(std::as_writable_bytes(next)); });
   }
 
  private:
@@ -222,8 +212,7 @@ class TensorReader {
   Dtype to_;
   Stored stored_;
   std::span<std::byte> block_;
-  std::vector<float> floats_;  // before they are stored in fewer bits
-  int64_t at_ = 0;             // the next element
+  int64_t at_ = 0;  // the next element
 };
 
 }  // namespace

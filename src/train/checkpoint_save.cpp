@@ -113,7 +113,7 @@ void save_tensors(std::span<const TensorToWrite> tensors, const SaveOptions& opt
 
 void save_adapter(const Module& module, const PiecesOf& pieces_of,
                   const SaveAdapterOptions& options) {
-  StagedModel adapter(options.directory, SavedAs::adapter);
+  StagedModel adapter(options.directory, Part::adapter);
   write_safetensors(adapter.folder() / kAdapterWeightsFile,
                     tensors_to_write(module, pieces_of, Part::adapter));
   if (!options.run_toml.empty()) adapter.write(kRunFile, options.run_toml);

@@ -53,17 +53,15 @@ bool is_own_folder(const fs::path& path) {
 }
 
 // What readers open first, and what says that there is something.
-const char* config_of(SavedAs as) {
-  return as == SavedAs::adapter ? kAdapterConfigFile : kConfigFile;
-}
+const char* config_of(Part as) { return as == Part::adapter ? kAdapterConfigFile : kConfigFile; }
 
-bool is_weights(SavedAs as, std::string_view name) {
-  if (as == SavedAs::adapter) return name == kAdapterWeightsFile;
+bool is_weights(Part as, std::string_view name) {
+  if (as == Part::adapter) return name == kAdapterWeightsFile;
   return name == kSingleWeightsFile || name == kWeightsIndexFile ||
          (name.starts_with("model-") && name.ends_with(".safetensors"));
 }
-bool is_model_weights(std::string_view name) { return is_weights(SavedAs::model, name); }
-bool is_adapter_weights(std::string_view name) { return is_weights(SavedAs::adapter, name); }
+bool is_model_weights(std::string_view name) { return is_weights(Part::model, name); }
+bool is_adapter_weights(std::string_view name) { return is_weights(Part::adapter, name); }
 
 bool belongs_to_a_save(std::string_view name) {
   return is_model_weights(name) || is_adapter_weights(name) || goes_with_a_model(name) ||
@@ -72,9 +70,8 @@ bool belongs_to_a_save(std::string_view name) {
 }
 
 // The name that readers open first: it says which weights count. Empty where there are none.
-std::string entry_of_weights(SavedAs as, const fs::path& folder) {
-  if (as == SavedAs::adapter)
-    return is_there(folder / kAdapterWeightsFile) ? kAdapterWeightsFile : "";
+std::string entry_of_weights(Part as, const fs::path& folder) {
+  if (as == Part::adapter) return is_there(folder / kAdapterWeightsFile) ? kAdapterWeightsFile : "";
   for (const char* name : {kSingleWeightsFile, kWeightsIndexFile})
     if (is_there(folder / name)) return name;
   return "";
@@ -169,7 +166,7 @@ void move_rest(const fs::path& from, const fs::path& to, const LeftOut& left_out
 // A save that was interrupted before its commit gives back what it had set aside; after it, it
 // still owes run.toml.
 void settle(const fs::path& saving, const fs::path& directory) {
-  const SavedAs as = is_there(saving / kAdapterConfigFile) ? SavedAs::adapter : SavedAs::model;
+  const Part as = is_there(saving / kAdapterConfigFile) ? Part::adapter : Part::model;
   if (!is_there(directory / config_of(as)) || !entry_of_weights(as, saving).empty()) {
     if (is_own_folder(saving / kReplaced)) move_rest(saving / kReplaced, directory, nothing);
   } else if (is_there(saving / kRunFile) && !is_there(directory / kRunFile)) {
@@ -214,7 +211,7 @@ std::vector<std::string> files_in(const fs::path& folder) {
   return names;
 }
 
-StagedModel::StagedModel(const fs::path& directory, SavedAs as)
+StagedModel::StagedModel(const fs::path& directory, Part as)
     : as_(as), directory_(directory), shard_prefix_("model-" + drawn_name()) {
   std::error_code failure;
   is_new_ = fs::create_directories(directory, failure);
@@ -362,7 +359,7 @@ void try_exchange_beside(const fs::path& directory) {
 }  // namespace
 
 void require_replaceable(const fs::path& directory, std::string_view config_json, bool in_shards,
-                         SavedAs as) {
+                         Part as) {
   std::error_code failure;
   const std::string old = entry_of_weights(as, directory);
   const bool same_layout = old.empty() || in_shards == (old == kWeightsIndexFile);
@@ -388,7 +385,7 @@ void StagedModel::prepare_exchange() {
   const fs::path beside = snug::beside(directory_);
   move_to(folder_, beside);
   folder_ = beside;
-  const LeftOut replaced = as_ == SavedAs::adapter ? is_adapter_weights : is_model_weights;
+  const LeftOut replaced = as_ == Part::adapter ? is_adapter_weights : is_model_weights;
   link_into(directory_, folder_, [&](std::string_view name) {
     return replaced(name) || name.starts_with(kSavingPrefix);
   });
@@ -411,7 +408,7 @@ void StagedModel::exchange() {
   // The folder is the old model's now, and goes when it is sure that the new one stays.
   const fs::path old = std::exchange(folder_, {});
   sync_directory(directory_.parent_path());
-  move_rest(old, directory_, as_ == SavedAs::adapter ? is_adapter_weights : is_model_weights);
+  move_rest(old, directory_, as_ == Part::adapter ? is_adapter_weights : is_model_weights);
   folder_ = old;
 }
 

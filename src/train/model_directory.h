@@ -35,12 +35,13 @@ bool goes_with_a_model(std::string_view file);
 // The regular files of a folder, sorted. Throws bad_input where it cannot be read.
 std::vector<std::string> files_in(const std::filesystem::path& folder);
 
-enum class SavedAs : uint8_t { model, adapter };
+// Adapters are saved and loaded apart from the model that they are beside.
+enum class Part : uint8_t { model, adapter };
 
 class StagedModel {
  public:
   // Throws bad_input where the directory cannot be written, as the others do.
-  explicit StagedModel(const std::filesystem::path& directory, SavedAs as = SavedAs::model);
+  explicit StagedModel(const std::filesystem::path& directory, Part as = Part::model);
   ~StagedModel();
   StagedModel(const StagedModel&) = delete;
   StagedModel& operator=(const StagedModel&) = delete;
@@ -64,7 +65,7 @@ class StagedModel {
   bool only_weights_differ() const;
   bool same_content(const std::string& name) const;
 
-  SavedAs as_;
+  Part as_;
   std::filesystem::path directory_;
   std::filesystem::path folder_;  // empty: nothing to remove
   std::string shard_prefix_;
@@ -75,7 +76,7 @@ class StagedModel {
 // shards or in one file, could not take the place of, because that needs an exchange of directories
 // which is not possible there.
 void require_replaceable(const std::filesystem::path& directory, std::string_view config_json,
-                         bool in_shards, SavedAs as = SavedAs::model);
+                         bool in_shards, Part as = Part::model);
 
 // Removes what interrupted saves into a directory left in it and beside it. Files of others that an
 // exchange had not carried over yet come back. Only for who holds the directory's lock.

@@ -104,6 +104,11 @@ Resumed resume(const Options& asked) {
   const bool has_base = parse_adapters(run.options.lora).on();
   run.options.init = has_base ? settled.init : "scratch";
   run.options.adapter.clear();
+  if (run.options.init == "load" && !Model::load(run.options.model).has_weights()) {
+    throw bad_input("--resume {}: the model that its adapter is beside, {}, is gone", asked.resume,
+                    settled.model)
+        .hint("give the directory where it is now as MODEL, with --resume-changed");
+  }
   if (asked.out.empty()) run.options.out = fs::absolute(run.checkpoint).parent_path().string();
   if (run.options.steps <= run.manifest.step) {
     throw usage_error("--resume {}: the run is complete, {} of {} steps are done", asked.resume,

@@ -75,6 +75,7 @@ Resolved resolved(const fs::path& checkpoint, const RunManifest& manifest) {
   Options o = manifest.settled;
   o.model = model_of_run(manifest, checkpoint);
   o.init = "scratch";
+  o.adapter = "";  // it began with it
   o.budget = o.host_budget = o.disk_budget = o.gpu = "";
   return resolve(std::move(o));
 }

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFirst = ".lora_A.weight", kSecond = ".lora_B.weight";
+constexpr std::string_view kFirst = "lora_A", kSecond = "lora_B";
 
 std::vector<float> floats_of(const TensorEntry& tensor, int64_t first, int64_t elements) {
   const int64_t size = size_of(*tensor.dtype);
@@ -64,13 +64,17 @@ class Merging {
         config_(PeftConfig::parse(read_file(adapter / kAdapterConfigFile),
                                   (adapter / kAdapterConfigFile).string())) {
     for (const std::string& name : adapter_.names()) {
-      if (name.ends_with(kSecond)) continue;
-      const std::string weight = weight_of(name);
+      if (!weight_of_lora_tensor(name, kSecond).empty()) continue;
+      const std::string weight = weight_of_lora_tensor(name, kFirst);
+      if (weight.empty()) {
+        throw bad_input("{}: tensor {} is no part of a LoRA adapter", adapter_.path().string(),
+                        name);
+      }
       const TensorEntry* base = nullptr;
       for (const std::string& spelling : model.spellings(weight))
         if (base == nullptr) base = weights_.find(spelling);
       if (base == nullptr) throw other_model(fmt::format("the model has no tensor {}", weight));
-      pairs_[base->name] = checked(name, *base);
+      pairs_[base->name] = checked(weight, *base);
     }
   }
 
@@ -96,16 +100,9 @@ class Merging {
         .hint("the adapter is of another base model");
   }
 
-  // "model.layers.0.self_attn.q_proj.weight" of PEFT's name for the first of its pair.
-  std::string weight_of(const std::string& name) const {
-    constexpr std::string_view kBase = "base_model.model.";
-    if (!name.starts_with(kBase) || !name.ends_with(kFirst))
-      throw bad_input("{}: tensor {} is no part of a LoRA adapter", adapter_.path().string(), name);
-    return name.substr(kBase.size(), name.size() - kBase.size() - kFirst.size()) + ".weight";
-  }
-
-  LoraPair checked(const std::string& first, const TensorEntry& base) const {
-    const std::string second = first.substr(0, first.size() - kFirst.size()) + std::string(kSecond);
+  // Both tensors beside a weight, which the model's file calls `base`.
+  LoraPair checked(const std::string& weight, const TensorEntry& base) const {
+    const std::string first = lora_tensor(weight, kFirst), second = lora_tensor(weight, kSecond);
     const LoraPair pair{adapter_.find(first), adapter_.find(second)};
     if (pair.b == nullptr)
       throw bad_input("{} has {} and no {}", adapter_.path().string(), first, second);

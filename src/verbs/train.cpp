@@ -116,7 +116,7 @@ void require_room_to_save(const OutputDirectory& out, const Resolved& run, const
   if (part == Part::adapter) {
     require_replaceable(out.path(),
                         adapter_config_json(module, run.recipe.adapters, base_name(run)),
-                        /*in_shards=*/false, SavedAs::adapter);
+                        /*in_shards=*/false, Part::adapter);
   } else {
     require_replaceable(out.path(), run.model.config_json(saved_dtype(run.recipe)),
                         saved_bytes(module) > kMaxShardBytes);

@@ -62,6 +62,14 @@ TEST_F(CliLora, GoesOnExactly) {
             file("base/model.safetensors").size());
   ASSERT_EQ(snug("checkpoint a/step-00000006 --export c").code, 0);
   EXPECT_EQ(file("a/adapter_model.safetensors"), file("c/adapter_model.safetensors"));
+  std::filesystem::rename(dir_ / "base", dir_ / "moved");
+  const Ended gone = snug("train --resume a/step-00000002 --out b --overwrite");
+  EXPECT_EQ(gone.code, static_cast<int>(kBadInput));
+  EXPECT_THAT(gone.err, HasSubstr("the model that its adapter is beside"));
+  EXPECT_EQ(snug("train moved --resume a/step-00000002 --out b --overwrite --resume-changed").code,
+            0);
+  EXPECT_EQ(file("a/adapter_model.safetensors"), file("b/adapter_model.safetensors"));
+  std::filesystem::rename(dir_ / "moved", dir_ / "base");
   const Ended further = lora("--steps 1 --adapter a");
   EXPECT_EQ(further.code, 0) << further.err;
   EXPECT_THAT(further.err, HasSubstr("adapter: loaded from a"));

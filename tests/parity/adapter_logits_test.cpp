@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.h"
 #include "formats/peft_config.h"
 #include "formats/testing.h"
 #include "hal/cpu/cpu_device.h"
 #include "models/model.h"
 #include "passes/passes.h"
 #include "placement/plan.h"
+#include "recipe/resolve.h"
 #include "runtime/initialise.h"
 #include "runtime/testing/host_values.h"
 #include "snug/snug.h"
@@ -25,11 +25,6 @@ class AdapterLogits : public ::testing::TestWithParam<const char*> {
  protected:
   std::string base() const { return tests_dir() + "/parity/" + GetParam(); }
   std::string adapter() const { return tests_dir() + "/parity/lora_" + GetParam(); }
-
-  Adapters adapters() const {
-    const PeftConfig c = PeftConfig::parse(read_file(adapter() + "/" + kAdapterConfigFile), "it");
-    return {.rank = c.rank, .alpha = c.alpha, .dropout = c.dropout, .targets = c.targets};
-  }
 
   // Of the stored batch, by the forward pass of evaluation.
   std::vector<float> logits(const std::string& directory, const Adapters& beside) {
@@ -91,7 +86,7 @@ class AdapterLogits : public ::testing::TestWithParam<const char*> {
 TEST_P(AdapterLogits, AreThoseOfPeftMergedAndBeside) {
   const std::string merged = (dir_ / "merged").string();
   merge_adapter(base(), adapter(), merged, {});
-  const std::vector<float> beside = logits(base(), adapters());
+  const std::vector<float> beside = logits(base(), adapters_in(adapter()));
   const std::vector<float> in_one = logits(merged, {});
   EXPECT_LE(difference(beside, stored("logits")), 1e-5);
   EXPECT_LE(difference(in_one, stored("merged.logits")), 1e-5);

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <filesystem>
 
-#include "base/text.h"
 #include "formats/peft_config.h"
 #include "passes/passes.h"
+#include "recipe/resolve.h"
 #include "runtime/testing/host_values.h"
 #include "train/checkpoint.h"
 
@@ -25,13 +25,8 @@ BuildOptions shaped(BuildOptions build, const Shape& shape) {
 constexpr std::string_view kLora = "lora_";
 
 Recipe with_adapter(Recipe recipe, const std::filesystem::path& directory) {
-  const std::filesystem::path file = directory / kAdapterConfigFile;
-  if (!std::filesystem::exists(file)) return recipe;
-  const PeftConfig config = PeftConfig::parse(read_file(file), file.string());
-  recipe.adapters = {.rank = config.rank,
-                     .alpha = config.alpha,
-                     .dropout = config.dropout,
-                     .targets = config.targets};
+  if (std::filesystem::exists(directory / kAdapterConfigFile))
+    recipe.adapters = adapters_in(directory);
   return recipe;
 }
 

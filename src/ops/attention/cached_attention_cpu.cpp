@@ -12,15 +12,6 @@ namespace snug::ops {
 namespace {
 
 template <typename T>
-struct Caches {
-  KeyValueCache c;
-  float scale;
-  const T* qkv;      // [B, T, (H+2K)*D]
-  T *keys, *values;  // [B, N, K, D]
-  T* y;              // [B, T, H*D]
-};
-
-template <typename T>
 void write_token(const Caches<T>& a, int64_t b, int64_t t) {
   const PackedHeads& p = a.c.p;
   const int64_t to = a.c.at(b, a.c.position(b, t), 0);

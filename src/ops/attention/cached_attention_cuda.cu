@@ -6,15 +6,6 @@
 namespace snug::ops {
 namespace {
 
-template <typename T>
-struct Caches {
-  KeyValueCache c;
-  float scale;
-  const T* qkv;      // [B, T, (H+2K)*D]
-  T *keys, *values;  // [B, N, K, D]
-  T* y;              // [B, T, H*D]
-};
-
 constexpr int kWriters = 128;
 
 // A block for each new token.

@@ -32,4 +32,14 @@ inline KeyValueCache key_value_cache(const KernelArgs& a) {
           .starts = a.in<int32_t>(3)};
 }
 
+// What a call of either kernel works on.
+template <typename T>
+struct Caches {
+  KeyValueCache c;
+  float scale;
+  const T* qkv;      // [B, T, (H+2K)*D]
+  T *keys, *values;  // [B, N, K, D]
+  T* y;              // [B, T, H*D]
+};
+
 }  // namespace snug::ops

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/units.h"
 #include "ops/compress/int8.h"
@@ -94,6 +95,20 @@ void store_floats(Stored stored, std::span<const float> x, std::span<std::byte> 
     const size_t first = static_cast<size_t>(b) * block;
     store_block(stored, x.subspan(first, std::min(block, x.size() - first)),
                 out.data() + static_cast<size_t>(b) * bytes);
+  }
+}
+
+void store_next(Stored stored, std::span<std::byte> out,
+                const std::function<void(std::span<float>)>& next) {
+  constexpr int64_t kAtOnce = int64_t{1} << 18;
+  std::vector<float> floats;
+  while (!out.empty()) {
+    const int64_t n = std::min(stored_elements(stored, static_cast<int64_t>(out.size())), kAtOnce);
+    const auto bytes = static_cast<size_t>(stored_bytes(stored, n));
+    floats.resize(static_cast<size_t>(n));
+    next(floats);
+    store_floats(stored, floats, out.first(bytes));
+    out = out.subspan(bytes);
   }
 }
 

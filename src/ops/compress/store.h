@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 
 #include "ir/value.h"
@@ -17,5 +18,8 @@ int64_t stored_elements(Stored stored, int64_t bytes);
 
 // Whole blocks of finite numbers; only the last of a weight may be shorter. Uses all threads.
 void store_floats(Stored stored, std::span<const float> x, std::span<std::byte> out);
+// All of `out`, some blocks at a time, of the floats that `next` fills in.
+void store_next(Stored stored, std::span<std::byte> out,
+                const std::function<void(std::span<float>)>& next);
 
 }  // namespace snug::ops
