@@ -58,21 +58,21 @@ void check_part(const Value& value, const CheckpointPart& part) {
 
 }  // namespace
 
-std::vector<SavedTensor> saved_tensors(const Module& module, Part wanted) {
+std::vector<SavedTensor> saved_tensors(const Module& module, Part part) {
   std::vector<SavedTensor> tensors;
   for (size_t i = 0; i < module.values.size(); ++i) {
     const Value& value = module.values[i];
     if (value.scope != Scope::persistent || !value.owns_bytes() || !value.param) continue;
-    if (value.param->adapter != (wanted == Part::adapter)) continue;
-    for (const CheckpointPart& part : value.param->checkpoint) {
-      check_part(value, part);
+    if (value.param->adapter != (part == Part::adapter)) continue;
+    for (const CheckpointPart& piece : value.param->checkpoint) {
+      check_part(value, piece);
       const Stored stored = value.param->stored;
       tensors.push_back(
           {.value = {static_cast<int32_t>(i)},
-           .name = part.name,
-           .type = {stored == Stored::plain ? value.type.dtype : Dtype::f32, part.shape},
-           .offset = bytes_in(value, part.offset),
-           .bytes = bytes_in(value, part.shape.elements()),
+           .name = piece.name,
+           .type = {stored == Stored::plain ? value.type.dtype : Dtype::f32, piece.shape},
+           .offset = bytes_in(value, piece.offset),
+           .bytes = bytes_in(value, piece.shape.elements()),
            .stored = stored});
     }
   }

@@ -170,18 +170,18 @@ class Merging {
 
 }  // namespace
 
-void merge_adapter(const std::string& name, const std::string& adapter,
+void merge_adapter(const std::string& model, const std::string& adapter,
                    const std::string& directory,
                    const std::function<void(const std::string&)>& doing) {
-  const Model model = Model::load(name);
-  if (!model.has_weights()) {
-    throw usage_error("'{}' holds no weights to add an adapter to", name)
+  const Model base = Model::load(model);
+  if (!base.has_weights()) {
+    throw usage_error("'{}' holds no weights to add an adapter to", model)
         .hint("give the directory of the model that the adapter was trained beside");
   }
   std::error_code ignored;
   if (fs::exists(fs::path(directory) / kConfigFile, ignored))
     throw usage_error("--out {} holds a model", directory).hint("give a directory of its own");
-  const Merging merging(model, adapter);
+  const Merging merging(base, adapter);
   int64_t bytes = 0;
   for (const std::string& tensor : merging.weights().names())
     bytes += merging.weights().find(tensor)->bytes;
@@ -190,8 +190,8 @@ void merge_adapter(const std::string& name, const std::string& adapter,
   TransferProgress progress("merging", bytes, doing);
   save_tensors(merging.tensors(progress),
                {.directory = directory,
-                .config_json = read_file(model.source_dir() / kConfigFile),
-                .tokenizer_from = model.source_dir()});
+                .config_json = read_file(base.source_dir() / kConfigFile),
+                .tokenizer_from = base.source_dir()});
 }
 
 }  // namespace snug
