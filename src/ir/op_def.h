@@ -258,6 +258,14 @@ struct FusedRecompute {
 };
 
 enum class Comm : uint8_t { none, collective, send, recv };
+enum class CollectiveKind : uint8_t {
+  none,
+  gather,    // its input may lie in its output: at this rank's place
+  exchange,  // block r to rank r
+  reduce_scatter,
+  all_reduce,
+  broadcast
+};
 
 struct OpDef {
   std::string_view kind;
@@ -286,11 +294,14 @@ struct OpDef {
   bool matmul = false;          // multiplies by a weight, or makes the gradient of one
   bool crosses_spaces = false;  // copies between device, host and disk
   Comm comm = Comm::none;       // attrs: axis, seq, and for send/recv peer
+  CollectiveKind collective = CollectiveKind::none;
 
   std::vector<Kernel> kernels = {};
   ReferenceFn reference = nullptr;
   std::vector<Sample> (*samples)() = nullptr;
 
+  // The runtime does it, and no kernel.
+  bool moves_bytes() const { return crosses_spaces || comm != Comm::none; }
   int input_port(std::string_view port) const;  // throws an internal error when there is none
   int output_port(std::string_view port) const;
   const Port& port_of_input(size_t i) const { return inputs[std::min(i, inputs.size() - 1)]; }

@@ -330,6 +330,8 @@ class Printer {
     std::string& tail = c[Lines::kTail];
     if (v.space != Space::device) append(tail, name_of(v.space));
     if (v.padded.rank() > 0) append(tail, "padded " + v.padded.text());
+    if (v.shard_of.rank() > 0)
+      append(tail, fmt::format("shard {} +{}", v.shard_of.text(), format_exact(v.shard_first)));
     if (v.layer != usual_layer)
       append(tail, v.layer == kNoLayer ? "L-" : fmt::format("L{}", v.layer));
     if (v.param) append(tail, param_facts(v));

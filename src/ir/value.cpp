@@ -1,5 +1,7 @@
 #include "ir/value.h"
 
+#include <algorithm>
+
 #include <array>
 
 namespace snug {
@@ -35,6 +37,12 @@ std::optional<Category> parse_category(std::string_view n) {
 }
 std::optional<Space> parse_space(std::string_view n) { return find_name<Space>(kSpaceNames, n); }
 std::optional<Role> parse_role(std::string_view n) { return find_name<Role>(kRoleNames, n); }
+
+int64_t Value::elements_in_whole() const {
+  const int64_t mine = type.shape.elements();
+  if (shard_of.rank() == 0) return mine;
+  return std::clamp<int64_t>(shard_of.elements() - shard_first, 0, mine);
+}
 
 int64_t Value::storage_bytes() const {
   return padded.rank() == 0 ? type.bytes() : Type{type.dtype, padded}.bytes();

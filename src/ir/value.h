@@ -113,6 +113,12 @@ struct Value {
   int32_t layer = kNoLayer;
   Shape padded;  // the storage's shape where it is larger than the logical one; rank 0: the same
 
+  // A shard, the part of a larger value that one rank has: the larger one's shape (rank 0: it is no
+  // shard), and the element of that which is its first. What lies behind the larger one's end is
+  // padding, and zero.
+  Shape shard_of;
+  int64_t shard_first = 0;
+
   // A value with a base has no bytes of its own. If no op makes it, it is a view that reads base's
   // bytes; if an op makes it, that op writes into base's bytes: in place, or as the next version of
   // a shared value.
@@ -121,7 +127,7 @@ struct Value {
 
   std::shared_ptr<const Param> param;  // parameters and other initialised state
   // Whose gradient, master or optimizer state it is (its category says which), as training reads
-  // that parameter; none for everything else.
+  // that parameter; of a parameter: whose shards it is gathered from. None for everything else.
   ValueId parameter;
 
   std::optional<Lifetime> live;  // step level and below; locals that own bytes
@@ -131,6 +137,10 @@ struct Value {
   bool owns_bytes() const { return !base.valid(); }
   bool shared() const { return scope != Scope::local; }
   int64_t storage_bytes() const;  // of a value that owns bytes: padding included
+  // The whole that it is, or is a shard of.
+  const Shape& whole() const { return shard_of.rank() == 0 ? type.shape : shard_of; }
+  // Of its elements, those that are no padding: all but in the last shards.
+  int64_t elements_in_whole() const;
 };
 
 }  // namespace snug

@@ -90,6 +90,10 @@ bool ValueReader::place_fact(Value& value, std::string_view word) {
     value.parameter = lookup();
   } else if (word == "padded") {
     value.padded = shape();
+  } else if (word == "shard") {
+    value.shard_of = shape();
+    scan_.expect("+");
+    value.shard_first = scan_.grouped("a number of elements");
   } else if (const auto space = find_enum<Space>(word, kSpaces)) {
     value.space = *space;
   } else if (const auto scope = find_enum<Scope>(word, kScopes)) {

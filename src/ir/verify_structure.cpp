@@ -160,7 +160,7 @@ class Structure {
         throw wrong_value(module_, id, "belongs to a value that is no parameter");
       const Value& parameter = module_[v.parameter];
       const bool alike = v.category == Category::grads || v.category == Category::master;
-      if (alike && v.type.shape != parameter.type.shape)
+      if (alike && v.whole() != parameter.whole())
         throw wrong_value(module_, id, "{} belongs to '{}' {}", v.type.text(), parameter.name,
                           parameter.type.text());
     }
@@ -171,9 +171,10 @@ class Structure {
     if (v.padded.rank() == 0) return;
     const auto logical = v.type.shape.dims();
     const auto stored = v.padded.dims();
-    const bool holds =
-        logical.size() == stored.size() &&
-        std::equal(logical.begin(), logical.end(), stored.begin(), std::less_equal<>());
+    const bool holds = stored.size() == 1 ? v.type.shape.elements() <= v.padded.elements()
+                                          : logical.size() == stored.size() &&
+                                                std::equal(logical.begin(), logical.end(),
+                                                           stored.begin(), std::less_equal<>());
     if (!holds)
       throw wrong_value(module_, id, "storage {} does not hold {}", v.padded.text(), v.type.text());
   }

@@ -14,6 +14,10 @@ bool grants(const OpDef& def, size_t output, size_t input) {
   return std::ranges::any_of(def.alias, matches) || std::ranges::any_of(def.accumulate, matches);
 }
 
+bool lies_in(const Extent& part, const Extent& whole) {
+  return part.root == whole.root && whole.begin <= part.begin && part.end <= whole.end;
+}
+
 // What an op writes over: granted, allowed there, and not read by the op through another port.
 class InPlace {
  public:
@@ -49,7 +53,7 @@ class InPlace {
   void check_target(size_t o) const {
     const Value& root = module_[out(o).root];
     if (root.scope == Scope::persistent) {
-      if (op_.def->must_alias(static_cast<int>(o)) || op_.def->crosses_spaces) return;
+      if (op_.def->must_alias(static_cast<int>(o)) || op_.def->moves_bytes()) return;
       throw wrong_op(program_, op_, "writes the persistent value '{}' without having to alias it",
                      root.name);
     }
@@ -67,6 +71,8 @@ class InPlace {
     for (size_t i = 0; i < op_.inputs.size(); ++i) {
       if (!op_.inputs[i].valid() || !out(o).overlaps(facts_.bytes(op_.inputs[i]))) continue;
       if (grants(*op_.def, o, i) && facts_.bytes(op_.inputs[i]) == out(o)) continue;
+      const bool gathers = op_.def->collective == CollectiveKind::gather;
+      if (gathers && lies_in(facts_.bytes(op_.inputs[i]), out(o))) continue;
       throw wrong_op(program_, op_, "reads '{}' as '{}' while it overwrites those bytes with '{}'",
                      module_[op_.inputs[i]].name, op_.def->port_of_input(i).name, name(o));
     }

@@ -33,6 +33,13 @@ std::vector<Type> infer_gather(const OpView& op) {
   return {with_front(op.in(0), checked_mul(op.shape(0)[0], ranks, "a gathered axis"))};
 }
 
+std::vector<Type> infer_exchange(const OpView& op) {
+  const int64_t ranks = ranks_of(op);
+  op.require(op.shape(0).rank() >= 1 && op.shape(0)[0] % ranks == 0,
+             "{} is not a block for each of {} ranks", op.in(0).text(), ranks);
+  return {op.in(0)};
+}
+
 std::vector<Type> infer_scatter(const OpView& op) {
   const int64_t ranks = ranks_of(op);
   op.require(op.shape(0).rank() >= 1 && op.shape(0)[0] % ranks == 0,
@@ -77,6 +84,17 @@ const OpDef all_gather_def{
     .infer = infer_gather,
     .cost = cost_gather,
     .comm = Comm::collective,
+    .collective = CollectiveKind::gather,
+};
+
+const OpDef all_to_all_def{
+    .kind = "all_to_all",
+    .inputs = {"blocks"},
+    .outputs = {"blocks"},
+    .infer = infer_exchange,
+    .cost = cost_scatter,
+    .comm = Comm::collective,
+    .collective = CollectiveKind::exchange,
 };
 
 const OpDef reduce_scatter_def{
@@ -86,6 +104,7 @@ const OpDef reduce_scatter_def{
     .infer = infer_scatter,
     .cost = cost_scatter,
     .comm = Comm::collective,
+    .collective = CollectiveKind::reduce_scatter,
 };
 
 const OpDef all_reduce_def{
@@ -96,6 +115,7 @@ const OpDef all_reduce_def{
     .cost = cost_all_reduce,
     .alias = {{.output = 0, .input = 0}},
     .comm = Comm::collective,
+    .collective = CollectiveKind::all_reduce,
 };
 
 const OpDef broadcast_def{
@@ -105,6 +125,7 @@ const OpDef broadcast_def{
     .infer = infer_same,
     .alias = {{.output = 0, .input = 0}},
     .comm = Comm::collective,
+    .collective = CollectiveKind::broadcast,
 };
 
 const OpDef send_def{
@@ -125,6 +146,9 @@ const OpDef recv_def{
 
 ValueId all_gather(Builder& b, std::string_view name, ValueId shard, const Collective& c) {
   return emit(b, all_gather_def, name, shard, c);
+}
+ValueId all_to_all(Builder& b, std::string_view name, ValueId blocks, const Collective& c) {
+  return emit(b, all_to_all_def, name, blocks, c);
 }
 ValueId reduce_scatter(Builder& b, std::string_view name, ValueId full, const Collective& c) {
   return emit(b, reduce_scatter_def, name, full, c);

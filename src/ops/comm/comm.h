@@ -12,6 +12,7 @@
 namespace snug::ops {
 
 extern const OpDef all_gather_def;      // (shard) -> full: dim 0 times ranks, in rank order
+extern const OpDef all_to_all_def;      // (blocks) -> blocks: block r is rank r's, from rank r
 extern const OpDef reduce_scatter_def;  // (full) -> shard: summed over ranks, one block each
 extern const OpDef all_reduce_def;      // (x) -> y: summed over ranks; y may lie in x
 extern const OpDef broadcast_def;       // (x) -> y: rank 0's x; y may lie in x
@@ -24,6 +25,7 @@ struct Collective {
   int64_t seq = 0;
 };
 ValueId all_gather(Builder& b, std::string_view name, ValueId shard, const Collective& c);
+ValueId all_to_all(Builder& b, std::string_view name, ValueId blocks, const Collective& c);
 ValueId reduce_scatter(Builder& b, std::string_view name, ValueId full, const Collective& c);
 ValueId all_reduce(Builder& b, std::string_view name, ValueId x, const Collective& c);
 ValueId broadcast(Builder& b, std::string_view name, ValueId x, const Collective& c);

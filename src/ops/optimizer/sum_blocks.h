@@ -17,8 +17,9 @@
 
 namespace snug::ops {
 
-// 64 Ki elements keep the sums of a 70B model at 9 MiB.
-constexpr int64_t kSumBlock = 65536;
+// Ranks cut parameters at these, so that a norm has the same bits however many there are. The sums
+// are a thousandth of a byte for each element: 68 MiB of a 70B model.
+constexpr int64_t kSumBlock = 8192;
 constexpr int64_t sum_blocks(int64_t elements) { return ceil_div(elements, kSumBlock); }
 
 constexpr int kSumVectors = 256;
