@@ -123,7 +123,7 @@ void accumulate(Module& module, const Recipe& recipe) {
     module.step.push_back({times, {name}});
   };
   const int64_t rest = recipe.groups() - 1;
-  const bool last_differs = recipe.update_in_backward && rest > 0;
+  const bool last_differs = (recipe.update_in_backward || recipe.sharding.on()) && rest > 0;
   add_region(last_differs ? rest - 1 : rest, ProgramRole::training_next);
   add_region(last_differs ? 1 : 0, ProgramRole::training_last);
   if (recipe.micro_group > 1) replace(module, first, group(body.name, ProgramRole::training_first));

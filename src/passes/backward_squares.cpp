@@ -9,8 +9,9 @@ namespace {
 
 // The program that writes gradients last.
 ProgramRole last_of_step(const Module& module) {
-  return module.program_index(ProgramRole::training_next) >= 0 ? ProgramRole::training_next
-                                                               : ProgramRole::training_first;
+  for (const ProgramRole role : {ProgramRole::training_last, ProgramRole::training_next})
+    if (module.program_index(role) >= 0) return role;
+  return ProgramRole::training_first;
 }
 
 // By op: the gradients that have their last version after it, and that version.

@@ -49,6 +49,10 @@ void keep(Module& module, const Recipe& recipe) {
 }
 
 void update(Module& module, const Recipe& recipe) {
+  // An update works on sums over all ranks, and on this rank's shards.
+  sum_over_ranks(module, recipe);
+  shard_parameters(module, recipe);
+
   // The update reads gradients that all micro-batches have written.
   if (recipe.update_in_backward) {
     update_in_backward(module, recipe);
@@ -122,6 +126,8 @@ Module compile_evaluation(std::string name, const ForwardBuilder& forward, const
   // What only backward would read, statistics of norms and rows, is not made.
   eliminate_dead(module);
   module.step = {{1, {std::string(program_name(ProgramRole::evaluation))}}};
+  sum_over_ranks(module, recipe);
+  shard_parameters(module, recipe);
   continue_compile(module, recipe, Stage::homes);
   return module;
 }

@@ -14,6 +14,9 @@
 // hop has lanes of its own and is bounded by what leaves over the same hop.
 //
 // An op that computes on the host (passes/update_on_host) uses these values at home.
+//
+// A parameter of which every rank has its shard is brought by being gathered, from shards on the
+// device or brought there before.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -22,6 +25,7 @@
 #include "ir/builder.h"
 #include "ir/order.h"
 #include "ops/basic/copy.h"
+#include "ops/comm/comm.h"
 #include "passes/passes.h"
 #include "passes/segments.h"
 
@@ -36,7 +40,7 @@ constexpr std::array kWay{Space::device, Space::host, Space::disk};
 constexpr size_t kHops = kWay.size() - 1;
 
 // From a home to the device, or back.
-size_t hops_of(Space home) { return home == Space::disk ? 2 : 1; }
+size_t hops_of(Space home) { return home == Space::device ? 0 : home == Space::disk ? 2 : 1; }
 
 // From the first use of a value in some segments to the last: for so long it has bytes on the
 // device.
@@ -59,6 +63,7 @@ struct Visit {
 // A value with a home elsewhere, in one program.
 struct Homed {
   Space home = Space::host;
+  ValueId shard = {};   // that it is gathered from; none: it is copied
   bool shared = false;  // else a value that forward keeps for backward
   std::vector<Visit> visits = {};
   std::map<int64_t, std::pair<Extent, ValueId>> puts = {};  // by first byte: the last version there
@@ -76,6 +81,7 @@ class ProgramHomes {
   ProgramHomes(Module& module, size_t program, const Recipe& recipe)
       : module_(module),
         offload_(recipe.offload),
+        ranks_(recipe.sharding.ranks),
         extents_(extents_of(module)),
         builder_(module, module.programs[program].name),
         ops_(std::exchange(builder_.program().ops, {})),
@@ -119,7 +125,7 @@ class ProgramHomes {
     only_updates_ = !is_training(role) && role != ProgramRole::evaluation;
     std::vector<SegmentOp> ops;
     for (const Op& op : ops_) {
-      const bool moves = op.def->crosses_spaces;
+      const bool moves = op.def->moves_bytes();
       on_host_.push_back(!moves && space_of(module_, op) == Space::host);
       ops.push_back({.layer = op.layer,
                      .micro_batch = op.micro_batch,
@@ -151,11 +157,15 @@ class ProgramHomes {
     for (int32_t at = 0; at < static_cast<int32_t>(ops_.size()); ++at) {
       for_each_access(op(at), [&](ValueId id, bool writes) {
         const Value& value = module_[root(id)];
-        if (value.shared() ? value.space == Space::device : !may_be_kept(value)) return;
+        const ValueId shard = gathered_from(value);
+        const bool is_here = value.space == Space::device && !shard.valid();
+        if (value.shared() ? is_here : !may_be_kept(value)) return;
         Homed& homed = homed_[root(id)];
         homed.shared = value.shared();
-        homed.home =
-            value.shared() ? value.space : offload_.home_of(OffloadItem::activations, value.layer);
+        homed.shard = shard;
+        homed.home = shard.valid()    ? module_[shard].space
+                     : value.shared() ? value.space
+                                      : offload_.home_of(OffloadItem::activations, value.layer);
         is_on_host(at) ? use_at_home(homed, at, writes) : use(homed, id, at, writes);
       });
     }
@@ -231,6 +241,11 @@ class ProgramHomes {
     return all && !reads;
   }
 
+  // The shard of a parameter that is gathered; none of all others.
+  static ValueId gathered_from(const Value& value) {
+    return value.category == Category::params ? value.parameter : ValueId{};
+  }
+
   bool may_be_kept(const Value& value) const {
     return value.category == Category::activations && value.type.shape.rank() > 0 &&
            offload_.home_of(OffloadItem::activations, value.layer) != Space::device;
@@ -256,6 +271,7 @@ class ProgramHomes {
     Bounds bounds;
     for (size_t hop = 0; hop < kHops; ++hop)
       bounds[hop] = not_before(last_op_, put_before(hop, segment(at) + 1));
+    bounds[kHops] = not_before(last_op_, "");
     for (int32_t due = segment(at); due <= last; ++due) {
       for (const auto& [id, v] : to_bring_[static_cast<size_t>(due)]) {
         const int32_t ahead = ahead_of(homed_.at(id));
@@ -270,20 +286,27 @@ class ProgramHomes {
     }
   }
 
-  // By hop: what the next copy waits for. Those after it are on the same lane.
-  using Bounds = std::array<std::vector<std::string>, kHops>;
+  // By hop, and at last of gathers: what the next one waits for. Those after it are on the same lane.
+  using Bounds = std::array<std::vector<std::string>, kHops + 1>;
 
   void bring(ValueId id, size_t v, Bounds& bounds) {
     Homed& homed = homed_.at(id);
     Visit& visit = homed.visits[v];
+    const ValueId from = homed.shard.valid() ? homed.shard : id;
     builder_.set_layer(module_[id].layer);
     builder_.set_phase(ops_[first_of_[static_cast<size_t>(visit.first_segment)]].phase);
-    ValueId here = at_home(homed, visit.bytes);
+    ValueId here = homed.shard.valid() ? homed.shard : at_home(homed, visit.bytes);
     for (size_t hop = hops_of(homed.home); hop-- > 0;) {
-      here =
-          ops::copy(builder_, module_[id].name + (hop == 0 ? ".fetch" : ".stage"), here, kWay[hop]);
+      here = ops::copy(builder_, module_[from].name + (hop == 0 ? ".fetch" : ".stage"), here,
+                       kWay[hop]);
       module_[here].category = Category::staging;
       builder_.last().after = std::exchange(bounds[hop], {});
+    }
+    if (homed.shard.valid()) {
+      here = ops::all_gather(builder_, module_[from].name + ".gather", here,
+                             {.axis = kDataAxis, .ranks = ranks_});
+      module_[here].category = Category::comm;
+      builder_.last().after = std::exchange(bounds[kHops], {});
     }
     visit.whole = visit.latest = here;
   }
@@ -341,7 +364,7 @@ class ProgramHomes {
     for (ValueId& id : now.inputs) id = on_device(id, at);
     now.predicate = on_device(now.predicate, at);
     for (const ValueId id : now.outputs) write_on_device(id, at);
-    const bool computes = !now.def->crosses_spaces;
+    const bool computes = !now.def->moves_bytes();
     builder_.program().ops.push_back(std::move(now));
     if (computes) last_op_ = builder_.last().name;
     const Phase phase = builder_.last().phase;
@@ -439,8 +462,10 @@ class ProgramHomes {
     }
     const std::string name = module_[id].name + ".put";
     if (homed.shared) {
-      there = builder_.emit_into(ops::copy_def, name, {there},
-                                 part_of(id, extent(id), visit.bytes, "target"));
+      const ValueId target = part_of(id, extent(id), visit.bytes, "target");
+      if (const Shape shape = module_[target].type.shape; module_[there].type.shape != shape)
+        there = builder_.view(there, name + ".shaped", shape, 0);
+      there = builder_.emit_into(ops::copy_def, name, {there}, target);
     } else {
       there = ops::copy(builder_, name, there, homed.home);
       module_[there].category = module_[id].category;
@@ -462,6 +487,7 @@ class ProgramHomes {
 
   Module& module_;
   const Offload& offload_;
+  int64_t ranks_;
   std::vector<Extent> extents_;  // of the values as they were
   Builder builder_;
   std::vector<Op> ops_;  // as they were
@@ -485,7 +511,7 @@ class ProgramHomes {
 
 void homes(Module& module, const Recipe& recipe) {
   const Offload& offload = recipe.offload;
-  if (offload.none()) return;
+  if (offload.none() && recipe.sharding.stage < 3) return;
   for (Value& value : module.values) {
     const auto item = offload_item(value.category);
     if (value.shared() && value.owns_bytes() && item)

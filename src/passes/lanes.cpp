@@ -1,4 +1,9 @@
 // Lanes from facts: what an op does and where its values are says where it runs.
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+
 #include "ir/lifetime.h"
 #include "ir/op_def.h"
 #include "passes/passes.h"
@@ -12,6 +17,12 @@ std::string_view lane_of(const Move& move) {
   return move.to == Space::device ? "copy_in" : "copy_out";
 }
 
+// Gathers of parameters do not queue behind sums of gradients.
+std::string comm_lane(const Op& op) {
+  return fmt::format("comm.{}.{}", op.attrs.s("axis"),
+                     op.def->collective == CollectiveKind::gather ? "gather" : "sum");
+}
+
 std::string_view lane_of(const Module& module, const Op& op) {
   if (const auto move = move_of(module, op)) return lane_of(*move);
   return space_of(module, op) == Space::device ? kComputeLane : "host_compute";
@@ -21,7 +32,15 @@ std::string_view lane_of(const Module& module, const Op& op) {
 
 void assign_lanes(Module& module) {
   for (Program& program : module.programs) {
-    for (Op& op : program.ops) op.lane = lane_of(module, op);
+    std::map<std::string, int64_t, std::less<>> numbers;  // of collectives, by axis
+    for (Op& op : program.ops) {
+      if (op.def->comm == Comm::none) {
+        op.lane = lane_of(module, op);
+      } else {
+        op.lane = comm_lane(op);
+        op.attrs.set("seq", numbers[op.attrs.s("axis")]++);
+      }
+    }
   }
 }
 

@@ -103,6 +103,14 @@ void compress(Module& module, std::string_view program);
 // Where backward updates, the last micro-batch is a program of its own, micro_last. graph -> graph.
 void accumulate(Module& module, const Recipe& recipe);
 
+// Sums gradients and losses over the ranks of the job, or over micro-batches apart (Recipe::sharding,
+// sums_apart). Gradients of which a rank has only its shard become that. graph -> graph.
+void sum_over_ranks(Module& module, const Recipe& recipe);
+
+// Parameters of which a rank has only its shard become that; what ops read is a whole that `homes`
+// gathers. graph -> graph.
+void shard_parameters(Module& module, const Recipe& recipe);
+
 // Adds the program `update`: global norm, clipping, and the recipe's optimizer on every trainable
 // parameter; masters, optimizer states, and the program `load` where there are masters. graph ->
 // graph.

@@ -2,9 +2,12 @@
 // complete and nothing reads its old value any more. With a single micro-batch the gradient then
 // dies there; with several it is carried between them all the same.
 #include <algorithm>
+#include <map>
 
 #include "ir/builder.h"
 #include "ops/basic/is_finite.h"
+#include "ops/comm/comm.h"
+#include "ops/optimizer/sum_blocks.h"
 #include "passes/updates.h"
 
 namespace snug {
@@ -18,6 +21,7 @@ class UpdateInBackward {
       : module_(module),
         updates_(module, recipe),
         single_(recipe.groups() == 1),
+        summed_in_place_(recipe.sharding.on()),
         builder_(module, single_ ? ProgramRole::training_first : ProgramRole::training_last),
         squares_(updates_.trained().size()) {}
 
@@ -70,23 +74,31 @@ class UpdateInBackward {
   size_t root(ValueId id) const { return static_cast<size_t>(module_.root(id).index); }
 
   // What was written into the carried gradient is now written into the bytes of its first version;
-  // nothing is carried, and the sweep takes the shared value away.
+  // nothing is carried, and the sweep takes the shared value away. A gradient that ranks sum in its
+  // place is carried all the same.
   void let_gradients_die(const std::vector<Op>& ops) {
-    std::vector<ValueId> first(module_.values.size());
+    std::map<ValueId, std::vector<ValueId>> versions;
     for (const Op& op : ops) {
       for (ValueId id : op.outputs) {
-        Value& value = module_[id];
-        if (value.category != Category::grads || !value.base.valid()) continue;
-        ValueId& owner = first[static_cast<size_t>(value.base.index)];
-        value.base = owner;
-        if (!owner.valid()) owner = id;
+        const Value& value = module_[id];
+        if (value.category == Category::grads && value.base.valid() && module_[value.base].shared())
+          versions[value.base].push_back(id);
       }
     }
-    for (const Updates::Trained& t : updates_.trained()) module_[t.grad].scope = Scope::local;
+    for (const Updates::Trained& t : updates_.trained()) {
+      const std::vector<ValueId>& all = versions.at(t.grad);
+      if (summed_in_place_ && (all.size() > 1 || module_[all[0]].view_offset != 0 ||
+                               module_[all[0]].type.bytes() != module_[t.grad].storage_bytes()))
+        continue;
+      for (const ValueId id : all) module_[id].base = id == all[0] ? ValueId{} : all[0];
+      module_[t.grad].scope = Scope::local;
+    }
   }
 
   void count_update() {
     builder_.set_layer(kNoLayer);
+    if (module_[loss_].type.shape.rank() > 0)  // of all ranks
+      loss_ = builder_.view(loss_, "loss.over_ranks", {}, 0);
     step_ = updates_.advance(builder_, ops::is_finite(builder_, "loss.finite", loss_));
   }
 
@@ -94,15 +106,29 @@ class UpdateInBackward {
   void update(const Due& due) {
     const std::string name = "update." + due.trained->name;
     builder_.set_layer(module_[due.trained->param].layer);
-    const ValueId squares = ops::sum_squares(builder_, name + ".squares", due.grad);
+    const ValueId grad = updates_.shaped(builder_, *due.trained, due.grad);
+    const ValueId squares =
+        over_all_ranks(due, ops::sum_squares(builder_, name + ".squares", grad));
     const ops::Clip clip = updates_.clip(builder_, name + ".finite", {squares}, kNoClipping, loss_);
     squares_[static_cast<size_t>(due.trained - updates_.trained().data())] = squares;
-    updates_.emit(builder_, *due.trained, due.grad, updates_.numbers(step_, clip));
+    updates_.emit(builder_, *due.trained, grad, updates_.numbers(step_, clip));
+  }
+
+  // A rank sums the blocks of its shard; of all ranks they are those of the whole, and of padding.
+  ValueId over_all_ranks(const Due& due, ValueId squares) {
+    const Cut& cut = due.trained->cut;
+    if (!cut.on()) return squares;
+    const std::string name = "update." + due.trained->name + ".all_squares";
+    const ValueId all =
+        ops::all_gather(builder_, name, squares, {.axis = kDataAxis, .ranks = cut.ranks});
+    const int64_t blocks = ops::sum_blocks(module_[due.trained->param].whole().elements());
+    return builder_.view(all, name + ".whole", {blocks}, 0);
   }
 
   Module& module_;
   const Updates updates_;
   bool single_;
+  bool summed_in_place_;  // maybe
   Builder builder_;
   size_t loss_known_ = 0;  // the op that makes the step's loss
   ValueId loss_;

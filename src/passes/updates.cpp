@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "ops/basic/assign.h"
+#include "ops/comm/comm.h"
 
 namespace snug {
 namespace {
@@ -36,10 +37,23 @@ ops::UpdateRule rule_for(const Type& type, const Param& param, const Recipe& r) 
 // A program of the largest models stays short.
 constexpr int64_t kMostSlices = 2048;
 
+// Frozen parameters are cut anywhere.
+int64_t grain_of(const Value& parameter, const Recipe& recipe) {
+  if (!parameter.param->trainable) return 1;
+  const Dtype dtype = recipe.master ? Dtype::f32 : parameter.type.dtype;
+  return rule_for({dtype, parameter.whole()}, *parameter.param, recipe).grain;
+}
+
 }  // namespace
 
+Cut cut_of(const Module& module, ValueId parameter, const Recipe& recipe) {
+  if (!recipe.sharding.on()) return {};
+  const Value& value = module[parameter];
+  return cut_of(value, grain_of(value, recipe), recipe.sharding);
+}
+
 Updates::Updates(Module& module, const Recipe& recipe) : module_(module), offload_(recipe.offload) {
-  collect();
+  collect(recipe);
   if (trained_.empty())
     throw usage_error("model '{}' has no trainable parameter that the loss depends on",
                       module.name);
@@ -55,19 +69,21 @@ Updates::Updates(Module& module, const Recipe& recipe) : module_(module), offloa
   if (recipe.master) add_masters();
   for (Trained& t : trained_) {
     const Value value = module[t.target()];
-    t.rule = rule_for(value.type, *value.param, recipe);
+    const Type whole{value.type.dtype, value.whole()};
+    t.rule = rule_for(whole, *value.param, recipe);
     for (const ops::UpdateState& state : t.rule.states) {
       t.states.push_back(add_shared(module, fmt::format("{}.{}", t.name, state.name), state.type,
                                     Category::optimizer, Scope::persistent, {}, value.layer));
       module[t.states.back()].parameter = t.param;
+      if (t.cut.on()) make_shard(module[t.states.back()], t.cut.per(state.per));
     }
-    if (!seed_.valid() && t.rule.needs_seed(value.type)) seed_ = seed();
+    if (!seed_.valid() && t.rule.needs_seed(whole)) seed_ = seed();
   }
 }
 
 // In the order of the parameters; frozen ones, and those that the loss does not reach, have no
 // gradient.
-void Updates::collect() {
+void Updates::collect(const Recipe& recipe) {
   std::vector<ValueId> grad_of(module_.values.size());
   for (size_t i = 0; i < module_.values.size(); ++i) {
     const Value& value = module_.values[i];
@@ -77,7 +93,10 @@ void Updates::collect() {
   for (size_t i = 0; i < module_.values.size(); ++i) {
     if (!grad_of[i].valid()) continue;
     const ValueId param{static_cast<int32_t>(i)};
-    trained_.push_back({.name = module_[param].name, .param = param, .grad = grad_of[i]});
+    trained_.push_back({.name = module_[param].name,
+                        .param = param,
+                        .grad = grad_of[i],
+                        .cut = cut_of(module_, param, recipe)});
   }
 }
 
@@ -93,14 +112,20 @@ void Updates::add_masters() {
     copy.checkpoint.clear();
     module_[t.param].name = fmt::format("{}.{}", param.name, name_of(param.type.dtype));
     module_[t.param].param = std::make_shared<const Param>(std::move(copy));
-    t.master = add_shared(module_, param.name, {Dtype::f32, param.type.shape}, Category::master,
+    t.master = add_shared(module_, param.name, {Dtype::f32, param.whole()}, Category::master,
                           Scope::persistent, *param.param, param.layer);
     module_[t.master].parameter = t.param;
+    if (t.cut.on()) make_shard(module_[t.master], t.cut);
     if (!load) load.emplace(module_, ProgramRole::load).set_phase(Phase::update);
     load->set_layer(param.layer);
     const std::string name = "load." + param.name;
-    for (const Slice& slice : slices_of(t, /*grain=*/1))
-      ops::assign(*load, name, part_of(*load, t.param, slice), part_of(*load, t.master, slice));
+    std::vector<Slice> slices = slices_of(t, /*grain=*/1);
+    if (t.cut.on()) std::ranges::reverse(slices);  // as in emit_all
+    ValueId rounded;
+    for (const Slice& slice : slices)
+      rounded = ops::assign(*load, name, part_of(*load, t, t.param, slice),
+                            part_of(*load, t, t.master, slice));
+    gather(*load, t, rounded);
   }
 }
 
@@ -137,27 +162,58 @@ ops::Update Updates::update_of(const Trained& t, ValueId grad, const Numbers& nu
 }
 
 void Updates::emit(Builder& b, const Trained& t, ValueId grad, const Numbers& numbers) const {
-  b.set_layer(module_[t.param].layer);
-  ops::emit_update(b, "update." + t.name, t.rule, update_of(t, grad, numbers), numbers.finite);
+  emit(b, t, {0, elements_of(t)}, grad, numbers);
+  gather(b, t, version_of(b.last(), t.param));
 }
 
-void Updates::emit(Builder& b, const Trained& t, const Slice& slice, const Numbers& numbers) const {
-  if (slice.elements == elements_of(t)) return emit(b, t, t.grad, numbers);
+void Updates::emit(Builder& b, const Trained& t, const Slice& slice, ValueId grad,
+                   const Numbers& numbers) const {
   const std::string whole = "update." + t.name;
   b.set_layer(module_[t.param].layer);
-  ops::Update update = update_of(t, t.grad, numbers);
-  for (ValueId* id : {&update.param, &update.grad, &update.weight}) *id = part_of(b, *id, slice);
-  for (size_t s = 0; s < t.states.size(); ++s) {
-    const int64_t per = t.rule.states[s].per;
-    update.states[s] = part_of(b, t.states[s], {slice.first / per, ceil_div(slice.elements, per)});
+  ops::Update update = update_of(t, grad, numbers);
+  if (t.cut.on() || slice.elements < elements_of(t)) {
+    for (ValueId* id : {&update.param, &update.grad, &update.weight})
+      *id = part_of(b, t, *id, slice);
+    for (size_t s = 0; s < t.states.size(); ++s)
+      update.states[s] = part_of(b, t, t.states[s], slice, t.rule.states[s].per);
   }
-  update.first = slice.first;
+  update.first = t.cut.first() + slice.first;
   update.whole = whole;
   ops::emit_update(b, whole, t.rule, update, numbers.finite);
 }
 
+ValueId Updates::shaped(Builder& b, const Trained& t, ValueId grad) const {
+  const Shape shape = module_[t.param].type.shape;
+  if (t.cut.on() || module_[grad].type.shape == shape) return grad;
+  return b.view(grad, module_[grad].name + ".shaped", shape, 0);
+}
+
+// From the last slice to the first, which begins where the shard does: all of it is there then.
+void Updates::emit_all(Builder& b, const Trained& t, const Numbers& numbers) const {
+  std::vector<Slice> slices = slices_of(t);
+  if (t.cut.on()) std::ranges::reverse(slices);
+  for (const Slice& slice : slices) emit(b, t, slice, numbers);
+  gather(b, t, version_of(b.last(), t.param));
+}
+
+ValueId Updates::version_of(const Op& update, ValueId param) const {
+  return *std::ranges::find_if(update.outputs,
+                               [&](ValueId id) { return module_.root(id) == param; });
+}
+
+void Updates::gather(Builder& b, const Trained& t, ValueId own) const {
+  if (!t.cut.on() || module_[t.param].shard_of.rank() > 0) return;
+  const Value param = module_[t.param];
+  if (module_[own].type.shape.elements() != t.cut.block)
+    own = b.view(own, param.name + ".own", {t.cut.block}, 0);
+  const ValueId all =
+      ops::all_gather(b, param.name + ".gather", own, {.axis = kDataAxis, .ranks = t.cut.ranks});
+  module_[all].base = t.param;
+  module_[all].category = param.category;
+}
+
 int64_t Updates::elements_of(const Trained& t) const {
-  return module_[t.param].type.shape.elements();
+  return t.cut.on() ? t.cut.block : module_[t.param].type.shape.elements();
 }
 
 bool Updates::is_all_on_device(const Trained& t) const {
@@ -182,9 +238,19 @@ std::vector<Updates::Slice> Updates::slices_of(const Trained& t, int64_t grain) 
   return slices;
 }
 
-ValueId Updates::part_of(Builder& b, ValueId id, const Slice& slice) const {
-  if (!id.valid() || slice.elements == module_[id].type.shape.elements()) return id;
-  return b.view(id, module_[id].name + ".slice", {slice.elements}, slice.first);
+// Of a value that every rank has whole, in this rank's shard; what a program has made is a part.
+ValueId Updates::part_of(Builder& b, const Trained& t, ValueId id, const Slice& slice,
+                         int64_t per) const {
+  if (!id.valid()) return id;
+  const Value& value = module_[id];
+  const int64_t elements = ceil_div(slice.elements, per);
+  const bool in_whole = t.cut.on() && value.shared() && value.shard_of.rank() == 0;
+  const int64_t first = (slice.first + (in_whole ? t.cut.first() : 0)) / per;
+  const Shape shape{elements};
+  if (first == 0 && elements == value.type.shape.elements() &&
+      (!t.cut.on() || value.type.shape == shape))
+    return id;
+  return b.view(id, value.name + ".slice", shape, first);
 }
 
 }  // namespace snug

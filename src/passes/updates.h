@@ -11,6 +11,9 @@
 
 namespace snug {
 
+// How the ranks share a parameter: at the grain of its update.
+Cut cut_of(const Module& module, ValueId parameter, const Recipe& recipe);
+
 class Updates {
  public:
   struct Trained {
@@ -20,6 +23,7 @@ class Updates {
     ValueId grad;      // shared, carried through the step
     ops::UpdateRule rule;
     std::vector<ValueId> states;
+    Cut cut;  // this rank updates its shard; none: all of it
 
     ValueId target() const { return master.valid() ? master : param; }  // what the rule works on
   };
@@ -51,21 +55,39 @@ class Updates {
   void bind_norm(ValueId norm) const;  // to the shared value that is read after a step
   // One parameter's update from `grad`, which also rounds it where it has a master.
   void emit(Builder& b, const Trained& t, ValueId grad, const Numbers& numbers) const;
-  // A part of a parameter: all of it where nothing has to be brought.
+  // A part of what this rank updates of a parameter: all of it where nothing has to be brought.
   struct Slice {
     int64_t first = 0, elements = 0;
   };
   // Where some of what its update needs lives elsewhere, never all of it is on its way.
   std::vector<Slice> slices_of(const Trained& t) const { return slices_of(t, t.rule.grain); }
-  void emit(Builder& b, const Trained& t, const Slice& slice, const Numbers& numbers) const;
+  void emit(Builder& b, const Trained& t, const Slice& slice, const Numbers& numbers) const {
+    emit(b, t, slice, t.grad, numbers);
+  }
+  // All slices, and then the whole parameter from all ranks where each has updated its shard of it.
+  void emit_all(Builder& b, const Trained& t, const Numbers& numbers) const;
+  // A version of a whole gradient, of whatever shape, in the parameter's; a shard's as it is.
+  ValueId shaped(Builder& b, const Trained& t, ValueId grad) const;
+  // Of the elements that this rank updates.
+  ValueId own_part(Builder& b, const Trained& t, ValueId id) const {
+    return part_of(b, t, id, {0, elements_of(t)});
+  }
 
  private:
-  void collect();
+  void collect(const Recipe& recipe);
+  void emit(Builder& b, const Trained& t, const Slice& slice, ValueId grad,
+            const Numbers& numbers) const;
+  // Every rank's shard of a parameter that all have whole; `own`: this one's, as it is now.
+  void gather(Builder& b, const Trained& t, ValueId own) const;
+  // The update's output that is the parameter's next version.
+  ValueId version_of(const Op& update, ValueId param) const;
   ops::Update update_of(const Trained& t, ValueId grad, const Numbers& numbers) const;
-  int64_t elements_of(const Trained& t) const;
+  int64_t elements_of(const Trained& t) const;  // that this rank updates
   // Of whole grains; of all elements where the grain is 0.
   std::vector<Slice> slices_of(const Trained& t, int64_t grain) const;
-  ValueId part_of(Builder& b, ValueId id, const Slice& slice) const;
+  // `per`: elements of the parameter for each of the value's own.
+  ValueId part_of(Builder& b, const Trained& t, ValueId id, const Slice& slice,
+                  int64_t per = 1) const;
   void add_masters();
   ValueId seed();
 

@@ -22,6 +22,7 @@ Backend backend_of(const Device& device) {
 
 // A copy between spaces, on a device with streams or from and to disk: the runtime moves the bytes.
 bool is_moved_by_runtime(const Module& module, const Op& op, const Device& device) {
+  if (op.def->comm != Comm::none) return true;
   const auto move = move_of(module, op);
   return move &&
          (device.stream() != nullptr || move->from == Space::disk || move->to == Space::disk);
@@ -56,11 +57,17 @@ const Kernel* kernel_for(const Module& module, const Op& op, const Device& devic
 }
 
 // All that this executor cannot do, said before the large allocation.
-void require_runnable(const Module& module, const Device& device, std::string_view offload_dir) {
+void require_runnable(const Module& module, const Device& device, const ExecutorOptions& options) {
   if (module.level != Level::placed) throw internal_error("module '{}' is not placed", module.name);
   for (const Program& program : module.programs) {
-    for (const Op& op : program.ops) kernel_for(module, op, device);
+    for (const Op& op : program.ops) {
+      kernel_for(module, op, device);
+      if (op.def->comm != Comm::none && !options.group_of)
+        throw internal_error("{} '{}' goes to other ranks, and there are none", op.def->kind,
+                             op.name);
+    }
   }
+  const std::string_view offload_dir = options.offload_dir;
   if (const int64_t bytes = module.arena_bytes[static_cast<size_t>(Space::disk)];
       bytes > 0 && offload_dir.empty()) {
     throw usage_error("{} ({} bytes) live on disk, and nothing says where that is",
@@ -93,7 +100,7 @@ int64_t transient_floor(const Module& module) {
 
 Executor::Executor(const Module& module, Device& device, ExecutorOptions options)
     : module_(module), device_(device), options_(options) {
-  require_runnable(module, device, options.offload_dir);
+  require_runnable(module, device, options);
   for (size_t s = 0; s < kSpaces; ++s) {
     const int64_t bytes = module.arena_bytes[s];
     const auto space = static_cast<Space>(s);
@@ -112,6 +119,7 @@ Executor::Executor(const Module& module, Device& device, ExecutorOptions options
     programs_.push_back(resolve(p));
     if (programs_[p].order) lanes = std::max(lanes, programs_[p].order->lanes());
   }
+  options_.group_of = {};
   if (lanes > 1 && !options_.order_seed && device.stream() == nullptr)
     lanes_ = std::make_unique<LaneThreads>(lanes);
   if (lane_names_.size() > 1) {
@@ -166,8 +174,10 @@ Executor::Compiled Executor::resolve(size_t index) {
   if (out.order && device_.stream() != nullptr && !options_.poison_dead) give_lanes(program, out);
   for (size_t at = 0; at < program.ops.size(); ++at) {
     const Op& op = program.ops[at];
+    out.ops.push_back(&op);
     out.kernels.push_back(kernel_for(module_, op, device_));
     out.disk_copies.push_back(disk_copy_of(op));
+    out.groups.push_back(group_of(op));
     out.writes.push_back(state_written_by(module_, op));
     out.writes_state |= !out.writes.back().empty();
     const std::span<const Tensor> inputs = add_tensors(op.inputs);
@@ -209,6 +219,8 @@ void Executor::run(std::string_view name) {
 
 void Executor::run_op(const Compiled& program, size_t at) const {
   if (program.disk_copies[at]) return run_disk_copy(*program.disk_copies[at]);
+  if (program.groups[at] != nullptr)
+    return communicate(*program.ops[at], *program.groups[at], program.args[at], nullptr);
   const KernelArgs& args = program.args[at];
   const Kernel& kernel = *program.kernels[at];
   if (args.predicate == nullptr || *args.predicate != 0 || kernel.predicated) kernel.run(args);

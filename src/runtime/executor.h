@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "hal/device.h"
 #include "hal/disk_file.h"
 #include "ir/op_def.h"
@@ -47,6 +48,9 @@ struct ExecutorOptions {
   Math math = {};
   // Where the file is made that holds what lives on disk; read by the constructor alone.
   std::string_view offload_dir = {};
+  // The group of ranks that a lane's collectives go to: one for each lane. Asked by the constructor
+  // alone; they outlive the executor.
+  std::function<Communicator&(std::string_view lane)> group_of = {};
 };
 
 class Executor {
@@ -160,11 +164,13 @@ class Executor {
     std::vector<Tensor> tensors;
     std::vector<std::span<std::byte>> ranges;
     // By op.
+    std::vector<const Op*> ops;
     std::vector<const Kernel*> kernels;  // nullptr: the runtime moves the bytes
     std::vector<KernelArgs> args;
     std::vector<Lifetimes> lifetimes;
     std::vector<size_t> batches;  // how many ops run together, at the first of them
     std::vector<std::optional<DiskCopy>> disk_copies;
+    std::vector<Communicator*> groups;         // of collectives; nullptr of other ops
     std::vector<std::vector<ValueId>> writes;  // of values that go on from step to step
     // By op: what copies from and to disk and, on a device with streams, computes in host memory:
     // called by its lane.
@@ -181,6 +187,7 @@ class Executor {
   };
 
   Compiled resolve(size_t index);
+  Communicator* group_of(const Op& op) const;
   void give_lanes(const Program& program, Compiled& out);
   int32_t device_lane(const std::string& name);
   void prepare();
@@ -190,6 +197,7 @@ class Executor {
   void run_lanes(size_t index);
   void run_in_random_order(size_t index);
   void run_op(const Compiled& program, size_t at) const;
+  static void communicate(const Op& op, Communicator& group, const KernelArgs& args, void* stream);
   void ask_to_write(const Compiled& program, size_t op, size_t count = 1) const;
   void run_on_stream(size_t index);
   void enqueue_all(size_t index);

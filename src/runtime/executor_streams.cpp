@@ -69,7 +69,10 @@ void Executor::launch(size_t program, size_t op, size_t count) {
   const Kernel* kernel = compiled.kernels[op];
   const KernelArgs& args = compiled.args[op];
   call_kernel(program, op, [&] {
-    if (compiled.calls[op]) {
+    if (compiled.groups[op] != nullptr) {
+      communicate(*compiled.ops[op], *compiled.groups[op], args,
+                  device_.lane_stream(compiled.lanes[op]));
+    } else if (compiled.calls[op]) {
       for (size_t i = op; i < op + count; ++i) device_.call(compiled.calls[i], compiled.lanes[i]);
     } else if (kernel == nullptr) {
       const Tensor& to = args.out(0);

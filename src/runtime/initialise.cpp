@@ -29,6 +29,12 @@ void fill_normal(std::span<T> out, size_t first, double deviation, Key key) {
   }
 }
 
+// All of a value but what a shard has behind the end of the whole.
+ValuePart without_padding(const Module& module, ValueId id) {
+  const Value& value = module[id];
+  return {id, 0, value.elements_in_whole() * size_of(value.type.dtype)};
+}
+
 // 16-bit values are the same draws, rounded.
 void fill_floats(const Module& module, ValuePieces& pieces, ValueId id, uint64_t seed) {
   const Value& value = module[id];
@@ -37,8 +43,8 @@ void fill_floats(const Module& module, ValuePieces& pieces, ValueId id, uint64_t
   ops::visit_float(value.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     static_assert(ValuePieces::kPieceBytes % (2 * sizeof(T)) == 0, "a piece begins at a draw");
-    size_t first = 0;  // element of the next piece
-    pieces.make(whole(module, id), [&](std::span<std::byte> next) {
+    auto first = static_cast<size_t>(value.shard_first);  // element of the next piece
+    pieces.make(without_padding(module, id), [&](std::span<std::byte> next) {
       const std::span<T> out = elements<T>(next);
       if (init.kind == Init::Kind::normal) {
         fill_normal(out, first, init.value, key);
@@ -57,8 +63,8 @@ void fill_stored(const Module& module, ValuePieces& pieces, ValueId id, uint64_t
   const Stored stored = value.param->stored;
   const std::string whole = value.name.substr(0, value.name.rfind('.'));
   const Key key = random_key(seed, 0, hash_name(whole));
-  size_t first = 0;
-  pieces.make(snug::whole(module, id), [&](std::span<std::byte> out) {
+  auto first = static_cast<size_t>(ops::stored_elements(stored, value.shard_first * size_of(value.type.dtype)));
+  pieces.make(without_padding(module, id), [&](std::span<std::byte> out) {
     ops::store_next(stored, out, [&](std::span<float> next) {
       if (init.kind == Init::Kind::normal) {
         fill_normal(next, first, init.value, key);
@@ -80,8 +86,10 @@ void initialise(Executor& executor, uint64_t seed, const std::set<ValueId>& load
     const ValueId id{static_cast<int32_t>(i)};
     if (!value.shared() || !value.owns_bytes() || loaded.contains(id)) continue;
     // Step-scoped values start as zeros too, so that nothing ever reads what nobody wrote.
-    if (!value.param || value.param->init.kind == Init::Kind::zeros) {
-      executor.zero(id);
+    const bool zeros = !value.param || value.param->init.kind == Init::Kind::zeros;
+    if (zeros || without_padding(module, id).bytes < value.storage_bytes()) executor.zero(id);
+    if (zeros) {
+      continue;
     } else if (value.param->stored != Stored::plain) {
       fill_stored(module, pieces, id, seed);
     } else {

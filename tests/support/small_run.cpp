@@ -85,9 +85,9 @@ void SmallRun::feed(int64_t micro_batch, int64_t n) {
   set(micro_batch_input("sample", n),
       micro_batch * module()[executor_->shared("targets")].type.shape[0]);
   set("seed", 3);
-  set("step", micro_batch / recipe_.accum);
+  set("step", micro_batch / micro_batches());
   executor_->write_scalar(executor_->shared(shared_names::kLossGrad),
-                          1.0F / static_cast<float>(targets_ * recipe_.accum));
+                          1.0F / static_cast<float>(targets_ * micro_batches()));
   executor_->write_scalar(executor_->shared(shared_names::kLearningRate), lr);
 }
 
@@ -99,9 +99,11 @@ float SmallRun::mean_loss(int64_t micro_batches) const {
 float SmallRun::step() {
   executor_->run_step([&](const Program& program) {
     if (!is_training(program.role)) return;
-    for (int64_t n = 0; n < program.micro_batches; ++n) feed(fed_++, n);
+    const Sharding& ranks = recipe_.sharding;
+    for (int64_t n = 0; n < program.micro_batches; ++n)
+      feed(fed_++ * ranks.ranks + ranks.rank, n);
   });
-  return mean_loss(recipe_.accum);
+  return mean_loss(micro_batches());
 }
 
 std::vector<float> SmallRun::losses(int steps) {
@@ -113,7 +115,7 @@ std::vector<float> SmallRun::losses(int steps) {
 float SmallRun::evaluate() {
   flush_updates(*executor_);
   executor_->run(ProgramRole::evaluation);
-  return mean_loss(1);
+  return mean_loss(recipe_.sharding.ranks);
 }
 
 }  // namespace snug

@@ -4,6 +4,8 @@
 //   float loss = run.step();     // one whole step, on the next batch
 //
 // On another device than the CPU the plan is that device's too: recipe.backend follows it.
+//
+// A rank of several takes every so many-th micro-batch, and its losses are those of all ranks.
 #pragma once
 
 #include <memory>
@@ -38,6 +40,7 @@ class SmallRun {
 
  private:
   float mean_loss(int64_t micro_batches) const;
+  int64_t micro_batches() const { return recipe_.accum * recipe_.sharding.ranks; }  // of a step
 
   Model model_;
   std::unique_ptr<Device> own_device_;  // where none was given

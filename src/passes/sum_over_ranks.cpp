@@ -1,0 +1,267 @@
+// What several ranks have made, added up: gradients and losses. Where `recipe.sums_apart` says so,
+// every micro-batch's gradient is complete before it is added to those before it, on one device as
+// well: then N ranks add the same numbers in the same order as one device with N micro-batches.
+//
+//   apart, or a shard of the gradient is carried   after every micro-batch, or program:
+//       exchange, and add the blocks of all ranks to what is carried
+//   else                                           after the step's last micro-batch:
+//       exchange what this rank has carried, and put the sum in its place
+//
+// A rank sums its own block (ops/comm/rank_sum). Where all need all of it, they gather it at last.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/units.h"
+#include "ir/builder.h"
+#include "ops/comm/comm.h"
+#include "ops/comm/rank_sum.h"
+#include "passes/passes.h"
+#include "passes/updates.h"
+
+namespace snug {
+namespace {
+
+// Up to here one gather to all is better than two collectives.
+constexpr int64_t kSmall = 65536;  // elements
+// Blocks begin where kernels like it.
+constexpr int64_t kAligned = 64;
+
+// A carried value and how it is summed.
+struct Summed {
+  Cut cut;                // how ranks share the sum; none: each makes all of it
+  bool sharded = false;   // only this rank's shard is carried
+  bool gathered = false;  // all need all of it in the end
+};
+
+class ProgramSums {
+ public:
+  ProgramSums(Module& module, size_t program, const Recipe& recipe,
+              const std::map<ValueId, Summed>& carried)
+      : module_(module),
+        sharding_(recipe.sharding),
+        apart_(recipe.sums_apart && is_training(module.programs[program].role)),
+        carried_(carried),
+        builder_(module, module.programs[program].name),
+        ops_(std::exchange(builder_.program().ops, {})),
+        last_program_(is_last(builder_.program().role, recipe)) {
+    find_writes();
+  }
+
+  void run() {
+    std::map<size_t, std::vector<Chain*>> ends;  // by op: what is complete after it
+    for (auto& [key, chain] : chains_) {
+      link(chain);
+      if (sums(chain) && takes_apart(chain)) take_apart(chain);
+      chain.made = id_of(chain.writes.back());
+      ends[chain.writes.back().op].push_back(&chain);
+    }
+    for (size_t at = 0; at < ops_.size(); ++at) {
+      builder_.set_layer(ops_[at].layer);
+      builder_.set_phase(ops_[at].phase);
+      builder_.program().ops.push_back(std::move(ops_[at]));
+      const auto complete = ends.find(at);
+      if (complete == ends.end()) continue;
+      for (const Chain* chain : complete->second) sum(*chain);
+    }
+  }
+
+ private:
+  struct Write {
+    size_t op, output;
+  };
+  // The writes of one carried value that are summed together.
+  struct Chain {
+    ValueId carried;
+    std::vector<Write> writes = {};
+    ValueId made = {};   // by the last of them
+    bool adds = false;   // to what was carried before
+    bool apart = false;  // its sum is a value of its own
+  };
+
+  static bool is_last(ProgramRole role, const Recipe& recipe) {
+    if (role == ProgramRole::evaluation || role == ProgramRole::training_last) return true;
+    return role == ProgramRole::training_first && recipe.groups() == 1;
+  }
+
+  const Summed& how(const Chain& chain) const { return carried_.at(chain.carried); }
+  Op& op_of(const Write& write) { return ops_[write.op]; }
+  ValueId id_of(const Write& write) { return op_of(write).outputs[write.output]; }
+  ops::Collective dp() const { return {.axis = kDataAxis, .ranks = sharding_.ranks}; }
+
+  void find_writes() {
+    for (size_t at = 0; at < ops_.size(); ++at) {
+      for (size_t o = 0; o < ops_[at].outputs.size(); ++o) {
+        const ValueId root = module_.root(ops_[at].outputs[o]);
+        if (!carried_.contains(root)) continue;
+        const int32_t together = apart_ ? ops_[at].micro_batch : 0;
+        Chain& chain = chains_[{root, together}];
+        chain.carried = root;
+        if (chain.writes.empty()) {
+          const int port = ops_[at].def->accumulator_of(static_cast<int>(o));
+          chain.adds = port >= 0 && ops_[at].inputs[static_cast<size_t>(port)].valid();
+        }
+        chain.writes.push_back({at, o});
+      }
+    }
+  }
+
+  bool sums(const Chain& chain) const {
+    if (!sharding_.on()) return apart_ && chain.adds;
+    return apart_ || how(chain).sharded || last_program_;
+  }
+  bool takes_apart(const Chain& chain) const { return apart_ || how(chain).sharded; }
+
+  // Each adds to the one before it: among micro-batches that go through a layer together, those of
+  // others were between.
+  void link(const Chain& chain) {
+    for (size_t w = 1; w < chain.writes.size(); ++w) {
+      const Write& write = chain.writes[w];
+      const int port = op_of(write).def->accumulator_of(static_cast<int>(write.output));
+      op_of(write).inputs[static_cast<size_t>(port)] = id_of(chain.writes[w - 1]);
+    }
+  }
+
+  // What the ops make is a value of its own from now on.
+  void take_apart(Chain& chain) {
+    chain.apart = true;
+    const ValueId first = id_of(chain.writes.front());
+    Op& maker = op_of(chain.writes.front());
+    if (chain.adds) {
+      const int port = maker.def->accumulator_of(static_cast<int>(chain.writes.front().output));
+      maker.inputs[static_cast<size_t>(port)] = {};
+    }
+    module_[first].base = {};
+    if (how(chain).cut.on()) pad(module_[first], how(chain).cut);
+    for (size_t w = 1; w < chain.writes.size(); ++w) {
+      module_[id_of(chain.writes[w])].base = first;
+      module_[id_of(chain.writes[w])].padded = module_[first].padded;
+    }
+  }
+
+  void sum(const Chain& chain) {
+    if (!sums(chain)) {
+      latest_[chain.carried] = chain.made;
+    } else if (how(chain).cut.on()) {
+      sum_block(chain);
+    } else {
+      sum_all(chain);
+    }
+  }
+
+  // What was carried before, as far as this rank adds to it.
+  ValueId before(const Chain& chain, Shape shape, int64_t first) {
+    if (!chain.apart || !chain.adds) return {};
+    const auto latest = latest_.find(chain.carried);
+    if (latest != latest_.end()) return view(latest->second, "before", shape, 0);
+    return view(chain.carried, "before", shape, first);
+  }
+
+  // This rank's block of all ranks' gradients.
+  void sum_block(const Chain& chain) {
+    const Summed& s = how(chain);
+    const std::string name = module_[chain.carried].name;
+    const ValueId blocks = ops::all_to_all(builder_, name + ".exchange",
+                                           view(chain.made, "blocks", {s.cut.padded()}, 0), dp());
+    module_[blocks].category = Category::comm;
+    const int64_t elements = std::clamp<int64_t>(
+        module_[chain.carried].whole().elements() - s.cut.first(), 0, s.cut.block);
+    const int64_t place = s.sharded ? 0 : s.cut.first();
+    ValueId sum =
+        ops::rank_sum(builder_, name + ".sum", blocks, {.ranks = s.cut.ranks, .elements = elements},
+                      before(chain, {s.cut.block}, place));
+    carry(sum, chain.carried, place);
+    if (!s.gathered || !last_program_ || !is_last_chain(chain)) return;
+    const ValueId all = ops::all_gather(builder_, name + ".gather", sum, dp());
+    carry(all, chain.carried, 0);
+  }
+
+  // All of it, on every rank.
+  void sum_all(const Chain& chain) {
+    const int64_t n = module_[chain.carried].type.shape.elements();
+    const std::string name = module_[chain.carried].name;
+    ValueId all = view(chain.made, "flat", {n}, 0);
+    if (sharding_.on()) {
+      all = ops::all_gather(builder_, name + ".exchange", all, dp());
+      module_[all].category = Category::comm;
+    }
+    const ValueId sum =
+        ops::rank_sum(builder_, name + ".sum", all, {.ranks = sharding_.ranks, .elements = n},
+                      before(chain, {n}, 0));
+    carry(sum, chain.carried, 0);
+  }
+
+  bool is_last_chain(const Chain& chain) const {
+    const auto same = [&](const auto& entry) {
+      return entry.first.first == chain.carried &&
+             entry.second.writes.back().op > chain.writes.back().op;
+    };
+    return std::ranges::none_of(chains_, same);
+  }
+
+  ValueId view(ValueId id, std::string_view what, Shape shape, int64_t first) {
+    const Value& value = module_[id];
+    if (first == 0 && value.type.shape == shape) return id;
+    return builder_.view(id, fmt::format("{}.{}", value.name, what), shape, first);
+  }
+
+  // As the value's next version, from that element on.
+  void carry(ValueId made, ValueId carried, int64_t first) {
+    Value& value = module_[made];
+    value.base = carried;
+    value.view_offset = first;
+    value.category = module_[carried].category;
+    latest_[carried] = made;
+  }
+
+  Module& module_;
+  const Sharding& sharding_;
+  bool apart_;
+  const std::map<ValueId, Summed>& carried_;
+  Builder builder_;
+  std::vector<Op> ops_;
+  bool last_program_;
+  std::map<std::pair<ValueId, int32_t>, Chain> chains_;  // by value and micro-batch
+  std::map<ValueId, ValueId> latest_;                    // what is carried by now
+};
+
+Summed how_to_sum(const Module& module, ValueId gradient, const Recipe& recipe) {
+  const Sharding& sharding = recipe.sharding;
+  const Value& parameter = module[module[gradient].parameter];
+  // What lives elsewhere is put there in one piece.
+  const bool leaves =
+      recipe.offload.home_of(OffloadItem::grads, module[gradient].layer) != Space::device;
+  if (const Cut cut = cut_of(module, module[gradient].parameter, recipe); cut.on())
+    return {.cut = cut, .sharded = sharding.stage >= 2 || leaves};
+  if (!sharding.on() || parameter.whole().elements() <= kSmall || leaves) return {};
+  const int64_t block = round_up(ceil_div(parameter.whole().elements(), sharding.ranks), kAligned);
+  return {.cut = {.ranks = sharding.ranks, .rank = sharding.rank, .block = block},
+          .gathered = true};
+}
+
+}  // namespace
+
+void sum_over_ranks(Module& module, const Recipe& recipe) {
+  if (!recipe.sharding.on() && !recipe.sums_apart) return;
+  std::map<ValueId, Summed> carried;
+  for (size_t i = 0; i < module.values.size(); ++i) {
+    const ValueId id{static_cast<int32_t>(i)};
+    Value& value = module.values[i];
+    if (value.category != Category::grads || !value.shared() || !value.parameter.valid()) continue;
+    const Summed how = how_to_sum(module, id, recipe);
+    if (how.sharded) {
+      make_shard(value, how.cut);
+    } else if (how.cut.on()) {
+      pad(value, how.cut);
+    }
+    carried[id] = how;
+  }
+  carried[module.find_shared(shared_names::kLoss)] = {};
+  for (size_t p = 0; p < module.programs.size(); ++p) {
+    const ProgramRole role = module.programs[p].role;
+    if (is_training(role) || (role == ProgramRole::evaluation && recipe.sharding.on()))
+      ProgramSums(module, p, recipe, carried).run();
+  }
+}
+
+}  // namespace snug

@@ -1,0 +1,172 @@
+// Several ranks train one model: as threads of this process, each with its own plan, arena and
+// executor. However state is shared among them, the losses and the weights have the same bits, and
+// they are those of one device that takes all their micro-batches.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <map>
+#include <optional>
+
+#include "base/rng.h"
+#include "models/model.h"
+#include "ops/optimizer/sum_blocks.h"
+#include "passes/passes.h"
+#include "support/random_offload.h"
+#include "support/rank_run.h"
+#include "support/small_run.h"
+
+namespace snug {
+namespace {
+
+constexpr int kSteps = 3;
+
+BuildOptions small_build() {
+  BuildOptions build{.batch = 2, .seq = 24};
+  build.chunked_loss = true;
+  return build;
+}
+
+// State cut wherever it can be.
+Recipe zero(int64_t ranks, int64_t stage) {
+  Recipe recipe;
+  recipe.sums_apart = true;
+  recipe.sharding = {.ranks = ranks, .stage = stage, .threshold = 0};
+  return recipe;
+}
+
+// As one device: all ranks' micro-batches, one after another.
+Recipe alone(Recipe recipe) {
+  recipe.accum *= recipe.sharding.ranks;
+  recipe.sharding = {};
+  return recipe;
+}
+
+std::string wide_model() { return tests_dir() + "/e2e/llama-wide.json"; }
+
+class Ranks : public ::testing::Test {
+ protected:
+  void SetUp() override { omp_set_num_threads(1); }
+};
+
+}  // namespace
+
+TEST_F(Ranks, EveryStageHasTheBitsOfOneDevice) {
+  for (const int64_t ranks : {2, 3}) {
+    const RankResult one = run_ranks(wide_model(), small_build(), alone(zero(ranks, 0)), kSteps);
+    std::optional<float> evaluated;
+    for (const int64_t stage : {0, 1, 2, 3}) {
+      SCOPED_TRACE(fmt::format("{} ranks, stage {}", ranks, stage));
+      const RankResult all = run_ranks(wide_model(), small_build(), zero(ranks, stage), kSteps);
+      EXPECT_EQ(all.losses, one.losses);
+      EXPECT_TRUE(all.weights == one.weights);
+      if (!evaluated) evaluated = all.evaluated;
+      EXPECT_EQ(all.evaluated, *evaluated);
+    }
+  }
+}
+
+TEST_F(Ranks, MicroBatchesOfRanksAreThoseOfOneDevice) {
+  for (const int64_t stage : {0, 1, 2, 3}) {
+    SCOPED_TRACE(fmt::format("stage {}", stage));
+    Recipe recipe = zero(2, stage);
+    recipe.accum = 3;
+    const RankResult one = run_ranks(wide_model(), small_build(), alone(recipe), kSteps);
+    const RankResult all = run_ranks(wide_model(), small_build(), recipe, kSteps);
+    EXPECT_EQ(all.losses, one.losses);
+    EXPECT_TRUE(all.weights == one.weights);
+  }
+}
+
+// What every rank has of parameters, masters, gradients and optimizer state, without padding: a
+// share of what is cut, all of what is not.
+double state_bytes_a_parameter(int64_t stage) {
+  Recipe recipe = zero(8, stage);
+  recipe.sums_apart = false;
+  recipe.precision = recipe.grad_dtype = Dtype::bf16;
+  const Model model = Model::load("gpt2");
+  const Module module = compile("gpt2", model.forward({.batch = 1, .seq = 64}), recipe);
+  double bytes = 0, parameters = 0;
+  for (const Value& value : module.values) {
+    const bool state = value.category == Category::params || value.category == Category::master ||
+                       value.category == Category::optimizer || value.category == Category::grads;
+    if (!state || !value.shared() || !value.owns_bytes()) continue;
+    const bool cut = value.shard_of.rank() > 0;
+    const auto whole = static_cast<double>(Type{value.type.dtype, value.whole()}.bytes());
+    bytes += whole / (cut ? 8 : 1);
+    if (value.category == Category::params)
+      parameters += static_cast<double>(value.whole().elements());
+    const int64_t padding = value.storage_bytes() - (cut ? 0 : value.type.bytes());
+    EXPECT_LE(padding, cut ? value.type.bytes() : 8 * ops::kSumBlock * 2);
+  }
+  return bytes / parameters;
+}
+
+TEST_F(Ranks, StateIsCutAsTheStageSays) {
+  EXPECT_DOUBLE_EQ(state_bytes_a_parameter(0), 16);
+  EXPECT_DOUBLE_EQ(state_bytes_a_parameter(1), 5.5);
+  EXPECT_DOUBLE_EQ(state_bytes_a_parameter(2), 3.75);
+  EXPECT_DOUBLE_EQ(state_bytes_a_parameter(3), 2);
+}
+
+// --- random jobs ---------------------------------------------------------------------------------
+
+struct DrawnJob {
+  DrawnRecipe drawn;
+  ExecutorOptions options;
+};
+
+// A recipe and an offload of the other random tests, on a model whose parameters have several
+// blocks, over two to four ranks.
+DrawnJob draw_job(int seed) {
+  const DrawnOffload offload = draw_offload(seed);
+  DrawnJob job{.drawn = offload};
+  DrawnRecipe& d = job.drawn;
+  const uint64_t dice = mix(static_cast<uint64_t>(seed) + 1234);
+  d.model = tests_dir() + (dice % 2 == 0 ? "/e2e/llama-wide.json" : "/e2e/gpt2-wide.json");
+  d.build.seq = std::max<int64_t>(d.build.seq, 2);
+  Recipe& r = d.recipe;
+  r.sums_apart = true;
+  r.offload = {};
+  if (dice / 2 % 2 == 0) r.offload = offload.offload;
+  r.sharding = {.ranks = 2 + static_cast<int64_t>(dice / 4 % 3),
+                .stage = 1 + static_cast<int64_t>(dice / 12 % 3),
+                .threshold = dice / 36 % 3 == 0 ? 20000 : 0};
+  if (r.sharding.stage < 3)  // parameters leave the device in shards
+    std::erase_if(r.offload.rules, [](const auto& x) { return x.item == OffloadItem::params; });
+  d.text += fmt::format("; {} ranks, stage {}, whole below {}, offload {}", r.sharding.ranks,
+                        r.sharding.stage, r.sharding.threshold, text(r.offload));
+  if (dice / 128 % 2 == 0) job.options = {.poison_dead = true, .order_seed = dice};
+  return job;
+}
+
+TEST_F(Ranks, RandomJobsHaveTheBitsOfWholeState) {
+  for (int seed = 0; seed < seeds_to_try(10); ++seed) {
+    DrawnJob job = draw_job(seed);
+    SCOPED_TRACE(job.drawn.text);
+    const std::string directory = ::testing::TempDir();
+    job.options.offload_dir = directory;
+    Recipe stage0 = job.drawn.recipe;
+    stage0.sharding.stage = 0;
+    stage0.offload = {};
+    const auto run = [&](const Recipe& recipe, const ExecutorOptions& options) -> RankResult {
+      try {
+        return run_ranks(job.drawn.model, job.drawn.build, recipe, kSteps, options);
+      } catch (const std::exception& e) {
+        ADD_FAILURE() << e.what();
+        return {};
+      }
+    };
+    const RankResult whole = run(stage0, {});
+    const RankResult shared = run(job.drawn.recipe, job.options);
+    EXPECT_EQ(shared.losses, whole.losses);
+    EXPECT_TRUE(shared.weights == whole.weights);
+    EXPECT_EQ(shared.evaluated, whole.evaluated);
+    if (stage0.grad_dtype != Dtype::f32) continue;
+    const RankResult one = run(alone(stage0), {});
+    EXPECT_EQ(shared.losses, one.losses);
+    EXPECT_TRUE(shared.weights == one.weights);
+  }
+}
+
+}  // namespace snug

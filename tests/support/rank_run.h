@@ -1,0 +1,29 @@
+// A job whose ranks are threads of this process: each a SmallRun with a plan and an arena of its own.
+//
+//   Recipe zero3;
+//   zero3.sharding = {.ranks = 4, .stage = 3, .threshold = 0};
+//   const RankResult all = run_ranks(model, build, zero3, /*steps=*/3);
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "support/small_run.h"
+
+namespace snug {
+
+struct RankResult {
+  std::vector<float> losses;  // every rank's are the same, or it is a failure
+  float evaluated = 0;        // on what every rank was fed last
+  // Parameters, masters where there are some, and optimizer state, put together from all ranks.
+  std::map<std::string, std::vector<std::byte>> weights;
+  int64_t state_bytes = 0;  // of rank 0: what a step keeps of parameters, gradients and state
+  int64_t planned = 0, measured = 0;  // bytes of all ranks, in all spaces
+};
+
+// Throws what the first rank that failed threw.
+RankResult run_ranks(const std::string& model, const BuildOptions& build, const Recipe& recipe,
+                     int steps, const ExecutorOptions& options = {});
+
+}  // namespace snug
