@@ -138,7 +138,16 @@ std::optional<double> CostModel::move_seconds(const Move& move, bool both_ways) 
   return kLinkLatency + bytes / (both_ways ? std::min(alone, link.both) : alone);
 }
 
+// A collective's cost counts what one rank sends of it.
+double CostModel::wire_seconds(const Module& module, const Op& op) const {
+  constexpr double kLatency = 15e-6;  // seconds: until all ranks are there and the first bytes come
+  const int64_t ranks = op.def->comm == Comm::collective ? op.attrs.i("ranks") : 2;
+  const auto bytes = static_cast<double>(cost_of(module, op, spec_.backend).bytes_read);
+  return kLatency + bytes / spec_.wire.rate(ranks);
+}
+
 double CostModel::seconds(const Module& module, const Op& op, bool both_ways) const {
+  if (op.def->comm != Comm::none) return wire_seconds(module, op);
   if (const auto move = move_of(module, op)) {
     if (const auto seconds = move_seconds(*move, both_ways)) return *seconds;
   }

@@ -59,6 +59,7 @@ class CostModel {
 
   double seconds(const Module& module, const Op& op, bool both_ways) const;
   std::optional<double> move_seconds(const Move& move, bool both_ways) const;
+  double wire_seconds(const Module& module, const Op& op) const;
 
   DeviceSpec spec_;
   Math math_;

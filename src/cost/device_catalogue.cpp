@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/number.h"
 #include "base/text.h"
 
 namespace snug {
@@ -146,10 +147,30 @@ constexpr int64_t kMostKeptBack = 832 * MiB;
 
 Link link_of(double one_way) { return {one_way, one_way, kBothWays * one_way}; }
 
+// NVLink's generation, where the card's socket has it: GB/s one way, by data sheets; others go over
+// PCI Express. One network card of 400 Gbit/s for each GPU from Hopper on, of 200 before.
+Wire wire_of(std::string_view name, int capability, double link) {
+  constexpr std::pair<std::string_view, double> kNvLink[] = {
+      {"b200", 900}, {"h200", 450}, {"h100", 450}, {"a100-80", 300}, {"a100-40", 300}};
+  constexpr double kReached = 0.8;  // of NVLink's, by a collective over large blocks
+  const auto found = std::ranges::find(kNvLink, name, [](const auto& row) { return row.first; });
+  const double within = found != std::end(kNvLink) ? kReached * found->second : kReached * link;
+  return {.within = within * G, .between = (capability >= 90 ? 50 : 25) * kReached * G};
+}
+
+// What follows a card's name as "x8"; none where that is a name of its own ("rtx4090").
+size_t place_of_count(std::string_view name) {
+  const size_t digits = name.find_last_not_of("0123456789");
+  if (digits == std::string_view::npos || digits + 1 == name.size() || name[digits] != 'x')
+    return std::string_view::npos;
+  return digits;
+}
+
 DeviceSpec spec_of(const Row& r) {
   const double bf16 = r.capability >= 80 ? r.half : 0;
-  return {r.name,     r.title,  Backend::cuda, r.capability, r.MiB * MiB,        r.fp32 * T,
-          r.tf32 * T, bf16 * T, r.half * T,    r.memory * G, link_of(r.link * G)};
+  return {r.name,      r.title,      Backend::cuda,       r.capability,
+          r.MiB * MiB, r.fp32 * T,   r.tf32 * T,          bf16 * T,
+          r.half * T,  r.memory * G, link_of(r.link * G), wire_of(r.name, r.capability, r.link)};
 }
 
 std::vector<DeviceSpec> all_devices() {
@@ -271,7 +292,8 @@ DeviceSpec this_cpu(int64_t threads) {
           .tf32_flops = flops,
           .bf16_flops = flops,
           .fp16_flops = flops,
-          .bytes_per_s = 10 * G * std::min(n, 8.0)};
+          .bytes_per_s = 10 * G * std::min(n, 8.0),
+          .wire = {.within = 2 * G, .between = 1 * G, .machine = 64}};
 }
 
 const DeviceSpec* match_device(std::string_view title, int64_t memory_bytes) {
@@ -293,10 +315,30 @@ const DeviceSpec* match_device(std::string_view title, int64_t memory_bytes) {
   return best;
 }
 
-const DeviceSpec& find_device(std::string_view name) {
+namespace {
+
+// nullptr: there is none of that name.
+const DeviceSpec* named_device(std::string_view name) {
   const bool one = device_of_name(name) != nullptr || devices_of_title(name).size() < 2;
   const DeviceSpec* spec = one ? match_device(name) : nullptr;
-  if (spec == nullptr) spec = device_of_cloud(name);
+  return spec != nullptr ? spec : device_of_cloud(name);
+}
+
+}  // namespace
+
+int64_t devices_in(std::string_view name) {
+  const size_t count = place_of_count(name);
+  if (count == std::string_view::npos || named_device(name) != nullptr) return 1;
+  int64_t devices = 0;
+  if (!read_number(name.substr(count + 1), devices) || devices < 1)
+    throw usage_error("--gpu '{}': '{}' is not a number of GPUs", name, name.substr(count + 1));
+  return devices;
+}
+
+const DeviceSpec& find_device(std::string_view name) {
+  const DeviceSpec* spec = named_device(name);
+  if (spec == nullptr && place_of_count(name) != std::string_view::npos)
+    spec = named_device(name.substr(0, place_of_count(name)));
   if (spec != nullptr) return *spec;
   throw usage_error("--gpu '{}' is not in the catalogue{}", name, nearest_names(name))
       .hint(fmt::format("`snug gpus` lists the {} that are", device_catalogue().size()));

@@ -3,6 +3,7 @@
 //   const DeviceSpec& gpu = find_device("rtx4090");   // or "RTX 4090", "NVIDIA GeForce RTX 4090"
 //   find_device("g5.xlarge").name;                    // "a10g": what a cloud's machine has
 //   match_device("NVIDIA A100-PCIE-40GB")->name;      // "a100-40"
+//   find_device("h100x8");   devices_in("h100x8");    // "h100", and 8 of them
 //   gpu.memory_bytes;   gpu.peak_flops(Dtype::bf16, {});
 #pragma once
 
@@ -36,6 +37,19 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
+// How fast a rank sends to other ranks while it receives as much, in bytes per second: to those of
+// its machine, and from there to other machines.
+struct Wire {
+  double within = 0, between = 0;
+  int64_t machine = 8;  // ranks of one
+
+  // Of a collective over so many ranks. Between machines all their ranks send at once.
+  double rate(int64_t ranks) const {
+    return ranks <= machine ? within : std::min(within, between * static_cast<double>(machine));
+  }
+  friend bool operator==(const Wire&, const Wire&) = default;
+};
+
 // How fast large transfers of a disk go, in bytes per second. What one NVMe drive of any kind gives,
 // where nobody has measured it.
 struct DiskRates {
@@ -54,6 +68,7 @@ struct DeviceSpec {
   double fp32_flops = 0, tf32_flops = 0, bf16_flops = 0, fp16_flops = 0;
   double bytes_per_s = 0;  // of its memory
   Link link = {};          // to the host; all 0 where the host's memory is its own
+  Wire wire = {};          // to other ranks
 
   // Of its memory, what programs are sure to get: the driver keeps some back.
   int64_t usable_bytes() const;
@@ -75,6 +90,8 @@ const DeviceSpec* match_device(std::string_view title, int64_t memory_bytes = 0)
 // The same for what a user says, clouds' machines too ("p4d.24xlarge", "a3-highgpu-8g"): the one GPU
 // in them. Throws a usage error with the nearest names; a name that several sizes have is refused.
 const DeviceSpec& find_device(std::string_view name);
+// How many of them a user says: "h100x8"; one where no number follows.
+int64_t devices_in(std::string_view name);
 // What clouds call machines with this GPU: "g6", "g2-standard".
 std::vector<std::string_view> cloud_names(const DeviceSpec& spec);
 

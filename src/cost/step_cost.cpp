@@ -16,6 +16,13 @@ bool has_one_lane(const Program& program) {
                              [&](const Op& op) { return op.lane == program.ops.front().lane; });
 }
 
+// To another space, or by this rank to others.
+int64_t moved_bytes(const Module& module, const Op& op) {
+  if (op.def->comm != Comm::none) return cost_of(module, op, Backend::cpu).bytes_read;
+  const auto move = move_of(module, op);
+  return move ? move->bytes : 0;
+}
+
 double end_of(const Order& order, std::span<const double> seconds) {
   double last = 0;
   std::vector<double> free(static_cast<size_t>(order.lanes()));
@@ -52,7 +59,7 @@ std::vector<LaneCost> lane_costs(const Module& module, const Program& program,
       const auto i = static_cast<size_t>(at);
       lane.busy_seconds += seconds[i];
       without[i] = 0;
-      if (const auto move = move_of(module, program.ops[i])) lane.moved_bytes += move->bytes;
+      lane.moved_bytes += moved_bytes(module, program.ops[i]);
     }
     lane.exposed_seconds = std::clamp(whole - end_of(order, without), 0.0, lane.busy_seconds);
   }
