@@ -31,6 +31,11 @@ struct Options {
   std::string offload = "auto";
   int64_t offload_ahead = 0;  // 0: 1, or what the search chooses
   std::string offload_dir;    // a run needs it where something lives on disk
+  int64_t ranks = 0;          // 0: as mpirun, torchrun or srun started this process, else 1
+  int64_t rank = 0;           // of this process, from 0: not an option, every rank has another
+  std::string zero = "auto";
+  std::string shard;
+  int64_t zero_threshold = 100'000;
   std::string lora = "none";
   std::string base_dtype = "auto";
   std::string precision = "auto";
@@ -129,6 +134,13 @@ void each_option(O& o, Visit&& visit) {
         "auto | horizontal | vertical | groups:K: micro-batches one after another, or all (K) of "
         "them through a layer before the next (auto is horizontal)",
         both);
+  visit("zero", o.zero,
+        "auto | 0 | 1 | 2 | 3: what ranks share instead of having all of it: 1 masters and "
+        "optimizer state, 2 gradients too, 3 parameters too (auto: 1, or what --budget needs)",
+        both);
+  visit("shard", o.shard, "none | grad-op | full: --zero 0, 2 or 3 in the words of FSDP", both);
+  visit("zero-threshold", o.zero_threshold,
+        "elements below which a parameter stays whole on every rank under --zero", both);
   visit("lora", o.lora,
         "none | r=16,alpha=32,targets=qkvo|all|NAME+NAME,dropout=0.05: train low-rank adapters "
         "beside "

@@ -130,6 +130,7 @@ void each_settled(Visit&& visit) {
   visit("batch", &Options::batch);
   visit("accum", &Options::accum);
   visit("global-batch", &Options::global_batch);
+  visit("zero", &Options::zero);
   visit("micro-order", &Options::micro_order);
   visit("attention", &Options::attention);
   visit("loss", &Options::loss);

@@ -5,6 +5,7 @@
 
 #include "base/number.h"
 #include "base/units.h"
+#include "cost/device_catalogue.h"
 #include "recipe/option_checks.h"
 #include "recipe/resolve.h"
 #include "recipe/techniques.h"
@@ -14,11 +15,17 @@ namespace {
 
 constexpr double kFp16Start = 65536;
 
-// A step of G sequences is ceil(G / batch) micro-batches.
+// A step of G sequences is ceil(G / batch) micro-batches, each of a batch on every rank.
 void resolve_global_batch(Options& o) {
   require_at_least(0, o.accum, "accum");
   require_at_least(0, o.global_batch, "global-batch");
-  const int64_t implied = o.global_batch == 0 ? 1 : micro_batches_of(o.global_batch, o.batch);
+  const int64_t each = checked_mul(o.batch, o.ranks, "sequences of all ranks");
+  if (o.global_batch > 0 && o.global_batch < o.ranks) {
+    throw usage_error("--global-batch {} over {} ranks: a rank has less than one sequence",
+                      o.global_batch, o.ranks)
+        .hint("give each rank one at least, or take fewer ranks");
+  }
+  const int64_t implied = o.global_batch == 0 ? 1 : micro_batches_of(o.global_batch, each);
   if (o.global_batch > 0 && o.accum > 0 && o.accum != implied) {
     throw usage_error("--global-batch {} takes {} of --batch {}, but --accum is {}", o.global_batch,
                       counted(implied, "micro-batch"), o.batch, o.accum)
@@ -26,7 +33,43 @@ void resolve_global_batch(Options& o) {
             "leave one of --accum and --global-batch out; a 0 takes back what a config file says");
   }
   if (o.accum == 0) o.accum = implied;
-  if (o.global_batch == 0) o.global_batch = checked_mul(o.batch, o.accum, "sequences per step");
+  if (o.global_batch == 0) o.global_batch = checked_mul(each, o.accum, "sequences per step");
+}
+
+// FSDP's words for ZeRO's stages.
+std::string zero_of(const Options& o) {
+  if (o.shard.empty()) return o.zero;
+  if (o.zero != "auto") {
+    throw usage_error("--zero {} and --shard {} say the same thing twice", o.zero, o.shard)
+        .hint("leave one of them out");
+  }
+  if (o.shard.starts_with("hybrid")) {
+    throw usage_error("--shard {}: sharding within a node and copies across is not built yet",
+                      o.shard)
+        .hint("--shard full shares over all ranks");
+  }
+  require_word(o.shard, "shard", {"none", "grad-op", "full"});
+  return o.shard == "none" ? "0" : o.shard == "full" ? "3" : "2";
+}
+
+void resolve_sharding(Options& o, Recipe& r) {
+  constexpr int64_t kMostRanks = 1 << 16;
+  const int64_t devices = o.gpu.empty() ? 1 : devices_in(o.gpu);
+  if (devices > 1 && o.ranks > 0 && o.ranks != devices)
+    throw usage_error("--gpu {} and --ranks {}: a rank has a GPU of its own", o.gpu, o.ranks);
+  if (o.ranks == 0) o.ranks = devices;
+  require_between(1, kMostRanks, static_cast<double>(o.ranks), "ranks");
+  require_at_least(0, o.zero_threshold, "zero-threshold");
+  const std::string stage = zero_of(o);
+  require_word(stage, "zero", {"auto", "0", "1", "2", "3"});
+  if (o.ranks == 1 && stage != "auto" && stage != "0") {
+    throw usage_error("--zero {} with one rank: there is nobody to share with", stage)
+        .hint("--ranks N starts several; mpirun, torchrun and srun do, too");
+  }
+  o.shard.clear();
+  o.zero = stage != "auto" ? stage : o.ranks > 1 ? "1" : "0";
+  r.sharding = {
+      .ranks = o.ranks, .rank = o.rank, .stage = o.zero[0] - '0', .threshold = o.zero_threshold};
 }
 
 // A GPU computes in bf16, which all that the kernels are for have, and masters in fp32 keep what is
@@ -113,6 +156,14 @@ void resolve_offload(Options& o, Recipe& r) {
   r.offload.ahead = static_cast<int32_t>(o.offload_ahead);
 }
 
+// As in DeepSpeed, where only stage 3 offloads parameters.
+void refuse_whole_parameters_elsewhere(const Options& o, const Recipe& r) {
+  if (!r.sharding.on() || r.sharding.stage == 3 || !r.offload.moves(OffloadItem::params)) return;
+  throw usage_error("--offload {} under --zero {}: parameters leave the device in shards",
+                    o.offload, o.zero)
+      .hint("give --zero 3, or leave params on the device");
+}
+
 // On a GPU it hides what state that lives elsewhere takes to move.
 void resolve_fold_update(Options& o, Recipe& r) {
   require_word(o.fold_update, "fold-update", {"auto", "on", "off"});
@@ -120,10 +171,14 @@ void resolve_fold_update(Options& o, Recipe& r) {
     throw usage_error("--fold-update on and --update-in-backward: an update is made once")
         .hint("leave one of them out");
   }
+  if (o.fold_update == "on" && r.sharding.on())
+    throw usage_error("--fold-update on with {} ranks is not built yet", r.sharding.ranks)
+        .hint("leave it out");
   if (o.fold_update == "auto") {
     const bool moves =
         r.offload.moves(OffloadItem::optimizer) || r.offload.moves(OffloadItem::master);
-    o.fold_update = moves && r.backend == Backend::cuda && !r.update_in_backward ? "on" : "off";
+    const bool can = !r.update_in_backward && !r.sharding.on();
+    o.fold_update = moves && r.backend == Backend::cuda && can ? "on" : "off";
   }
   r.fold_update = o.fold_update == "on";
 }
@@ -147,15 +202,22 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   Recipe r;
   r.backend = backend_of(o);
   r.fused_recompute = r.backend == Backend::cuda;
+  resolve_sharding(o, r);
   resolve_global_batch(o);
   r.accum = o.accum;
+  r.sums_apart = o.deterministic;
   resolve_micro_order(o, r);
   if (o.recompute == "auto") o.recompute = budget ? auto_within(o, *budget) : "none";
   r.recompute = parse_recompute(o.recompute);
   r.compress = parse_compress(o.compress);
   resolve_offload(o, r);
+  refuse_whole_parameters_elsewhere(o, r);
   if (o.host_update == "auto") o.host_update = "none";
   r.host_update = parse_host_update(o.host_update);
+  if (r.sharding.on() && o.host_update != "none")
+    throw usage_error("--host-update {} with {} ranks is not built yet", o.host_update,
+                      r.sharding.ranks)
+        .hint("leave it out");
   o.host_update = text(r.host_update);
   r.adapters = parse_adapters(o.lora);
   o.lora = text(r.adapters);
