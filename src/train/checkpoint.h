@@ -28,7 +28,7 @@
 
 namespace snug {
 
-// One tensor of the saved model: a dense part of a parameter.
+// One tensor of the saved model: a dense part of a parameter, of all its shards.
 struct SavedTensor {
   ValueId value;
   std::string name;
@@ -39,6 +39,15 @@ struct SavedTensor {
 
   ValuePart part() const { return {value, offset, bytes}; }
 };
+// Some bytes of a parameter's whole, as far as one rank's shard has them.
+struct ShardPart {
+  int64_t skipped = 0;  // of them, that come before
+  int64_t offset = 0;   // in the shard
+  int64_t bytes = 0;    // 0: it has none
+};
+ShardPart in_shard(const Value& value, const ValuePart& of_whole);
+// The same of another rank's shard, where all are as large.
+ShardPart in_shard(const Value& value, const ValuePart& of_whole, int rank);
 std::vector<SavedTensor> saved_tensors(const Module& module, Part part = Part::model);
 // Of all of them.
 int64_t saved_bytes(const Module& module, Part part = Part::model);

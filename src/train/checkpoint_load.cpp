@@ -145,16 +145,20 @@ std::optional<int64_t> first_not_finite(std::span<const std::byte> bytes) {
   return at - values.begin();
 }
 
-// Reads one tensor from its first element to its last, as the model's type.
+// Reads one tensor's elements in their order, as the model's type.
 class TensorReader {
  public:
   // `block`: kReadBlockBytes, to read into what is converted.
-  TensorReader(const CheckpointReader& weights, const Transfer& t, std::span<std::byte> block)
+  // From byte `skipped` of what it becomes on.
+  TensorReader(const CheckpointReader& weights, const Transfer& t, int64_t skipped,
+               std::span<std::byte> block)
       : weights_(weights),
         from_(*t.from),
         to_(t.to.type.dtype),
         stored_(t.to.stored),
-        block_(block) {}
+        block_(block),
+        at_(stored_ == Stored::plain ? skipped / size_of(to_)
+                                     : ops::stored_elements(stored_, skipped)) {}
 
   // Its next elements.
   void read(std::span<std::byte> out) {
@@ -212,7 +216,7 @@ class TensorReader {
   Dtype to_;
   Stored stored_;
   std::span<std::byte> block_;
-  int64_t at_ = 0;  // the next element
+  int64_t at_;  // the next element
 };
 
 }  // namespace
@@ -228,8 +232,11 @@ void load_model(const Module& module, const MakePieces& into, const CheckpointRe
   log_unused(weights, transfers);
   std::vector<std::byte> block(kReadBlockBytes);
   for (const Transfer& t : transfers) {
-    TensorReader tensor(weights, t, block);
-    into(t.to.part(), [&](std::span<std::byte> next) { tensor.read(next); });
+    const ShardPart mine = in_shard(module[t.to.value], t.to.part());
+    if (mine.bytes == 0) continue;
+    TensorReader tensor(weights, t, mine.skipped, block);
+    into({t.to.value, mine.offset, mine.bytes},
+         [&](std::span<std::byte> next) { tensor.read(next); });
   }
 }
 

@@ -47,16 +47,35 @@ int64_t bytes_in(const Value& value, int64_t elements) {
 // A part is dense only where padding, if any, comes after the parameter's last row.
 void check_part(const Value& value, const CheckpointPart& part) {
   const auto rows_only = [](const Shape& shape) { return shape.dims().subspan(1); };
-  const bool dense = value.padded.rank() == 0 ||
+  const bool dense = value.padded.rank() <= 1 ||
                      (value.padded.rank() == value.type.shape.rank() &&
                       std::ranges::equal(rows_only(value.padded), rows_only(value.type.shape)));
   const int64_t end = checked_add(part.offset, part.shape.elements(), "a checkpoint part");
-  if (dense && part.offset >= 0 && bytes_in(value, end) <= value.type.bytes()) return;
+  const Type whole{value.type.dtype, value.whole()};
+  if (dense && part.offset >= 0 && bytes_in(value, end) <= whole.bytes()) return;
   throw internal_error("tensor {} {} at element {} is not a dense part of {} {}", part.name,
                        part.shape.text(), part.offset, value.name, value.type.text());
 }
 
+ShardPart in_bytes(const Value& value, const ValuePart& of_whole, int64_t first) {
+  const int64_t size = size_of(value.type.dtype);
+  const int64_t elements =
+      std::clamp<int64_t>(value.whole().elements() - first, 0, value.type.shape.elements());
+  const int64_t begin = std::max(of_whole.offset, first * size);
+  const int64_t end = std::min(of_whole.offset + of_whole.bytes, (first + elements) * size);
+  if (end <= begin) return {};
+  return {.skipped = begin - of_whole.offset, .offset = begin - first * size, .bytes = end - begin};
+}
+
 }  // namespace
+
+ShardPart in_shard(const Value& value, const ValuePart& of_whole) {
+  return in_bytes(value, of_whole, value.shard_first);
+}
+
+ShardPart in_shard(const Value& value, const ValuePart& of_whole, int rank) {
+  return in_bytes(value, of_whole, rank * value.type.shape.elements());
+}
 
 std::vector<SavedTensor> saved_tensors(const Module& module, Part part) {
   std::vector<SavedTensor> tensors;

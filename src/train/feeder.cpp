@@ -137,6 +137,8 @@ Feeder::Feeder(Executor& executor, const Resolved& run, Samples& samples)
       samples_(samples),
       schedule_(run.schedule),
       batch_(run.build.batch),
+      ranks_(run.recipe.sharding.ranks),
+      rank_(run.recipe.sharding.rank),
       sequences_(run.options.global_batch),
       tokens_(elements_of(executor, "targets") / batch_),
       seed_(run.options.seed),
@@ -163,11 +165,14 @@ void Feeder::pass_bad_samples() {
 
 void Feeder::feed(int64_t micro_batch) {
   if (left_ == 0) left_ = sequences_;
-  const int64_t rows = std::min(batch_, left_);
-  samples_.feed(executor_, next_sample_, rows, micro_batch);
-  set(executor_.module().find_shared(micro_batch_input("sample", micro_batch)), next_sample_);
-  next_sample_ += rows;
-  left_ -= rows;
+  const int64_t before = rank_ * batch_;  // of other ranks
+  const int64_t rows = std::clamp<int64_t>(left_ - before, 0, batch_);
+  samples_.feed(executor_, next_sample_ + before, rows, micro_batch);
+  set(executor_.module().find_shared(micro_batch_input("sample", micro_batch)),
+      next_sample_ + before);
+  const int64_t taken = std::min(batch_ * ranks_, left_);
+  next_sample_ += taken;
+  left_ -= taken;
 }
 
 }  // namespace snug

@@ -54,8 +54,8 @@ class Feeder {
  public:
   Feeder(Executor& executor, const Resolved& run, Samples& samples);
 
-  // To be called before each program of step `step` (from 0). The last micro-batch of a step may be
-  // short.
+  // To be called before each program of step `step` (from 0). A rank takes its part of the sequences
+  // that all ranks take at once. The last of a step may be short, or none.
   void before(const Program& program, int64_t step);
   // The sample that comes next; going back to where a step began runs it again.
   int64_t position() const { return next_sample_; }
@@ -82,14 +82,15 @@ class Feeder {
   Executor& executor_;
   Samples& samples_;
   LrSchedule schedule_;
-  int64_t batch_;      // sequences per micro-batch
-  int64_t sequences_;  // per step
+  int64_t batch_;  // sequences per micro-batch
+  int64_t ranks_, rank_;
+  int64_t sequences_;  // per step, of all ranks
   int64_t tokens_;     // per sequence
   int64_t step_targets_ = 0;
   int64_t seed_;
   int64_t next_sample_ = 0;
   std::vector<int64_t> bad_;  // where steps began that are left out
-  int64_t left_ = 0;          // sequences of the present step that are not fed yet
+  int64_t left_ = 0;          // sequences of the present step that no rank has been fed yet
   ValueId seed_id_, step_id_, lr_id_, loss_grad_id_;
 };
 
