@@ -51,39 +51,70 @@ class ThreadGroup::End final : public Communicator {
     group_.meet(rank_, {nullptr, 0, kBarrier}, [](std::span<const Offer>) {});
   }
 
-  // Shown until it is taken.
+  // Shown until it is taken. In a group, all are shown before one is taken or waited for.
   void send(std::span<const std::byte> bytes, int to, void*) override {
     std::unique_lock lock(group_.mutex_);
-    Offer& message = group_.messages_[index(rank_, to)];
-    message = {bytes.data(), static_cast<int64_t>(bytes.size()), kGather};
+    Messages& messages = group_.messages_[index(rank_, to)];
+    messages.shown.push_back({bytes.data(), static_cast<int64_t>(bytes.size()), kGather});
+    ++messages.sent;
     group_.changed_.notify_all();
-    group_.changed_.wait(lock, [&] { return message.call == 0 || !group_.failure_.empty(); });
-    throw_failure();
+    if (grouped_) {
+      sent_to_.push_back(to);
+    } else {
+      wait_until_taken(lock, to);
+    }
   }
 
   void receive(std::span<std::byte> bytes, int from, void*) override {
+    if (grouped_) {
+      awaited_.push_back({bytes, from});
+    } else {
+      take(bytes, from);
+    }
+  }
+
+  void begin_group() override { grouped_ = true; }
+  void end_group() override {
+    grouped_ = false;
+    for (const auto& [bytes, from] : std::exchange(awaited_, {})) take(bytes, from);
     std::unique_lock lock(group_.mutex_);
-    Offer& message = group_.messages_[index(from, rank_)];
-    group_.changed_.wait(lock, [&] { return message.call != 0 || !group_.failure_.empty(); });
-    throw_failure();
-    if (message.bytes != static_cast<int64_t>(bytes.size()))
-      throw internal_error("rank {} sends {} bytes, rank {} takes {}", from, message.bytes, rank_,
-                           bytes.size());
-    copy_unless_there(bytes.data(), message.from, message.bytes);
-    message = {};
-    group_.changed_.notify_all();
+    for (const int to : std::exchange(sent_to_, {})) wait_until_taken(lock, to);
   }
 
   void abort(std::string_view why) override { group_.abort(why); }
 
  private:
   size_t index(int from, int to) const { return static_cast<size_t>(from * ranks() + to); }
+  void take(std::span<std::byte> bytes, int from) {
+    std::unique_lock lock(group_.mutex_);
+    Messages& messages = group_.messages_[index(from, rank_)];
+    group_.changed_.wait(lock, [&] { return !messages.shown.empty() || !group_.failure_.empty(); });
+    throw_failure();
+    const Offer& message = messages.shown.front();
+    if (message.bytes != static_cast<int64_t>(bytes.size()))
+      throw internal_error("rank {} sends {} bytes, rank {} takes {}", from, message.bytes, rank_,
+                           bytes.size());
+    copy_unless_there(bytes.data(), message.from, message.bytes);
+    messages.shown.pop_front();
+    ++messages.taken;
+    group_.changed_.notify_all();
+  }
+  void wait_until_taken(std::unique_lock<std::mutex>& lock, int to) {
+    Messages& messages = group_.messages_[index(rank_, to)];
+    group_.changed_.wait(
+        lock, [&] { return messages.taken == messages.sent || !group_.failure_.empty(); });
+    throw_failure();
+  }
   void throw_failure() const {
     if (!group_.failure_.empty()) throw device_error("{}", group_.failure_);
   }
 
   ThreadGroup& group_;
   int rank_;
+  bool grouped_ = false;
+  std::vector<int> sent_to_;  // in this group of calls
+  std::vector<std::pair<std::span<std::byte>, int>>
+      awaited_;  // and what is to be received from whom
 };
 
 ThreadGroup::ThreadGroup(int ranks)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -31,6 +32,11 @@ class ThreadGroup {
     int call = 0;
   };
 
+  struct Messages {  // from one rank to another
+    std::deque<Offer> shown;
+    int64_t sent = 0, taken = 0;
+  };
+
   // Shows `mine`, waits for all, calls take(offers), waits for all again.
   template <typename Take>
   void meet(int rank, const Offer& mine, const Take& take);
@@ -39,8 +45,8 @@ class ThreadGroup {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Offer> offers_;    // by rank
-  std::vector<Offer> messages_;  // by sender and receiver
+  std::vector<Offer> offers_;       // by rank
+  std::vector<Messages> messages_;  // by sender and receiver
   int waiting_ = 0;
   int64_t round_ = 0;
   std::string failure_;  // why all of them end; empty: nobody failed

@@ -4,9 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
-#include <thread>
 
 #include "base/error.h"
+#include "comm/testing/every_call.h"
+#include "comm/testing/ranks.h"
 
 namespace snug {
 namespace {
@@ -22,20 +23,11 @@ std::byte* data_of(std::vector<T>& v) {
   return std::as_writable_bytes(std::span(v)).data();
 }
 
-// Runs work(end) of every rank at once.
-template <typename Work>
-void on_all_ranks(int ranks, const Work& work) {
-  ThreadGroup group(ranks);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) threads.emplace_back([&, r] { work(group.end(r)); });
-  for (std::thread& thread : threads) thread.join();
-}
-
 }  // namespace
 
 TEST(Threads, GatherBlocksInTheOrderOfRanks) {
   std::vector<std::vector<int32_t>> got(3);
-  on_all_ranks(3, [&](Communicator& c) {
+  on_ranks(3, [&](Communicator& c) {
     const std::vector<int32_t> mine{10 * c.rank(), 10 * c.rank() + 1};
     auto& all = got[static_cast<size_t>(c.rank())];
     all.resize(6);
@@ -46,7 +38,7 @@ TEST(Threads, GatherBlocksInTheOrderOfRanks) {
 
 TEST(Threads, GatherInPlace) {
   std::vector<std::vector<int32_t>> got(3);
-  on_all_ranks(3, [&](Communicator& c) {
+  on_ranks(3, [&](Communicator& c) {
     auto& all = got[static_cast<size_t>(c.rank())];
     all.assign(3, -1);
     all[static_cast<size_t>(c.rank())] = c.rank();
@@ -58,7 +50,7 @@ TEST(Threads, GatherInPlace) {
 
 TEST(Threads, TransposeBlocks) {
   std::vector<std::vector<int32_t>> got(3);
-  on_all_ranks(3, [&](Communicator& c) {
+  on_ranks(3, [&](Communicator& c) {
     std::vector<int32_t> from(3);
     std::iota(from.begin(), from.end(), 10 * c.rank());
     auto& to = got[static_cast<size_t>(c.rank())];
@@ -71,7 +63,7 @@ TEST(Threads, TransposeBlocks) {
 
 TEST(Threads, BroadcastAndMessages) {
   std::vector<int32_t> got(4);
-  on_all_ranks(4, [&](Communicator& c) {
+  on_ranks(4, [&](Communicator& c) {
     int32_t value = c.rank();
     const auto bytes = std::as_writable_bytes(std::span(&value, 1));
     c.broadcast(bytes, 2, nullptr);
@@ -88,9 +80,17 @@ TEST(Threads, BroadcastAndMessages) {
   EXPECT_THAT(got, ElementsAre(100, 100, 102, 102));
 }
 
+TEST(Threads, EveryCallAtEverySize) {
+  for (const int ranks : {1, 2, 5}) {
+    on_ranks(ranks, [](Communicator& c) {
+      for (const int64_t block : {0, 1, 100'001}) check_every_call(c, block);
+    });
+  }
+}
+
 TEST(Threads, AFailureEndsWhatOthersWaitFor) {
   std::vector<std::string> said(3);
-  on_all_ranks(3, [&](Communicator& c) {
+  on_ranks(3, [&](Communicator& c) {
     try {
       if (c.rank() == 1) return c.abort("rank 1: out of luck");
       c.barrier();
@@ -103,7 +103,7 @@ TEST(Threads, AFailureEndsWhatOthersWaitFor) {
 
 TEST(Threads, OtherSizesAreRefused) {
   std::vector<int> refused(2);
-  on_all_ranks(2, [&](Communicator& c) {
+  on_ranks(2, [&](Communicator& c) {
     std::vector<int32_t> mine(static_cast<size_t>(1 + c.rank())), all(8);
     try {
       c.all_gather(bytes_of(mine), data_of(all), nullptr);
