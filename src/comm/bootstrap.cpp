@@ -1,0 +1,40 @@
+#include "comm/bootstrap.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "comm/communicator.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kMostExchanged = 1 << 20;  // bytes of one rank
+
+}  // namespace
+
+int GroupBootstrap::rank() const { return group_.rank(); }
+int GroupBootstrap::ranks() const { return group_.ranks(); }
+
+// All blocks are as large as the largest.
+std::vector<std::string> GroupBootstrap::exchange(std::string_view mine) {
+  const auto count = static_cast<size_t>(group_.ranks());
+  const auto size = static_cast<int64_t>(mine.size());
+  std::vector<int64_t> sizes(count);
+  group_.all_gather(std::as_bytes(std::span(&size, 1)),
+                    std::as_writable_bytes(std::span(sizes)).data(), nullptr);
+  const int64_t block = std::ranges::max(sizes);
+  if (std::ranges::min(sizes) < 0 || block > kMostExchanged)
+    throw device_error("ranks exchange up to {} bytes, but {} are announced", kMostExchanged,
+                       block);
+  std::string padded(mine);
+  padded.resize(static_cast<size_t>(block));
+  std::string all(static_cast<size_t>(block) * count, '\0');
+  group_.all_gather(std::as_bytes(std::span(padded)), std::as_writable_bytes(std::span(all)).data(),
+                    nullptr);
+  std::vector<std::string> out;
+  for (size_t r = 0; r < count; ++r)
+    out.push_back(all.substr(r * static_cast<size_t>(block), static_cast<size_t>(sizes[r])));
+  return out;
+}
+
+}  // namespace snug
