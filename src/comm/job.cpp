@@ -53,6 +53,10 @@ std::unique_ptr<Job> Job::join(const JobPlace& given, const JobLimits& limits,
   return std::unique_ptr<Job>(new Job(std::move(place), std::move(hosts), std::move(watch)));
 }
 
+int Job::local_ranks() const {
+  return static_cast<int>(std::ranges::count(hosts_, host(rank()), &RankHost::host));
+}
+
 Job::Job(JobPlace place, std::vector<RankHost> hosts, std::shared_ptr<JobWatch> watch)
     : place_(std::move(place)), hosts_(std::move(hosts)), watch_(std::move(watch)) {}
 

@@ -39,6 +39,7 @@ class Job final : public Bootstrap {
   int rank() const override { return place_.rank; }
   int ranks() const override { return place_.ranks; }
   int local_rank() const { return place_.local_rank; }
+  int local_ranks() const;  // on this host
   const JobPlace& place() const { return place_; }
   const std::string& host(int rank) const { return hosts_.at(static_cast<size_t>(rank)).host; }
 

@@ -78,7 +78,7 @@ TEST(Job, RanksTellEachOther) {
   ForkedJob job(4, [](const JobPlace& place) {
     const auto me = Job::join(place, kPatient);
     require(me->rank() == place.rank && me->ranks() == 4, "rank");
-    require(me->local_rank() == place.rank, "all are on one host");
+    require(me->local_rank() == place.rank && me->local_ranks() == 4, "all are on one host");
     const auto all = me->exchange(fmt::format("text of {}", me->rank()));
     require(all == std::vector<std::string>{"text of 0", "text of 1", "text of 2", "text of 3"},
             "exchange");
