@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
-#include <new>
 
+#include "base/current_error.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -85,25 +84,16 @@ int run(const std::vector<std::string>& arguments) {
   return static_cast<int>(ExitCode::ok);
 }
 
-int fail(ExitCode code, std::string_view what, std::string_view hint = "") {
-  error_line(fmt::format("snug: {}", what));
-  if (!hint.empty()) error_line(fmt::format("      {}", hint));
-  return static_cast<int>(code);
-}
-
 // Every error becomes a sentence and an exit code.
 int run_or_fail(const std::vector<std::string>& arguments) {
   try {
     return run(arguments);
-  } catch (const Error& error) {
-    return fail(error.code(), error.what(), error.hint());
-  } catch (const std::bad_alloc&) {
-    return fail(ExitCode::does_not_fit, "the system has no memory left for the program itself");
-  } catch (const std::filesystem::filesystem_error& error) {
-    return fail(ExitCode::bad_input,
-                fmt::format("{}: {}", error.path1().string(), error.code().message()));
-  } catch (const std::exception& error) {
-    return fail(ExitCode::internal, fmt::format("internal error: {}", error.what()));
+  } catch (...) {
+    const Error error = current_error();
+    const std::string_view what = error.what();
+    if (!what.empty()) error_line(fmt::format("snug: {}", what));  // else another rank has said it
+    if (!error.hint().empty()) error_line(fmt::format("      {}", error.hint()));
+    return static_cast<int>(error.code());
   }
 }
 

@@ -2,14 +2,11 @@
 // them, and an end for all when one fails.
 //
 //   std::optional<JobPlace> place = job_place();
-//   std::unique_ptr<Job> job = Job::join(*place);
-//   try {
+//   std::unique_ptr<Job> job = Job::join(*place, {});
+//   job->run([&] {                          // whatever it throws ends every rank, and one says why
 //     job->require_alike("options", text);
 //     ...                                   // job->progress(step, 0, "step 3") now and then
-//     job->leave();
-//   } catch (const Error& error) {
-//     throw job->fail(error);               // every rank ends, one of them says why
-//   }
+//   });
 //
 // When a rank dies, throws, is stopped or stays behind, rank 0 prints one message (the first rank
 // that is left, when rank 0 died), every rank's on_end() is called, calls of the job throw, and a
@@ -19,8 +16,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include "base/current_error.h"
 #include "base/error.h"
 #include "comm/bootstrap.h"
 #include "comm/job_watch.h"
@@ -58,6 +57,23 @@ class Job final : public Bootstrap {
   void progress(int64_t step, int64_t part, std::string_view doing);
   // What makes this process leave calls that wait for other ranks; none before those are gone.
   void on_end(std::function<void(const std::string& why)> call);
+
+  // The result of work(), when all ranks have done theirs. Whatever it throws ends the job: see fail().
+  template <typename Work>
+  auto run(const Work& work) {
+    try {
+      if constexpr (std::is_void_v<decltype(work())>) {
+        work();
+        leave();
+      } else {
+        auto result = work();
+        leave();
+        return result;
+      }
+    } catch (...) {
+      throw fail(current_error());
+    }
+  }
 
   // All ranks have done their work.
   void leave();

@@ -25,16 +25,13 @@ using Part = std::function<void(Job&)>;
 ForkedJob::Work working(const Part& part, const JobLimits& limits = kShort) {
   return [=](const JobPlace& place) {
     const auto job = Job::join(place, limits);
-    try {
+    job->run([&] {
       job->progress(3, place.rank, "step 3, backward");
       job->barrier(10);
       error_line("ready");
       part(*job);
       job->exchange("work that needs all ranks");
-      job->leave();
-    } catch (const Error& error) {
-      throw job->fail(error);
-    }
+    });
   };
 }
 
@@ -101,6 +98,15 @@ TEST(JobFailures, ARankThatThrowsEndsAllWithItsCodeAndReason) {
     EXPECT_THAT(said_by(ranks, 0), AllOf(StartsWith(fmt::format("snug: rank {} on ", thrower)),
                                          HasSubstr(" (step 3, backward): shard 7 is damaged\n")));
   }
+}
+
+TEST(JobFailures, WhateverIsThrownHasASentence) {
+  ForkedJob job(2, working([](Job& me) {
+                  if (me.rank() == 1) throw std::bad_alloc();
+                }));
+  const std::vector<RankEnded> ranks = job.wait();
+  for (const RankEnded& rank : ranks) EXPECT_EQ(rank.code, 3);
+  EXPECT_THAT(said_by(ranks, 0), HasSubstr("the system has no memory left"));
 }
 
 TEST(JobFailures, WhatAllThrowIsSaidOnceWithoutARank) {
@@ -222,12 +228,9 @@ TEST(JobFailures, ARankThatLeavesWithoutAWordIsMissed) {
 TEST(JobFailures, ARankThatIsDoneWhileOthersWaitForIt) {
   ForkedJob job(2, [](const JobPlace& place) {
     const auto me = Job::join(place, kShort);
-    try {
+    me->run([&] {
       if (place.rank == 0) me->exchange("is anybody there?");
-      me->leave();
-    } catch (const Error& error) {
-      throw me->fail(error);
-    }
+    });
   });
   const std::vector<RankEnded> ranks = job.wait();
   EXPECT_EQ(ranks[0].code, 5);
@@ -238,12 +241,10 @@ TEST(JobFailures, ARankThatIsDoneWhileOthersWaitForIt) {
 TEST(JobFailures, ABarrierHasAnEnd) {
   ForkedJob job(2, [](const JobPlace& place) {
     const auto me = Job::join(place, kShort);
-    try {
+    me->run([&] {
       if (place.rank == 0) me->barrier(0.2);
       std::this_thread::sleep_for(std::chrono::seconds(60));
-    } catch (const Error& error) {
-      throw me->fail(error);
-    }
+    });
   });
   const std::vector<RankEnded> ranks = job.wait();
   EXPECT_EQ(ranks[0].code, 5);

@@ -274,12 +274,10 @@ TEST(Job, APortThatIsTakenIsSaid) {
 TEST(Job, AMismatchNamesTheRankAndWhatDiffers) {
   ForkedJob job(3, [](const JobPlace& place) {
     const auto me = Job::join(place, kPatient);
-    try {
+    me->run([&] {
       me->require_alike("data", "the same");
       me->require_alike("options", place.rank == 2 ? "--batch 4\n--seq 16" : "--batch 4\n--seq 8");
-    } catch (const Error& error) {
-      throw me->fail(error);
-    }
+    });
   });
   const std::vector<RankEnded> ranks = job.wait();
   for (const RankEnded& rank : ranks) EXPECT_EQ(rank.code, 2);

@@ -260,22 +260,24 @@ void JobWatch::check_behind() {
                       first - peers_.begin(), ahead.doing));
 }
 
-// Rank 0: which of the failures that have come is the cause, when enough of them are there.
+// Rank 0: which of the failures that have come is the cause, when enough of them are there. One that
+// no other rank can have caused goes before a death, and both before failures of communication.
 void JobWatch::settle_failures() {
   if (!is_hub() || ended_) return;
+  const auto threw = [](const Peer& p) { return p.failure && p.failure->code != ExitCode::device; };
+  const auto died = [](const Peer& p) { return p.died; };
   const auto failed = [](const Peer& p) { return p.failure || p.died; };
-  const auto is_cause = [](const Peer& p) {
-    return p.died || (p.failure && p.failure->code != ExitCode::device);
-  };
   const auto count = std::ranges::count_if(peers_, failed);
   if (count == 0) return;
-  auto cause = std::ranges::find_if(peers_, is_cause);
-  const bool known = cause != peers_.end();
-  const Clock::time_point at =
-      Clock::now() + seconds_of(known ? kSettleSeconds : kSettleDeviceSeconds);
+  auto cause = std::ranges::find_if(peers_, threw);
+  const double patience = cause != peers_.end()               ? kSettleSeconds
+                          : std::ranges::any_of(peers_, died) ? 0
+                                                              : kSettleDeviceSeconds;
+  const Clock::time_point at = Clock::now() + seconds_of(patience);
   settle_at_ = std::min(settle_at_.value_or(at), at);
   if (count < std::ssize(peers_) && Clock::now() < *settle_at_) return;
-  if (!known) cause = std::ranges::find_if(peers_, failed);
+  if (cause == peers_.end()) cause = std::ranges::find_if(peers_, died);
+  if (cause == peers_.end()) cause = std::ranges::find_if(peers_, failed);
   const auto rank = static_cast<size_t>(cause - peers_.begin());
   if (cause->died) return fail_by(rank, "died: its connection closed");
   const bool alike = std::ranges::all_of(peers_, [&](const Peer& p) {
@@ -306,14 +308,15 @@ std::string JobWatch::name_of(size_t rank) const {
 void JobWatch::end(const JobFailure& failure, bool say) {
   if (ended_) return;
   ended_ = failure;
+  if (say) {  // before any rank ends: mpirun kills all of them then
+    error_line(fmt::format("snug: {}", failure.sentence));
+    if (!failure.hint.empty()) error_line(fmt::format("      {}", failure.hint));
+  }
   for (Peer& peer : peers_) {
     if (!is_hub() || !peer.line) continue;
     peer.line.post(FrameKind::end, fields_of(failure));
     peer.line.flush();
   }
-  if (!say) return;
-  error_line(fmt::format("snug: {}", failure.sentence));
-  if (!failure.hint.empty()) error_line(fmt::format("      {}", failure.hint));
 }
 
 // What waits on the device or on other ranks is called off, then the process has a little time.
