@@ -10,6 +10,7 @@
 #include "arguments.h"
 #include "base/log.h"
 #include "report/train_report.h"
+#include "snug/ranks.h"
 #include "snug/snug.h"
 #include "verbs.h"
 
@@ -81,6 +82,16 @@ int train_verb(const std::vector<std::string>& arguments) {
   if (!parse(app, arguments)) return 0;
   if (options.resume.empty()) require_model(app, options);
   options.given = names_given(app);
+  const RankRole role = rank_role(options);
+  if (role.launches) {
+    std::vector<std::string> words{"train"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return launch_ranks(options, words);
+  }
+  if (!role.prints) {
+    silence_log();
+    silence_results();
+  }
 
   const auto start = std::chrono::steady_clock::now();
   TrainView view(options);

@@ -105,6 +105,9 @@ struct Options {
   std::string on_nan = "stop";
   std::string grace;
   int64_t threads = 0;
+  int64_t ranks = 0;  // 0: 1, or as many as whoever started this process says
+  bool log_ranks = false;
+  bool share_gpu = false;
   bool json = false;
 
   // Names of the options that somebody typed: what --resume takes to be asked for anew. A caller
@@ -326,7 +329,14 @@ void each_option(O& o, Visit&& visit) {
       "leaves the model to `snug checkpoint --export`",
       train);
   visit("new-data", o.new_data, "--resume goes on although the data is not what it was", train);
-  visit("threads", o.threads, "CPU threads (0: all)", train);
+  visit("threads", o.threads, "CPU threads of a rank (0: all, shared by the ranks of --ranks)",
+        train);
+  visit("ranks", o.ranks,
+        "processes that train together, started on this machine (0: 1, or as many as mpirun, "
+        "torchrun or srun has started)",
+        both);
+  visit("log-ranks", o.log_ranks, "every rank prints, not only rank 0", train);
+  visit("share-gpu", o.share_gpu, "more ranks than GPUs: several use one, for tests", train);
 }
 
 }  // namespace snug

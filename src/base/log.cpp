@@ -14,6 +14,7 @@ namespace snug {
 namespace {
 
 std::atomic<bool> silent{false};
+std::atomic<bool> without_results{false};
 std::atomic<bool> status_shown{false};
 std::atomic<int> results_lost{0};  // errno of the first failure
 
@@ -47,6 +48,8 @@ void log_text(std::string_view text) {
 
 void silence_log() { silent = true; }
 
+void silence_results() { without_results = true; }
+
 void error_line(std::string_view text) {
   clear_status();
   write_error_stream(printable(text) + "\n");
@@ -65,6 +68,7 @@ void clear_status() {
 }
 
 void print_text(std::string_view text) {
+  if (without_results) return;
   clear_status();
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) remember_failure();
 }

@@ -23,6 +23,8 @@ void log_line(std::string_view text);
 void log_text(std::string_view text);
 // Only results and errors from now on: log and status say nothing.
 void silence_log();
+// No results either: of a rank that is not to print.
+void silence_results();
 // An error's line, which is never silenced.
 void error_line(std::string_view text);
 // The last line of a terminal, replaced by whatever comes next; nothing where stderr is a file.

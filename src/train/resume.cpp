@@ -25,11 +25,11 @@ constexpr std::array<std::string_view, 5> kExact{"recompute", "offload", "offloa
 constexpr std::array<std::string_view, 5> kLimits{"budget", "host-budget", "disk-budget", "device",
                                                   "offload-dir"};
 // What is done beside the steps.
-constexpr std::array<std::string_view, 20> kBeside{
-    "json",      "out",       "threads",        "explain",      "tune",
-    "data",      "eval-data", "eval-every",     "eval-batches", "save-every",
-    "save-sync", "keep",      "keep-every",     "overwrite",    "on-nan",
-    "grace",     "resume",    "resume-changed", "new-data",     "cache"};
+constexpr std::array<std::string_view, 22> kBeside{
+    "json",       "out",        "threads",      "explain",    "tune",      "data",
+    "eval-data",  "eval-every", "eval-batches", "save-every", "save-sync", "keep",
+    "keep-every", "overwrite",  "on-nan",       "grace",      "resume",    "resume-changed",
+    "new-data",   "cache",      "log-ranks",    "share-gpu"};
 
 template <size_t N>
 bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {

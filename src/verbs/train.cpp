@@ -23,6 +23,7 @@
 #include "train/trained_output.h"
 #include "verbs/here.h"
 #include "verbs/plan.h"
+#include "verbs/ranks.h"
 
 namespace snug {
 namespace {
@@ -124,9 +125,7 @@ void require_room_to_save(const OutputDirectory& out, const Resolved& run, const
   out.require_space(saved_bytes(module, part) + checkpoint_bytes(run, module));
 }
 
-}  // namespace
-
-TrainReport train(const Options& options, const TrainObserver& observer) {
+TrainReport train_alone(const Options& options, const TrainObserver& observer) {
   std::optional<Resumed> resumed;
   if (!options.resume.empty()) resumed = resume(options);
   Resolved asked = resolve_here(resumed ? resumed->options : options);
@@ -177,6 +176,17 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
                       {.weights = weights.get(),
                        .adapter = adapter.get(),
                        .resumed = resumed ? &*resumed : nullptr});
+}
+
+}  // namespace
+
+TrainReport train(const Options& options, const TrainObserver& observer) {
+  const std::unique_ptr<Job> job = join_job(options);
+  if (!job) return train_alone(options, observer);
+  return job->run([&]() -> TrainReport {
+    require_same_run(*job, options);
+    throw usage_error("training over {} ranks is not wired yet", job->ranks());
+  });
 }
 
 }  // namespace snug

@@ -1,0 +1,23 @@
+// Several processes that train one model: what this one is among them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "snug/options.h"
+
+namespace snug {
+
+struct RankRole {
+  bool launches = false;  // it starts the ranks of --ranks and trains nothing itself
+  bool prints = true;     // rank 0, one that is alone, and every one with --log-ranks
+};
+// From the options and what whoever started this process says in its environment. Throws a usage
+// error where the two differ.
+RankRole rank_role(const Options& options);
+
+// Starts --ranks processes of this program with these arguments, waits for all of them, and returns
+// the exit code of the first that failed.
+int launch_ranks(const Options& options, const std::vector<std::string>& arguments);
+
+}  // namespace snug

@@ -1,0 +1,60 @@
+// snug train in a job of several ranks: how they start, and what a wrong start says.
+#include "cli_fixture.h"
+
+namespace snug {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CliRanks : public Cli {
+ protected:
+  static constexpr const char* kTrain = "train tiny --data text.txt --batch 2 --seq 16 --steps 1";
+};
+
+TEST_F(CliRanks, HalfAnEnvironmentIsRefused) {
+  const Ended half = snug(kTrain, {.environment = {{"RANK", "1"}}});
+  EXPECT_EQ(half.code, 2);
+  EXPECT_THAT(half.err, HasSubstr("snug: the environment has RANK=1 and no WORLD_SIZE\n"));
+}
+
+TEST_F(CliRanks, NobodyAtTheAddress) {
+  const Ended lost = snug(kTrain, {.environment = {{"RANK", "1"},
+                                                   {"WORLD_SIZE", "2"},
+                                                   {"MASTER_ADDR", "127.0.0.1"},
+                                                   {"MASTER_PORT", "1"},
+                                                   {"SNUG_JOB_TIMEOUT", "0.2"}}});
+  EXPECT_EQ(lost.code, 5);
+  EXPECT_THAT(lost.err, HasSubstr("rank 1 found no rank 0 at 127.0.0.1:1 in 0.2 s"));
+}
+
+TEST_F(CliRanks, OtherOptionsOnOneRankAreNamedOnce) {
+  const Ended job = run_snug_in_shell(
+      "export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 SNUG_JOB_TIMEOUT=20\n"
+      "export MASTER_PORT=$((20000 + $$ % 20000))\n"
+      "RANK=1 \"$@\" --lr 1 & RANK=0 \"$@\"; code=$?; wait $!; test $? = $code && exit $code",
+      split(kTrain, ' '), {.directory = dir_.path()});
+  EXPECT_EQ(job.code, 2);
+  EXPECT_THAT(job.err, HasSubstr("the ranks differ in their options: rank 1 on "));
+  EXPECT_THAT(job.err, HasSubstr("has '--lr 1', rank 0 on "));
+  EXPECT_EQ(job.err.find("the ranks differ"), job.err.rfind("the ranks differ"));
+}
+
+TEST_F(CliRanks, MoreOrLessThanSomebodyStarted) {
+  expect_refused("train tiny --ranks 5000", kUsage, "--ranks is 5000");
+  const Ended other = snug(std::string(kTrain) + " --ranks 3",
+                           {.environment = {{"OMPI_COMM_WORLD_RANK", "0"},
+                                            {"OMPI_COMM_WORLD_SIZE", "2"},
+                                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("--ranks 3, and this is rank 0 of 2 that mpirun has started"));
+}
+
+// Words that no rank would understand are refused before any is started.
+TEST_F(CliRanks, WrongWordsAreSaidOnce) {
+  const Ended wrong = snug("train tiny --ranks 3 --bacth 4");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_EQ(wrong.err.find("--bacth"), wrong.err.rfind("--bacth"));
+}
+
+}  // namespace
+}  // namespace snug
