@@ -31,7 +31,6 @@ struct Options {
   std::string offload = "auto";
   int64_t offload_ahead = 0;  // 0: 1, or what the search chooses
   std::string offload_dir;    // a run needs it where something lives on disk
-  int64_t ranks = 0;          // 0: as mpirun, torchrun or srun started this process, else 1
   int64_t rank = 0;           // of this process, from 0: not an option, every rank has another
   std::string zero = "auto";
   std::string shard;

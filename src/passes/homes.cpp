@@ -42,6 +42,11 @@ constexpr size_t kHops = kWay.size() - 1;
 // From a home to the device, or back.
 size_t hops_of(Space home) { return home == Space::device ? 0 : home == Space::disk ? 2 : 1; }
 
+// The shard of a parameter that is gathered; none of all others.
+ValueId gathered_from(const Value& value) {
+  return value.category == Category::params ? value.parameter : ValueId{};
+}
+
 // From the first use of a value in some segments to the last: for so long it has bytes on the
 // device.
 struct Visit {
@@ -239,11 +244,6 @@ class ProgramHomes {
       all = all || (writes && extent(id) == bytes);
     });
     return all && !reads;
-  }
-
-  // The shard of a parameter that is gathered; none of all others.
-  static ValueId gathered_from(const Value& value) {
-    return value.category == Category::params ? value.parameter : ValueId{};
   }
 
   bool may_be_kept(const Value& value) const {
@@ -518,6 +518,10 @@ void homes(Module& module, const Recipe& recipe) {
       value.space = offload.home_of(*item, value.layer);
   }
   for (size_t p = 0; p < module.programs.size(); ++p) ProgramHomes(module, p, recipe).run();
+  // Wholes that were gathered: nothing reads them any more, and the sweep takes them away.
+  for (Value& value : module.values) {
+    if (value.shared() && gathered_from(value).valid()) value.scope = Scope::local;
+  }
   sweep_values(module);
 }
 

@@ -9,7 +9,9 @@
 //
 // A rank sums its own block (ops/comm/rank_sum). Where all need all of it, they gather it at last.
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/units.h"
@@ -26,6 +28,8 @@ namespace {
 constexpr int64_t kSmall = 65536;  // elements
 // Blocks begin where kernels like it.
 constexpr int64_t kAligned = 64;
+// Layers between an exchange and its sum.
+constexpr int64_t kAhead = 1;
 
 // A carried value and how it is summed.
 struct Summed {
@@ -57,13 +61,13 @@ class ProgramSums {
       ends[chain.writes.back().op].push_back(&chain);
     }
     for (size_t at = 0; at < ops_.size(); ++at) {
-      builder_.set_layer(ops_[at].layer);
-      builder_.set_phase(ops_[at].phase);
+      go_to(ops_[at]);
       builder_.program().ops.push_back(std::move(ops_[at]));
       const auto complete = ends.find(at);
       if (complete == ends.end()) continue;
-      for (const Chain* chain : complete->second) sum(*chain);
+      for (const Chain* chain : complete->second) begin_sum(*chain);
     }
+    finish_sums(/*ahead=*/0);
   }
 
  private:
@@ -77,6 +81,18 @@ class ProgramSums {
     ValueId made = {};   // by the last of them
     bool adds = false;   // to what was carried before
     bool apart = false;  // its sum is a value of its own
+  };
+
+  // A sum whose exchange is under way.
+  struct Begun {
+    const Chain* chain;
+    int64_t segment;
+    ValueId blocks;
+  };
+  struct Place {
+    int32_t layer, micro_batch;
+    Phase phase;
+    friend bool operator==(const Place&, const Place&) = default;
   };
 
   static bool is_last(ProgramRole role, const Recipe& recipe) {
@@ -139,14 +155,63 @@ class ProgramSums {
     }
   }
 
-  void sum(const Chain& chain) {
+  // Sums are finished while the layer after the next is computed: the exchange has that long.
+  void go_to(const Op& op) {
+    const Place place{op.layer, op.micro_batch, op.phase};
+    if (place_ != place) {
+      ++segment_;
+      place_ = place;
+    }
+    builder_.set_layer(op.layer);
+    builder_.set_phase(op.phase);
+    finish_sums(kAhead);
+  }
+
+  void finish_sums(int64_t ahead) {
+    while (!begun_.empty() && begun_.front().segment + ahead < segment_) {
+      finish_sum(begun_.front());
+      begun_.pop_front();
+    }
+    while (ahead == 0 && !begun_.empty()) {
+      finish_sum(begun_.front());
+      begun_.pop_front();
+    }
+  }
+
+  void begin_sum(const Chain& chain) {
     if (!sums(chain)) {
       latest_[chain.carried] = chain.made;
-    } else if (how(chain).cut.on()) {
-      sum_block(chain);
-    } else {
-      sum_all(chain);
+      return;
     }
+    const Begun begun{&chain, segment_, exchanged(chain)};
+    if (sharding_.on()) {
+      begun_.push_back(begun);
+    } else {
+      finish_sum(begun);
+    }
+  }
+
+  // What all ranks have made of this rank's block, or of all.
+  ValueId exchanged(const Chain& chain) {
+    const std::string name = module_[chain.carried].name + ".exchange";
+    const Cut& cut = how(chain).cut;
+    ValueId blocks;
+    if (cut.on()) {
+      blocks = ops::all_to_all(builder_, name, view(chain.made, "blocks", {cut.padded()}, 0), dp());
+    } else {
+      const int64_t n = module_[chain.carried].type.shape.elements();
+      blocks = view(chain.made, "flat", {n}, 0);
+      if (!sharding_.on()) return blocks;
+      blocks = ops::all_gather(builder_, name, blocks, dp());
+    }
+    module_[blocks].category = Category::comm;
+    module_[blocks].layer = module_[chain.carried].layer;
+    return blocks;
+  }
+
+  void finish_sum(const Begun& begun) {
+    how(*begun.chain).cut.on() ? sum_block(*begun.chain, begun.blocks)
+                               : sum_all(*begun.chain, begun.blocks);
   }
 
   // What was carried before, as far as this rank adds to it.
@@ -158,36 +223,26 @@ class ProgramSums {
   }
 
   // This rank's block of all ranks' gradients.
-  void sum_block(const Chain& chain) {
+  void sum_block(const Chain& chain, ValueId blocks) {
     const Summed& s = how(chain);
     const std::string name = module_[chain.carried].name;
-    const ValueId blocks = ops::all_to_all(builder_, name + ".exchange",
-                                           view(chain.made, "blocks", {s.cut.padded()}, 0), dp());
-    module_[blocks].category = Category::comm;
     const int64_t elements = std::clamp<int64_t>(
         module_[chain.carried].whole().elements() - s.cut.first(), 0, s.cut.block);
     const int64_t place = s.sharded ? 0 : s.cut.first();
-    ValueId sum =
+    const ValueId sum =
         ops::rank_sum(builder_, name + ".sum", blocks, {.ranks = s.cut.ranks, .elements = elements},
                       before(chain, {s.cut.block}, place));
     carry(sum, chain.carried, place);
     if (!s.gathered || !last_program_ || !is_last_chain(chain)) return;
-    const ValueId all = ops::all_gather(builder_, name + ".gather", sum, dp());
-    carry(all, chain.carried, 0);
+    carry(ops::all_gather(builder_, name + ".gather", sum, dp()), chain.carried, 0);
   }
 
   // All of it, on every rank.
-  void sum_all(const Chain& chain) {
+  void sum_all(const Chain& chain, ValueId blocks) {
     const int64_t n = module_[chain.carried].type.shape.elements();
-    const std::string name = module_[chain.carried].name;
-    ValueId all = view(chain.made, "flat", {n}, 0);
-    if (sharding_.on()) {
-      all = ops::all_gather(builder_, name + ".exchange", all, dp());
-      module_[all].category = Category::comm;
-    }
     const ValueId sum =
-        ops::rank_sum(builder_, name + ".sum", all, {.ranks = sharding_.ranks, .elements = n},
-                      before(chain, {n}, 0));
+        ops::rank_sum(builder_, module_[chain.carried].name + ".sum", blocks,
+                      {.ranks = sharding_.ranks, .elements = n}, before(chain, {n}, 0));
     carry(sum, chain.carried, 0);
   }
 
@@ -207,7 +262,9 @@ class ProgramSums {
 
   // As the value's next version, from that element on.
   void carry(ValueId made, ValueId carried, int64_t first) {
+    builder_.last().micro_batch = place_->micro_batch;  // where it runs, whosever it is
     Value& value = module_[made];
+    value.layer = module_[carried].layer;
     value.base = carried;
     value.view_offset = first;
     value.category = module_[carried].category;
@@ -223,6 +280,9 @@ class ProgramSums {
   bool last_program_;
   std::map<std::pair<ValueId, int32_t>, Chain> chains_;  // by value and micro-batch
   std::map<ValueId, ValueId> latest_;                    // what is carried by now
+  std::deque<Begun> begun_;                              // in the order of their exchanges
+  std::optional<Place> place_;
+  int64_t segment_ = 0;  // what is computed of one layer, and of one micro-batch, in a row
 };
 
 Summed how_to_sum(const Module& module, ValueId gradient, const Recipe& recipe) {

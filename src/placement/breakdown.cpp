@@ -143,7 +143,7 @@ std::vector<LayerBreakdown> breakdown_of_layers(const Module& module, const Peak
 // Scales are not parameters, and two codes of four bits are two.
 int64_t parameters_in(const Value& value) {
   const Stored stored = value.param ? value.param->stored : Stored::plain;
-  const int64_t elements = value.type.shape.elements();
+  const int64_t elements = value.whole().elements();
   if (stored == Stored::nf4_scales || stored == Stored::int8_scales) return 0;
   return stored == Stored::nf4_codes ? 2 * elements : elements;
 }

@@ -51,6 +51,10 @@ bool on_cpu(const Settings& s, const DeviceSpec&) { return s.recipe.backend == B
 // A CPU's host memory is its own.
 bool on_gpu(const Settings& s, const DeviceSpec&) { return s.recipe.backend == Backend::cuda; }
 // Layer by layer, all micro-batches: a variant with one of them repeats another.
+bool has_ranks(const Settings& s, const DeviceSpec&) { return s.recipe.sharding.on(); }
+bool shares_less_than(const Settings& s, int64_t stage) {
+  return s.recipe.sharding.on() && s.recipe.sharding.stage < stage;
+}
 bool in_micro_batches(const Settings& s, const DeviceSpec& device) {
   return on_gpu(s, device) && s.recipe.micro_group == 1;
 }
@@ -343,6 +347,21 @@ std::vector<Technique> all_techniques() {
        .smallest = true,
        .searched = on_gpu,
        .helps = keeps_on_gpu},
+      {.name = "share gradients among ranks",
+       .dimension = "zero",
+       .change = {{"zero", "2"}},
+       .touches = Touches::state,
+       .numbers = kNothing,
+       .searched = has_ranks,
+       .helps = [](const Settings& s, bool) { return shares_less_than(s, 2); }},
+      {.name = "share parameters among ranks",
+       .dimension = "zero",
+       .change = {{"zero", "3"}},
+       .touches = Touches::state,
+       .numbers = kNothing,
+       .smallest = true,
+       .searched = has_ranks,
+       .helps = [](const Settings& s, bool) { return shares_less_than(s, 3); }},
       {.name = "bf16 state",
        .dimension = "optimizer",
        .change = {{"state-dtype", "bf16"}},
@@ -463,6 +482,7 @@ std::span<const DimensionRow> dimensions() {
       {.name = "optimizer", .options = {"optimizer", "state-dtype"}, .needs_allow = true},
       {.name = "compress", .options = {"compress"}, .needs_allow = true},
       {.name = "base", .options = {"base-dtype"}, .needs_allow = true},
+      {.name = "zero", .options = {"zero", "shard"}},
       {.name = "offload", .options = {"offload"}, .moves = true}};
   return rows;
 }

@@ -35,7 +35,7 @@ std::vector<int64_t> micro_batches(int64_t sequences, bool last_may_be_short) {
 }
 
 Dimension split_dimension(const Resolved& run) {
-  const int64_t sequences = run.options.global_batch;
+  const int64_t sequences = ceil_div(run.options.global_batch, run.options.ranks);  // of a rank
   Dimension d{std::string(kMicroBatch), {{}}};
   for (const int64_t batch : micro_batches(sequences, run.asked.global_batch > 0)) {
     if (batch == run.build.batch) continue;
@@ -159,11 +159,12 @@ bool repeats_or_unrolls_much(const Recipe& recipe) {
   return recipe.micro_group == 1 || recipe.micro_group > kMostTogether;
 }
 
-// Beside the micro-batch: all else is as asked there.
+// Beside the micro-batch and what ranks share: all else is as asked there.
 bool is_searched_beside_moves(const std::vector<int>& picks,
                               const std::vector<Dimension>& dimensions) {
   for (size_t d = 0; d < picks.size(); ++d) {
-    if (!dimensions[d].moves && dimensions[d].name != kMicroBatch && picks[d] != 0) return false;
+    const bool beside = dimensions[d].name == kMicroBatch || dimensions[d].name == "zero";
+    if (!dimensions[d].moves && !beside && picks[d] != 0) return false;
   }
   return true;
 }

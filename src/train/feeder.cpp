@@ -102,7 +102,6 @@ void Samples::send(Executor& executor, int64_t micro_batch) const {
 }
 
 void Samples::feed(Executor& executor, int64_t first_sample, int64_t rows, int64_t micro_batch) {
-  const ValueId id = executor.shared("targets");
   targets_.resize(static_cast<size_t>(elements_of(executor, "targets")));
   if (train_) {
     make_tokens(*train_, executor, first_sample);
@@ -110,16 +109,23 @@ void Samples::feed(Executor& executor, int64_t first_sample, int64_t rows, int64
     feature_values_.resize(static_cast<size_t>(elements_of(executor, "features")));
     features_->fill(first_sample, feature_values_, targets_);
   }
-  const auto per_row = targets_.size() / static_cast<size_t>(executor.module()[id].type.shape[0]);
-  std::ranges::fill(std::span(targets_).subspan(static_cast<size_t>(rows) * per_row),
-                    kIgnoredTarget);
+  ignore_behind(executor, rows);
   send(executor, micro_batch);
 }
 
-void Samples::feed_held_out(Executor& executor, int64_t first_sample) {
+void Samples::feed_held_out(Executor& executor, int64_t first_sample, int64_t rows) {
   targets_.resize(static_cast<size_t>(elements_of(executor, "targets")));
   make_tokens(*held_out_, executor, first_sample);
+  ignore_behind(executor, rows);
   send(executor, 0);
+}
+
+// Targets of the rows from that one on do not count.
+void Samples::ignore_behind(const Executor& executor, int64_t rows) {
+  const Shape& shape = executor.module()[executor.shared("targets")].type.shape;
+  const auto per_row = targets_.size() / static_cast<size_t>(shape[0]);
+  std::ranges::fill(std::span(targets_).subspan(static_cast<size_t>(rows) * per_row),
+                    kIgnoredTarget);
 }
 
 int64_t Samples::counted_targets() const {

@@ -31,7 +31,7 @@ class Samples {
   // Of the micro-batch's rows the first `rows` are samples; the targets of the others do not count.
   // `micro_batch`: of those that the next program takes together.
   void feed(Executor& executor, int64_t first_sample, int64_t rows, int64_t micro_batch);
-  void feed_held_out(Executor& executor, int64_t first_sample);
+  void feed_held_out(Executor& executor, int64_t first_sample, int64_t rows);
   int64_t windows() const { return train_->windows(); }  // rows of tokens, per epoch
   // Targets that count in what was fed last.
   int64_t counted_targets() const;
@@ -40,6 +40,7 @@ class Samples {
 
  private:
   void make_tokens(const Dataset& data, const Executor& executor, int64_t first_sample);
+  void ignore_behind(const Executor& executor, int64_t rows);
   void send(Executor& executor, int64_t micro_batch) const;
 
   std::shared_ptr<const Dataset> train_, held_out_;

@@ -4,32 +4,26 @@
 #include "comm/sockets.h"
 
 namespace snug {
-namespace {
 
-constexpr const char* kHostGroup = "host";
-
-}  // namespace
-
-Communicator& JobLinks::group_of(std::string_view lane) {
-  const auto found = groups_.find(lane);
-  if (found != groups_.end()) return *found->second;
-  return *groups_.emplace(lane, open(lane, kind_)).first->second;
+JobLinks::JobLinks(Job& job, DeviceKind kind) : job_(job), kind_(kind) {
+  job.on_end([this](const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [name, group] : groups_) group->abort(why);
+  });
 }
 
-Communicator& JobLinks::host_group() {
-  const auto found = groups_.find(kHostGroup);
-  if (found != groups_.end()) return *found->second;
-  return *groups_.emplace(kHostGroup, open(kHostGroup, DeviceKind::cpu)).first->second;
-}
+JobLinks::~JobLinks() { job_.on_end({}); }
 
-void JobLinks::abort(std::string_view why) {
-  for (auto& [name, group] : groups_) group->abort(why);
-}
+Communicator& JobLinks::group_of(std::string_view lane) { return group(lane, kind_); }
+Communicator& JobLinks::host_group() { return group("host", DeviceKind::cpu); }
 
-std::unique_ptr<Communicator> JobLinks::open(std::string_view name, DeviceKind kind) {
+Communicator& JobLinks::group(std::string_view name, DeviceKind kind) {
+  if (const auto found = groups_.find(name); found != groups_.end()) return *found->second;
   if (kind == DeviceKind::cuda)
     throw usage_error("ranks on GPUs are not built yet").hint("--device cpu trains over ranks");
-  return socket_group(job_, name);
+  std::unique_ptr<Communicator> made = socket_group(job_, name);
+  const std::lock_guard lock(mutex_);
+  return *groups_.emplace(name, std::move(made)).first->second;
 }
 
 }  // namespace snug

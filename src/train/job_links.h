@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -15,8 +16,12 @@ namespace snug {
 
 class JobLinks {
  public:
-  // Collectives move what is on that kind of device.
-  JobLinks(Job& job, DeviceKind kind) : job_(job), kind_(kind) {}
+  // Collectives move what is on that kind of device. When the job fails, every call that waits for
+  // other ranks throws.
+  JobLinks(Job& job, DeviceKind kind);
+  ~JobLinks();
+  JobLinks(const JobLinks&) = delete;
+  JobLinks& operator=(const JobLinks&) = delete;
 
   Job& job() const { return job_; }
   bool is_first() const { return job_.rank() == 0; }
@@ -24,14 +29,13 @@ class JobLinks {
   Communicator& group_of(std::string_view lane);
   // One that moves bytes of the host, whatever the device.
   Communicator& host_group();
-  // Lets every call that waits for other ranks throw: the job has failed.
-  void abort(std::string_view why);
 
  private:
-  std::unique_ptr<Communicator> open(std::string_view name, DeviceKind kind);
+  Communicator& group(std::string_view name, DeviceKind kind);
 
   Job& job_;
   DeviceKind kind_;
+  std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Communicator>, std::less<>> groups_;
 };
 

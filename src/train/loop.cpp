@@ -18,6 +18,7 @@
 #include "train/disk_pace.h"
 #include "train/nan_search.h"
 #include "train/op_predictions.h"
+#include "train/rank_pieces.h"
 #include "train/run_directory.h"
 #include "train/run_saver.h"
 #include "train/run_state.h"
@@ -74,14 +75,17 @@ struct Pending {
 class Training {
  public:
   Training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
-           Device& device, const Origin& origin)
-      : run_(planned.run),
+           Device& device, const Origin& origin, JobLinks* job)
+      : job_(job),
+        run_(planned.run),
         recompute_(planned.recompute),
         observer_(observer),
         samples_(samples),
         device_(device),
         executor_(planned.plan.module, device,
-                  {.math = math_of(planned), .offload_dir = run_.options.offload_dir}),
+                  {.math = math_of(planned),
+                   .offload_dir = run_.options.offload_dir,
+                   .group_of = group_of(job)}),
         feeder_(executor_, run_, samples) {
     if (executor_.disk() != nullptr) {
       for (const std::string& note : executor_.disk()->notes()) say(observer, note);
@@ -101,7 +105,7 @@ class Training {
     }
     derive(executor_);
     step_seconds_.reserve(kTimedSteps);
-    if (!run_.options.out.empty()) {
+    if (!run_.options.out.empty() && job_ == nullptr) {
       saver_.emplace(
           planned, executor_,
           RunManifest{.run = origin.resumed ? origin.resumed->manifest.run : new_run_id(),
@@ -150,6 +154,11 @@ class Training {
   }
 
  private:
+  static std::function<Communicator&(std::string_view)> group_of(JobLinks* job) {
+    if (job == nullptr) return {};
+    return [job](std::string_view lane) -> Communicator& { return job->group_of(lane); };
+  }
+
   void doing(const std::string& what) const {
     if (observer_.doing) observer_.doing(what);
   }
@@ -260,6 +269,7 @@ class Training {
 
   void run_step() {
     if (saver_) saver_->look();
+    if (job_ != nullptr) job_->job().progress(step_, 0, fmt::format("step {}", step_ + 1));
     feeder_.pass_bad_samples();
     const int64_t position = feeder_.position();
     const Module& module = executor_.module();
@@ -423,12 +433,17 @@ class Training {
     flush_updates(executor_);
     double sum = 0;
     int64_t targets = 0;
-    for (int64_t b = 0; b < run_.options.eval_batches; ++b) {
-      samples_.feed_held_out(executor_, b * run_.build.batch);
+    const Sharding& ranks = run_.recipe.sharding;
+    for (int64_t b = 0; b < run_.options.eval_batches; b += ranks.ranks) {
+      // All ranks run as often; one that has no batch left counts nothing.
+      const int64_t mine = b + ranks.rank;
+      samples_.feed_held_out(executor_, mine * run_.build.batch,
+                             mine < run_.options.eval_batches ? run_.build.batch : 0);
       targets += samples_.counted_targets();
       executor_.run(ProgramRole::evaluation);
       sum += executor_.read_scalar<float>(executor_.shared(shared_names::kLoss));
     }
+    if (job_ != nullptr) targets = job_->job().sum(targets);
     const double loss = sum / static_cast<double>(targets);
     if (report_.first_eval == 0) report_.first_eval = loss;
     report_.last_eval = loss;
@@ -439,17 +454,25 @@ class Training {
 
   void save() {
     if (run_.options.out.empty()) return;
-    saver_->finish();  // it writes into the same directory
+    if (saver_) saver_->finish();  // it writes into the same directory
     const Module& module = executor_.module();
+    if (job_ != nullptr && !job_->is_first()) {
+      ValuePieces pieces(executor_);
+      flush_updates(executor_);
+      return send_to_first(module, pieces, job_->host_group(), trained_part(run_.recipe));
+    }
     TransferProgress progress("saving", saved_bytes(module, trained_part(run_.recipe)),
                               observer_.doing);
     flush_updates(executor_);
     ValuePieces pieces(executor_);
-    save_trained(run_, module, progress.pieces_of(pieces), to_toml(run_, recompute_),
+    PiecesOf all =
+        job_ == nullptr ? pieces_of(pieces) : over_ranks(module, pieces, job_->host_group());
+    save_trained(run_, module, progress.pieces_of(std::move(all)), to_toml(run_, recompute_),
                  run_.options.out);
     report_.out = run_.options.out;
   }
 
+  JobLinks* job_;  // nullptr: there is no other rank
   const Resolved& run_;
   const RecomputePolicy& recompute_;  // as planned
   const TrainObserver& observer_;
@@ -475,8 +498,8 @@ class Training {
 }  // namespace
 
 TrainReport run_training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
-                         Device& device, const Origin& origin) {
-  return Training(planned, observer, samples, device, origin).loop();
+                         Device& device, const Origin& origin, JobLinks* job) {
+  return Training(planned, observer, samples, device, origin, job).loop();
 }
 
 }  // namespace snug

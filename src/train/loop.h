@@ -9,6 +9,7 @@
 #include "snug/snug.h"
 #include "train/checkpoint.h"
 #include "train/feeder.h"
+#include "train/job_links.h"
 #include "train/resume.h"
 
 namespace snug {
@@ -20,8 +21,8 @@ struct Origin {
   const Resumed* resumed = nullptr;  // the rest goes on from there: all but what is frozen
 };
 
-// Trains as planned.
+// Trains as planned; as a rank of a job where `job` is not nullptr.
 TrainReport run_training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
-                         Device& device, const Origin& origin);
+                         Device& device, const Origin& origin, JobLinks* job = nullptr);
 
 }  // namespace snug

@@ -27,9 +27,9 @@ class TransferProgress {
   }
 
   // pieces_of and into of train/checkpoint.h, counted. This outlives them.
-  PiecesOf pieces_of(ValuePieces& pieces) {
-    return [&](const ValuePart& part, const LookAtPiece& visit) {
-      pieces.look(part, [&](std::span<const std::byte> next) {
+  PiecesOf pieces_of(PiecesOf pieces) {
+    return [this, pieces = std::move(pieces)](const ValuePart& part, const LookAtPiece& visit) {
+      pieces(part, [&](std::span<const std::byte> next) {
         visit(next);
         add(next.size());
       });

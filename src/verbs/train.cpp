@@ -125,7 +125,29 @@ void require_room_to_save(const OutputDirectory& out, const Resolved& run, const
   out.require_space(saved_bytes(module, part) + checkpoint_bytes(run, module));
 }
 
-TrainReport train_alone(const Options& options, const TrainObserver& observer) {
+// What one rank alone can do, for now.
+void refuse_beside_ranks(const Options& o) {
+  for (const auto& [given, option] :
+       {std::pair{!o.resume.empty(), "resume"}, std::pair{!o.save_every.empty(), "save-every"},
+        std::pair{!o.on_nan.starts_with("stop"), "on-nan"}}) {
+    if (given)
+      throw usage_error("--{} over several ranks is not built yet", option)
+          .hint("--out saves the model at the end");
+  }
+}
+
+// Ranks have the same program, and read the same data.
+void require_same_plan(Job& job, const PlannedRun& planned, const Samples& samples) {
+  const DataFingerprint data = samples.fingerprint();
+  job.require_alike("data", fmt::format("{} tokens, checksum {}", data.tokens, data.checksum));
+  job.require_alike("plan",
+                    fmt::format("{}\narena of {} bytes", to_toml(planned.run, planned.recompute),
+                                format_exact(arena_of(planned.plan))));
+}
+
+// As a rank of `job`, or alone where it is nullptr.
+TrainReport train_rank(const Options& options, const TrainObserver& observer, Job* job) {
+  if (job != nullptr) refuse_beside_ranks(options);
   std::optional<Resumed> resumed;
   if (!options.resume.empty()) resumed = resume(options);
   Resolved asked = resolve_here(resumed ? resumed->options : options);
@@ -138,7 +160,7 @@ TrainReport train_alone(const Options& options, const TrainObserver& observer) {
   check_data_options(asked.options);
   check_origin_of_weights(asked);
   std::optional<OutputDirectory> out;
-  if (!asked.options.out.empty()) {
+  if (!asked.options.out.empty() && (job == nullptr || job->rank() == 0)) {
     refuse_used(asked.options, resumed ? &*resumed : nullptr);
     out.emplace(asked.options.out);
   }
@@ -165,6 +187,7 @@ TrainReport train_alone(const Options& options, const TrainObserver& observer) {
   if (out) require_room_to_save(*out, run, plan.module);
   if (observer.planned) observer.planned(report_of(planned, Advise::never, false));
   say(observer, fmt::format("data: {}", samples.text()));
+  if (job != nullptr) require_same_plan(*job, planned, samples);
 
   if (!device) {
     const NullRun followed = run_null(plan.module);
@@ -172,20 +195,24 @@ TrainReport train_alone(const Options& options, const TrainObserver& observer) {
                               format_exact(followed.ops), format_exact(followed.high_water[0])));
     return {};
   }
-  return run_training(planned, observer, samples, *device,
-                      {.weights = weights.get(),
-                       .adapter = adapter.get(),
-                       .resumed = resumed ? &*resumed : nullptr});
+  const Origin origin{
+      .weights = weights.get(), .adapter = adapter.get(), .resumed = resumed ? &*resumed : nullptr};
+  if (job == nullptr) return run_training(planned, observer, samples, *device, origin);
+  JobLinks links(*job, device->kind());
+  return run_training(planned, observer, samples, *device, origin, &links);
 }
 
 }  // namespace
 
 TrainReport train(const Options& options, const TrainObserver& observer) {
   const std::unique_ptr<Job> job = join_job(options);
-  if (!job) return train_alone(options, observer);
-  return job->run([&]() -> TrainReport {
+  if (!job) return train_rank(options, observer, nullptr);
+  return job->run([&] {
     require_same_run(*job, options);
-    throw usage_error("training over {} ranks is not wired yet", job->ranks());
+    Options mine = options;
+    mine.ranks = job->ranks();
+    mine.rank = job->rank();
+    return train_rank(mine, observer, job.get());
   });
 }
 

@@ -8,7 +8,8 @@ namespace snug {
 namespace {
 
 // A vocabulary of 296: letters, a few merges, and all bytes.
-const std::string kTokenizer = read_file(std::filesystem::path(SNUG_TEST_DIR) / "tokenizer.json");
+const std::string kTokenizerText =
+    read_file(std::filesystem::path(SNUG_TEST_DIR) / "tokenizer.json");
 
 class CliTokenize : public Cli {
  protected:
@@ -18,7 +19,7 @@ class CliTokenize : public Cli {
     nlohmann::json config = tiny_config();
     config["vocab_size"] = rows;
     write(name + "/config.json", config.dump());
-    write(name + "/tokenizer.json", kTokenizer);
+    write(name + "/tokenizer.json", kTokenizerText);
   }
   std::string train_ = "train model --batch 2 --seq 16 --steps 2 --device cpu --data ";
 };

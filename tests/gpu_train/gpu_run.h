@@ -14,7 +14,7 @@ namespace snug {
 // Opened at the first call. Only where there is one.
 CudaDevice& gpu();
 
-constexpr ExecutorOptions kDeterministic{.math = {.deterministic = true}};
+inline const ExecutorOptions kDeterministic{.math = {.deterministic = true}};
 
 inline SmallRun gpu_run(const std::string& model, const BuildOptions& build, const Recipe& recipe,
                         const ExecutorOptions& options = kDeterministic) {
