@@ -1,6 +1,6 @@
 # The CUDA backend, where a toolkit is found. It sets
 #   SNUG_CUDA_ON               is the backend built
-#   SNUG_CUDA_LIBRARIES        what hal/cuda links: only the static runtime. cuBLASLt, cuDNN and NVML are opened when a
+#   SNUG_CUDA_LIBRARIES        what hal/cuda links: only the static runtime. cuBLASLt, cuDNN, NCCL and NVML are opened when a
 #                              device is, so that the binary starts on machines that have none of them.
 #   SNUG_CUDA_COMPILE_OPTIONS  for every .cu file
 # Code under ops/ is told with SNUG_CUDA=1, so that a build that gains the backend compiles no other folder again.
@@ -69,6 +69,11 @@ find_path(CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${PROJECT_SOURCE_DIR}/.d
 find_path(CUDNN_LIBRARY_DIR libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR} ${python_packages}/nvidia/cudnn/lib)
 if(CUDNN_LIBRARY_DIR)
   list(APPEND CMAKE_BUILD_RPATH ${CUDNN_LIBRARY_DIR})
+endif()
+# NCCL likewise; only the library, no header of it.
+find_path(NCCL_LIBRARY_DIR libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR} ${python_packages}/nvidia/nccl/lib)
+if(NCCL_LIBRARY_DIR)
+  list(APPEND CMAKE_BUILD_RPATH ${NCCL_LIBRARY_DIR})
 endif()
 set(SNUG_CUDNN_ON OFF)
 if(CUDNN_INCLUDE AND CUDNN_FRONTEND_INCLUDE)
