@@ -317,9 +317,9 @@ class Reception {
 };
 
 // The other ranks' side.
-class Arrival {
+class Newcomer {
  public:
-  Arrival(const JobPlace& place, double seconds)
+  Newcomer(const JobPlace& place, double seconds)
       : place_(place), seconds_(seconds), end_(tcp::after(seconds)) {}
 
   Joined run() {
@@ -455,7 +455,7 @@ Joined rendezvous(const JobPlace& given, double seconds, const OpenBootstrap& ov
   tcp::Listener listener;
   if (place.address.empty() && place.local_name.empty())
     place = place_by_mpi(place, listener, over_mpi);
-  return place.rank == 0 ? Reception(place, seconds).run() : Arrival(place, seconds).run();
+  return place.rank == 0 ? Reception(place, seconds).run() : Newcomer(place, seconds).run();
 }
 
 tcp::Listener listen_for_ranks() { return tcp::listen_on(/*loopback=*/true); }

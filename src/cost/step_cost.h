@@ -19,6 +19,10 @@ namespace snug {
 constexpr int64_t context_bytes(Backend backend) {
   return backend == Backend::cuda ? int64_t{576} << 20 : 0;
 }
+// And what the engines of a job's two groups of ranks take: one gathers, one sums (comm/nccl.h).
+constexpr int64_t groups_bytes(Backend backend, int64_t ranks) {
+  return backend == Backend::cuda && ranks > 1 ? int64_t{2} << 30 : 0;
+}
 
 // What a run holds in host memory beside the arenas, likewise by rule: a GPU's upload ring, and the
 // buffers of loading, saving and initialising (runtime/value_pieces.h, train/checkpoint.h).

@@ -237,7 +237,7 @@ Resolved resolve(Options o, Model model, std::optional<int64_t> free_bytes) {
         .hint("leave one of them out; `snug plan --gpu` needs no device");
   }
   const Backend backend = backend_of(o);
-  const int64_t context = context_bytes(backend);
+  const int64_t context = context_bytes(backend) + groups_bytes(backend, ranks_of(o));
   require_word(o.init, "init", {"auto", "scratch", "load"});
   require_word(o.tune, "tune", {"auto", "short", "long"});
   require_word(o.loss_on, "loss-on", {"completion", "all"});

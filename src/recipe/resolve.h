@@ -76,6 +76,8 @@ Backend backend_of(const Options& options);
 // How many micro-batches of `batch` make a step of `sequences`. Throws a usage error where the
 // numbers are too large to be counted with.
 int64_t micro_batches_of(int64_t sequences, int64_t batch);
+// As --ranks says, or --gpu h100x8; else one.
+int64_t ranks_of(const Options& o);
 // What --lr is multiplied by for the sequences of a step.
 double learning_rate_factor(const Options& options);
 

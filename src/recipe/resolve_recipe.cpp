@@ -54,10 +54,7 @@ std::string zero_of(const Options& o) {
 
 void resolve_sharding(Options& o, Recipe& r) {
   constexpr int64_t kMostRanks = 1 << 16;
-  const int64_t devices = o.gpu.empty() ? 1 : devices_in(o.gpu);
-  if (devices > 1 && o.ranks > 0 && o.ranks != devices)
-    throw usage_error("--gpu {} and --ranks {}: a rank has a GPU of its own", o.gpu, o.ranks);
-  if (o.ranks == 0) o.ranks = devices;
+  o.ranks = ranks_of(o);
   require_between(1, kMostRanks, static_cast<double>(o.ranks), "ranks");
   require_at_least(0, o.zero_threshold, "zero-threshold");
   const std::string stage = zero_of(o);
@@ -190,6 +187,13 @@ std::string auto_within(const Options& o, int64_t arena) {
 }
 
 }  // namespace
+
+int64_t ranks_of(const Options& o) {
+  const int64_t devices = o.gpu.empty() ? 1 : devices_in(o.gpu);
+  if (devices > 1 && o.ranks > 0 && o.ranks != devices)
+    throw usage_error("--gpu {} and --ranks {}: a rank has a GPU of its own", o.gpu, o.ranks);
+  return o.ranks == 0 ? devices : o.ranks;
+}
 
 int64_t micro_batches_of(int64_t sequences, int64_t batch) {
   checked_add(sequences, batch, "a step");

@@ -1,6 +1,8 @@
 #include "train/job_links.h"
 
 #include "base/error.h"
+#include "comm/mpi.h"
+#include "comm/nccl.h"
 #include "comm/sockets.h"
 
 namespace snug {
@@ -19,11 +21,16 @@ Communicator& JobLinks::host_group() { return group("host", DeviceKind::cpu); }
 
 Communicator& JobLinks::group(std::string_view name, DeviceKind kind) {
   if (const auto found = groups_.find(name); found != groups_.end()) return *found->second;
-  if (kind == DeviceKind::cuda)
-    throw usage_error("ranks on GPUs are not built yet").hint("--device cpu trains over ranks");
-  std::unique_ptr<Communicator> made = socket_group(job_, name);
+  std::unique_ptr<Communicator> made = open(name, kind);
   const std::lock_guard lock(mutex_);
   return *groups_.emplace(name, std::move(made)).first->second;
+}
+
+// The ranks of one mpirun have MPI; all others reach each other by sockets.
+std::unique_ptr<Communicator> JobLinks::open(std::string_view name, DeviceKind kind) {
+  if (kind == DeviceKind::cuda) return nccl_group(job_, name);
+  const bool mpi = job_.place().how == "mpirun" && probe_mpi().why_not.empty();
+  return mpi ? mpi_group(job_, name) : socket_group(job_, name);
 }
 
 }  // namespace snug

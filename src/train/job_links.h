@@ -32,6 +32,7 @@ class JobLinks {
 
  private:
   Communicator& group(std::string_view name, DeviceKind kind);
+  std::unique_ptr<Communicator> open(std::string_view name, DeviceKind kind);
 
   Job& job_;
   DeviceKind kind_;

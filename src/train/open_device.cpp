@@ -1,5 +1,6 @@
 #include "train/open_device.h"
 
+#include "comm/nccl.h"
 #include "cost/step_cost.h"
 #include "hal/cpu/cpu_device.h"
 #include "hal/cuda/cuda_device.h"
@@ -11,6 +12,8 @@ namespace {
 
 static_assert(context_bytes(Backend::cuda) == CudaDevice::kContextBytes,
               "what a plan counts is what the device grants");
+static_assert(groups_bytes(Backend::cuda, 2) == 2 * kNcclBytes,
+              "what a plan counts is what two groups are granted");
 static_assert(host_context_bytes(Backend::cpu) == ValuePieces::kPieceBytes + kReadBlockBytes,
               "what a plan counts is what loading holds");
 static_assert(host_context_bytes(Backend::cuda) ==
@@ -19,8 +22,8 @@ static_assert(host_context_bytes(Backend::cuda) ==
 
 }  // namespace
 
-std::unique_ptr<Device> open_device(const Resolved& run) {
-  if (run.options.device == "cuda") return cuda_device();
+std::unique_ptr<Device> open_device(const Resolved& run, int gpu) {
+  if (run.options.device == "cuda") return cuda_device(gpu);
   if (run.options.device == "null") return nullptr;
   ops::take_gemm_buffers();
   return cpu_device();

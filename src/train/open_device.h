@@ -9,6 +9,7 @@
 namespace snug {
 
 // None for --device null. Throws a device error when there is no such device.
-std::unique_ptr<Device> open_device(const Resolved& run);
+// `gpu`: which of this machine's, from 0.
+std::unique_ptr<Device> open_device(const Resolved& run, int gpu = 0);
 
 }  // namespace snug

@@ -170,7 +170,8 @@ TrainReport train_rank(const Options& options, const TrainObserver& observer, Jo
   leave_arena_to_cpu(planned);
   const Plan& plan = planned.plan;
   const Resolved& run = planned.run;
-  const std::unique_ptr<Device> device = open_device(run);
+  const int gpu = job == nullptr || run.options.share_gpu ? 0 : job->local_rank();
+  const std::unique_ptr<Device> device = open_device(run, gpu);
   Samples samples = Samples::for_training(run);
   if (resumed) require_same_data(*resumed, samples.fingerprint());
   require_fit(planned);
