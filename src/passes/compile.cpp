@@ -48,11 +48,13 @@ void keep(Module& module, const Recipe& recipe) {
   if (recipe.compress != CompressKind::none) compress(module, kTraining);
 }
 
-void update(Module& module, const Recipe& recipe) {
-  // An update works on sums over all ranks, and on this rank's shards.
+// After micro-batches are added up, before anything works on sums or on shards.
+void share(Module& module, const Recipe& recipe) {
   sum_over_ranks(module, recipe);
   shard_parameters(module, recipe);
+}
 
+void update(Module& module, const Recipe& recipe) {
   // The update reads gradients that all micro-batches have written.
   if (recipe.update_in_backward) {
     update_in_backward(module, recipe);
@@ -101,6 +103,7 @@ constexpr StageOfCompile kStages[] = {
     // Micro-batches copy the finished program, so that the copy differs in nothing but the
     // accumulating writes.
     {Stage::accumulate, accumulate},
+    {Stage::ranks, share},
     {Stage::update, update},
     // Every access is there by now, and every program.
     {Stage::homes, move_home},
@@ -126,8 +129,7 @@ Module compile_evaluation(std::string name, const ForwardBuilder& forward, const
   // What only backward would read, statistics of norms and rows, is not made.
   eliminate_dead(module);
   module.step = {{1, {std::string(program_name(ProgramRole::evaluation))}}};
-  sum_over_ranks(module, recipe);
-  shard_parameters(module, recipe);
+  share(module, recipe);
   continue_compile(module, recipe, Stage::homes);
   return module;
 }

@@ -38,6 +38,7 @@ enum class Stage : uint8_t {
   differentiate,  // training with its backward, and evaluation
   keep,           // what forward keeps for backward: recompute, compression
   accumulate,     // micro-batches
+  ranks,          // sums over them, and what each has of the whole
   update,
   homes,   // what lives elsewhere is brought and put back
   lay_out  // bytes shared in place, scratch, lifetimes

@@ -43,6 +43,7 @@ TEST(Techniques, EveryRowIsARunThatDiffersFromAnother) {
     if (t.name == "without master") o = changed(o, technique("bf16").change);
     if (t.name == "update on the host") o = changed(o, technique("offload state").change);
     if (t.dimension == "base") o.lora = "r=2";
+    if (t.dimension == "zero") o.ranks = 2;
     if (t.name == "update in backward, unclipped") o = changed(o, {{"clip", 0.0}});
     const Settings& with = resolve(changed(o, t.change));
     const bool is_default = with == static_cast<const Settings&>(resolve(o));
@@ -83,6 +84,7 @@ TEST(Techniques, EveryDimensionOfTheSearchHasAlternativesAndASmallest) {
     Options options = plain();
     if (row.moves) options.device = "cuda";        // a CPU has no other memory to go to
     if (row.name == "base") options.lora = "r=2";  // else nothing is frozen
+    if (row.name == "zero") options.ranks = 2;     // else there is nobody to share with
     const Resolved run = resolve(options);
     EXPECT_EQ(smallest_of(row.name).dimension, row.name);
     int searched = 0;

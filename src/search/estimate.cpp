@@ -64,7 +64,7 @@ void compile_rest(Module& module, const Recipe& recipe) {
 Module shallow_body(const Variant& variant, int32_t depth) {
   Recipe recipe = variant.settings.recipe;
   if (recipe.recompute.kind != RecomputePolicy::Kind::full) recipe.recompute = {};
-  Module module = compile("estimate", variant.stack.forward(depth), recipe, Stage::accumulate);
+  Module module = compile("estimate", variant.stack.forward(depth), recipe, Stage::ranks);
   compile_rest(module, recipe);
   return module;
 }
@@ -231,7 +231,7 @@ const Estimates::Update& Estimates::update_of(const Variant& variant) {
     const size_t known = module.values.size();
     Recipe recipe = variant.settings.recipe;
     recipe.fold_update = false;
-    continue_compile(module, recipe, Stage::update);
+    continue_compile(module, recipe, Stage::ranks);
     for (size_t i = known; i < module.values.size(); ++i)
       update.shared = update.shared + shared_bytes(module.values[i]);
     update.transient = most_live_of_all(module);
@@ -245,7 +245,7 @@ Room Estimates::room_of(const Variant& variant) {
   Recipe& recipe = apart.settings.recipe;
   recipe.fold_update = recipe.update_in_backward = false;
   Module module = parameters_of(apart);
-  continue_compile(module, recipe, Stage::update, Stage::update);
+  continue_compile(module, recipe, Stage::ranks, Stage::update);
   if (variant.settings.recipe.update_in_backward)  // no gradient outlives its update
     std::erase_if(module.values, [](const Value& v) { return v.category == Category::grads; });
   return Room(module);
@@ -285,7 +285,7 @@ Estimates::Trial Estimates::trial(Variant variant, const RecomputePolicy& policy
 
 Estimates::Trial Estimates::make_trial(const Variant& variant) {
   const Recipe& recipe = variant.settings.recipe;
-  Module module = compile("trial", variant.stack.whole(), recipe, Stage::accumulate);
+  Module module = compile("trial", variant.stack.whole(), recipe, Stage::ranks);
   compile_rest(module, recipe);
   SpaceBytes shared;
   for (const Value& value : module.values) shared = shared + shared_bytes(value);

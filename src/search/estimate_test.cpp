@@ -36,8 +36,9 @@ void expect_equal(const Estimate& estimate, const Setting& s) {
   EXPECT_EQ(estimate.transient, on_device(transient));
   EXPECT_TRUE(estimate.least_transient.fits_in(estimate.transient));
   const double seconds = step_cost(module, nominal_model(s.recipe.backend)).step_seconds;
-  // In backward an update leaves the norm of each parameter, to be added up at the end in one op.
-  EXPECT_NEAR(estimate.seconds, seconds, (s.recipe.update_in_backward ? 1e-6 : 1e-9) * seconds);
+  // In backward an update leaves the norm of each parameter, to be added up at the end in one op: of
+  // what that takes, a block of sums is a part in ten million.
+  EXPECT_NEAR(estimate.seconds, seconds, (s.recipe.update_in_backward ? 8e-6 : 1e-9) * seconds);
   EXPECT_LE(estimate.least_seconds, estimate.seconds);
 }
 
@@ -83,7 +84,9 @@ TEST(Estimate, EqualsTheWholeWithEveryTechnique) {
                             {.optimizer = OptimizerKind::adamw8bit},
                             {.optimizer = OptimizerKind::adam_mini, .state_dtype = Dtype::bf16},
                             {.update_in_backward = true, .clip = 0},
-                            {.accum = 3, .update_in_backward = true, .clip = 0}};
+                            {.accum = 3, .update_in_backward = true, .clip = 0},
+                            {.sharding = {.ranks = 4, .stage = 1, .threshold = 0}},
+                            {.accum = 3, .sharding = {.ranks = 4, .stage = 2, .threshold = 0}}};
   Estimates estimates;
   for (size_t i = 0; i < std::size(recipes); ++i) {
     SCOPED_TRACE(i);

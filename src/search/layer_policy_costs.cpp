@@ -40,6 +40,7 @@ Module ended(Module module, const Recipe& recipe) {
     continue_compile(module, recipe, Stage::keep);
   } else {
     continue_compile(module, recipe, Stage::keep, Stage::keep);
+    continue_compile(module, recipe, Stage::ranks, Stage::ranks);
     continue_compile(module, recipe, Stage::homes);
   }
   return module;

@@ -12,21 +12,25 @@ BuildOptions without_loss(BuildOptions build) {
   return build;
 }
 
-Recipe types_of(const Recipe& r) {
-  return {.offload = r.offload,
-          .fused_recompute = r.fused_recompute,
-          .adapters = r.adapters,
-          .base = r.base,
-          .precision = r.precision,
-          .grad_dtype = r.grad_dtype,
-          .host_update = r.host_update,
-          .backend = r.backend};
-}
-
 void add_update(Recipe& key, const Recipe& r) {
   key.master = r.master;
   key.optimizer = r.optimizer;
   key.state_dtype = r.state_dtype;
+}
+
+Recipe types_of(const Recipe& r) {
+  Recipe key{.sharding = r.sharding,
+             .sums_apart = r.sums_apart,
+             .offload = r.offload,
+             .fused_recompute = r.fused_recompute,
+             .adapters = r.adapters,
+             .base = r.base,
+             .precision = r.precision,
+             .grad_dtype = r.grad_dtype,
+             .host_update = r.host_update,
+             .backend = r.backend};
+  if (r.sharding.on()) add_update(key, r);  // whose grain the shards have
+  return key;
 }
 
 // Where backward updates, layers do the update's work.

@@ -101,7 +101,9 @@ TEST(Choices, WhatIsSearchedIsInAKeyOfTheCaches) {
   for (const Technique& t : techniques()) {
     if (t.searched == nullptr) continue;
     ++searched;
-    const Resolved run = run_of(t.dimension == "base" ? "--batch 4 --lora r=2" : "--batch 4");
+    const Resolved run = run_of(t.dimension == "base"   ? "--batch 4 --lora r=2"
+                                : t.dimension == "zero" ? "--batch 4 --ranks 2"
+                                                        : "--batch 4");
     const Settings& with = changed(run, t.change);
     EXPECT_TRUE(body_key(with) != body_key(run) || update_key(with) != update_key(run)) << t.name;
   }

@@ -49,6 +49,38 @@ TEST_F(CliRanks, MoreOrLessThanSomebodyStarted) {
   EXPECT_THAT(other.err, HasSubstr("--ranks 3, and this is rank 0 of 2 that mpirun has started"));
 }
 
+// Ranks are processes here, over sockets.
+TEST_F(CliRanks, AJobTrainsTheModelOfOneDevice) {
+  const std::string train =
+      "train " + std::string(SNUG_TEST_DIR) +
+      "/llama-wide.json --data text.txt --bytes --seq 24 --steps 3 --deterministic --holdout 0.2 "
+      "--eval-batches 3 --global-batch 5";
+  const Ended one = snug(train + " --batch 1 --out one");
+  ASSERT_EQ(one.code, 0) << one.err;
+  const std::string model = read_file(dir_.path() / "one/model.safetensors");
+  for (const char* ranks : {"--ranks 2 --zero 0", "--ranks 4 --zero 1 --zero-threshold 0",
+                            "--ranks 2 --shard full --zero-threshold 0"}) {
+    SCOPED_TRACE(ranks);
+    const Ended job = snug(train + " --batch 1 --overwrite --out job " + ranks);
+    ASSERT_EQ(job.code, 0) << job.err;
+    EXPECT_TRUE(read_file(dir_.path() / "job/model.safetensors") == model);
+    EXPECT_THAT(job.out + job.err, HasSubstr("planned and measured"));
+  }
+}
+
+TEST_F(CliRanks, WhatIsNotBuiltOrSaidTwiceIsRefused) {
+  expect_refused("train tiny --zero 3", kUsage, "--zero 3 with one rank");
+  expect_refused("plan tiny --ranks 2 --zero 3 --shard full", kUsage, "say the same thing twice");
+  expect_refused("plan tiny --ranks 2 --shard hybrid:2", kUsage, "is not built yet");
+  expect_refused("plan tiny --ranks 2 --zero 4", kUsage, "--zero '4'");
+  expect_refused("plan tiny --gpu h100x8 --ranks 4", kUsage, "a rank has a GPU of its own");
+  expect_refused("plan tiny --ranks 4 --global-batch 3", kUsage, "less than one sequence");
+  expect_refused("plan tiny --ranks 2 --zero 1 --offload params", kUsage, "in shards");
+  const Ended saves = snug(std::string(kTrain) + " --ranks 2 --out run --save-every 1");
+  EXPECT_EQ(saves.code, 2);
+  EXPECT_THAT(saves.err, HasSubstr("--save-every over several ranks is not built yet"));
+}
+
 // Words that no rank would understand are refused before any is started.
 TEST_F(CliRanks, WrongWordsAreSaidOnce) {
   const Ended wrong = snug("train tiny --ranks 3 --bacth 4");
