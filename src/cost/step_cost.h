@@ -19,9 +19,10 @@ namespace snug {
 constexpr int64_t context_bytes(Backend backend) {
   return backend == Backend::cuda ? int64_t{576} << 20 : 0;
 }
-// And what the engines of a job's two groups of ranks take: one gathers, one sums (comm/nccl.h).
+// And what the engine takes for a job's two groups of ranks: one gathers, one sums (comm/nccl.h).
 constexpr int64_t groups_bytes(Backend backend, int64_t ranks) {
-  return backend == Backend::cuda && ranks > 1 ? int64_t{2} << 30 : 0;
+  constexpr int64_t kOfEachRank = int64_t{384} << 20;
+  return backend == Backend::cuda && ranks > 1 ? 2 * ranks * kOfEachRank : 0;
 }
 
 // What a run holds in host memory beside the arenas, likewise by rule: a GPU's upload ring, and the

@@ -207,7 +207,7 @@ TEST(CudaNccl, DISABLED_Memory) {
                      static_cast<double>(gathered - before) / (1 << 20),
                      static_cast<double>(after - before) / (1 << 20))
               << std::endl;
-    EXPECT_LE(after - before, kNcclBytes);
+    EXPECT_LE(after - before, nccl_bytes(all.ranks()));
     before = after;
   }
 }
