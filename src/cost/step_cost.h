@@ -4,6 +4,7 @@
 //   p.step_seconds;   p.repeat_seconds / p.step_seconds   // what recompute costs
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,8 +22,8 @@ constexpr int64_t context_bytes(Backend backend) {
 }
 // And what the engine takes for a job's two groups of ranks: one gathers, one sums (comm/nccl.h).
 constexpr int64_t groups_bytes(Backend backend, int64_t ranks) {
-  constexpr int64_t kOfEachRank = int64_t{384} << 20;
-  return backend == Backend::cuda && ranks > 1 ? 2 * ranks * kOfEachRank : 0;
+  constexpr int64_t kOfEachRank = int64_t{384} << 20, kMachine = 8;
+  return backend == Backend::cuda && ranks > 1 ? 2 * std::min(ranks, kMachine) * kOfEachRank : 0;
 }
 
 // What a run holds in host memory beside the arenas, likewise by rule: a GPU's upload ring, and the

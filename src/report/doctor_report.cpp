@@ -209,12 +209,14 @@ Json gpu_json(const CudaProbe& probe, const GpuProbe& gpu) {
 
 }  // namespace
 
-std::string doctor_table(const HostProbe& host, const CudaProbe& probe,
+std::string doctor_table(const HostProbe& host, const CudaProbe& probe, const MpiRow& mpi,
                          const std::vector<Missing>& missing) {
   Table table;
   table.row(true, "host",
             fmt::format("{}, {} of memory, {} available", counted(host.cores, "CPU core"),
                         format_bytes(host.memory), format_bytes(host.available)));
+  table.row(true, "sockets", "between ranks on CPUs");
+  table.row(!mpi.library.empty(), "MPI", mpi.library.empty() ? mpi.why_not : mpi.library);
   const DriverProbe& driver = probe.driver;
   const std::string version = driver.version.empty() ? "version not told" : driver.version;
   table.row(driver.cuda > 0, "driver",
@@ -234,11 +236,12 @@ std::string doctor_table(const HostProbe& host, const CudaProbe& probe,
   return std::move(table).text();
 }
 
-std::string doctor_json(const HostProbe& host, const CudaProbe& probe,
+std::string doctor_json(const HostProbe& host, const CudaProbe& probe, const MpiRow& mpi,
                         const std::vector<Missing>& missing) {
   Json out{
       {"host",
        {{"cores", host.cores}, {"memory_bytes", host.memory}, {"available_bytes", host.available}}},
+      {"mpi", or_null(mpi.library)},
       {"driver", or_null(probe.driver.version)},
       {"driver_cuda", version_or_null(probe.driver.cuda)},
       {"built_with_cuda", version_or_null(probe.toolkit)},

@@ -14,15 +14,21 @@ struct HostProbe {
   int64_t available = 0;  // bytes
 };
 
+// What ranks on CPUs may use besides sockets.
+struct MpiRow {
+  std::string library;  // "Open MPI v4.1.4"; empty: there is none
+  std::string why_not;
+};
+
 struct Missing {
   std::string what;   // the row it belongs to
   std::string costs;  // a sentence
   std::string get;    // another
 };
 
-std::string doctor_table(const HostProbe& host, const CudaProbe& probe,
+std::string doctor_table(const HostProbe& host, const CudaProbe& probe, const MpiRow& mpi,
                          const std::vector<Missing>& missing);
-std::string doctor_json(const HostProbe& host, const CudaProbe& probe,
+std::string doctor_json(const HostProbe& host, const CudaProbe& probe, const MpiRow& mpi,
                         const std::vector<Missing>& missing);
 
 }  // namespace snug

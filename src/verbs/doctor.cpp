@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "comm/mpi.h"
 #include "hal/cpu/cpu_device.h"
 #include "report/doctor_report.h"
 #include "snug/snug.h"
@@ -87,6 +88,11 @@ std::optional<Missing> missing_code(const CudaProbe& probe, size_t index) {
   return {};
 }
 
+Missing missing_mpi() {
+  return {"MPI", "Ranks on CPUs move bytes over sockets: the same results, one machine or several.",
+          "Install Open MPI (libopenmpi-dev, openmpi-bin) and build again: ./dev build."};
+}
+
 // What tokenizers need and the build may lack.
 std::vector<Missing> missing_for_tokenizers() {
   std::vector<Missing> out;
@@ -120,9 +126,13 @@ DoctorReport doctor() {
                        .memory = total_memory_bytes(),
                        .available = available_memory_bytes()};
   const CudaProbe probe = probe_cuda();
+  const MpiProbe found = probe_mpi();
+  const MpiRow mpi{found.library, found.why_not};
   std::vector<Missing> missing = missing_of(probe);
+  if (mpi.library.empty()) missing.push_back(missing_mpi());
   for (Missing& library : missing_for_tokenizers()) missing.push_back(std::move(library));
-  return {.table = doctor_table(host, probe, missing), .json = doctor_json(host, probe, missing)};
+  return {.table = doctor_table(host, probe, mpi, missing),
+          .json = doctor_json(host, probe, mpi, missing)};
 }
 
 }  // namespace snug

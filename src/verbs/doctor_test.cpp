@@ -15,6 +15,8 @@ using ::testing::Not;
 
 constexpr HostProbe kHost{.cores = 8, .memory = int64_t{64} << 30, .available = int64_t{60} << 30};
 
+const MpiRow kMpi{"Open MPI v4.1.4", ""};
+
 GpuProbe gpu(std::string name, int capability, int64_t shared_kib, int threads) {
   return {.name = std::move(name),
           .major = capability / 10,
@@ -43,7 +45,7 @@ CudaProbe machine(std::vector<GpuProbe> gpus, std::string_view architectures) {
 // As one line, whatever the width of the page.
 std::string table_of(const CudaProbe& probe) {
   std::string text;
-  for (const char c : doctor_table(kHost, probe, missing_of(probe)))
+  for (const char c : doctor_table(kHost, probe, kMpi, missing_of(probe)))
     if (c != ' ' && c != '\n') {
       text += c;
     } else if (!text.ends_with(' ')) {
@@ -53,7 +55,7 @@ std::string table_of(const CudaProbe& probe) {
 }
 
 nlohmann::json gpu_json(const CudaProbe& probe) {
-  return nlohmann::json::parse(doctor_json(kHost, probe, missing_of(probe)))["gpus"][0];
+  return nlohmann::json::parse(doctor_json(kHost, probe, kMpi, missing_of(probe)))["gpus"][0];
 }
 
 TEST(Doctor, SaysWhatAGpuGets) {
@@ -65,6 +67,7 @@ TEST(Doctor, SaysWhatAGpuGets) {
               HasSubstr("227.00 KiB of shared memory a block, 2,048 threads a multiprocessor "));
   EXPECT_THAT(hopper, HasSubstr("tf32 and fp8; early launches and clusters "));
   EXPECT_THAT(hopper, HasSubstr("attention: cuDNN in bf16 and fp16; Snug's tensor-core kernels "));
+  EXPECT_THAT(hopper, HasSubstr("✓ sockets between ranks on CPUs ✓ MPI Open MPI v4.1.4 "));
   EXPECT_THAT(hopper, HasSubstr("nothing is missing"));
 
   const std::string ada = table_of(machine({k4090}, "80-real/86-real/89-real/90"));
@@ -120,6 +123,15 @@ TEST(Doctor, SaysWhoComputesAttentionWithoutCudnn) {
   probe.cudnn.version.clear();
   EXPECT_THAT(table_of(probe), HasSubstr("attention: Snug's tensor-core kernels in bf16 and fp16"));
   EXPECT_EQ(gpu_json(probe)["attention"], (nlohmann::json{"tensor_cores", "plain_tiles"}));
+}
+
+TEST(Doctor, SaysWhyThereIsNoMpi) {
+  const CudaProbe probe = machine({kH200}, "90");
+  const MpiRow none{"", "this build has no MPI"};
+  EXPECT_THAT(doctor_table(kHost, probe, none, {}),
+              HasSubstr("✗ MPI             this build has no MPI\n"));
+  EXPECT_TRUE(nlohmann::json::parse(doctor_json(kHost, probe, none, {}))["mpi"].is_null());
+  EXPECT_EQ(nlohmann::json::parse(doctor_json(kHost, probe, kMpi, {}))["mpi"], "Open MPI v4.1.4");
 }
 
 // NVML knows a GPU's name and capability in a build without CUDA.
