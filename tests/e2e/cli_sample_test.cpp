@@ -8,7 +8,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kTokenizer = read_file(std::filesystem::path(SNUG_TEST_DIR) / "tokenizer.json");
+const std::string kSampledTokenizer =
+    read_file(std::filesystem::path(SNUG_TEST_DIR) / "tokenizer.json");
 
 class CliSample : public Cli {
  protected:
@@ -96,7 +97,7 @@ TEST_F(CliSample, SpeaksThroughTheTokenizer) {
   nlohmann::json config = tiny_config();
   config["vocab_size"] = 296;
   write("model/config.json", config.dump());
-  write("model/tokenizer.json", kTokenizer);
+  write("model/tokenizer.json", kSampledTokenizer);
   const Ended run = snug(
       "train model --data text.txt --batch 8 --seq 16 --steps 60 --lr 2e-2 --out spoken --device "
       "cpu");
