@@ -203,9 +203,11 @@ std::string device_of(const Options& o) {
 }
 
 std::string device_text(const Resolved& run) {
-  if (!run.options.gpu.empty()) return run.cost_model.spec().name;
   const bool here = run.options.device == "cuda" && !gpu_here().empty();
-  return here ? gpu_here() : run.options.device;
+  const std::string one = !run.options.gpu.empty() ? run.cost_model.spec().name
+                          : here                   ? gpu_here()
+                                                   : run.options.device;
+  return run.options.ranks > 1 ? fmt::format("{} x {}", run.options.ranks, one) : one;
 }
 
 Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {

@@ -40,8 +40,8 @@ std::string flow(const std::vector<std::string>& words) {
 
 bool in_headline(const std::string& option, const PlanFacts& facts) {
   // What the first line has said already, and what is no part of the step.
-  constexpr std::array kLeftOut{"model", "device", "gpu",          "batch",
-                                "seq",   "accum",  "global-batch", "explain"};
+  constexpr std::array kLeftOut{"model", "device",       "gpu",   "ranks",  "batch",
+                                "seq",   "global-batch", "accum", "explain"};
   if (std::ranges::count(kLeftOut, option) > 0) return false;
   return facts.headline.empty() || std::ranges::count(facts.headline, option) > 0;
 }

@@ -63,7 +63,8 @@ void fill_stored(const Module& module, ValuePieces& pieces, ValueId id, uint64_t
   const Stored stored = value.param->stored;
   const std::string whole = value.name.substr(0, value.name.rfind('.'));
   const Key key = random_key(seed, 0, hash_name(whole));
-  auto first = static_cast<size_t>(ops::stored_elements(stored, value.shard_first * size_of(value.type.dtype)));
+  auto first = static_cast<size_t>(
+      ops::stored_elements(stored, value.shard_first * size_of(value.type.dtype)));
   pieces.make(without_padding(module, id), [&](std::span<std::byte> out) {
     ops::store_next(stored, out, [&](std::span<float> next) {
       if (init.kind == Init::Kind::normal) {

@@ -281,7 +281,7 @@ class Training {
       feeder_.before(program, step_);
     });
     pending_ = Pending{step_, position, feeder_.step_targets(), executor_.read_later(reported_)};
-    report_.stopped_early = observer_.stop != nullptr && *observer_.stop;
+    report_.stopped_early = is_to_stop();
     const int64_t done = step_ + 1;
     const bool last = done == run_.options.steps || report_.stopped_early;
     const bool due = run_.options.eval_every > 0 && done % run_.options.eval_every == 0;
@@ -294,6 +294,12 @@ class Training {
       settled_.reset();
       clock_ = Clock::now();
     }
+  }
+
+  // All ranks end after the same step: where one is told to.
+  bool is_to_stop() {
+    const bool told = observer_.stop != nullptr && *observer_.stop;
+    return job_ == nullptr ? told : job_->job().sum(told ? 1 : 0) > 0;
   }
 
   // Reports the step whose numbers are on their way, and stops at one that is not finite.

@@ -35,6 +35,7 @@ nlohmann::ordered_json recipe_json(const Options& options) {
 // The techniques that shape every plan, and whatever was asked for beyond the defaults.
 std::vector<std::string> headline_of(const Options& options, const Model& model) {
   std::vector<std::string> keys{"precision", "attention", "loss", "recompute", "optimizer"};
+  if (options.ranks > 1) keys.emplace_back("zero");
   Options plain;
   plain.model = options.model;
   plain.device = options.device;

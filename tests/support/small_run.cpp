@@ -100,8 +100,7 @@ float SmallRun::step() {
   executor_->run_step([&](const Program& program) {
     if (!is_training(program.role)) return;
     const Sharding& ranks = recipe_.sharding;
-    for (int64_t n = 0; n < program.micro_batches; ++n)
-      feed(fed_++ * ranks.ranks + ranks.rank, n);
+    for (int64_t n = 0; n < program.micro_batches; ++n) feed(fed_++ * ranks.ranks + ranks.rank, n);
   });
   return mean_loss(micro_batches());
 }
