@@ -179,10 +179,10 @@ void JobWatch::handle_at_rank(const Frame& frame) {
     end(failure_in(frame), /*say=*/false);
   } else if (frame.kind == FrameKind::goodbye) {
     all_left_ = stopped_ = true;
-  } else if (frame.kind != FrameKind::beat && frame.kind != FrameKind::welcome) {
-    throw bad_input("a message that rank 0 does not send");
   } else if (frame.kind == FrameKind::beat) {
     peers_[0].at.doing = printable(frame.fields(3)[2]);
+  } else {
+    throw bad_input("a message that rank 0 does not send");
   }
 }
 

@@ -88,7 +88,6 @@ struct LaunchedRank {
   pid_t pid = -1;
   std::optional<RankOutput> out, err;
   std::optional<int> status;  // as waitpid gives it; none: it runs
-  bool killed = false;        // by the launcher
 
   bool failed() const { return status && *status != 0; }
   bool ended_itself() const { return status && WIFEXITED(*status); }
@@ -259,11 +258,7 @@ class Launcher {
   }
 
   void kill_the_rest() {
-    for (LaunchedRank& rank : ranks_) {
-      if (rank.status) continue;
-      rank.killed = true;
-      ::kill(rank.pid, SIGKILL);
-    }
+    send_all(SIGKILL);
     give_up_at_.reset();
   }
 
