@@ -13,10 +13,10 @@ int64_t budget_of_free(int64_t free_bytes) {
   return std::max<int64_t>(0, free_bytes / kGrain - 1) * kGrain;
 }
 
-std::optional<int64_t> free_budget(const Options& o) {
+std::optional<int64_t> free_budget(const Options& o, int gpu) {
   if (!o.budget.empty() || !o.gpu.empty() || device_of(o) != "cuda" || !gpu_answers()) return {};
-  if (const auto free = gpu_free_bytes(0)) return budget_of_free(*free);
-  return budget_of_free(cuda_device()->memory().free);
+  if (const auto free = gpu_free_bytes(gpu)) return budget_of_free(*free);
+  return budget_of_free(cuda_device(gpu)->memory().free);
 }
 
 Resolved resolve_here(const Options& options) {

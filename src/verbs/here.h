@@ -21,7 +21,7 @@ void leave_arena_to_cpu(PlannedRun& planned);
 // The bytes of a budget that has what is free on a GPU: rounded down, so that the few that come and
 // go from one second to the next change no plan, and with some left for them.
 int64_t budget_of_free(int64_t free_bytes);
-// The same for the GPU that these options run on; nothing where they run on none, or give a budget.
-std::optional<int64_t> free_budget(const Options& options);
+// The same for the GPU that these options run on (of several, that one); nothing where they run on none, or give a budget.
+std::optional<int64_t> free_budget(const Options& options, int gpu = 0);
 
 }  // namespace snug

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "formats/peft_config.h"
+#include "hal/cpu/cpu_device.h"
 #include "hal/disk_file.h"
 #include "kernels/cpu/gemm.h"
 #include "recipe/option_checks.h"
@@ -22,6 +23,7 @@
 #include "train/run_state.h"
 #include "train/trained_output.h"
 #include "verbs/here.h"
+#include "verbs/host_budget.h"
 #include "verbs/plan.h"
 #include "verbs/ranks.h"
 
@@ -145,12 +147,32 @@ void require_same_plan(Job& job, const PlannedRun& planned, const Samples& sampl
                                 format_exact(arena_of(planned.plan))));
 }
 
+int gpu_of(const Options& options, const Job& job) {
+  return options.share_gpu ? 0 : job.local_rank();
+}
+
+// Ranks have the same plan: the least that one of them has is there for all, and those that share a
+// machine or a GPU share what is free.
+Resolved resolve_as_rank(const Options& options, Job& job) {
+  const auto least = [&](int64_t mine, bool shared) {
+    const std::vector<int64_t> all = job.gather(shared ? mine / job.local_ranks() : mine);
+    return *std::ranges::min_element(all);
+  };
+  std::optional<int64_t> free = free_budget(options, gpu_of(options, job));
+  if (free) free = least(*free, options.share_gpu);
+  Resolved run = resolve(options, free);
+  if (!run.host_budget && run.options.device != "null")
+    run.host_budget = least(host_budget_of(available_memory_bytes()), /*shared=*/true);
+  return run;
+}
+
 // As a rank of `job`, or alone where it is nullptr.
 TrainReport train_rank(const Options& options, const TrainObserver& observer, Job* job) {
   if (job != nullptr) refuse_beside_ranks(options);
   std::optional<Resumed> resumed;
   if (!options.resume.empty()) resumed = resume(options);
-  Resolved asked = resolve_here(resumed ? resumed->options : options);
+  Resolved asked = job != nullptr ? resolve_as_rank(options, *job)
+                                  : resolve_here(resumed ? resumed->options : options);
   check_saving(asked.options);
   limit_host(asked);
   limit_disk(asked);
@@ -170,8 +192,8 @@ TrainReport train_rank(const Options& options, const TrainObserver& observer, Jo
   leave_arena_to_cpu(planned);
   const Plan& plan = planned.plan;
   const Resolved& run = planned.run;
-  const int gpu = job == nullptr || run.options.share_gpu ? 0 : job->local_rank();
-  const std::unique_ptr<Device> device = open_device(run, gpu);
+  const std::unique_ptr<Device> device =
+      open_device(run, job == nullptr ? 0 : gpu_of(run.options, *job));
   Samples samples = Samples::for_training(run);
   if (resumed) require_same_data(*resumed, samples.fingerprint());
   require_fit(planned);
