@@ -160,16 +160,21 @@ std::vector<size_t> PlanSearch::contenders() const {
   return list;
 }
 
-std::shared_ptr<const PolicyAssignments> PlanSearch::assignments_of(size_t variant) {
-  const Variant& v = variants_[variant];
-  const Settings key = layer_key(v.settings);
+std::shared_ptr<const LayerPolicyCosts> PlanSearch::layer_costs_of(const Variant& variant) {
+  const Settings key = layer_key(variant.settings);
   auto& options = options_[key];
   if (!options) {
-    Variant layers = v;
+    Variant layers = variant;
     layers.settings.recipe.offload = key.recipe.offload;
     layers.settings.recipe.fold_update = false;
     options = std::make_shared<const LayerPolicyCosts>(layers);
   }
+  return options;
+}
+
+std::shared_ptr<const PolicyAssignments> PlanSearch::assignments_of(size_t variant) {
+  const Variant& v = variants_[variant];
+  const auto options = layer_costs_of(v);
   auto& assignments = assignments_[policy_key(v.settings)];
   if (!assignments) {
     const Estimate& estimate = *states_[variant].estimate;

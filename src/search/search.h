@@ -118,6 +118,7 @@ class PlanSearch {
   std::optional<Found> find_fastest(std::span<const size_t> variants, const Limits& limits);
   Found find_smallest(const Limits& limits);
   void expand(size_t variant);
+  std::shared_ptr<const LayerPolicyCosts> layer_costs_of(const Variant& variant);
   std::shared_ptr<const PolicyAssignments> assignments_of(size_t variant);
   SpaceBytes size_of(Found found);
   RecomputePolicy policy_of(Found found) const;
@@ -132,6 +133,9 @@ class PlanSearch {
     double seconds = 0;
   };
   Tried tried_as(Found found) const;
+  std::vector<Tried> with_some_moved(const Tried& tried, const Limits& limits);
+  std::optional<Tried> with_every_moved(const Tried& tried, int32_t every,
+                                        const LayerPolicyCosts& costs, const Limits& limits);
   std::vector<Tried> with_host_updates(const Tried& tried, const Limits& limits);
   std::optional<Tried> tried_with(Variant variant, const RecomputePolicy& policy,
                                   const Limits& limits);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "search/moved_layers.h"
 #include "search/room.h"
 #include "search/search.h"
 
@@ -20,6 +21,20 @@ constexpr UniformPolicy kAlike[] = {{"attention", 0.03},
                                     {"ratio:0.5", 0.5},
                                     {"ratio:0.75", 0.75},
                                     {"full", 1}};
+
+Variant with_homes(Variant variant, const Offload& offload) {
+  const Change homes{{"offload", text(offload)}};
+  const auto said = std::ranges::find_if(
+      variant.changes, [](const Change& change) { return change.sets("offload"); });
+  if (said != variant.changes.end())
+    *said += homes;
+  else
+    variant.changes.push_back(homes);
+  if (offload.ahead != variant.settings.recipe.offload.ahead)
+    variant.changes.push_back({{"offload-ahead", int64_t{offload.ahead}}});
+  variant.settings.recipe.offload = offload;
+  return variant;
+}
 
 }  // namespace
 
@@ -144,6 +159,8 @@ std::vector<PlanSearch::Found> PlanSearch::improved(Found found, const Limits& l
   std::ranges::stable_sort(better, std::greater{}, [&](Found f) {
     return states_[f.variant].candidates[f.candidate].seconds;
   });
+  for (Tried& tried : with_some_moved(tried_as(better.back()), limits))
+    better.push_back(enter(found, std::move(tried)));
   for (Tried& tried : with_host_updates(tried_as(better.back()), limits))
     better.push_back(enter(found, std::move(tried)));
   return better;
@@ -152,6 +169,70 @@ std::vector<PlanSearch::Found> PlanSearch::improved(Found found, const Limits& l
 PlanSearch::Tried PlanSearch::tried_as(Found found) const {
   const Candidate& c = states_[found.variant].candidates[found.candidate];
   return {variants_[found.variant], policy_of(found), c.arena.value_or(c.least), c.seconds};
+}
+
+// The same where the activations of some layers move, and less is recomputed: those that are faster,
+// the fastest last.
+std::vector<PlanSearch::Tried> PlanSearch::with_some_moved(const Tried& tried,
+                                                           const Limits& limits) {
+  constexpr int32_t kEvery[] = {2, 3, 4};
+  const Variant& variant = tried.variant;
+  const Recipe& now = variant.settings.recipe;
+  if (!variant.moves_are_open || !variant.recompute_is_open() || now.micro_group > 1 ||
+      now.offload.moves(OffloadItem::activations) ||
+      tried.policy.kind == RecomputePolicy::Kind::none)
+    return {};
+  const auto costs = layer_costs_of(variant);
+  std::vector<std::optional<Tried>> others(std::size(kEvery));
+  for_each_in_parallel(others.size(), [&](size_t i) {
+    others[i] = with_every_moved(tried, kEvery[i], *costs, limits);
+  });
+  std::vector<Tried> faster;
+  for (std::optional<Tried>& other : others)
+    if (other) faster.push_back(*std::move(other));
+  std::ranges::stable_sort(faster, std::greater{}, &Tried::seconds);
+  return faster;
+}
+
+// The fastest policies that fit where those of every so many layers move; none where that is no
+// faster. What is on its way adds to what the policies say that they take: trials say how much.
+std::optional<PlanSearch::Tried> PlanSearch::with_every_moved(const Tried& tried, int32_t every,
+                                                              const LayerPolicyCosts& costs,
+                                                              const Limits& limits) {
+  constexpr int kTrials = 4;
+  const Estimate estimate = estimates_.of(tried.variant);
+  Offload offload = tried.variant.settings.recipe.offload;
+  if (tried.variant.ahead_is_open) offload.ahead = std::max(offload.ahead, every - 1);
+  const double runs = static_cast<double>(tried.variant.settings.recipe.accum);
+  const MovedLayers moved{
+      .every = every,
+      .link = tried.variant.cost_model.surroundings().link.both,
+      .hidden = std::min(every, offload.ahead + 1) * estimate.forward_seconds / runs};
+  offload.rules.push_back(
+      {.item = OffloadItem::activations, .layers = moved.ranges(tried.variant.stack.layers)});
+  if (offload.rules.back().layers.empty()) return std::nullopt;
+  const Variant variant = with_homes(tried.variant, offload);
+  LayerPolicies layers = with_moved(costs.between(estimate.before, estimate.after), moved);
+  layers.other_programs = estimate.other_programs;
+  const std::vector<ParetoPoint> frontier = pareto_frontier(layers);
+  int64_t bytes = limits.left_by(estimate.persistent)[Space::device];
+  std::optional<Tried> best;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const auto beyond = std::ranges::upper_bound(frontier, bytes, {}, &ParetoPoint::transient);
+    if (beyond == frontier.begin()) break;
+    const ParetoPoint& point = *(beyond - 1);
+    const RecomputePolicy policy = costs.policy_of(as_measured(layers, point.options));
+    const auto [arena, seconds] = estimates_.trial(variant, policy);
+    const bool fits = arena.fits_in(limits);
+    const double lost = runs * seconds_lost(layers, moved, point.options);
+    if (fits && seconds + lost < tried.seconds && (!best || seconds < best->seconds))
+      best = Tried{variant, policy, arena, seconds};
+    const int64_t left = limits.left_by(arena)[Space::device];
+    if (!fits && left >= 0) break;  // another memory is too small
+    if (fits && (beyond == frontier.end() || point.transient + left < beyond->transient)) break;
+    bytes = point.transient + left;
+  }
+  return best;
 }
 
 // The same where the host's cores update half of the layers, or all that is in their memory: those
@@ -230,14 +311,7 @@ std::optional<PlanSearch::Tried> PlanSearch::use_room_in(const Room& room, Space
 // The same plan with other homes; none where it does not fit.
 std::optional<PlanSearch::Tried> PlanSearch::roomier(const Tried& tried, const Offload& offload,
                                                      const Limits& limits) {
-  Variant variant = tried.variant;
-  variant.settings.recipe.offload = offload;
-  for (Change& change : variant.changes) {
-    if (change.sets("offload")) change += Change{{"offload", text(offload)}};
-  }
-  if (offload.ahead != tried.variant.settings.recipe.offload.ahead)
-    variant.changes.push_back({{"offload-ahead", int64_t{offload.ahead}}});
-  return tried_with(std::move(variant), tried.policy, limits);
+  return tried_with(with_homes(tried.variant, offload), tried.policy, limits);
 }
 
 // None where it does not fit.

@@ -90,7 +90,7 @@ TEST(MovedSearch, LeavesTheDiskAloneWhereTheHostIsLargeEnough) {
 
 TEST(MovedSearch, MoreBytesAreNoSlower) {
   double last = std::numeric_limits<double>::infinity();
-  for (const int mib : {1500, 1800, 2200, 2600, 8000}) {
+  for (const int mib : {1500, 1800, 2200, 2600, 2900, 3000, 3100, 3300, 8000}) {
     const PlannedRun found = planned(fmt::format("--budget {}MiB", mib));
     SCOPED_TRACE(fmt::format("{} MiB: {}", mib, found.run.options.offload));
     ASSERT_TRUE(fits(found));
@@ -123,6 +123,20 @@ TEST(MovedSearch, LetsTheHostUpdateWhereThatIsFaster) {
   const PlannedRun pinned = on_rtx4090("--host-update none");
   EXPECT_FALSE(pinned.run.recipe.host_update.on);
   EXPECT_LT(found.step_seconds, pinned.step_seconds);
+}
+
+TEST(MovedSearch, SomeLayersMoveBesideOthersThatRecompute) {
+  const PlannedRun plain = planned("--budget 2800MiB --offload none");
+  const PlannedRun found = planned("--budget 2800MiB");
+  EXPECT_TRUE(fits(found));
+  EXPECT_THAT(found.run.options.offload, HasSubstr("activations@0+"));
+  EXPECT_EQ(found.recompute.kind, RecomputePolicy::Kind::chosen);
+  EXPECT_LT(found.step_seconds, plain.step_seconds);
+  const Offload said = parse_offload(found.run.options.offload);
+  EXPECT_EQ(said.rules, found.run.recipe.offload.rules) << "it can be typed";
+  const PlannedRun small = planned("--budget 2800MiB --host-budget 1MiB");
+  EXPECT_TRUE(fits(small));
+  EXPECT_TRUE(small.run.recipe.offload.none()) << "no room on the host";
 }
 
 TEST(MovedSearch, WhatIsPinnedStays) {

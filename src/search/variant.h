@@ -14,8 +14,9 @@ struct Variant {
   Effect effect = Effect::exact;
   std::vector<int> picks = {};  // the alternative that it takes, by dimension
   std::vector<int> plain =
-      {};                      // those of the variant that it is no faster than, where there is one
-  bool ahead_is_open = false;  // by how many layers what moves is brought before its use
+      {};  // those of the variant that it is no faster than, where there is one
+  bool moves_are_open = false;       // what lives elsewhere
+  bool ahead_is_open = false;        // by how many layers what moves is brought before its use
   bool host_update_is_open = false;  // whether the host's cores update what is in its memory
   Stack stack;
   Settings settings;  // recompute: automatic is open, all else is pinned

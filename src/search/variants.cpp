@@ -230,6 +230,7 @@ std::vector<Variant> variants_of(const Resolved& run) {
     variants.back().effect = effect;
     variants.back().picks = picks;
     variants.back().plain = plain;
+    variants.back().moves_are_open = std::ranges::any_of(dimensions, &Dimension::moves);
     variants.back().ahead_is_open = run.asked.offload_ahead == 0;
     variants.back().host_update_is_open = run.asked.host_update == "auto";
   } while (advance(picks, dimensions));
