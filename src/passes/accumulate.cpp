@@ -6,6 +6,7 @@
 
 #include "ir/builder.h"
 #include "passes/passes.h"
+#include "passes/updates.h"
 
 namespace snug {
 namespace {
@@ -123,7 +124,8 @@ void accumulate(Module& module, const Recipe& recipe) {
     module.step.push_back({times, {name}});
   };
   const int64_t rest = recipe.groups() - 1;
-  const bool last_differs = (recipe.update_in_backward || recipe.sharding.on()) && rest > 0;
+  const bool last_differs = rest > 0 && (recipe.update_in_backward || recipe.sharding.on() ||
+                                         updates_weights_first(recipe));
   add_region(last_differs ? rest - 1 : rest, ProgramRole::training_next);
   add_region(last_differs ? 1 : 0, ProgramRole::training_last);
   if (recipe.micro_group > 1) replace(module, first, group(body.name, ProgramRole::training_first));

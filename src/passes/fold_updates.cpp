@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "ir/order.h"
 #include "ops/basic/copy.h"
@@ -49,6 +50,7 @@ class Fold {
     const auto last = std::ranges::find_if(due.rbegin(), due.rend(),
                                            [](const auto& some) { return !some.empty(); });
     for (size_t at = 0; at < ops.size(); ++at) {
+      for (const Updates::Trained* t : keeps_[at]) keep_grad(b, *t);
       for (const Due& d : due[at]) update(b, *d.trained, d.slice);
       if (at + 1 == static_cast<size_t>(due.rend() - last)) say_done(b);
       for (ValueId& id : ops[at].inputs) id = updated(id);
@@ -66,6 +68,7 @@ class Fold {
   // Slices come in turn from the last to the first, which begins where the parameter does: all of it
   // is what is there then.
   void update(Builder& b, const Updates::Trained& t, const Updates::Slice& slice) {
+    if (updates_.weight_is_first(t)) return updates_.emit(b, without_weight(t), slice, numbers_);
     const Value param = module_[t.param];
     updates_.emit(b, t, slice, numbers_);
     const ValueId version = version_in(b.last(), t.param);
@@ -73,6 +76,22 @@ class Fold {
     if (slice.first == 0)
       updated_[t.param] =
           whole ? version : b.view(version, param.name + ".updated", param.type.shape, 0);
+  }
+
+  // Its master and state alone.
+  Updates::Trained without_weight(Updates::Trained t) const {
+    t.param = std::exchange(t.master, {});
+    if (const auto kept = kept_grads_.find(t.grad); kept != kept_grads_.end())
+      t.grad = kept->second;
+    return t;
+  }
+
+  // As it was before this step's backward.
+  void keep_grad(Builder& b, const Updates::Trained& t) {
+    b.set_layer(kNoLayer);
+    const ValueId kept = ops::copy(b, module_[t.grad].name + ".kept", t.grad);
+    module_[kept].category = Category::staging;
+    kept_grads_[t.grad] = kept;
   }
 
   // A parameter that is brought is written as a whole.
@@ -112,9 +131,11 @@ class Fold {
 
   // By op: what is updated just before it. A layer's slices take turns with the forward ops of the
   // layer before it, each as late as the elements before it are of all; the first layer's with
-  // nobody.
-  std::vector<std::vector<Due>> when_due(const std::vector<Op>& ops) const {
+  // nobody. Those of no layer take turns with backward, beside which the link is free, and with
+  // gradients that are kept for them.
+  std::vector<std::vector<Due>> when_due(const std::vector<Op>& ops) {
     std::vector<std::vector<size_t>> forward(module_.layers.size());
+    std::vector<size_t> backward;
     std::vector<size_t> first_use(module_.values.size(), ops.size());
     for (size_t at = 0; at < ops.size(); ++at) {
       for_each_access(ops[at], [&](ValueId id, bool) {
@@ -123,14 +144,26 @@ class Fold {
       });
       if (ops[at].phase == Phase::forward && ops[at].layer >= 0)
         forward[static_cast<size_t>(ops[at].layer)].push_back(at);
+      if (ops[at].phase == Phase::backward && ops[at].layer >= 0) backward.push_back(at);
     }
     std::vector<std::vector<Due>> of_layer(module_.layers.size());
+    std::vector<Due> of_none;
     for (const Updates::Trained& t : updates_.trained()) {
       if (!folds(module_, updates_, t)) continue;
+      const int32_t layer = module_[t.param].layer;
       for (const Updates::Slice& slice : slices_of(t))
-        of_layer[static_cast<size_t>(module_[t.param].layer)].push_back({&t, slice});
+        (layer == kNoLayer ? of_none : of_layer[static_cast<size_t>(layer)]).push_back({&t, slice});
     }
     std::vector<std::vector<Due>> due(ops.size());
+    keeps_.resize(ops.size());
+    for (size_t i = 0; i < of_none.size(); ++i) {
+      const Updates::Trained* t = of_none[i].trained;
+      const size_t written = first_use[static_cast<size_t>(t->grad.index)];
+      const size_t at = backward.empty() ? written : backward[i * backward.size() / of_none.size()];
+      due[at].push_back(of_none[i]);
+      if (at > written && std::ranges::find(keeps_[written], t) == keeps_[written].end())
+        keeps_[written].push_back(t);
+    }
     for (size_t l = 0; l < of_layer.size(); ++l) {
       size_t all = 0, before = 0;
       for (const Due& d : of_layer[l]) all += static_cast<size_t>(d.slice.elements);
@@ -149,13 +182,25 @@ class Fold {
   Module& module_;
   const Updates& updates_;
   Updates::Numbers numbers_;
-  std::map<ValueId, ValueId> updated_;  // parameters, by now
+  std::map<ValueId, ValueId> updated_;                       // parameters, by now
+  std::vector<std::vector<const Updates::Trained*>> keeps_;  // by op: whose gradients, before it
+  std::map<ValueId, ValueId> kept_grads_;
 };
 
 }  // namespace
 
 bool folds(const Module& module, const Updates& updates, const Updates::Trained& t) {
-  return module[t.param].layer != kNoLayer && !updates.is_all_on_device(t);
+  if (module[t.param].layer == kNoLayer) return updates.weight_is_first(t);
+  return !updates.is_all_on_device(t);
+}
+
+void emit_weight(Builder& b, const Updates& updates, const Updates::Trained& t,
+                 const Updates::Slice& slice, const Updates::Numbers& numbers) {
+  updates.emit(b, t, slice, numbers);
+  Module& module = b.module();
+  for (const ValueId id : b.last().outputs) {
+    if (module.root(id) != t.param) module[id].category = Category::staging;
+  }
 }
 
 void fold_updates(Builder& update, const Updates& updates, const Updates::Numbers& numbers) {

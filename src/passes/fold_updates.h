@@ -1,6 +1,11 @@
 // Updates that are folded into the next step: where all gradients must be known before the first
 // parameter moves, as for clipping, a layer's update waits until the next forward is about to use
 // the layer, and what it has to bring and put back is on its way meanwhile.
+//
+// What belongs to no layer is used at once (embeddings). Where its state is in host memory, it is
+// updated twice from the same numbers: at the end of the step its weight alone, by what came under
+// the last backward and is given up then; and in the next step its master and state, which are
+// put back under its backward.
 #pragma once
 
 #include "ir/builder.h"
@@ -8,13 +13,18 @@
 
 namespace snug {
 
-// Is it worth waiting? What belongs to no layer is used at once, and what is all on the device has
-// nothing to bring.
+// Is it worth waiting? What is all on the device has nothing to bring; and what belongs to no layer
+// waits where its weight does not.
 bool folds(const Module& module, const Updates& updates, const Updates::Trained& t);
 
+// One slice of an update whose master and state are given up: what stays is the weight.
+void emit_weight(Builder& b, const Updates& updates, const Updates::Trained& t,
+                 const Updates::Slice& slice, const Updates::Numbers& numbers);
+
 // `update`: the program of the step's end, which keeps its numbers for the folded updates. They are
-// made in micro_first, spread over the forward ops of the layer before theirs, and by the program
-// `flush` where somebody looks at the parameters in between; whoever comes second does nothing.
+// made in micro_first, spread over the forward ops of the layer before theirs (of no layer: over its
+// backward), and by the program `flush` where somebody looks at the parameters in between; whoever
+// comes second does nothing.
 void fold_updates(Builder& update, const Updates& updates, const Updates::Numbers& numbers);
 
 }  // namespace snug

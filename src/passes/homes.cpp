@@ -35,6 +35,10 @@ namespace {
 // Of a layer's micro-batches so many parts are on their way at once.
 constexpr int32_t kPartsOfALayer = 4;
 
+// What is given up after its use is brought so many times farther ahead: it follows the last
+// backward, which leaves the link and more and more of the device alone.
+constexpr int32_t kGivenUpAhead = 4;
+
 // Hop h goes between kWay[h] and kWay[h + 1].
 constexpr std::array kWay{Space::device, Space::host, Space::disk};
 constexpr size_t kHops = kWay.size() - 1;
@@ -55,6 +59,7 @@ struct Visit {
   int32_t first_op = 0, last_op = 0;  // that use it
   int32_t last_write = -1;
   bool brought = true;                    // else its first op makes all of it
+  bool given_up = false;                  // what its ops write does not go home
   int32_t after = -1;                     // the last op before it that wrote them at home
   ValueId whole = {};                     // on the device: all of these bytes, as they were first
   ValueId latest = {};                    // their last version
@@ -113,6 +118,9 @@ class ProgramHomes {
  private:
   // In segments.
   int32_t ahead_of(const Homed& homed) const { return homed.shared ? ahead_ : kept_ahead_; }
+  int32_t ahead_of(const Homed& homed, const Visit& visit) const {
+    return ahead_of(homed) * (visit.given_up ? kGivenUpAhead : 1);
+  }
 
   const Extent& extent(ValueId id) const { return extents_[static_cast<size_t>(id.index)]; }
   ValueId root(ValueId id) const { return extent(id).root; }
@@ -192,7 +200,7 @@ class ProgramHomes {
   // Where its segment's are brought, or behind the op that writes it at home after that.
   void list_to_bring(const Moved& moved, const Homed& homed) {
     const Visit& visit = homed.visits[moved.visit];
-    const int32_t begins = std::max(visit.first_segment - ahead_of(homed), 0);
+    const int32_t begins = std::max(visit.first_segment - ahead_of(homed, visit), 0);
     if (visit.after >= static_cast<int32_t>(first_of_[static_cast<size_t>(begins)])) {
       to_bring_after_[static_cast<size_t>(visit.after)].push_back(moved);
     } else {
@@ -233,7 +241,14 @@ class ProgramHomes {
     }
     Visit& visit = stays ? *last : homed.visits.back();
     visit.last_op = at;
-    if (writes) visit.last_write = at;
+    if (!writes) return;
+    visit.given_up = is_given_up(id);
+    if (!visit.given_up) visit.last_write = at;
+  }
+
+  // A version that is staging does not go home: what is there stays as it was.
+  bool is_given_up(ValueId id) const {
+    return module_[root(id)].shared() && module_[id].category == Category::staging;
   }
 
   // Does the op write all of these bytes and read none? A predicate may leave them as they were.
@@ -266,7 +281,7 @@ class ProgramHomes {
   // Brings what is due so many segments later; at the start, where there is nothing to run beside,
   // also all that is due before that.
   void begin_segment(int32_t at) {
-    const int32_t furthest = segment(at) + std::max(ahead_, kept_ahead_);
+    const int32_t furthest = segment(at) + std::max(ahead_ * kGivenUpAhead, kept_ahead_);
     const int32_t last = std::min(furthest, static_cast<int32_t>(first_of_.size()) - 1);
     Bounds bounds;
     for (size_t hop = 0; hop < kHops; ++hop)
@@ -274,7 +289,8 @@ class ProgramHomes {
     bounds[kHops] = not_before(last_op_, "");
     for (int32_t due = segment(at); due <= last; ++due) {
       for (const auto& [id, v] : to_bring_[static_cast<size_t>(due)]) {
-        const int32_t ahead = ahead_of(homed_.at(id));
+        const Homed& homed = homed_.at(id);
+        const int32_t ahead = ahead_of(homed, homed.visits[v]);
         if (at == 0 ? due <= ahead : due == segment(at) + ahead) bring(id, v, bounds);
       }
     }

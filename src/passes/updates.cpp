@@ -52,7 +52,20 @@ Cut cut_of(const Module& module, ValueId parameter, const Recipe& recipe) {
   return cut_of(value, grain_of(value, recipe), recipe.sharding);
 }
 
-Updates::Updates(Module& module, const Recipe& recipe) : module_(module), offload_(recipe.offload) {
+// With a single run a step the host would wait for the last step's loss before it gives this one to
+// the device. What is read twice is not on disk. It takes more staging, as bringing earlier does.
+bool updates_weights_first(const Recipe& recipe) {
+  const auto is_at = [&](OffloadItem item, Space space) {
+    return recipe.offload.home_of(item, kNoLayer) == space;
+  };
+  return recipe.fold_update && recipe.offload.ahead > 1 && recipe.groups() > 1 && recipe.master &&
+         recipe.precision != Dtype::f32 && !recipe.host_update.covers(kNoLayer) &&
+         is_at(OffloadItem::master, Space::host) && is_at(OffloadItem::optimizer, Space::host) &&
+         is_at(OffloadItem::params, Space::device) && is_at(OffloadItem::grads, Space::device);
+}
+
+Updates::Updates(Module& module, const Recipe& recipe)
+    : module_(module), offload_(recipe.offload), weights_first_(updates_weights_first(recipe)) {
   collect(recipe);
   if (trained_.empty())
     throw usage_error("model '{}' has no trainable parameter that the loss depends on",
@@ -220,6 +233,10 @@ bool Updates::is_all_on_device(const Trained& t) const {
   std::vector<ValueId> used = t.states;
   used.insert(used.end(), {t.param, t.target(), t.grad});
   return std::ranges::all_of(used, [&](ValueId id) { return on_device(id); });
+}
+
+bool Updates::weight_is_first(const Trained& t) const {
+  return weights_first_ && t.master.valid() && module_[t.param].layer == kNoLayer;
 }
 
 bool Updates::on_device(ValueId id) const {

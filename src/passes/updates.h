@@ -14,6 +14,10 @@ namespace snug {
 // How the ranks share a parameter: at the grain of its update.
 Cut cut_of(const Module& module, ValueId parameter, const Recipe& recipe);
 
+// Does a step end with the update of weights that belong to no layer, whose masters and state wait
+// for the next backward (fold_updates.h)? The last micro-batches' program then has the update.
+bool updates_weights_first(const Recipe& recipe);
+
 class Updates {
  public:
   struct Trained {
@@ -45,6 +49,8 @@ class Updates {
   ValueId count() const { return updates_; }  // of updates, shared
   bool on_device(ValueId id) const;           // is its home there?
   bool is_all_on_device(const Trained& t) const;
+  // Is its weight updated before its master and state (updates_weights_first)?
+  bool weight_is_first(const Trained& t) const;
 
   // The count of updates, one further where `finite` says so.
   ValueId advance(Builder& b, ValueId finite) const;
@@ -93,6 +99,7 @@ class Updates {
 
   Module& module_;
   const Offload& offload_;
+  bool weights_first_ = false;
   int64_t slice_ = 0;  // elements that an update takes at once of what is not all on the device
   std::vector<Trained> trained_;
   ValueId lr_, norm_, updates_, loss_scale_, seed_;

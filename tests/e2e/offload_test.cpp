@@ -54,6 +54,44 @@ TEST(Offload, RandomRecipesUpdateOnTheHost) {
   EXPECT_EQ(with_master.size(), 2U);
 }
 
+// What belongs to no layer, with a head that is the embedding and one that is not: its weight is
+// updated at the end of a step, its master and state in the next one, in all their slices.
+TEST(Offload, WeightsOfNoLayerComeFirst) {
+  for (const int seed : {0, 1, 2, 3, 4}) {
+    const bool tied = seed % 2 == 0;
+    DrawnOffload d{{.model = tests_dir() + (tied ? "/parity/gpt2" : "/parity/llama"),
+                    .build = {.batch = 1, .seq = 8}},
+                   parse_offload("optimizer,master")};
+    d.recipe.precision = seed == 3 ? Dtype::f16 : Dtype::bf16;
+    d.recipe.optimizer = static_cast<OptimizerKind>(seed);
+    d.recipe.accum = 4;
+    d.recipe.micro_group = tied ? 2 : 1;
+    d.recipe.clip = seed == 2 ? 0 : 1;
+    if (seed == 3) d.recipe.loss_scale = {.start = 0x1p30, .dynamic = true, .backoff = 0x1p-20};
+    d.offload.ahead = 2 + seed % 2;
+    d.offload.slice = 256;
+    d.fold = true;
+    d.text = fmt::format("seed {}", seed);
+    SCOPED_TRACE(d.text);
+    Recipe recipe = d.recipe;
+    recipe.offload = d.offload;
+    recipe.fold_update = true;
+    const Module module = compile("drawn", Model::load(d.model).forward(d.build), recipe);
+    EXPECT_LT(module.program_index(ProgramRole::update), 0);
+    const auto moves_of_no_layer = [&](ProgramRole role, std::string_view lane) {
+      return std::ranges::count_if(module.program(role).ops, [&](const Op& op) {
+        return op.lane == lane && op.layer == kNoLayer;
+      });
+    };
+    EXPECT_GT(moves_of_no_layer(ProgramRole::training_last, "copy_in"), 2);
+    EXPECT_EQ(moves_of_no_layer(ProgramRole::training_last, "copy_out"), 0);
+    EXPECT_EQ(moves_of_no_layer(ProgramRole::training_first, "copy_out"),
+              moves_of_no_layer(ProgramRole::training_first, "copy_in"));
+    ASSERT_NO_THROW(expect_offload_is_exact(
+        d, {{"on lanes"}, {"in a random order", {.poison_dead = true, .order_seed = 7}}}));
+  }
+}
+
 // The weight that an update on the host sends to the device is the old one then.
 TEST(Offload, HostUpdatesSkipAStepThatOverflows) {
   for (const bool master : {true, false}) {
