@@ -30,7 +30,7 @@ enum class ProgramRole : uint8_t {
   other,
   training_first,  // the first micro-batch: overwrites gradients and loss
   training_next,   // adds to them
-  training_last,   // adds to them, and updates in backward
+  training_last,   // adds to them, and updates in backward or at its end
   evaluation,
   update,
   load,
