@@ -45,6 +45,12 @@ MODELS = {
                        num_key_value_heads=2, intermediate_size=11008, vocab_size=151936, tie_word_embeddings=True),
     "qwen2.5-7b": dict(kind="qwen2", hidden_size=3584, num_hidden_layers=28, num_attention_heads=28,
                        num_key_value_heads=4, intermediate_size=18944, vocab_size=152064, tie_word_embeddings=False),
+    "qwen3-0.6b": dict(kind="qwen3", hidden_size=1024, num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=8,
+                       head_dim=128, intermediate_size=3072, vocab_size=151936, tie_word_embeddings=True),
+    "gemma3-1b": dict(kind="gemma3_text", hidden_size=1152, num_hidden_layers=26, num_attention_heads=4,
+                      num_key_value_heads=1, head_dim=256, intermediate_size=6912, vocab_size=262144, sliding_window=512,
+                      query_pre_attn_scalar=256, hidden_activation="gelu_pytorch_tanh", tie_word_embeddings=True,
+                      layer_types=[f"{'full' if i % 6 == 5 else 'sliding'}_attention" for i in range(26)]),
 }
 FAMILIES = {
     "gpt2": dict(architectures=["GPT2LMHeadModel"], vocab_size=50257),
@@ -52,6 +58,8 @@ FAMILIES = {
     "llama": dict(architectures=["LlamaForCausalLM"], tie_word_embeddings=False),
     "mistral": dict(architectures=["MistralForCausalLM"], tie_word_embeddings=False),
     "qwen2": dict(architectures=["Qwen2ForCausalLM"], rope_theta=1e6),
+    "qwen3": dict(architectures=["Qwen3ForCausalLM"], rope_theta=1e6),
+    "gemma3_text": dict(architectures=["Gemma3ForCausalLM"], rope_theta=1e6, rope_local_base_freq=1e4),
 }
 
 # model, precision, dropout, then sequences x tokens x micro-batches.
@@ -96,6 +104,8 @@ qwen2.5-3b       bf16 0    8x1024x1
 qwen2.5-3b       bf16 0    8x1024x4
 qwen2.5-7b       bf16 0    2x1024x1
 qwen2.5-7b       bf16 0    4x1024x2
+qwen3-0.6b       bf16 0    16x1024x1
+gemma3-1b        bf16 0    8x1024x1
 """.strip().splitlines()]
 
 
