@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "ir/text.h"
 #include "ir/verifier.h"
@@ -100,6 +102,33 @@ TEST(Adapters, AreCalledAsPeftCallsThem) {
             "model.layers.1.self_attn.k_proj.weight");
   EXPECT_EQ(weight_of_lora_tensor(a.param->checkpoint[0].name, "lora_B"), "");
   EXPECT_EQ(weight_of_lora_tensor("model.layers.1.lora_A.weight", "lora_A"), "");
+}
+
+// Where a layer narrows, its GEMM adds to the adapter's, and what follows reads the sum; elsewhere the
+// adapter's adds.
+TEST(AdapterGradients, ComeFirstWhereTheLayerNarrows) {
+  const Module module = compiled("r=4");
+  verify(module);
+  const std::vector<Op>& ops = module.program(ProgramRole::training_first).ops;
+  std::map<std::string, size_t> at;
+  for (size_t i = 0; i < ops.size(); ++i) at[ops[i].name] = i;
+  const auto sum_of = [&](size_t i) {
+    return ops[i].inputs.size() > 2 ? ops[i].inputs[2] : ValueId{};
+  };
+  const auto readers = [&](ValueId id) {
+    return std::ranges::count_if(
+        ops, [&](const Op& op) { return std::ranges::find(op.inputs, id) != op.inputs.end(); });
+  };
+  for (const std::string layer : {"attn.qkv", "attn.out", "mlp.gate_up", "mlp.down"}) {
+    const std::string name = "layers.1." + layer;
+    size_t first = at.at(name + ".grad_input"), second = at.at(name + ".lora_a.grad_input");
+    if (layer == "mlp.down") std::swap(first, second);
+    EXPECT_LT(first, second) << name;
+    EXPECT_FALSE(sum_of(first).valid()) << name;
+    EXPECT_EQ(sum_of(second), ops[first].outputs[0]) << name;
+    EXPECT_EQ(readers(ops[first].outputs[0]), 1) << name;
+    EXPECT_GE(readers(ops[second].outputs[0]), 1) << name;
+  }
 }
 
 // What is stored in fewer bits is whole only for the op that reads it.

@@ -25,6 +25,9 @@ Module differentiate(std::string name, const ForwardBuilder& forward, const Reci
   // Backward first: every later pass wants to see what is kept for it.
   autodiff(module, kTraining, training, recipe);
 
+  // Before weight gradients are moved to where their inputs are recomputed.
+  if (recipe.adapters.on()) adapter_gradients_first(module, kTraining);
+
   // A loss whose backward op computes it anyway leaves its forward op without readers; drop it
   // before it is copied.
   eliminate_dead(module);

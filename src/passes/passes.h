@@ -80,6 +80,10 @@ void precision(Module& module, Dtype dtype);
 // carried through the step; the loss goes to the shared value "loss_sum". graph -> graph.
 void autodiff(Module& module, std::string_view program, Forward forward, const Recipe& recipe = {});
 
+// Lets the GEMM of a frozen layer that narrows add to the gradient that its adapter makes of the same
+// value, not the other way round. graph -> graph.
+void adapter_gradients_first(Module& module, std::string_view program);
+
 // Binds a forward-only program's loss to the shared value "loss_sum". graph -> graph.
 void bind_loss(Module& module, std::string_view program, ValueId loss);
 
