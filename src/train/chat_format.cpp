@@ -207,6 +207,7 @@ Rendered render_mistral(const ChatFormat& format, std::span<const ChatMessage> m
     const std::string_view said =
         format.trims_answer ? strip(message.content) : std::string_view(message.content);
     out.add(format.before_answer).begin().add(said).special(format.eos).end();
+    out.add(format.after_answer);
   }
   return out.take();
 }
@@ -228,8 +229,9 @@ std::string ChatFormat::name() const {
 }
 
 std::string ChatFormat::description() const {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", name(), bos, eos, static_cast<int>(system),
-                     default_system, thinks, before_user, after_user, before_answer, trims_answer);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", name(), bos, eos, static_cast<int>(system),
+                     default_system, thinks, before_user, after_user, before_answer, after_answer,
+                     trims_answer);
 }
 
 std::vector<std::string> ChatFormat::special_tokens() const {

@@ -41,11 +41,12 @@ struct ChatFormat {
   Family family = Family::chatml;
   std::string bos, eos;  // of those that write them
   System system = System::turn;
-  std::string default_system;                          // chatml: where a conversation has none
-  bool thinks = false;                                 // chatml: Qwen3's <think> blocks
-  bool dated = false;                                  // llama3: 3.1's header with its dates
-  std::string before_user, after_user, before_answer;  // mistral: around what they say
-  bool trims_answer = false;                           // mistral
+  std::string default_system;  // chatml: where a conversation has none
+  bool thinks = false;         // chatml: Qwen3's <think> blocks
+  bool dated = false;          // llama3: 3.1's header with its dates
+  // mistral: around what they say, and after an answer's end of text
+  std::string before_user, after_user, before_answer, after_answer;
+  bool trims_answer = false;  // mistral
 
   std::string name() const;         // "chatml"
   std::string description() const;  // all of it: what tokens of a conversation depend on

@@ -140,6 +140,12 @@ TEST(ChatFormat, Mistral) {
   const ChatFormat first = parse_chat_template(
       "{{ '[INST] ' + message['content'] + ' [/INST]' }}{{ message['content'] + eos_token}}", "t");
   EXPECT_EQ(first.render(kPlain).text, "<s>[INST]  Hi\n [/INST]Hello </s>");
+  const ChatFormat spaced = parse_chat_template(
+      "{{ '[INST] ' + message['content'] + ' [/INST]' }}{{ message['content'] + eos_token + ' ' }}",
+      "t");
+  EXPECT_EQ(spaced.render(kPlain).text, "<s>[INST]  Hi\n [/INST]Hello </s> ");
+  EXPECT_EQ(learned(spaced.render(kPlain)), (std::vector<std::string>{"Hello </s>"}));
+  EXPECT_NE(spaced.description(), first.description());
   const Rendered third = parse_chat_template(kMistral3, "t").render(kPlain);
   EXPECT_EQ(third.text, "<s>[INST]  Hi\n[/INST] Hello</s>");
   EXPECT_EQ(learned(third), (std::vector<std::string>{"Hello</s>"}));

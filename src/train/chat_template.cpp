@@ -160,11 +160,19 @@ ChatFormat mistral_form(const char* before_user, const char* after_user, const c
 // Of the tokenizer whose [INST] is one token.
 ChatFormat mistral_v3() { return mistral_form("[INST] ", "[/INST]", " ", true, System::refused); }
 
+// v0.1's first template: a space after every end of text.
+ChatFormat mistral_v1() {
+  ChatFormat out = mistral_form("[INST] ", " [/INST]", "", false, System::refused);
+  out.after_answer = " ";
+  return out;
+}
+
 ChatFormat mistral_of(std::string_view text, const std::string& where) {
-  const std::array<MistralTurns, 4> known{{
+  const std::array<MistralTurns, 5> known{{
       {"{{-' [INST] '+message.content+' [/INST]'}}", "' '+message.content+eos_token",
        mistral_form(" [INST] ", " [/INST]", " ", false, System::before_first_user)},
-      {"'[INST] '+message.content+' [/INST]'", "{{message.content+eos_token",
+      {"'[INST] '+message.content+' [/INST]'", "{{message.content+eos_token+' '}}", mistral_v1()},
+      {"'[INST] '+message.content+' [/INST]'", "{{message.content+eos_token}}",
        mistral_form("[INST] ", " [/INST]", "", false, System::refused)},
       {"'[INST] '+message.content+'[/INST]'", "' '+message.content|trim+eos_token", mistral_v3()},
       {"'[INST]'+message.content+'[/INST]'", "{{-message.content+eos_token",
