@@ -26,6 +26,8 @@ import time
 import unicodedata
 import zipfile
 
+from unicode_sides import BETWEEN_MARKS, Ours, reasons
+
 BYTE_LETTERS = {}
 
 
@@ -407,26 +409,34 @@ def unlike_characters(name, data, snug, work, threads):
     path = work / f"{name}.json"
     path.write_text(json.dumps({**data, "truncation": None, "padding": None}))
     tokenizer, eot = Tokenizer.from_file(str(path)), some_token(data)
-    shape = "a{0}b {0}{0} 1{0} e\u0301{0}\u0323\n"
+    shape = "a{0}b {0}{0} 1{0} e\u0301{0}\u0323 " + BETWEEN_MARKS + " {1}\n"
+
+    def in_words(c):
+        return shape.format(chr(c), unicodedata.normalize("NFD", chr(c)))
     points = [c for c in range(1, 0x110000) if not 0xd800 <= c < 0xe000 and not 0xf0100 <= c]
     blocks = [points[i:i + 256] for i in range(0, len(points), 256)]
-    texts = ["x" + "".join(shape.format(chr(c)) for c in block) for block in blocks]
+    texts = ["x" + "".join(map(in_words, block)) for block in blocks]
     looked = each_ids(tokenizer, path, snug, work, texts, eot, threads)
     suspects = [c for block, (_, a, b) in zip(blocks, looked) if a != b for c in block]
-    looked = each_ids(tokenizer, path, snug, work, ["x" + shape.format(chr(c)) for c in suspects], eot, threads) if suspects else []
+    looked = each_ids(tokenizer, path, snug, work, ["x" + in_words(c) for c in suspects], eot, threads) if suspects else []
     unlike = [c for c, (_, a, b) in zip(suspects, looked) if a != b]
-    print(f"{name:22} {len(points):,} characters, {len(unlike)} differ: {ranges(unlike)}", flush=True)
+    print(f"{name:22} {len(points):,} characters, {len(unlike):,} differ{':' if unlike else ''}", flush=True)
+    for why, group in reasons(unlike).items():
+        print(f"    {why}: {len(group):,} characters: {ranges(group)}", flush=True)
     return unlike
 
 
 def compare_characters(args):
+    import tokenizers
+    print(f"here {Ours().versions}; there tokenizers {tokenizers.__version__}. Cn is what a version does not know")
     unlike = set()
     with tempfile.TemporaryDirectory() as work:
         for name, make in VOCABULARIES.items():
-            if args.only in ("", name):
+            if not args.only or name in args.only.split(","):
                 unlike |= set(unlike_characters(name, make(reader(args.folder)), args.snug, pathlib.Path(work), args.threads))
-    if args.leave_out:
-        pathlib.Path(args.leave_out).write_text("".join(f"{c:04X}\n" for c in sorted(unlike)))
+    if args.leave_out:  # with their parts, which only one side may compose
+        parts = {ord(part) for c in unlike for part in unicodedata.normalize("NFD", chr(c))}
+        pathlib.Path(args.leave_out).write_text("".join(f"{c:04X}\n" for c in sorted(unlike | parts)))
 
 
 def main():
