@@ -60,7 +60,9 @@ void optimizer(Module& module, const Recipe& recipe) {
   const std::vector<ValueId> squares =
       GradientSquares(b, updates, {.summed = sums, .now = now, .in_layers = !weights_first}).all();
   b.set_layer(kNoLayer);
-  const ValueId loss = now(module.find_shared(shared_names::kLoss));
+  ValueId loss = now(module.find_shared(shared_names::kLoss));
+  if (loss.valid() && module[loss].type.shape.rank() > 0)  // a sum over micro-batches
+    loss = b.view(loss, "loss.summed", {}, 0);
   const ops::Clip clip = updates.clip(b, "norm.clip", squares, recipe.clip, loss);
   updates.bind_norm(clip.norm);
   const ValueId step = updates.advance(b, clip.finite);
@@ -69,7 +71,7 @@ void optimizer(Module& module, const Recipe& recipe) {
     const bool first = weights_first && updates.weight_is_first(t);
     if (fold && folds(module, updates, t) && !first) continue;
     Updates::Trained as_is = t;
-    as_is.grad = now(t.grad);
+    as_is.grad = updates.shaped(b, t, now(t.grad));
     if (first) {
       for (const Updates::Slice& slice : updates.slices_of(t))
         emit_weight(b, updates, as_is, slice, numbers);
