@@ -105,7 +105,8 @@ void compress(Module& module, std::string_view program);
 
 // Micro-batches: micro_first overwrites gradients and loss, micro_next (a copy of it) adds to them;
 // each takes as many micro-batches through the layers as the recipe says.
-// Where backward or its end updates, the last micro-batches are a program of their own, micro_last. graph -> graph.
+// Where backward or its end updates, the last micro-batches are a program of their own, micro_last.
+// graph -> graph.
 void accumulate(Module& module, const Recipe& recipe);
 
 // Sums gradients and losses over the ranks of the job, or over micro-batches apart (Recipe::sharding,
