@@ -18,7 +18,6 @@
 // A parameter of which every rank has its shard is brought by being gathered, from shards on the
 // device or brought there before.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 
@@ -39,34 +38,6 @@ constexpr int32_t kPartsOfALayer = 4;
 // What is given up after its use is brought so many times farther ahead: it follows the last
 // backward, which leaves the link and more and more of the device alone.
 constexpr int32_t kGivenUpAhead = 4;
-
-// Hop h goes between kWay[h] and kWay[h + 1].
-constexpr std::array kWay{Space::device, Space::host, Space::disk};
-constexpr size_t kHops = kWay.size() - 1;
-
-// From a home to the device, or back.
-size_t hops_of(Space home) { return home == Space::device ? 0 : home == Space::disk ? 2 : 1; }
-
-// The shard of a parameter that is gathered; none of all others.
-ValueId gathered_from(const Value& value) {
-  return value.category == Category::params ? value.parameter : ValueId{};
-}
-
-// A value with a home elsewhere, in one program.
-struct Homed {
-  Space home = Space::host;
-  ValueId shard = {};   // that it is gathered from; none: it is copied
-  bool shared = false;  // else a value that forward keeps for backward
-  std::vector<Visit> visits = {};
-  std::map<int64_t, std::pair<Extent, ValueId>> puts = {};  // by first byte: the last version there
-  int32_t last_at_home = -1, last_write_at_home = -1;       // the last op that used it there so far
-
-  // The op after which the visit's bytes go home, or -1.
-  int32_t put_after(size_t v) const {
-    if (shared) return visits[v].last_write;
-    return v == 0 ? visits[v].last_op : -1;
-  }
-};
 
 class ProgramHomes {
  public:

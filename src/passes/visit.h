@@ -1,8 +1,11 @@
-// A value's stay on the device, away from its home (passes/homes.cpp).
+// Values whose home is elsewhere, and their stays on the device (passes/homes.cpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "ir/order.h"
 
@@ -26,5 +29,35 @@ struct Visit {
     return bytes.root == part.root && bytes.begin <= part.begin && part.end <= bytes.end;
   }
 };
+
+// A value with a home elsewhere, in one program.
+struct Homed {
+  Space home = Space::host;
+  ValueId shard = {};   // that it is gathered from; none: it is copied
+  bool shared = false;  // else a value that forward keeps for backward
+  std::vector<Visit> visits = {};
+  std::map<int64_t, std::pair<Extent, ValueId>> puts = {};  // by first byte: the last version there
+  int32_t last_at_home = -1, last_write_at_home = -1;       // the last op that used it there so far
+
+  // The op after which the visit's bytes go home, or -1.
+  int32_t put_after(size_t v) const {
+    if (shared) return visits[v].last_write;
+    return v == 0 ? visits[v].last_op : -1;
+  }
+};
+
+// Hop h goes between kWay[h] and kWay[h + 1].
+inline constexpr std::array kWay{Space::device, Space::host, Space::disk};
+inline constexpr size_t kHops = kWay.size() - 1;
+
+// From a home to the device, or back.
+constexpr size_t hops_of(Space home) {
+  return home == Space::device ? 0 : home == Space::disk ? 2 : 1;
+}
+
+// The shard of a parameter that is gathered; none of all others.
+inline ValueId gathered_from(const Value& value) {
+  return value.category == Category::params ? value.parameter : ValueId{};
+}
 
 }  // namespace snug

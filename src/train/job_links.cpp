@@ -33,4 +33,9 @@ std::unique_ptr<Communicator> JobLinks::open(std::string_view name, DeviceKind k
   return mpi ? mpi_group(job_, name) : socket_group(job_, name);
 }
 
+std::function<Communicator&(std::string_view lane)> groups_of(JobLinks* job) {
+  if (job == nullptr) return {};
+  return [job](std::string_view lane) -> Communicator& { return job->group_of(lane); };
+}
+
 }  // namespace snug

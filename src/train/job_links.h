@@ -40,4 +40,7 @@ class JobLinks {
   std::map<std::string, std::unique_ptr<Communicator>, std::less<>> groups_;
 };
 
+// As an executor asks for them; nothing where there is no job.
+std::function<Communicator&(std::string_view lane)> groups_of(JobLinks* job);
+
 }  // namespace snug

@@ -58,12 +58,6 @@ struct BadStep {
   int64_t step, position;
 };
 
-// 0: there is none.
-int64_t last_step_in(const std::filesystem::path& directory) {
-  const auto checkpoints = checkpoints_in(directory);
-  return checkpoints.empty() ? 0 : *step_of_checkpoint(checkpoints.back().filename().string());
-}
-
 // What a step leaves behind for the host, on its way while the next step runs.
 struct Pending {
   int64_t step = 0;
@@ -85,7 +79,7 @@ class Training {
         executor_(planned.plan.module, device,
                   {.math = math_of(planned),
                    .offload_dir = run_.options.offload_dir,
-                   .group_of = group_of(job)}),
+                   .group_of = groups_of(job)}),
         feeder_(executor_, run_, samples) {
     if (executor_.disk() != nullptr) {
       for (const std::string& note : executor_.disk()->notes()) say(observer, note);
@@ -154,11 +148,6 @@ class Training {
   }
 
  private:
-  static std::function<Communicator&(std::string_view)> group_of(JobLinks* job) {
-    if (job == nullptr) return {};
-    return [job](std::string_view lane) -> Communicator& { return job->group_of(lane); };
-  }
-
   void doing(const std::string& what) const {
     if (observer_.doing) observer_.doing(what);
   }
@@ -462,15 +451,12 @@ class Training {
     if (run_.options.out.empty()) return;
     if (saver_) saver_->finish();  // it writes into the same directory
     const Module& module = executor_.module();
-    if (job_ != nullptr && !job_->is_first()) {
-      ValuePieces pieces(executor_);
-      flush_updates(executor_);
-      return send_to_first(module, pieces, job_->host_group(), trained_part(run_.recipe));
-    }
-    TransferProgress progress("saving", saved_bytes(module, trained_part(run_.recipe)),
-                              observer_.doing);
+    const Part part = trained_part(run_.recipe);
     flush_updates(executor_);
     ValuePieces pieces(executor_);
+    if (job_ != nullptr && !job_->is_first())
+      return send_to_first(module, pieces, job_->host_group(), part);
+    TransferProgress progress("saving", saved_bytes(module, part), observer_.doing);
     PiecesOf all =
         job_ == nullptr ? pieces_of(pieces) : over_ranks(module, pieces, job_->host_group());
     save_trained(run_, module, progress.pieces_of(std::move(all)), to_toml(run_, recompute_),

@@ -122,6 +122,11 @@ std::vector<fs::path> checkpoints_in(const fs::path& directory) {
   return found;
 }
 
+int64_t last_step_in(const fs::path& directory) {
+  const auto checkpoints = checkpoints_in(directory);
+  return checkpoints.empty() ? 0 : *step_of_checkpoint(checkpoints.back().filename().string());
+}
+
 bool is_latest(const fs::path& checkpoint) {
   const fs::path path = fs::absolute(checkpoint);
   try {

@@ -33,7 +33,8 @@ std::optional<int64_t> step_of_checkpoint(std::string_view name);  // none: it i
 
 // Folders of that name with a manifest, by step. Links are none of ours.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& directory);
-bool is_latest(const std::filesystem::path& checkpoint);  // of those beside it
+int64_t last_step_in(const std::filesystem::path& directory);  // 0: there is none
+bool is_latest(const std::filesystem::path& checkpoint);       // of those beside it
 RunManifest read_manifest(const std::filesystem::path& checkpoint);
 
 // The checkpoint that a path means: itself, or what `latest` in it names. Throws bad_input where that
