@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Random jobs over several ranks beside one device: is the trained model the same, byte for byte?
+
+    python3 bench/ranks.py build/snug --jobs 40                      # processes, over sockets
+    python3 bench/ranks.py build/snug --jobs 40 --launcher mpirun    # over MPI
+    python3 bench/ranks.py build/snug --jobs 20 --device cuda        # over NCCL, all ranks on one GPU
+
+Every job is drawn from its number: model, ranks, micro-batches, stage, optimizer, types, clipping, recompute, offload, order. It
+trains a few steps under --deterministic with fp32 gradients; one device takes all ranks' micro-batches, one after another. Each
+line says what was run and whether the two model.safetensors are equal; the last counts them.
+"""
+import argparse
+import filecmp
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def draw(number, device):
+    dice = random.Random(number)
+    ranks, accum = dice.choice([2, 2, 3, 4]), dice.choice([1, 1, 2, 3])
+    stage = dice.choice([0, 1, 2, 3])
+    precision = dice.choice(["fp32", "bf16"])
+    words = ["--precision", precision, "--grad-dtype", "fp32"]
+    words += ["--optimizer", dice.choice(["adamw", "adamw", "adamw8bit", "lion", "sgd", "adam-mini"])]
+    if precision == "bf16" and dice.random() < 0.5:
+        words += ["--master", "none"]
+    if "adamw8bit" not in words and dice.random() < 0.3:
+        words += ["--state-dtype", "bf16"]
+    if dice.random() < 0.3:
+        words += ["--update-in-backward", "--clip", "0"]
+    words += ["--recompute", dice.choice(["none", "none", "full", "attention", "every:2"])]
+    words += ["--loss", dice.choice(["whole", "chunked:32", "chunked:1024", "chunked"])]
+    if dice.random() < 0.3:
+        words += ["--dropout", "0.1"]
+    items = [item for item in ("optimizer", "master", "grads", "activations") if dice.random() < 0.5]
+    if stage == 3 and dice.random() < 0.5:
+        items.append("params")
+    offload = ",".join(items) if dice.random() < 0.4 and items else "none"
+    job = ["--ranks", str(ranks), "--accum", str(accum), "--zero", str(stage), "--offload", offload,
+           "--zero-threshold", dice.choice(["0", "0", "20000"])]
+    if accum > 1 and dice.random() < 0.4:
+        job += ["--micro-order", "vertical"]
+    if device == "cuda":
+        job += ["--share-gpu"]
+    model = dice.choice(["llama-wide.json", "gpt2-wide.json"])
+    return model, ranks, accum, words, job
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("snug")
+    parser.add_argument("--jobs", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="number of the first job")
+    parser.add_argument("--launcher", choices=["ranks", "mpirun"], default="ranks")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--seq", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=2)
+    args = parser.parse_args()
+    same = 0
+    with tempfile.TemporaryDirectory() as where:
+        for number in range(args.first, args.first + args.jobs):
+            model, ranks, accum, words, job = draw(number, args.device)
+            common = [args.snug, "train", str(HERE.parent / "tests/e2e" / model), "--device", args.device, "--steps", "4",
+                      "--batch", str(args.batch), "--seq", str(args.seq), "--deterministic", "--overwrite", *words]
+            if args.device == "cuda":
+                common += ["--budget", "8GiB", "--tune", "short"]
+            launch, over = [], job
+            if args.launcher == "mpirun":
+                launch = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)]
+                over = job[2:]
+            began = time.time()
+            said = [subprocess.run(line, capture_output=True, text=True, timeout=300) for line in (
+                [*common, "--accum", str(ranks * accum), "--offload", "none", "--out", where + "/one"],
+                [*launch, *common, *over, "--out", where + "/all"])]
+            failed = [run.stderr.strip().splitlines()[-1:] for run in said if run.returncode != 0]
+            equal = not failed and filecmp.cmp(where + "/one/model.safetensors", where + "/all/model.safetensors", shallow=False)
+            same += equal
+            print(f"{number:4} {'same' if equal else 'DIFFERENT'} {time.time() - began:5.1f} s  {model} {' '.join(job + words)}"
+                  + (f"  {failed}" if failed else ""), flush=True)
+    print(f"{same} of {args.jobs} the same: {args.launcher}, {args.device}")
+    return 0 if same == args.jobs else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
