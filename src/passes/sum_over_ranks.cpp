@@ -168,11 +168,7 @@ class ProgramSums {
   }
 
   void finish_sums(int64_t ahead) {
-    while (!begun_.empty() && begun_.front().segment + ahead < segment_) {
-      finish_sum(begun_.front());
-      begun_.pop_front();
-    }
-    while (ahead == 0 && !begun_.empty()) {
+    while (!begun_.empty() && (ahead == 0 || begun_.front().segment + ahead < segment_)) {
       finish_sum(begun_.front());
       begun_.pop_front();
     }
