@@ -29,7 +29,7 @@ namespace snug {
 class Job final : public Bootstrap {
  public:
   // Waits for all ranks. Throws what rendezvous() does.
-  static std::unique_ptr<Job> join(const JobPlace& place, const JobLimits& limits,
+  static std::unique_ptr<Job> join(const JobPlace& given, const JobLimits& limits,
                                    const OpenBootstrap& over_mpi = {});
   ~Job() override;  // without leave() and fail(): as if the process had died
   Job(const Job&) = delete;

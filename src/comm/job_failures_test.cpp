@@ -49,7 +49,7 @@ std::string said_by(const std::vector<RankEnded>& ranks, size_t speaker) {
     if (r == speaker) continue;
     EXPECT_THAT(without_ready(ranks[r].err), IsEmpty()) << "rank " << r;
   }
-  const std::string out = without_ready(ranks[speaker].err);
+  std::string out = without_ready(ranks[speaker].err);
   EXPECT_EQ(std::ranges::count(out, '\n'), 1) << out;
   return out;
 }

@@ -31,7 +31,7 @@ using OpenBootstrap = std::function<std::unique_ptr<Bootstrap>()>;
 
 // Throws where not all ranks come within `seconds`, a rank is not of the same job, or nobody listens:
 // with an empty sentence where rank 0 says it.
-Joined rendezvous(const JobPlace& place, double seconds, const OpenBootstrap& over_mpi = {});
+Joined rendezvous(const JobPlace& given, double seconds, const OpenBootstrap& over_mpi = {});
 
 // A socket that listens for the other ranks, at a port of this machine's loopback that the system
 // chooses: what a launcher hands to rank 0.

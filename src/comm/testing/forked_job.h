@@ -37,7 +37,7 @@ class ForkedJob {
   using Work = std::function<void(const JobPlace&)>;
 
   // `work` of each rank; an Error ends it as it ends snug. With an empty work it never starts.
-  ForkedJob(int ranks, Work work, std::function<JobPlace(JobPlace)> change = {})
+  ForkedJob(int ranks, const Work& work, const std::function<JobPlace(JobPlace)>& change = {})
       : listener_(listen_for_ranks()) {
     for (int r = 0; r < ranks; ++r) {
       JobPlace place{.rank = r, .ranks = ranks, .address = "127.0.0.1", .port = listener_.port};
