@@ -11,5 +11,5 @@ function close_section() {
 /^\[  PASSED  \] [0-9]+ test/ { counted = 1; passed_here += $4 }
 /^\[  FAILED  \] [0-9]+ test/ { counted = 1; failed_here += $4 }
 /^\[  SKIPPED \] [0-9]+ test/ { counted = 1 }
-/^Test Passed\.$|^Test Skipped\.$|^Skip/ { ended_well = 1 }
+/^Test Passed\.$|^Test Pass Reason:$|^Test Skipped\.$|^Skip/ { ended_well = 1 }
 END { close_section(); print passed + 0, failed + 0 }

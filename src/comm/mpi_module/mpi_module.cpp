@@ -15,13 +15,13 @@ static_assert(sizeof(MPI_Request) <= sizeof(MpiHandle::bits));
 template <typename Native>
 MpiHandle handle_of(const Native& native) {
   MpiHandle out;
-  std::memcpy(&out.bits, &native, sizeof(native));
+  std::memcpy(&out.bits, &native, sizeof(Native));
   return out;
 }
 template <typename Native>
 Native native_of(const MpiHandle& handle) {
   Native out;
-  std::memcpy(&out, &handle.bits, sizeof(out));
+  std::memcpy(&out, &handle.bits, sizeof(Native));
   return out;
 }
 MPI_Comm comm_of(const MpiHandle& handle) { return native_of<MPI_Comm>(handle); }
