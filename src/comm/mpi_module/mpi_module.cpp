@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "comm/mpi_calls.h"
 
@@ -15,13 +16,15 @@ static_assert(sizeof(MPI_Request) <= sizeof(MpiHandle::bits));
 template <typename Native>
 MpiHandle handle_of(const Native& native) {
   MpiHandle out;
-  std::memcpy(&out.bits, &native, sizeof(Native));
+  const auto bytes = std::as_bytes(std::span(&native, 1));  // a pointer, or a number
+  std::memcpy(&out.bits, bytes.data(), bytes.size());
   return out;
 }
 template <typename Native>
 Native native_of(const MpiHandle& handle) {
   Native out;
-  std::memcpy(&out, &handle.bits, sizeof(Native));
+  const auto bytes = std::as_writable_bytes(std::span(&out, 1));
+  std::memcpy(bytes.data(), &handle.bits, bytes.size());
   return out;
 }
 MPI_Comm comm_of(const MpiHandle& handle) { return native_of<MPI_Comm>(handle); }
