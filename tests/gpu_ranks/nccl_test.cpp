@@ -109,7 +109,8 @@ TEST(CudaNccl, DISABLED_EveryCall) {
   const DeviceBytes in(bytes), out(bytes);
   ASSERT_EQ(cudaMemcpy(in.get(), mine.data(), bytes, cudaMemcpyHostToDevice), cudaSuccess);
   const int n = all.ranks();
-  const auto sum_at = [&](int i) { return static_cast<float>(n * i + n * (n - 1) / 2); };
+  const int of_ranks = n * (n - 1) / 2;
+  const auto sum_at = [&](int i) { return static_cast<float>(n * i + of_ranks); };
   ASSERT_TRUE(group->sums());
   group->all_reduce(in.get(), out.get(), Dtype::f32, std::ssize(mine), nullptr);
   std::vector<float> got(mine.size());

@@ -34,7 +34,7 @@ void fill_starts(std::span<int32_t> starts, int64_t T, Key key) {
 }  // namespace
 
 SmallRun::SmallRun(const std::string& model, const BuildOptions& build, Recipe recipe,
-                   ExecutorOptions options, Device* device)
+                   const ExecutorOptions& options, Device* device)
     : model_(Model::load(model)),
       own_device_(device == nullptr ? cpu_device() : nullptr),
       device_(device == nullptr ? *own_device_ : *device),

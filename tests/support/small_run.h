@@ -22,7 +22,7 @@ namespace snug {
 class SmallRun {
  public:
   SmallRun(const std::string& model, const BuildOptions& build, Recipe recipe = {},
-           ExecutorOptions options = {}, Device* device = nullptr);
+           const ExecutorOptions& options = {}, Device* device = nullptr);
 
   float step();  // the step's mean loss
   std::vector<float> losses(int steps);
