@@ -42,7 +42,8 @@ class Communicator {
   virtual void barrier() = 0;
 
   // Sums that the engine's library makes, in an order of its own (Snug's own order is that of the
-  // ranks: all_to_all, then ops/comm/rank_sum). Only where `sums` says that it has them.
+  // ranks: all_to_all, then ops/comm/rank_sum). Only where `sums` says that it has them. `elements`: of
+  // what a rank receives, `mine` or `to`.
   virtual bool sums() const { return false; }
   virtual void reduce_scatter(const std::byte* all, std::byte* mine, Dtype dtype, int64_t elements,
                               void* stream);

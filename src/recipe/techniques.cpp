@@ -449,7 +449,7 @@ std::span<const DimensionRow> dimensions() {
       {.name = "optimizer", .options = {"optimizer", "state-dtype"}, .needs_allow = true},
       {.name = "compress", .options = {"compress"}, .needs_allow = true},
       {.name = "base", .options = {"base-dtype"}, .needs_allow = true},
-      {.name = "zero", .options = {"zero", "shard"}},
+      {.name = "zero", .options = {"zero", "shard"}, .beside_moves = true},
       {.name = "offload", .options = {"offload"}, .moves = true}};
   return rows;
 }

@@ -65,6 +65,7 @@ struct DimensionRow {
   bool needs_allow = false;
   bool of_sequences = false;  // means nothing to a model without sequences
   bool moves = false;         // values to other memory, which makes nothing faster
+  bool beside_moves = false;  // its alternatives are tried beside those that move values, too
 };
 std::span<const DimensionRow> dimensions();
 

@@ -89,9 +89,8 @@ void initialise(Executor& executor, uint64_t seed, const std::set<ValueId>& load
     // Step-scoped values start as zeros too, so that nothing ever reads what nobody wrote.
     const bool zeros = !value.param || value.param->init.kind == Init::Kind::zeros;
     if (zeros || without_padding(module, id).bytes < value.storage_bytes()) executor.zero(id);
-    if (zeros) {
-      continue;
-    } else if (value.param->stored != Stored::plain) {
+    if (zeros) continue;
+    if (value.param->stored != Stored::plain) {
       fill_stored(module, pieces, id, seed);
     } else {
       fill_floats(module, pieces, id, seed);

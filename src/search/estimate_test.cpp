@@ -36,8 +36,8 @@ void expect_equal(const Estimate& estimate, const Setting& s) {
   EXPECT_EQ(estimate.transient, on_device(transient));
   EXPECT_TRUE(estimate.least_transient.fits_in(estimate.transient));
   const double seconds = step_cost(module, nominal_model(s.recipe.backend)).step_seconds;
-  // In backward an update leaves the norm of each parameter, to be added up at the end in one op: of
-  // what that takes, a block of sums is a part in ten million.
+  // In backward an update leaves the norm of each parameter, to be added up at the end in one op, whose
+  // traffic grows with the number of blocks that are summed.
   EXPECT_NEAR(estimate.seconds, seconds, (s.recipe.update_in_backward ? 8e-6 : 1e-9) * seconds);
   EXPECT_LE(estimate.least_seconds, estimate.seconds);
 }

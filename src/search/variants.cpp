@@ -13,8 +13,6 @@
 namespace snug {
 namespace {
 
-constexpr std::string_view kMicroBatch = "micro-batch";
-
 // So many micro-batches are tried: of those that there are, the ones nearest to halving.
 constexpr size_t kSplits = 12;
 
@@ -36,7 +34,7 @@ std::vector<int64_t> micro_batches(int64_t sequences, bool last_may_be_short) {
 
 Dimension split_dimension(const Resolved& run) {
   const int64_t sequences = ceil_div(run.options.global_batch, run.options.ranks);  // of a rank
-  Dimension d{std::string(kMicroBatch), {{}}};
+  Dimension d{"micro-batch", {{}}, /*moves=*/false, /*beside_moves=*/true};
   for (const int64_t batch : micro_batches(sequences, run.asked.global_batch > 0)) {
     if (batch == run.build.batch) continue;
     d.alternatives.push_back(
@@ -111,7 +109,7 @@ bool leaves_what_was_asked(const Change& change, const DimensionRow& row, const 
 }
 
 Dimension dimension_of(const DimensionRow& row, const Resolved& run) {
-  Dimension d{std::string(row.name), {{}}, row.moves};
+  Dimension d{std::string(row.name), {{}}, row.moves, row.beside_moves};
   for (const Technique& t : techniques()) {
     if (t.dimension == row.name && t.searched != nullptr &&
         t.searched(run, run.cost_model.spec()) && leaves_what_was_asked(t.change, row, run.asked))
@@ -159,12 +157,11 @@ bool repeats_or_unrolls_much(const Recipe& recipe) {
   return recipe.micro_group == 1 || recipe.micro_group > kMostTogether;
 }
 
-// Beside the micro-batch and what ranks share: all else is as asked there.
+// All but a few dimensions are as asked there.
 bool is_searched_beside_moves(const std::vector<int>& picks,
                               const std::vector<Dimension>& dimensions) {
   for (size_t d = 0; d < picks.size(); ++d) {
-    const bool beside = dimensions[d].name == kMicroBatch || dimensions[d].name == "zero";
-    if (!dimensions[d].moves && !beside && picks[d] != 0) return false;
+    if (!dimensions[d].moves && !dimensions[d].beside_moves && picks[d] != 0) return false;
   }
   return true;
 }

@@ -25,7 +25,8 @@ struct Alternative {
 struct Dimension {
   std::string name;
   std::vector<Alternative> alternatives;
-  bool moves = false;  // values to other memory, which makes nothing faster
+  bool moves = false;         // values to other memory, which makes nothing faster
+  bool beside_moves = false;  // tried beside those that do
 };
 
 std::vector<Dimension> open_dimensions(const Resolved& run);

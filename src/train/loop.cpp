@@ -99,6 +99,8 @@ class Training {
     }
     derive(executor_);
     step_seconds_.reserve(kTimedSteps);
+    // Now, while nothing is lost where ranks do not reach each other: the model is saved through it.
+    if (job_ != nullptr && !run_.options.out.empty()) job_->host_group();
     if (!run_.options.out.empty() && job_ == nullptr) {
       saver_.emplace(
           planned, executor_,

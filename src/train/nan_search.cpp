@@ -51,7 +51,7 @@ std::optional<NonFinite> find_non_finite(Executor& executor, const std::function
   executor.observe = [&](size_t program, size_t at) {
     if (found) return;
     const Op& op = module.programs[program].ops[at];
-    if (op.def->crosses_spaces) return;  // what it moves was made elsewhere, maybe a step ago
+    if (op.def->moves_bytes()) return;  // that was made elsewhere: a step ago, or by another rank
     const ValueId bad = first_non_finite(module, pieces, op.outputs);
     if (!bad.valid()) return;
     // An input whose bytes an output took over no longer shows what it was.
