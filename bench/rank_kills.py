@@ -3,15 +3,19 @@
 
     python3 bench/rank_kills.py build/snug --kills 200
 
-Each job trains until a random moment; then one of its ranks is killed. The job must end with exit code 5, with one message that
-names that rank, and leave no process behind. The last line gives the longest time that took.
+Each job trains and saves until a random moment; then one of its ranks is killed. The job must end with exit code 5, with one
+message that names that rank, and leave no process behind. Then it goes on from its last checkpoint, on a random number of ranks,
+in another stage, and must end with the model of a run that was never stopped, byte for byte. The last line gives the longest time
+that an end took.
 """
 import argparse
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 MODEL = pathlib.Path(__file__).resolve().parent.parent / "tests/e2e/llama-wide.json"
@@ -30,33 +34,56 @@ def ranks_of(launcher):
     return found
 
 
+def trained(snug, directory, *words):
+    """The bytes of the model that a run ends with."""
+    subprocess.run([snug, "train", *words], cwd=directory, check=True, capture_output=True)
+    return (directory / "run/model.safetensors").read_bytes()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("snug")
+    parser.add_argument("snug", type=pathlib.Path)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    dice, longest, good = random.Random(1), 0.0, 0
-    for number in range(args.kills):
-        job = subprocess.Popen([args.snug, "train", str(MODEL), "--device", "cpu", "--ranks", str(args.ranks), "--batch", "1", "--seq",
-                                "24", "--steps", "1000000", "--zero", str(number % 4), "--zero-threshold", "0"],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        while len(ranks := ranks_of(job.pid)) < args.ranks:
-            time.sleep(0.01)
-        time.sleep(dice.uniform(0.05, 1.0))
-        victim = dice.randrange(args.ranks)
-        subprocess.run(["kill", "-9", str(ranks[victim])], check=True)
-        began = time.time()
-        said = job.communicate(timeout=60)[1]
-        took = time.time() - began
-        left = [p for p in ranks.values() if pathlib.Path(f"/proc/{p}").exists()]
-        named = said.count(f"snug: rank {victim} ")
-        ended = job.returncode == 5 and named == said.count("snug: ") == 1 and not left
-        good += ended
-        longest = max(longest, took)
-        if not ended:
-            print(f"{number}: rank {victim}, exit code {job.returncode}, named {named} times, {len(left)} left:\n{said[-600:]}", flush=True)
-    print(f"{good} of {args.kills} ended as they should, the slowest after {longest:.2f} s")
+    snug, dice, longest, good, resumed = str(args.snug.resolve()), random.Random(args.seed), 0.0, 0, 0
+    recipe = [str(MODEL), "--device", "cpu", "--batch", "1", "--global-batch", str(args.ranks), "--seq", "24", "--steps", "60",
+              "--deterministic", "--grad-dtype", "fp32", "--save-every", "2", "--out", "run"]
+    with tempfile.TemporaryDirectory() as folder:
+        directory = pathlib.Path(folder)
+        whole = trained(snug, directory, *recipe)
+        for number in range(args.kills):
+            shutil.rmtree(directory / "run")
+            job = subprocess.Popen([snug, "train", *recipe, "--ranks", str(args.ranks), "--zero", str(number % 4), "--zero-threshold",
+                                    "0"], cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            while len(ranks := ranks_of(job.pid)) < args.ranks:
+                time.sleep(0.01)
+            time.sleep(dice.uniform(0.05, 2.0))
+            victim = dice.randrange(args.ranks)
+            if subprocess.run(["kill", "-9", str(ranks[victim])]).returncode != 0:
+                sys.exit(f"{number}: the job was over before it was killed: give it more steps")
+            began = time.time()
+            said = job.communicate(timeout=60)[1]
+            took = time.time() - began
+            left = [p for p in ranks.values() if pathlib.Path(f"/proc/{p}").exists()]
+            named = said.count(f"snug: rank {victim} ")
+            ended = job.returncode == 5 and named == said.count("snug: ") == 1 and not left
+            good += ended
+            longest = max(longest, took)
+            if not ended:
+                print(f"{number}: rank {victim}, exit code {job.returncode}, named {named} times, {len(left)} left:\n{said[-600:]}", flush=True)
+            saved = (directory / "run/latest").exists()
+            on = dice.randint(1, args.ranks)
+            how = ["--ranks", str(on), "--zero", str(dice.randrange(4)), "--zero-threshold", "0"] if on > 1 else []
+            same = trained(snug, directory, *(["--resume", "run"] if saved else [*recipe, "--overwrite"]), *how) == whole
+            resumed += saved and same
+            if not same:
+                print(f"{number}: another model, {'resumed' if saved else 'from the start'} with {' '.join(how)}", flush=True)
+                good -= ended
+            elif not saved:
+                print(f"{number}: killed before the first checkpoint", flush=True)
+    print(f"{good} of {args.kills} ended as they should, the slowest after {longest:.2f} s; {resumed} went on from a checkpoint to the same model")
     return 0 if good == args.kills else 1
 
 

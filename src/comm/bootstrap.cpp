@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kMostExchanged = 1 << 20;  // bytes of one rank
+constexpr int64_t kMostExchanged = 1 << 24;  // bytes of one rank
 
 }  // namespace
 

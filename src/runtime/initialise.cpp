@@ -29,12 +29,6 @@ void fill_normal(std::span<T> out, size_t first, double deviation, Key key) {
   }
 }
 
-// All of a value but what a shard has behind the end of the whole.
-ValuePart without_padding(const Module& module, ValueId id) {
-  const Value& value = module[id];
-  return {id, 0, value.elements_in_whole() * size_of(value.type.dtype)};
-}
-
 // 16-bit values are the same draws, rounded.
 void fill_floats(const Module& module, ValuePieces& pieces, ValueId id, uint64_t seed) {
   const Value& value = module[id];

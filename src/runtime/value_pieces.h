@@ -26,6 +26,10 @@ struct ValuePart {
 inline ValuePart whole(const Module& module, ValueId id) {
   return {id, 0, module[id].type.bytes()};
 }
+// All of a value but what a shard has behind the end of the whole.
+inline ValuePart without_padding(const Module& module, ValueId id) {
+  return {id, 0, module[id].elements_in_whole() * size_of(module[id].type.dtype)};
+}
 
 // Called with one piece after another. Pieces begin and end at multiples of kPieceBytes of the value,
 // but for the part's own ends.

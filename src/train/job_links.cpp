@@ -17,7 +17,9 @@ JobLinks::JobLinks(Job& job, DeviceKind kind) : job_(job), kind_(kind) {
 JobLinks::~JobLinks() { job_.on_end({}); }
 
 Communicator& JobLinks::group_of(std::string_view lane) { return group(lane, kind_); }
-Communicator& JobLinks::host_group() { return group("host", DeviceKind::cpu); }
+Communicator& JobLinks::host_group(std::string_view what) {
+  return group(fmt::format("host.{}", what), DeviceKind::cpu);
+}
 
 Communicator& JobLinks::group(std::string_view name, DeviceKind kind) {
   if (const auto found = groups_.find(name); found != groups_.end()) return *found->second;

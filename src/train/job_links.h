@@ -27,8 +27,8 @@ class JobLinks {
   bool is_first() const { return job_.rank() == 0; }
   // The group of a lane's collectives. All ranks ask for the same lanes in the same order.
   Communicator& group_of(std::string_view lane);
-  // One that moves bytes of the host, whatever the device.
-  Communicator& host_group();
+  // One that moves bytes of the host, whatever the device: "model".
+  Communicator& host_group(std::string_view what);
 
  private:
   Communicator& group(std::string_view name, DeviceKind kind);

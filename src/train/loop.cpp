@@ -1,9 +1,9 @@
 #include "train/loop.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -19,7 +19,6 @@
 #include "train/nan_search.h"
 #include "train/op_predictions.h"
 #include "train/rank_pieces.h"
-#include "train/run_directory.h"
 #include "train/run_saver.h"
 #include "train/run_state.h"
 #include "train/trained_output.h"
@@ -30,6 +29,7 @@ namespace {
 
 constexpr int64_t kMaxSkipped = 20;
 constexpr size_t kTimedSteps = 1000;
+constexpr const char* kModelGroup = "model";
 
 using Clock = std::chrono::steady_clock;
 
@@ -51,6 +51,12 @@ Math math_of(const PlannedRun& planned) {
     math.quick_autotune = planned.step_seconds * static_cast<double>(o.steps) < kWorthTuning;
   return math;
 }
+
+// What comes behind a step.
+struct Ahead {
+  bool stops, saves;
+};
+constexpr int64_t kStops = 1, kSaves = 2;
 
 // The loss of a step is not finite, and the run goes back.
 struct BadStep {
@@ -99,15 +105,15 @@ class Training {
     }
     derive(executor_);
     step_seconds_.reserve(kTimedSteps);
-    // Now, while nothing is lost where ranks do not reach each other: the model is saved through it.
-    if (job_ != nullptr && !run_.options.out.empty()) job_->host_group();
-    if (!run_.options.out.empty() && job_ == nullptr) {
+    if (!run_.options.out.empty()) {
+      // Now, while nothing is lost where ranks do not reach each other.
+      if (job_ != nullptr) job_->host_group(kModelGroup);
       saver_.emplace(
           planned, executor_,
           RunManifest{.run = origin.resumed ? origin.resumed->manifest.run : new_run_id(),
                       .step = step_,
                       .data = samples.fingerprint()},
-          observer);
+          observer, job_);
     }
     memory_.emplace(run_, executor_, saver_ ? saver_->staging_bytes() : 0);
     report_.context_bytes = memory_->context();
@@ -180,27 +186,15 @@ class Training {
     const Module& module = executor_.module();
     TransferProgress progress("reading " + from, run_state_bytes(module), observer_.doing);
     ValuePieces pieces(executor_);
-    load_run_state(module, progress.into(pieces), resumed.checkpoint, resumed.manifest);
+    load_run_state(module, progress.into(pieces),
+                   RunStateReader(resumed.checkpoint, resumed.manifest), run_.recipe.sharding);
     step_ = resumed.manifest.step;
     skipped_ = resumed.manifest.skipped;
     feeder_.rewind(resumed.manifest.position);
     feeder_.leave_out(resumed.manifest.bad);
-    const std::string summary = progress.summary();
-    say(observer_, fmt::format("resumed: {}, step {} of {}{}", from, step_, run_.options.steps,
-                               summary.empty() ? "" : ", " + summary));
-    std::error_code ignored;
-    const std::filesystem::path directory = resumed.checkpoint.parent_path();
-    if (const int64_t last = last_step_in(directory);
-        last > step_ && std::filesystem::equivalent(directory, run_.options.out, ignored)) {
-      say(observer_,
-          fmt::format("later checkpoints are there, up to step {}: each stays until this "
-                      "run gets to its step",
-                      last));
-    }
-    if (device_.name() != resumed.manifest.device) {
-      say(observer_, fmt::format("it ran on {} before: on {} it goes on within rounding",
-                                 resumed.manifest.device, device_.name()));
-    }
+    for (const std::string& line :
+         lines_of(resumed, run_.options, device_.name(), progress.summary()))
+      say(observer_, line);
   }
 
   // After the steps that are done.
@@ -272,11 +266,12 @@ class Training {
       feeder_.before(program, step_);
     });
     pending_ = Pending{step_, position, feeder_.step_targets(), executor_.read_later(reported_)};
-    report_.stopped_early = is_to_stop();
     const int64_t done = step_ + 1;
+    const Ahead ahead = look_ahead(done);
+    report_.stopped_early = ahead.stops;
     const bool last = done == run_.options.steps || report_.stopped_early;
     const bool due = run_.options.eval_every > 0 && done % run_.options.eval_every == 0;
-    const bool saves = saver_ && !last && saver_->due(done);
+    const bool saves = !last && ahead.saves;
     if (last || due || saves || shares_host_memory(device_)) settle();
     if (last) report_.peak_bytes = executor_.measured_bytes();
     if (last || due) evaluate(done);
@@ -287,10 +282,15 @@ class Training {
     }
   }
 
-  // All ranks end after the same step: where one is told to.
-  bool is_to_stop() {
-    const bool told = observer_.stop != nullptr && *observer_.stop;
-    return job_ == nullptr ? told : job_->job().sum(told ? 1 : 0) > 0;
+  // All ranks end after the same step, where one is told to, and save after those that rank 0 says.
+  Ahead look_ahead(int64_t done) {
+    const Ahead mine{.stops = observer_.stop != nullptr && *observer_.stop,
+                     .saves = saver_ && saver_->due(done)};
+    if (job_ == nullptr) return mine;
+    const std::vector<int64_t> all =
+        job_->job().gather((mine.stops ? kStops : 0) + (mine.saves ? kSaves : 0));
+    return {.stops = std::ranges::any_of(all, [](int64_t told) { return (told & kStops) != 0; }),
+            .saves = (all.front() & kSaves) != 0};
   }
 
   // Reports the step whose numbers are on their way, and stops at one that is not finite.
@@ -457,10 +457,10 @@ class Training {
     flush_updates(executor_);
     ValuePieces pieces(executor_);
     if (job_ != nullptr && !job_->is_first())
-      return send_to_first(module, pieces, job_->host_group(), part);
+      return send_to_first(module, pieces, job_->host_group(kModelGroup), part);
     TransferProgress progress("saving", saved_bytes(module, part), observer_.doing);
-    PiecesOf all =
-        job_ == nullptr ? pieces_of(pieces) : over_ranks(module, pieces, job_->host_group());
+    PiecesOf all = job_ == nullptr ? pieces_of(pieces)
+                                   : over_ranks(module, pieces, job_->host_group(kModelGroup));
     save_trained(run_, module, progress.pieces_of(std::move(all)), to_toml(run_, recompute_),
                  run_.options.out);
     report_.out = run_.options.out;

@@ -13,6 +13,7 @@
 #include "report/layout.h"
 #include "train/model_directory.h"
 #include "train/run_directory.h"
+#include "train/run_state.h"
 
 namespace snug {
 namespace {
@@ -20,8 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // How a step is computed, to the same bits: chosen anew where one of these, or a limit, is given.
-constexpr std::array<std::string_view, 5> kExact{"recompute", "offload", "offload-ahead",
-                                                 "fold-update", "host-update"};
+constexpr std::array<std::string_view, 8> kExact{"recompute",   "offload",       "offload-ahead",
+                                                 "fold-update", "host-update",   "zero",
+                                                 "shard",       "zero-threshold"};
 constexpr std::array<std::string_view, 5> kLimits{"budget", "host-budget", "disk-budget", "device",
                                                   "offload-dir"};
 // What is done beside the steps.
@@ -53,7 +55,20 @@ bool is_exact(std::string_view name, const Options& settled) {
 // Does the run do as many steps as it is told at the same rates?
 bool steps_are_free(const Options& settled) { return settled.lr_schedule == "constant"; }
 
+bool is_in(const std::vector<std::string>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
 }  // namespace
+
+Options on_ranks(Options options, int64_t ranks) {
+  if (options.global_batch > 0) options.accum = 0;
+  options.ranks = ranks;
+  if (ranks > 1) return options;
+  options.zero = "auto";
+  options.shard.clear();
+  return options;
+}
 
 std::string model_of_run(const RunManifest& manifest, const fs::path& checkpoint) {
   const std::string& name = manifest.settled.model;
@@ -68,22 +83,33 @@ std::string model_of_run(const RunManifest& manifest, const fs::path& checkpoint
 Resumed resume(const Options& asked) {
   Resumed run{.checkpoint = find_checkpoint(asked.resume)};
   run.manifest = read_manifest(run.checkpoint);
+  static_cast<void>(RunStateReader(run.checkpoint, run.manifest));  // its files are there
   const Options& settled = run.manifest.settled;
   const Json wanted = options_json(asked), first = options_json(run.manifest.asked);
   Json options = options_json(settled);
   const std::vector<std::string> given = given_in(asked);
-  const bool anew = std::ranges::any_of(given, [&](std::string_view name) {
-    return is_exact(name, settled) || is_one_of(kLimits, name);
-  });
+  const int64_t ranks = std::max<int64_t>(asked.ranks, 1);
+  const bool anew =
+      ranks != settled.ranks || std::ranges::any_of(given, [&](std::string_view name) {
+        return is_exact(name, settled) || is_one_of(kLimits, name);
+      });
   for (const std::string_view name : kExact)
     if (anew && is_exact(name, settled)) options[name] = first.at(std::string(name));
+  if (ranks != settled.ranks) {
+    options = options_json(on_ranks(options_from_json(options), ranks));
+    options["micro-order"] = first.at("micro-order");
+  }
+  // Two names of one thing: the one that is given now.
+  if (is_in(given, "zero")) options["shard"] = "";
+  if (is_in(given, "shard")) options["zero"] = "auto";
   options["device"] = first.at("device");
   std::vector<std::string> changes;
   for (const std::string& name : given) {
     const Json& value = wanted.at(name);
     const bool same = value == options.at(name) || value == first.at(name);
     const bool free = is_exact(name, settled) || is_one_of(kLimits, name) ||
-                      is_one_of(kBeside, name) || (name == "steps" && steps_are_free(settled));
+                      is_one_of(kBeside, name) || name == "ranks" ||
+                      (name == "steps" && steps_are_free(settled));
     if (!free && same) continue;
     if (!free) {
       changes.push_back(fmt::format("{} {} (it has {})", name == "model" ? "MODEL" : "--" + name,
@@ -98,6 +124,7 @@ Resumed resume(const Options& asked) {
   }
   run.options = options_from_json(options);
   run.options.given = asked.given;
+  run.options.rank = asked.rank;
   if (run.options.model == settled.model)
     run.options.model = model_of_run(run.manifest, run.checkpoint);
   // What is frozen is no part of a checkpoint.
@@ -124,6 +151,30 @@ Resumed last_checkpoint(const fs::path& directory) {
   Resumed last{.checkpoint = find_checkpoint(directory)};
   last.manifest = read_manifest(last.checkpoint);
   return last;
+}
+
+std::vector<std::string> lines_of(const Resumed& run, const Options& now, std::string_view device,
+                                  const std::string& read) {
+  const RunManifest& then = run.manifest;
+  std::vector<std::string> lines{
+      fmt::format("resumed: {}, step {} of {}", run.checkpoint.string(), then.step, now.steps)};
+  if (now.ranks != then.settled.ranks)
+    lines[0] += fmt::format(", on {} after {}", counted(now.ranks, "rank"), then.settled.ranks);
+  if (!read.empty()) lines[0] += ", " + read;
+  std::error_code ignored;
+  const fs::path directory = run.checkpoint.parent_path();
+  if (const int64_t last = last_step_in(directory);
+      last > then.step && fs::equivalent(directory, now.out, ignored)) {
+    lines.push_back(
+        fmt::format("later checkpoints are there, up to step {}: each stays until this run gets to "
+                    "its step",
+                    last));
+  }
+  if (device != then.device) {
+    lines.push_back(
+        fmt::format("it ran on {} before: on {} it goes on within rounding", then.device, device));
+  }
+  return lines;
 }
 
 void require_same_data(const Resumed& run, const DataFingerprint& now) {

@@ -26,9 +26,17 @@ Resumed resume(const Options& asked);
 // Of a run that is under way: as it is there.
 Resumed last_checkpoint(const std::filesystem::path& directory);
 
+// The same run on so many ranks: as many sequences a step, in micro-batches as large.
+Options on_ranks(Options options, int64_t ranks);
+
 // The model of a run: by the name it was given, or by the copy of its configuration where that is
 // gone.
 std::string model_of_run(const RunManifest& manifest, const std::filesystem::path& checkpoint);
+
+// What is said of a run that goes on with these options: where it is, and what is not as it was.
+// `read`: how long that took.
+std::vector<std::string> lines_of(const Resumed& run, const Options& now, std::string_view device,
+                                  const std::string& read);
 
 // Throws bad_input unless the data is what it was, or --new-data was given.
 void require_same_data(const Resumed& run, const DataFingerprint& now);

@@ -25,7 +25,6 @@
 namespace snug {
 
 constexpr const char* kManifestFile = "manifest.json";
-constexpr const char* kStateFile = "state.safetensors";
 constexpr const char* kLatestFile = "latest";
 
 std::string checkpoint_name(int64_t step);                         // "step-00000100"

@@ -1,6 +1,8 @@
 #include "train/run_manifest.h"
 
+#include <algorithm>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <type_traits>
@@ -8,6 +10,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "formats/json_depth.h"
@@ -18,15 +21,30 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 1, kVersionOfShards = 2;
 constexpr std::string_view kFormat = "snug checkpoint";
+constexpr std::string_view kRankFile = "state-", kRankFileEnd = ".safetensors";
 constexpr size_t kChecksumDigits = 16;
 
+Json json_of(const Shape& shape) { return std::vector(shape.dims().begin(), shape.dims().end()); }
+
 Json json_of(const SavedPiece& piece) {
-  return {{"name", piece.name},
-          {"dtype", name_of(piece.type.dtype)},
-          {"shape", std::vector(piece.type.shape.dims().begin(), piece.type.shape.dims().end())},
-          {"xxh64", piece.checksum}};
+  Json json{{"name", piece.name},
+            {"dtype", name_of(piece.type.dtype)},
+            {"shape", json_of(piece.type.shape)},
+            {"xxh64", piece.checksum}};
+  if (piece.file != kStateFile) json["file"] = piece.file;
+  if (piece.shard_of.rank() > 0) {
+    json["of"] = json_of(piece.shard_of);
+    json["first"] = piece.first;
+  }
+  return json;
+}
+
+Json json_of(std::span<const SavedPiece> pieces) {
+  Json json = Json::array();
+  for (const SavedPiece& piece : pieces) json.push_back(json_of(piece));
+  return json;
 }
 
 const Json& member(const Json& object, const char* key) {
@@ -58,32 +76,83 @@ std::string checksum_in(const Json& object) {
   return text;
 }
 
+Shape shape_in(const Json& json, const char* key, const std::string& piece, int64_t element) {
+  const Json& shape = member(json, key);
+  if (!shape.is_array() || shape.size() > Shape::kMaxRank)
+    throw bad_input("piece {}: \"{}\" is not a list of dimensions", printable(piece), key);
+  std::vector<int64_t> dims;
+  int64_t bytes = element;
+  for (const Json& dim : shape) {
+    if (!dim.is_number_integer() || dim < 1 || dim > std::numeric_limits<int64_t>::max())
+      throw bad_input("piece {}: a dimension is not a count", printable(piece));
+    dims.push_back(dim.get<int64_t>());
+    bytes = checked_mul(bytes, dims.back(), "a piece");
+  }
+  return Shape(std::span<const int64_t>(dims));
+}
+
+// Beside the manifest, and nowhere else.
+std::string file_in(const Json& json, const std::string& piece) {
+  std::string file = text_in(json, "file");
+  int64_t rank = 0;
+  std::string_view digits = file;
+  const bool framed = digits.starts_with(kRankFile) && digits.ends_with(kRankFileEnd);
+  if (framed) {
+    digits.remove_prefix(kRankFile.size());
+    digits.remove_suffix(kRankFileEnd.size());
+  }
+  if (!framed || !read_number(digits, rank) || rank < 0 || file != state_file(rank, rank + 2))
+    throw bad_input("piece {}: '{}' is no file of a rank", printable(piece), printable(file));
+  return file;
+}
+
 SavedPiece piece_from(const Json& json) {
   SavedPiece piece{.name = text_in(json, "name"), .checksum = checksum_in(json)};
   const std::string dtype = text_in(json, "dtype");
   const auto known = parse_dtype(dtype);
   if (!known)
     throw bad_input("piece {}: \"dtype\" is '{}'", printable(piece.name), printable(dtype));
-  piece.type.dtype = *known;
-  const Json& shape = member(json, "shape");
-  if (!shape.is_array() || shape.size() > Shape::kMaxRank)
-    throw bad_input("piece {}: \"shape\" is not a list of dimensions", printable(piece.name));
-  std::vector<int64_t> dims;
-  int64_t bytes = size_of(piece.type.dtype);
-  for (const Json& dim : shape) {
-    if (!dim.is_number_integer() || dim < 1 || dim > std::numeric_limits<int64_t>::max())
-      throw bad_input("piece {}: a dimension is not a count", printable(piece.name));
-    dims.push_back(dim.get<int64_t>());
-    bytes = checked_mul(bytes, dims.back(), "a piece");
-  }
-  piece.type.shape = Shape(std::span<const int64_t>(dims));
+  piece.type = {*known, shape_in(json, "shape", piece.name, size_of(*known))};
+  if (json.contains("file")) piece.file = file_in(json, piece.name);
+  if (!json.contains("of")) return piece;
+  piece.shard_of = shape_in(json, "of", piece.name, size_of(*known));
+  piece.first = count_in(json, "first");
+  if (piece.shard_of.rank() == 0 || piece.type.shape.rank() != 1 ||
+      piece.first > piece.shard_of.elements() - piece.type.shape.elements())
+    throw bad_input("piece {} is no shard of {}", printable(piece.name), piece.shard_of.text());
   return piece;
+}
+
+// One piece after another, to the end of the value.
+void require_whole(std::vector<const SavedPiece*> pieces) {
+  std::ranges::sort(pieces, {}, &SavedPiece::first);
+  const SavedPiece& front = *pieces.front();
+  int64_t next = 0;
+  for (const SavedPiece* piece : pieces) {
+    const bool alike = piece->type.dtype == front.type.dtype && piece->whole() == front.whole();
+    if (!alike || piece->first < next)
+      throw bad_input("piece {} is there twice", printable(front.name));
+    if (piece->first > next) break;
+    next += piece->type.shape.elements();
+  }
+  if (next != front.whole().elements())
+    throw bad_input("of {}, {} of {} elements are there", printable(front.name), format_exact(next),
+                    format_exact(front.whole().elements()));
+}
+
+std::vector<SavedPiece> pieces_from(const Json& json) {
+  if (!json.is_array()) throw bad_input("\"pieces\" is not a list");
+  std::vector<SavedPiece> pieces;
+  for (const Json& piece : json) pieces.push_back(piece_from(piece));
+  return pieces;
 }
 
 RunManifest manifest_from(const Json& json) {
   if (text_in(json, "format") != kFormat) throw bad_input("\"format\" is not \"{}\"", kFormat);
-  if (const int64_t version = count_in(json, "version"); version != kVersion) {
-    throw bad_input("it is of version {}, and this Snug reads version {}", version, kVersion)
+  if (const int64_t version = count_in(json, "version");
+      version != kVersion && version != kVersionOfShards) {
+    throw bad_input("it is of version {}, and this Snug reads versions {} and {}", version,
+                    kVersion, kVersionOfShards)
         .hint("resume with the Snug that wrote it");
   }
   RunManifest m{.run = text_in(json, "run"),
@@ -98,14 +167,10 @@ RunManifest manifest_from(const Json& json) {
   for (const Json& position : bad) m.bad.push_back(count_of(position, "bad"));
   const Json& data = member(json, "data");
   m.data = {.tokens = count_in(data, "tokens"), .checksum = checksum_in(data)};
-  const Json& pieces = member(json, "pieces");
-  if (!pieces.is_array()) throw bad_input("\"pieces\" is not a list");
-  std::set<std::string> names;
-  for (const Json& piece : pieces) {
-    m.pieces.push_back(piece_from(piece));
-    if (!names.insert(m.pieces.back().name).second)
-      throw bad_input("piece {} is there twice", printable(m.pieces.back().name));
-  }
+  m.pieces = pieces_from(member(json, "pieces"));
+  std::map<std::string_view, std::vector<const SavedPiece*>> values;
+  for (const SavedPiece& piece : m.pieces) values[piece.name].push_back(&piece);
+  for (const auto& [name, pieces] : values) require_whole(pieces);
   return m;
 }
 
@@ -152,9 +217,25 @@ Options options_from_json(const Json& json) {
   return options;
 }
 
+std::string state_file(int64_t rank, int64_t ranks) {
+  return ranks == 1 ? kStateFile : fmt::format("{}{:05}{}", kRankFile, rank, kRankFileEnd);
+}
+
+std::string pieces_text(std::span<const SavedPiece> pieces) { return json_of(pieces).dump(); }
+
+std::vector<SavedPiece> parse_pieces(std::string_view text) {
+  try {
+    return pieces_from(Json::parse(text));
+  } catch (const Json::exception& e) {
+    throw bad_input("no pieces of a checkpoint: {}", plain_words(e));
+  }
+}
+
 std::string manifest_text(const RunManifest& m) {
+  const bool in_shards = std::ranges::any_of(
+      m.pieces, [](const SavedPiece& piece) { return piece.file != kStateFile; });
   Json json{{"format", kFormat},
-            {"version", kVersion},
+            {"version", in_shards ? kVersionOfShards : kVersion},
             {"run", m.run},
             {"step", m.step},
             {"position", m.position},
@@ -164,8 +245,7 @@ std::string manifest_text(const RunManifest& m) {
             {"data", {{"tokens", m.data.tokens}, {"xxh64", m.data.checksum}}},
             {"asked", options_json(m.asked)},
             {"settled", options_json(m.settled)},
-            {"pieces", Json::array()}};
-  for (const SavedPiece& piece : m.pieces) json["pieces"].push_back(json_of(piece));
+            {"pieces", json_of(m.pieces)}};
   const std::string sum = checksum_text(json.dump());
   return Json{{"manifest", std::move(json)}, {"xxh64", sum}}.dump(1) + "\n";
 }

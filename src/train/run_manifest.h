@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,11 +19,20 @@
 
 namespace snug {
 
-// One persistent value.
+// Beside the manifest: of a run of one rank, and of each rank of a job.
+constexpr const char* kStateFile = "state.safetensors";
+std::string state_file(int64_t rank, int64_t ranks);  // "state-00002.safetensors"
+
+// One persistent value, or one rank's shard of it.
 struct SavedPiece {
   std::string name;
-  Type type;
+  Type type;             // its own: a shard is a row of elements
   std::string checksum;  // of its bytes, base/checksum.h
+  std::string file = kStateFile;
+  Shape shard_of = {};  // of a shard: the shape of the whole value
+  int64_t first = 0;    // and its first element there
+
+  const Shape& whole() const { return shard_of.rank() == 0 ? type.shape : shard_of; }
   friend bool operator==(const SavedPiece&, const SavedPiece&) = default;
 };
 
@@ -45,13 +55,18 @@ struct RunManifest {
   Options asked;       // as the run was told, with what it did not leave open
   Options settled;     // the same with everything that was chosen
   DataFingerprint data;
-  std::vector<SavedPiece> pieces;  // in the order of the file
+  std::vector<SavedPiece> pieces;  // in the order of the files
 };
 
 std::string manifest_text(const RunManifest& manifest);
 // Throws bad_input, naming `where`, for anything that manifest_text would not have written, and for
 // other versions.
 RunManifest parse_manifest(std::string_view text, std::string_view where);
+
+// Pieces alone: what a rank tells the one that writes the manifest. Throws bad_input as
+// parse_manifest does.
+std::string pieces_text(std::span<const SavedPiece> pieces);
+std::vector<SavedPiece> parse_pieces(std::string_view text);
 
 // Every option by its name. What is there and unknown, or of another type, is refused as bad_input.
 nlohmann::ordered_json options_json(const Options& options);

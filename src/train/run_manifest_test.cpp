@@ -40,9 +40,26 @@ std::string why_not(const std::string& text) {
   return "taken";
 }
 
+// Two ranks: each has a shard of the first value, and the second has the other one.
+RunManifest manifest_of_ranks() {
+  RunManifest m = some_manifest();
+  const SavedPiece whole = m.pieces[0];
+  for (const int64_t rank : {0, 1}) {
+    m.pieces[static_cast<size_t>(rank)] = whole;
+    m.pieces[static_cast<size_t>(rank)].type.shape = Shape{whole.type.shape.elements() / 2};
+    m.pieces[static_cast<size_t>(rank)].file = state_file(rank, 2);
+    m.pieces[static_cast<size_t>(rank)].shard_of = whole.type.shape;
+    m.pieces[static_cast<size_t>(rank)].first = rank * whole.type.shape.elements() / 2;
+  }
+  m.pieces.push_back(some_manifest().pieces[1]);
+  m.pieces.back().file = state_file(1, 2);
+  return m;
+}
+
 // With other content, and a checksum that fits it.
-std::string changed(const std::function<void(nlohmann::ordered_json&)>& change) {
-  auto json = nlohmann::ordered_json::parse(manifest_text(some_manifest()));
+std::string changed(const std::function<void(nlohmann::ordered_json&)>& change,
+                    const RunManifest& manifest = some_manifest()) {
+  auto json = nlohmann::ordered_json::parse(manifest_text(manifest));
   change(json["manifest"]);
   json["xxh64"] = checksum_text(json["manifest"].dump());
   return json.dump();
@@ -76,7 +93,7 @@ TEST(RunManifest, NoByteIsChangedUnseen) {
 
 TEST(RunManifest, RefusesWhatItWouldNotWrite) {
   using Json = nlohmann::ordered_json;
-  EXPECT_THAT(why_not(changed([](Json& m) { m["version"] = 2; })), HasSubstr("it is of version 2"));
+  EXPECT_THAT(why_not(changed([](Json& m) { m["version"] = 3; })), HasSubstr("it is of version 3"));
   EXPECT_THAT(why_not(changed([](Json& m) { m["format"] = "x"; })), HasSubstr("\"format\" is not"));
   EXPECT_THAT(why_not(changed([](Json& m) { m["step"] = -1; })),
               HasSubstr("\"step\" is not a count"));
@@ -96,6 +113,31 @@ TEST(RunManifest, RefusesWhatItWouldNotWrite) {
   EXPECT_THAT(why_not(changed([](Json& m) { m["pieces"][0]["dtype"] = "f7"; })), HasSubstr("f7"));
   EXPECT_THAT(why_not("[]"), HasSubstr("there is no \"manifest\""));
   EXPECT_THAT(why_not("{\"manifest\": [[[["), HasSubstr("parse error"));
+}
+
+TEST(RunManifest, ShardsReadBack) {
+  const RunManifest m = manifest_of_ranks();
+  EXPECT_EQ(m.pieces[1].file, "state-00001.safetensors");
+  EXPECT_EQ(parse_manifest(manifest_text(m), "there").pieces, m.pieces);
+  EXPECT_EQ(parse_pieces(pieces_text(m.pieces)), m.pieces);
+  EXPECT_THAT(manifest_text(m), HasSubstr("\"version\": 2"));
+}
+
+TEST(RunManifest, ShardsThatDoNotMakeAWholeAreRefused) {
+  using Json = nlohmann::ordered_json;
+  const auto why = [](const std::function<void(Json & pieces)>& change) {
+    return why_not(changed([&](Json& m) { change(m["pieces"]); }, manifest_of_ranks()));
+  };
+  EXPECT_THAT(why([](Json& p) { p.erase(1); }),
+              HasSubstr("of embed.weight, 19,298,688 of 38,597,376 elements are there"));
+  EXPECT_THAT(why([](Json& p) { p.erase(0); }), HasSubstr("of embed.weight, 0 of"));
+  EXPECT_THAT(why([](Json& p) { p.push_back(p[1]); }), HasSubstr("embed.weight is there twice"));
+  EXPECT_THAT(why([](Json& p) { p[1]["of"] = {1LL << 40}; }), HasSubstr("is there twice"));
+  EXPECT_THAT(why([](Json& p) { p[1]["first"] = 1LL << 40; }), HasSubstr("is no shard of"));
+  EXPECT_THAT(why([](Json& p) { p[1]["first"] = -1; }), HasSubstr("not a count"));
+  for (const char* file : {"../state-00001.safetensors", "state-1.safetensors", "/etc/passwd",
+                           "state-00001.safetensors.safetensors", ""})
+    EXPECT_THAT(why([&](Json& p) { p[1]["file"] = file; }), HasSubstr("is no file of a rank"));
 }
 
 }  // namespace

@@ -1,14 +1,19 @@
 #include "train/run_saver.h"
 
+#include <algorithm>
+#include <exception>
+#include <iterator>
 #include <random>
 #include <system_error>
 #include <utility>
 
+#include "base/current_error.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "base/staged_file.h"
 #include "base/units.h"
+#include "comm/bootstrap.h"
 #include "runtime/initialise.h"
 #include "train/model_directory.h"
 #include "train/run_directory.h"
@@ -19,6 +24,8 @@ namespace snug {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kSavingGroup = "checkpoints";
 
 void write_text(const fs::path& path, std::string_view text) {
   StagedFile file(path);
@@ -58,13 +65,18 @@ std::string new_run_id() {
 }
 
 RunSaver::RunSaver(const PlannedRun& planned, Executor& executor, RunManifest begun,
-                   const TrainObserver& observer)
+                   const TrainObserver& observer, JobLinks* job)
     : run_(planned.run),
       executor_(executor),
+      job_(job),
       manifest_(std::move(begun)),
       observer_(observer),
       cost_(save_cost(planned)),
-      state_(state_to_save(executor.module())) {
+      state_(state_to_save(executor.module(), planned.run.recipe.sharding)) {
+  if (job_ != nullptr) {
+    manifest_.run = job_->job().exchange(manifest_.run).front();
+    require_reach();
+  }
   // A run that goes on where it was saved has that to go back to.
   if (const int64_t at = manifest_.step;
       at > 0 && fs::exists(fs::path(run_.options.out) / checkpoint_name(at)))
@@ -94,31 +106,97 @@ bool RunSaver::due(int64_t step) const {
   return interval.seconds > 0 && since.count() >= interval.seconds;
 }
 
+// What all ranks have made of it, in their order. Where one fails, all do.
+std::vector<std::string> RunSaver::together(const std::function<std::string()>& work) const {
+  if (job_ == nullptr) return {work()};
+  constexpr char kMade = '+', kFailed = '-';
+  std::string mine;
+  std::exception_ptr failure;
+  try {
+    mine = kMade + work();
+  } catch (...) {
+    const Error why = current_error();
+    mine = fmt::format("{}{}\n{}", kFailed, why.what(), why.hint());
+    failure = std::current_exception();
+  }
+  GroupBootstrap ranks(job_->host_group(kSavingGroup));
+  std::vector<std::string> all = ranks.exchange(mine);
+  if (failure) std::rethrow_exception(failure);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const bool failed = all[rank].front() == kFailed;
+    all[rank].erase(0, 1);
+    if (!failed) continue;
+    const size_t hint = all[rank].rfind('\n');
+    throw bad_input("rank {} on {}: {}", rank, job_->job().host(static_cast<int>(rank)),
+                    all[rank].substr(0, hint))
+        .hint(all[rank].substr(hint + 1));
+  }
+  return all;
+}
+
+// Now, while nothing is lost.
+void RunSaver::require_reach() const {
+  std::optional<StagedCheckpoint> staged;
+  const fs::path folder =
+      together([&] {
+        return is_first() ? staged.emplace(run_.options.out, 0).folder().string() : "";
+      }).front();
+  together([&] {
+    std::error_code failure;
+    if (!fs::is_directory(folder, failure))
+      throw bad_input("--out {} is not the directory that rank 0 writes to", run_.options.out)
+          .hint("ranks on several hosts need one that all of them share");
+    return std::string();
+  });
+}
+
+// This rank's; the text is for the manifest.
+std::string RunSaver::write_pieces(Saving& saving, const fs::path& folder) const {
+  const PiecesOf pieces_of = [&](const ValuePart& part, const LookAtPiece& visit) {
+    auto left = static_cast<size_t>(part.bytes);  // padding is behind it
+    saving.stream.look(part.value, [&](std::span<const std::byte> next) {
+      const auto mine = next.first(std::min(left, next.size()));
+      if (!mine.empty()) visit(mine);
+      left -= mine.size();
+      saving.written += static_cast<int64_t>(mine.size());
+    });
+  };
+  const Sharding& ranks = run_.recipe.sharding;
+  return pieces_text(save_run_state(executor_.module(), state_, pieces_of,
+                                    folder / state_file(ranks.rank, ranks.ranks)));
+}
+
+fs::path RunSaver::show(StagedCheckpoint& staged, const RunManifest& manifest,
+                        bool replaces_others) const {
+  write_text(staged.folder() / kConfigFile, run_.model.config_json(saved_dtype(run_.recipe)));
+  write_text(staged.folder() / kManifestFile, manifest_text(manifest));
+  fs::path saved = staged.commit();
+  try {
+    remove_old_checkpoints(run_.options.out, {.run = manifest.run,
+                                              .keep = run_.options.keep,
+                                              .keep_every = run_.options.keep_every,
+                                              .others = replaces_others});
+  } catch (const Error& e) {  // this one is whole
+    log("older checkpoints stay: {}", e.what());
+  }
+  return saved;
+}
+
 // On a thread of its own: nothing here is said, and nothing but `saving` is changed.
 fs::path RunSaver::write(Saving& saving, bool replaces_others) const {
-  const fs::path directory = run_.options.out;
   RunManifest& manifest = saving.manifest;
   try {
-    StagedCheckpoint staged(directory, manifest.step);
-    const PiecesOf pieces_of = [&](const ValuePart& part, const LookAtPiece& visit) {
-      saving.stream.look(part.value, [&](std::span<const std::byte> next) {
-        visit(next);
-        saving.written += static_cast<int64_t>(next.size());
-      });
-    };
-    manifest.pieces =
-        save_run_state(executor_.module(), state_, pieces_of, staged.folder() / kStateFile);
-    write_text(staged.folder() / kConfigFile, run_.model.config_json(saved_dtype(run_.recipe)));
-    write_text(staged.folder() / kManifestFile, manifest_text(manifest));
-    fs::path saved = staged.commit();
-    try {
-      remove_old_checkpoints(directory, {.run = manifest.run,
-                                         .keep = run_.options.keep,
-                                         .keep_every = run_.options.keep_every,
-                                         .others = replaces_others});
-    } catch (const Error& e) {  // this one is whole
-      log("older checkpoints stay: {}", e.what());
-    }
+    std::optional<StagedCheckpoint> staged;
+    const fs::path folder =
+        together([&] {
+          return is_first() ? staged.emplace(run_.options.out, manifest.step).folder().string()
+                            : "";
+        }).front();
+    for (const std::string& pieces : together([&] { return write_pieces(saving, folder); }))
+      std::ranges::move(parse_pieces(pieces), std::back_inserter(manifest.pieces));
+    const fs::path saved = together([&] {
+                             return staged ? show(*staged, manifest, replaces_others).string() : "";
+                           }).front();
     saving.seconds = std::chrono::duration<double>(Clock::now() - saving.began).count();
     return saved;
   } catch (...) {
@@ -254,8 +332,12 @@ std::optional<fs::path> RunSaver::last() const {
 std::optional<std::string> RunSaver::resume_command() const {
   if (!saved_) return std::nullopt;
   // A run that went back has no newer one yet, and `latest` names what it left.
-  return fmt::format("snug train --resume {}",
-                     is_latest(*last()) ? run_.options.out : last()->string());
+  const std::string from = is_latest(*last()) ? run_.options.out : last()->string();
+  const std::string how = job_ == nullptr ? "" : job_->job().place().how;
+  const int64_t ranks = run_.recipe.sharding.ranks;
+  return fmt::format("{}snug train --resume {}{}",
+                     how == "mpirun" ? fmt::format("mpirun -n {} ", ranks) : "", from,
+                     how == "snug" ? fmt::format(" --ranks {}", ranks) : "");
 }
 
 }  // namespace snug

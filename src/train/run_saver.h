@@ -5,11 +5,15 @@
 //   saver.look();                                         // before a step: says what has ended
 //   if (saver.due(step)) saver.begin({.step = step, .position = feeder.position()});
 //   saver.save(place);                                    // the last one, and waits for it
+//
+// The ranks of a job save together: each writes its pieces into a folder that rank 0 makes and shows
+// when all are complete. They call the same, after the same steps.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -21,6 +25,8 @@
 #include "runtime/value_stream.h"
 #include "search/plan_run.h"
 #include "snug/snug.h"
+#include "train/job_links.h"
+#include "train/run_directory.h"
 #include "train/run_manifest.h"
 #include "train/save_cost.h"
 
@@ -49,13 +55,14 @@ class RunSaver {
  public:
   // `begun`: the run as a manifest, as far as it is known before the first step. Takes the staging
   // that the plan has for it.
+  // Throws bad_input where a rank of `job` does not reach --out.
   RunSaver(const PlannedRun& planned, Executor& executor, RunManifest begun,
-           const TrainObserver& observer);
+           const TrainObserver& observer, JobLinks* job = nullptr);
   ~RunSaver();  // waits for the one under way
   RunSaver(const RunSaver&) = delete;
   RunSaver& operator=(const RunSaver&) = delete;
 
-  // After this step?
+  // After this step? Ranks may differ where it is by time: rank 0 decides.
   bool due(int64_t step) const;
   // Waits for the one under way, if there is one, and begins the next; with --save-sync waits for
   // that, too. A failure is only said: training goes on.
@@ -95,13 +102,20 @@ class RunSaver {
   bool start(const RunPlace& place);
   bool start_or_say(const RunPlace& place);
   void say_failure(int64_t step, const Error& error) const;
+  bool is_first() const { return job_ == nullptr || job_->is_first(); }
+  std::vector<std::string> together(const std::function<std::string()>& work) const;
+  void require_reach() const;
   std::filesystem::path write(Saving& saving, bool replaces_others) const;
+  std::string write_pieces(Saving& saving, const std::filesystem::path& folder) const;
+  std::filesystem::path show(StagedCheckpoint& staged, const RunManifest& manifest,
+                             bool replaces_others) const;
   void wait() const;
   void end();
   void end_or_say();
 
   const Resolved& run_;
   Executor& executor_;
+  JobLinks* job_;         // nullptr: there is no other rank
   RunManifest manifest_;  // of the next one
   const TrainObserver& observer_;
   SaveCost cost_;

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <future>
-#include <map>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include "base/checksum.h"
 #include "base/error.h"
@@ -21,63 +22,108 @@ Error damaged(const fs::path& checkpoint, std::string_view what) {
       .hint("an older checkpoint may be whole: `snug checkpoint DIR --verify` says which are");
 }
 
-// The file has the pieces of the manifest, and no others.
-void require_same_pieces(const fs::path& checkpoint, const SafetensorsFile& file,
-                         const RunManifest& manifest) {
-  for (const SavedPiece& piece : manifest.pieces) {
+// The file has the pieces that the manifest says, and no others.
+void require_same_pieces(const fs::path& checkpoint, const std::string& name,
+                         const SafetensorsFile& file, std::span<const SavedPiece> all) {
+  size_t pieces = 0;
+  for (const SavedPiece& piece : all) {
+    if (piece.file != name) continue;
+    ++pieces;
     const TensorEntry* entry = file.find(piece.name);
     if (entry == nullptr)
-      throw damaged(checkpoint, fmt::format("{} has no piece {}", kStateFile, piece.name));
+      throw damaged(checkpoint, fmt::format("{} has no piece {}", name, piece.name));
     if (Type{*entry->dtype, entry->shape} != piece.type) {
       throw damaged(checkpoint, fmt::format("piece {} is {} in {} and {} in {}", piece.name,
-                                            (Type{*entry->dtype, entry->shape}).text(), kStateFile,
+                                            (Type{*entry->dtype, entry->shape}).text(), name,
                                             piece.type.text(), kManifestFile));
     }
   }
-  if (file.tensors().size() != manifest.pieces.size())
-    throw damaged(checkpoint,
-                  fmt::format("{} has {} pieces, and {} names {}", kStateFile,
-                              file.tensors().size(), kManifestFile, manifest.pieces.size()));
+  if (file.tensors().size() != pieces)
+    throw damaged(checkpoint, fmt::format("{} has {} pieces, and {} names {}", name,
+                                          file.tensors().size(), kManifestFile, pieces));
 }
 
 // What the run that goes on needs is what the checkpoint has.
-void require_pieces_of(const Module& module, const fs::path& checkpoint,
-                       const RunManifest& manifest) {
-  std::map<std::string_view, const SavedPiece*> saved;
-  for (const SavedPiece& piece : manifest.pieces) saved[piece.name] = &piece;
+void require_values_of(const Module& module, const RunStateReader& reader) {
+  const std::string checkpoint = reader.checkpoint().string();
+  constexpr const char* kHint = "it is of another model, optimizer or precision";
+  std::set<std::string_view> needed;
   for (const ValueId id : run_state(module)) {
     const Value& value = module[id];
-    const auto found = saved.find(value.name);
-    if (found == saved.end()) {
-      throw bad_input("checkpoint {} has no {}, which this run keeps from step to step",
-                      checkpoint.string(), value.name)
-          .hint("it is of another model, optimizer or precision");
+    needed.insert(value.name);
+    const auto extents = reader.of(value.name);
+    if (extents.empty()) {
+      throw bad_input("checkpoint {} has no {}, which this run keeps from step to step", checkpoint,
+                      value.name)
+          .hint(kHint);
     }
-    if (found->second->type != value.type) {
-      throw bad_input("checkpoint {}: {} is {} there and {} in this run", checkpoint.string(),
-                      value.name, found->second->type.text(), value.type.text())
-          .hint("it is of another model, optimizer or precision");
+    const Type there{extents.front().piece.type.dtype, extents.front().piece.whole()};
+    const Type here{value.type.dtype, value.whole()};
+    if (there != here) {
+      throw bad_input("checkpoint {}: {} is {} there and {} in this run", checkpoint, value.name,
+                      there.text(), here.text())
+          .hint(kHint);
     }
-    saved.erase(found);
   }
-  if (saved.empty()) return;
-  throw bad_input("checkpoint {} has {}, which this run does not keep from step to step",
-                  checkpoint.string(), saved.begin()->first)
-      .hint("it is of another model, optimizer or precision");
+  for (const std::string_view name : reader.values()) {
+    if (needed.contains(name)) continue;
+    throw bad_input("checkpoint {} has {}, which this run does not keep from step to step",
+                    checkpoint, name)
+        .hint(kHint);
+  }
 }
 
 void require_checksum(const fs::path& checkpoint, const SavedPiece& piece, const Checksum& sum) {
   if (sum.text() == piece.checksum) return;
   throw damaged(checkpoint, fmt::format("piece {} in {} is damaged: its checksum is {}, not {}",
-                                        piece.name, kStateFile, sum.text(), piece.checksum));
+                                        piece.name, piece.file, sum.text(), piece.checksum));
 }
 
-SafetensorsFile open_state(const fs::path& checkpoint) {
+SafetensorsFile open_state(const fs::path& checkpoint, const std::string& name) {
   try {
-    return SafetensorsFile(checkpoint / kStateFile);
+    return SafetensorsFile(checkpoint / name);
   } catch (const Error& e) {
     throw damaged(checkpoint, e.what());
   }
+}
+
+// Bytes of a value, one after another; the pieces that are among them whole are checked.
+class ReadInOrder {
+ public:
+  ReadInOrder(const RunStateReader& reader, std::string_view value, int64_t from)
+      : reader_(reader), extents_(reader.of(value)), at_(from) {}
+
+  void read(std::span<std::byte> next) {
+    while (!next.empty()) {
+      const RunStateReader::Extent& from = extents_.front();
+      if (at_ >= from.end()) {
+        extents_ = extents_.subspan(1);
+        continue;
+      }
+      if (at_ == from.begin()) sum_.emplace();
+      const auto part = next.first(
+          static_cast<size_t>(std::min(static_cast<int64_t>(next.size()), from.end() - at_)));
+      from.entry.read(at_ - from.begin(), part);
+      if (sum_) sum_->add(part);
+      at_ += static_cast<int64_t>(part.size());
+      if (sum_ && at_ == from.end()) require_checksum(reader_.checkpoint(), from.piece, *sum_);
+      next = next.subspan(part.size());
+    }
+  }
+
+ private:
+  const RunStateReader& reader_;
+  std::span<const RunStateReader::Extent> extents_;
+  int64_t at_;                   // of the value
+  std::optional<Checksum> sum_;  // of the piece, where it is read from its beginning
+};
+
+// Does some rank have all of it?
+bool is_read_whole(const RunStateReader::Extent& extent, const Value& value) {
+  const int64_t block = value.type.shape.elements();
+  return value.shard_of.rank() == 0 ||
+         extent.piece.first / block ==
+             (extent.piece.first + extent.piece.type.shape.elements() - 1) / block;
 }
 
 // Both take a core: a large piece is summed by another.
@@ -129,98 +175,136 @@ std::vector<ValueId> run_state(const Module& module) {
 
 int64_t run_state_bytes(const Module& module) {
   int64_t bytes = 0;
-  for (const ValueId id : run_state(module)) bytes += module[id].type.bytes();
+  for (const ValueId id : run_state(module)) bytes += without_padding(module, id).bytes;
   return bytes;
+}
+
+int64_t run_state_of_ranks_bytes(const Module& module) {
+  int64_t bytes = 0;
+  for (const ValueId id : run_state(module))
+    bytes += Type{module[id].type.dtype, module[id].whole()}.bytes();
+  return bytes;
+}
+
+// What all ranks have is dealt out, by bytes; their shards are equally large.
+std::vector<ValueId> saved_by_rank(const Module& module, std::span<const ValueId> state,
+                                   const Sharding& sharding) {
+  std::vector<int64_t> dealt(static_cast<size_t>(sharding.ranks));
+  std::vector<ValueId> mine;
+  for (const ValueId id : state) {
+    if (module[id].shard_of.rank() > 0) {
+      if (module[id].elements_in_whole() > 0) mine.push_back(id);
+      continue;
+    }
+    const auto least = std::ranges::min_element(dealt);
+    *least += module[id].type.bytes();
+    if (least - dealt.begin() == sharding.rank) mine.push_back(id);
+  }
+  return mine;
 }
 
 std::set<ValueId> loaded_run_state(const Module& module) {
   std::set<ValueId> loaded;
   for (const ValueId id : run_state(module))
-    if (module[id].type.bytes() == module[id].storage_bytes()) loaded.insert(id);
+    if (without_padding(module, id).bytes == module[id].storage_bytes()) loaded.insert(id);
   return loaded;
 }
 
 std::vector<SavedPiece> save_run_state(const Module& module, std::span<const ValueId> state,
                                        const PiecesOf& pieces_of, const fs::path& file) {
-  std::vector<SavedPiece> pieces(state.size());
+  std::vector<SavedPiece> pieces;
+  for (const ValueId id : state) {
+    const Value& value = module[id];
+    pieces.push_back({.name = value.name,
+                      .type = value.type,
+                      .file = file.filename().string(),
+                      .shard_of = value.shard_of,
+                      .first = value.shard_first});
+    if (value.shard_of.rank() > 0) pieces.back().type.shape = Shape{value.elements_in_whole()};
+  }
   std::vector<TensorToWrite> tensors;
   for (size_t i = 0; i < state.size(); ++i) {
-    const Value& value = module[state[i]];
-    pieces[i] = {.name = value.name, .type = value.type};
-    tensors.push_back({value.name, value.type, [&, i](const ByteSink& sink) {
-                         Checksum sum;
-                         pieces_of(whole(module, state[i]), [&](std::span<const std::byte> next) {
-                           write_and_sum(next, sink, sum);
-                         });
-                         pieces[i].checksum = sum.text();
-                       }});
+    tensors.push_back(
+        {pieces[i].name, pieces[i].type, [&, i](const ByteSink& sink) {
+           Checksum sum;
+           pieces_of(without_padding(module, state[i]),
+                     [&](std::span<const std::byte> next) { write_and_sum(next, sink, sum); });
+           pieces[i].checksum = sum.text();
+         }});
   }
   write_safetensors(file, tensors);
   return pieces;
 }
 
-void load_run_state(const Module& module, const MakePieces& into, const fs::path& checkpoint,
-                    const RunManifest& manifest) {
-  const SafetensorsFile file = open_state(checkpoint);
-  require_pieces_of(module, checkpoint, manifest);
-  require_same_pieces(checkpoint, file, manifest);
-  std::map<std::string_view, const SavedPiece*> saved;
-  for (const SavedPiece& piece : manifest.pieces) saved[piece.name] = &piece;
+void load_run_state(const Module& module, const MakePieces& into, const RunStateReader& reader,
+                    const Sharding& sharding) {
+  require_values_of(module, reader);
+  int64_t cut = 0;  // pieces that ranks share
   for (const ValueId id : run_state(module)) {
-    const TensorEntry& entry = *file.find(module[id].name);
-    Checksum sum;
-    int64_t at = 0;
-    into(whole(module, id), [&](std::span<std::byte> next) {
-      entry.read(at, next);
-      sum.add(next);
-      at += static_cast<int64_t>(next.size());
-    });
-    require_checksum(checkpoint, *saved.at(module[id].name), sum);
+    const Value& value = module[id];
+    ReadInOrder box(reader, value.name, value.shard_first * size_of(value.type.dtype));
+    if (const ValuePart part = without_padding(module, id); part.bytes > 0)
+      into(part, [&](std::span<std::byte> next) { box.read(next); });
+    for (const RunStateReader::Extent& extent : reader.of(value.name))
+      if (!is_read_whole(extent, value) && cut++ % sharding.ranks == sharding.rank)
+        reader.verify(extent);
   }
 }
 
-void check_run_state(const fs::path& checkpoint, const RunManifest& manifest) {
-  require_same_pieces(checkpoint, open_state(checkpoint), manifest);
+RunStateReader::RunStateReader(fs::path checkpoint, const RunManifest& manifest)
+    : checkpoint_(std::move(checkpoint)) {
+  std::map<std::string, SafetensorsFile> files;
+  for (const SavedPiece& piece : manifest.pieces)
+    if (!files.contains(piece.file)) files.emplace(piece.file, open_state(checkpoint_, piece.file));
+  for (const auto& [name, file] : files)
+    require_same_pieces(checkpoint_, name, file, manifest.pieces);
+  for (const SavedPiece& piece : manifest.pieces)
+    values_[piece.name].push_back({piece, *files.at(piece.file).find(piece.name)});
+  for (auto& [name, extents] : values_) std::ranges::sort(extents, {}, &Extent::begin);
 }
 
-RunStateReader::RunStateReader(const fs::path& checkpoint, const RunManifest& manifest)
-    : checkpoint_(checkpoint), file_(open_state(checkpoint)) {
-  require_same_pieces(checkpoint, file_, manifest);
+std::span<const RunStateReader::Extent> RunStateReader::of(std::string_view value) const {
+  const auto found = values_.find(value);
+  return found == values_.end() ? std::span<const Extent>() : found->second;
+}
+
+std::vector<std::string_view> RunStateReader::values() const {
+  std::vector<std::string_view> names;
+  for (const auto& [name, extents] : values_) names.push_back(name);
+  return names;
 }
 
 PiecesOf RunStateReader::pieces_of(const Module& module) const {
   return [this, &module](const ValuePart& part, const LookAtPiece& visit) {
-    const TensorEntry* entry = file_.find(module[part.value].name);
-    if (entry == nullptr || part.offset + part.bytes > entry->bytes) {
-      throw bad_input("checkpoint {} has no {}", checkpoint_.string(), module[part.value].name)
+    const std::string& name = module[part.value].name;
+    const auto extents = of(name);
+    if (extents.empty() || part.offset + part.bytes > extents.back().end()) {
+      throw bad_input("checkpoint {} has no {}", checkpoint_.string(), name)
           .hint("it is of another model");
     }
+    ReadInOrder bytes(*this, name, part.offset);
     std::vector<std::byte> block(
         static_cast<size_t>(std::min(part.bytes, ValuePieces::kPieceBytes)));
     for (int64_t at = 0; at < part.bytes; at += ValuePieces::kPieceBytes) {
       const auto next = std::span(block).first(
           static_cast<size_t>(std::min(ValuePieces::kPieceBytes, part.bytes - at)));
-      entry->read(part.offset + at, next);
+      bytes.read(next);
       visit(next);
     }
   };
 }
 
-void verify_run_state(const fs::path& checkpoint, const RunManifest& manifest) {
-  const SafetensorsFile file = open_state(checkpoint);
-  require_same_pieces(checkpoint, file, manifest);
-  std::vector<std::byte> block(static_cast<size_t>(kReadBlockBytes));
-  for (const SavedPiece& piece : manifest.pieces) {
-    const TensorEntry& entry = *file.find(piece.name);
-    Checksum sum;
-    for (int64_t at = 0; at < entry.bytes; at += kReadBlockBytes) {
-      const auto next =
-          std::span(block).first(static_cast<size_t>(std::min(kReadBlockBytes, entry.bytes - at)));
-      entry.read(at, next);
-      sum.add(next);
-    }
-    require_checksum(checkpoint, piece, sum);
-  }
+void RunStateReader::verify(const Extent& extent) const {
+  ReadInOrder bytes(*this, extent.piece.name, extent.begin());
+  std::vector<std::byte> block(static_cast<size_t>(std::min(kReadBlockBytes, extent.entry.bytes)));
+  for (int64_t at = 0; at < extent.entry.bytes; at += kReadBlockBytes)
+    bytes.read(std::span(block).first(
+        static_cast<size_t>(std::min(kReadBlockBytes, extent.entry.bytes - at))));
+}
+
+void RunStateReader::verify() const {
+  for (const auto& [name, extents] : values_)
+    for (const Extent& extent : extents) verify(extent);
 }
 
 }  // namespace snug

@@ -72,13 +72,14 @@ bool is_staged(const Module& module, const CostModel& model, ValueId id) {
 
 // By how much an update waits, where each value is read when its turn comes: what is on the device as
 // fast as the link copies it while staging has room, all else as fast as the disk takes it.
-double wait_of_updates(const Module& module, const CostModel& model, int64_t staging) {
+double wait_of_updates(const Module& module, std::span<const ValueId> saved, const CostModel& model,
+                       int64_t staging) {
   const Surroundings& around = model.surroundings();
   const std::map<ValueId, double> changes = change_times(module, model);
   double waits = 0;
   int64_t written = 0, copied = 0;
-  for (const ValueId id : state_to_save(module)) {
-    const int64_t bytes = module[id].type.bytes();
+  for (const ValueId id : saved) {
+    const int64_t bytes = without_padding(module, id).bytes;
     written += bytes;
     double read = static_cast<double>(written) / around.disk.write;
     if (is_staged(module, model, id)) {
@@ -92,11 +93,11 @@ double wait_of_updates(const Module& module, const CostModel& model, int64_t sta
   return waits;
 }
 
-int64_t staging_of(const PlannedRun& planned) {
+int64_t staging_of(const PlannedRun& planned, std::span<const ValueId> saved) {
   const Resolved& run = planned.run;
   const Module& module = planned.plan.module;
   std::vector<ValueId> staged;
-  for (const ValueId id : run_state(module))
+  for (const ValueId id : saved)
     if (is_staged(module, run.cost_model, id)) staged.push_back(id);
   const SpaceBytes left = run.limits().left_by(arenas_of(module));
   // Its page tables are on the device, where half of what is left stays free: a context may be
@@ -123,7 +124,7 @@ std::string text(const SaveInterval& interval) {
   return interval.steps > 0 ? counted(interval.steps, "step") : format_seconds(interval.seconds);
 }
 
-std::vector<ValueId> state_to_save(const Module& module) {
+std::vector<ValueId> state_to_save(const Module& module, const Sharding& sharding) {
   std::vector<ValueId> order;
   std::set<ValueId> placed;
   for_each_first_change(module, [&](ValueId id, const Program&, size_t) {
@@ -134,21 +135,22 @@ std::vector<ValueId> state_to_save(const Module& module) {
     if (!placed.contains(id)) order.push_back(id);
   std::ranges::stable_sort(order, std::greater{},
                            [&](ValueId id) { return size_of(module[id].type.dtype); });
-  return order;
+  return saved_by_rank(module, order, sharding);
 }
 
 SaveCost save_cost(const PlannedRun& planned) {
   const Resolved& run = planned.run;
   const Module& module = planned.plan.module;
-  SaveCost cost{.interval = parse_save_interval(run.options.save_every),
-                .bytes = run_state_bytes(module)};
+  const std::vector<ValueId> saved = state_to_save(module, run.recipe.sharding);
+  SaveCost cost{.interval = parse_save_interval(run.options.save_every)};
+  for (const ValueId id : saved) cost.bytes += without_padding(module, id).bytes;
   cost.disk_seconds = static_cast<double>(cost.bytes) / run.cost_model.surroundings().disk.write;
   if (cost.interval.none() || run.options.save_sync) {
     cost.waits_seconds = cost.disk_seconds;
     return cost;
   }
-  cost.staging = staging_of(planned);
-  cost.waits_seconds = wait_of_updates(module, run.cost_model, cost.staging);
+  cost.staging = staging_of(planned, saved);
+  cost.waits_seconds = wait_of_updates(module, saved, run.cost_model, cost.staging);
   // One at a time: where the next is due before, it waits for this one.
   const double between =
       cost.interval.steps > 0

@@ -36,7 +36,7 @@ struct SaveCost {
 SaveCost save_cost(const PlannedRun& planned);
 
 // What is saved, in the order of the file: wide elements first, as safetensors have them, and of
-// these first what a step changes first.
-std::vector<ValueId> state_to_save(const Module& module);
+// these first what a step changes first. Of a job: by this rank.
+std::vector<ValueId> state_to_save(const Module& module, const Sharding& sharding = {});
 
 }  // namespace snug

@@ -1,5 +1,6 @@
 // `snug checkpoint`: what a run has saved, whether it is whole, and the model in it.
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -58,7 +59,8 @@ CheckpointLine line_of(const fs::path& path, bool verify) {
     line.step = manifest.step;
     line.steps = manifest.settled.steps;
     line.recipe = recipe_of(manifest.settled);
-    verify ? verify_run_state(path, manifest) : check_run_state(path, manifest);
+    const RunStateReader state(path, manifest);
+    if (verify) state.verify();
     line.verified = verify;
   } catch (const Error& e) {
     line.wrong = e.what();
@@ -72,12 +74,35 @@ Module module_of(const Resolved& run) {
 }
 
 Resolved resolved(const fs::path& checkpoint, const RunManifest& manifest) {
-  Options o = manifest.settled;
+  Options o = on_ranks(manifest.settled, 1);
   o.model = model_of_run(manifest, checkpoint);
   o.init = "scratch";
   o.adapter = "";  // it began with it
   o.budget = o.host_budget = o.disk_budget = o.gpu = "";
   return resolve(std::move(o));
+}
+
+// A value's, from its first element on.
+using SavedValue = std::map<int64_t, const SavedPiece*>;
+
+std::map<std::string, SavedValue> values_of(const RunManifest& manifest) {
+  std::map<std::string, SavedValue> values;
+  for (const SavedPiece& piece : manifest.pieces) values[piece.name][piece.first] = &piece;
+  return values;
+}
+
+Type whole_type(const SavedValue& pieces) {
+  return {pieces.begin()->second->type.dtype, pieces.begin()->second->whole()};
+}
+
+bool is_cut_alike(const SavedValue& a, const SavedValue& b) {
+  return std::ranges::equal(a, b, {}, &SavedValue::value_type::first,
+                            &SavedValue::value_type::first);
+}
+
+bool is_same(const SavedValue& a, const SavedValue& b) {
+  return std::ranges::equal(
+      a, b, [](const auto& x, const auto& y) { return x.second->checksum == y.second->checksum; });
 }
 
 }  // namespace
@@ -125,23 +150,27 @@ std::vector<std::string> diff_checkpoints(const std::string& first, const std::s
   const Json options = options_json(a.settled), others = options_json(b.settled);
   for (const auto& [key, value] : options.items())
     compare("--" + key, typed_text(value), typed_text(others.at(key)));
-  int64_t same = 0, other = 0;
-  for (const SavedPiece& piece : a.pieces) {
-    const auto found = std::ranges::find(b.pieces, piece.name, &SavedPiece::name);
-    if (found == b.pieces.end()) {
-      lines.push_back(fmt::format("piece {}: only in the first", piece.name));
-    } else if (found->type != piece.type) {
-      compare("piece " + piece.name, piece.type.text(), found->type.text());
+  int64_t same = 0, other = 0, unknown = 0;
+  const std::map<std::string, SavedValue> first_values = values_of(a), second_values = values_of(b);
+  for (const auto& [name, pieces] : first_values) {
+    const auto found = second_values.find(name);
+    if (found == second_values.end()) {
+      lines.push_back(fmt::format("value {}: only in the first", name));
+    } else if (whole_type(found->second) != whole_type(pieces)) {
+      compare("value " + name, whole_type(pieces).text(), whole_type(found->second).text());
+    } else if (!is_cut_alike(pieces, found->second)) {
+      ++unknown;
     } else {
-      ++(found->checksum == piece.checksum ? same : other);
+      ++(is_same(pieces, found->second) ? same : other);
     }
   }
-  for (const SavedPiece& piece : b.pieces) {
-    if (std::ranges::find(a.pieces, piece.name, &SavedPiece::name) == a.pieces.end())
-      lines.push_back(fmt::format("piece {}: only in the second", piece.name));
-  }
+  for (const auto& [name, pieces] : second_values)
+    if (!first_values.contains(name))
+      lines.push_back(fmt::format("value {}: only in the second", name));
   lines.push_back(
-      fmt::format("{} have the same bytes, {} other ones", counted(same, "piece"), other));
+      fmt::format("{} have the same bytes, {} other ones", counted(same, "value"), other));
+  if (unknown > 0)
+    lines.back() += fmt::format("; {} are cut into other pieces, and not compared", unknown);
   return lines;
 }
 

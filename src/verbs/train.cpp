@@ -111,7 +111,7 @@ int64_t checkpoint_bytes(const Resolved& run, const Module& module) {
   const int64_t saves = interval.steps > 0     ? o.steps / interval.steps + 1
                         : interval.seconds > 0 ? o.keep + 1
                                                : 1;
-  return checked_mul(run_state_bytes(module), std::min(saves, o.keep + 1), "checkpoints");
+  return checked_mul(run_state_of_ranks_bytes(module), std::min(saves, o.keep + 1), "checkpoints");
 }
 
 void require_room_to_save(const OutputDirectory& out, const Resolved& run, const Module& module) {
@@ -125,17 +125,6 @@ void require_room_to_save(const OutputDirectory& out, const Resolved& run, const
                         saved_bytes(module) > kMaxShardBytes);
   }
   out.require_space(saved_bytes(module, part) + checkpoint_bytes(run, module));
-}
-
-// What one rank alone can do, for now.
-void refuse_beside_ranks(const Options& o) {
-  for (const auto& [given, option] :
-       {std::pair{!o.resume.empty(), "resume"}, std::pair{!o.save_every.empty(), "save-every"},
-        std::pair{!o.on_nan.starts_with("stop"), "on-nan"}}) {
-    if (given)
-      throw usage_error("--{} over several ranks is not built yet", option)
-          .hint("--out saves the model at the end");
-  }
 }
 
 // Ranks have the same program, and read the same data.
@@ -168,11 +157,10 @@ Resolved resolve_as_rank(const Options& options, Job& job) {
 
 // As a rank of `job`, or alone where it is nullptr.
 TrainReport train_rank(const Options& options, const TrainObserver& observer, Job* job) {
-  if (job != nullptr) refuse_beside_ranks(options);
   std::optional<Resumed> resumed;
   if (!options.resume.empty()) resumed = resume(options);
-  Resolved asked = job != nullptr ? resolve_as_rank(options, *job)
-                                  : resolve_here(resumed ? resumed->options : options);
+  const Options& wanted = resumed ? resumed->options : options;
+  Resolved asked = job != nullptr ? resolve_as_rank(wanted, *job) : resolve_here(wanted);
   check_saving(asked.options);
   limit_host(asked);
   limit_disk(asked);

@@ -55,7 +55,7 @@ TEST_F(CliCheckpoint, SaysWhatDiffers) {
   const Ended diff = snug("checkpoint --diff a/step-00000002 a");
   EXPECT_EQ(diff.code, 0) << diff.err;
   EXPECT_THAT(diff.out, HasSubstr("step: 2 -> 4\nposition: 4 -> 8\n"));
-  EXPECT_THAT(diff.out, HasSubstr("0 pieces have the same bytes, "));
+  EXPECT_THAT(diff.out, HasSubstr("0 values have the same bytes, "));
   EXPECT_THAT(snug("checkpoint --diff a a").out, HasSubstr(" have the same bytes, 0 other ones\n"));
 }
 

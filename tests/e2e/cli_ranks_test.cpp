@@ -76,9 +76,6 @@ TEST_F(CliRanks, WhatIsNotBuiltOrSaidTwiceIsRefused) {
   expect_refused("plan tiny --gpu h100x8 --ranks 4", kUsage, "a rank has a GPU of its own");
   expect_refused("plan tiny --ranks 4 --global-batch 3", kUsage, "less than one sequence");
   expect_refused("plan tiny --ranks 2 --zero 1 --offload params", kUsage, "in shards");
-  const Ended saves = snug(std::string(kTrain) + " --ranks 2 --out run --save-every 1");
-  EXPECT_EQ(saves.code, 2);
-  EXPECT_THAT(saves.err, HasSubstr("--save-every over several ranks is not built yet"));
 }
 
 // Words that no rank would understand are refused before any is started.

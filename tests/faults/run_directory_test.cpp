@@ -47,7 +47,7 @@ int64_t step_in(const fs::path& run) {
   if (!fs::exists(run / kLatestFile)) return 0;
   const fs::path checkpoint = find_checkpoint(run);
   const RunManifest manifest = read_manifest(checkpoint);
-  EXPECT_NO_THROW(verify_run_state(checkpoint, manifest));
+  EXPECT_NO_THROW(RunStateReader(checkpoint, manifest).verify());
   return manifest.step;
 }
 
@@ -61,7 +61,7 @@ class RunDirectoryFaults : public ::testing::Test {
     const auto check = [&](const fs::path& at) {
       EXPECT_THAT(step_in(at / "run"), ::testing::AnyOf(before, after));
       for (const fs::path& other : checkpoints_in(at / "run"))
-        EXPECT_NO_THROW(verify_run_state(other, read_manifest(other))) << other;
+        EXPECT_NO_THROW(RunStateReader(other, read_manifest(other)).verify()) << other;
     };
     EXPECT_GT(for_each_last_call(box(), save, check), 15);
     EXPECT_GT(for_each_power_loss(box(), save, check), 15);

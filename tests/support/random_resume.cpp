@@ -88,7 +88,7 @@ void expect_resume_is_exact(int seed, const ExecutorOptions& options, Device* de
 
   SmallRun second(d.model, d.build, after, with_disk, device);
   ValuePieces pieces(second.executor());
-  load_run_state(second.module(), into(pieces), dir.path(), manifest);
+  load_run_state(second.module(), into(pieces), RunStateReader(dir.path(), manifest));
   derive(second.executor());
   second.skip(steps);
   EXPECT_EQ(second.losses(kStepsAfter), later);
