@@ -4,6 +4,7 @@
 #include "arguments.h"
 #include "base/log.h"
 #include "report/calibrate_report.h"
+#include "snug/ranks.h"
 #include "verbs.h"
 
 namespace snug::cli {
@@ -20,8 +21,25 @@ int calibrate_verb(const std::vector<std::string>& arguments) {
   app.add_option("--offload-dir", options.offload_dir,
                  "directory on a local disk: reading and writing there is measured too")
       ->capture_default_str();
+  app.add_option(
+         "--ranks", options.ranks,
+         "processes on this machine between which collectives are timed, and nothing else (0: "
+         "none, or as many as mpirun, torchrun or srun has started)")
+      ->capture_default_str();
+  app.add_flag("--share-gpu", options.share_gpu,
+               "more ranks than GPUs: several use one, for tests");
   app.add_flag("--json", json, "results as JSON on stdout");
   if (!parse(app, arguments)) return 0;
+  Options of_job;
+  of_job.device = options.device;
+  of_job.ranks = options.ranks;
+  of_job.share_gpu = options.share_gpu;
+  if (const RankRole role = rank_role(of_job); role.launches) {
+    return launch_ranks(of_job, "calibrate", arguments);
+  } else if (!role.prints) {
+    silence_log();
+    silence_results();
+  }
   const CalibrateReport report =
       calibrate(options, {.measured = [](const CalibrateReport& so_far, const std::string& setting,
                                          double step_ms, const std::string& why_not) {

@@ -83,11 +83,7 @@ int train_verb(const std::vector<std::string>& arguments) {
   if (options.resume.empty()) require_model(app, options);
   options.given = names_given(app);
   const RankRole role = rank_role(options);
-  if (role.launches) {
-    std::vector<std::string> words{"train"};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    return launch_ranks(options, words);
-  }
+  if (role.launches) return launch_ranks(options, "train", arguments);
   if (!role.prints) {
     silence_log();
     silence_results();

@@ -16,6 +16,8 @@ struct CalibrateOptions {
   int64_t threads = 0;          // of the CPU; 0: all
   std::string offload_dir;      // a directory on the disk that is measured too; empty: none
   double seconds = 0;           // after which no other setting is begun; 0: as the device needs
+  int64_t ranks = 0;            // processes between which collectives are timed, and nothing else
+  bool share_gpu = false;       // several of them use one GPU
 };
 
 // What was measured of one kind of op in one type.
@@ -37,7 +39,11 @@ struct CalibrateReport {
   // Bytes per second between a GPU and its host: to it, from it, and each way at once. 0: none.
   double link_in = 0, link_out = 0, link_both = 0;
   double disk_read_bytes_per_s = 0, disk_write_bytes_per_s = 0;  // 0: not measured
-  double seconds = 0;                                            // that it took
+  // Between ranks: a collective of a few bytes, and what a rank sends while it receives as many.
+  int64_t ranks = 0;  // 0: not measured; else nothing else is
+  std::string engine;
+  double wire_latency = 0, wire_bytes_per_s = 0;
+  double seconds = 0;            // that it took
   std::vector<KindRates> kinds;  // those that take the longest first
 };
 
@@ -48,7 +54,8 @@ struct CalibrateObserver {
       measured;
 };
 
-// Replaces what was measured before. Throws a device error where there is no such device.
+// Replaces what was measured before. In a job of several ranks (snug/ranks.h): what its collectives
+// take. Throws a device error where there is no such device.
 CalibrateReport calibrate(const CalibrateOptions& options, const CalibrateObserver& observer);
 
 }  // namespace snug

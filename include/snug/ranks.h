@@ -16,8 +16,9 @@ struct RankRole {
 // error where the two differ.
 RankRole rank_role(const Options& options);
 
-// Starts --ranks processes of this program with these arguments, waits for all of them, and returns
-// the exit code of the first that failed.
-int launch_ranks(const Options& options, const std::vector<std::string>& arguments);
+// Starts --ranks processes of this program with this verb and these arguments, waits for all of them,
+// and returns the exit code of the first that failed.
+int launch_ranks(const Options& options, const std::string& verb,
+                 const std::vector<std::string>& arguments);
 
 }  // namespace snug

@@ -47,6 +47,14 @@ bool moves_both_ways(const Module& module, const Program& program) {
   return !in.empty() && !out.empty() && in != out;
 }
 
+// 0: there are none.
+int64_t ranks_of_collectives(const Module& module) {
+  for (const Program& program : module.programs)
+    for (const Op& op : program.ops)
+      if (op.def->comm == Comm::collective) return op.attrs.i("ranks");
+  return 0;
+}
+
 // The little arithmetic of norms, embeddings and updates goes by a matmul's rate, that among
 // activations alone by attention's: so the classes were fitted.
 bool touches_weights(const Module& module, const Op& op) {
@@ -143,7 +151,13 @@ double CostModel::wire_seconds(const Module& module, const Op& op) const {
   constexpr double kLatency = 15e-6;  // seconds: until all ranks are there and the first bytes come
   const int64_t ranks = op.def->comm == Comm::collective ? op.attrs.i("ranks") : 2;
   const auto bytes = static_cast<double>(cost_of(module, op, spec_.backend).bytes_read);
+  if (const WireTimes* measured = measured_wire(ranks)) return measured->seconds(bytes);
   return kLatency + bytes / spec_.wire.rate(ranks);
+}
+
+const WireTimes* CostModel::measured_wire(int64_t ranks) const {
+  const auto found = std::ranges::find(wires_, ranks, &WireTimes::ranks);
+  return found == wires_.end() ? nullptr : &*found;
 }
 
 double CostModel::seconds(const Module& module, const Op& op, bool both_ways) const {
@@ -209,6 +223,14 @@ std::string CostModel::origin_of_moves(const Module& module) const {
     parts.push_back(fmt::format("disk {} read, {} written, {}", rate(surroundings_.disk.read),
                                 rate(surroundings_.disk.write),
                                 measured_disk_ ? "measured" : "assumed"));
+  if (const int64_t ranks = ranks_of_collectives(module); ranks > 1) {
+    const WireTimes* measured = measured_wire(ranks);
+    parts.push_back(measured != nullptr
+                        ? fmt::format("wire {} and {:.0f} us a call over {}, measured",
+                                      rate(measured->rate), measured->latency * 1e6,
+                                      measured->engine)
+                        : fmt::format("wire {}, by the catalogue", rate(spec_.wire.rate(ranks))));
+  }
   return join(parts, "; ");
 }
 

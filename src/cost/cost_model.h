@@ -15,6 +15,7 @@
 
 #include "cost/calibration.h"
 #include "cost/device_catalogue.h"
+#include "cost/wire_times.h"
 #include "ir/op_def.h"
 #include "ir/program.h"
 
@@ -54,18 +55,23 @@ class CostModel {
   // one way and 49 both ways by the catalogue; host memory 80 GB/s, assumed". Empty: it uses none.
   std::string origin_of_moves(const Module& module) const;
 
+  // Collectives over as many ranks as one of these take its time, others the catalogue's.
+  void use_wires(std::vector<WireTimes> measured) { wires_ = std::move(measured); }
+
  private:
   struct Measured;
 
   double seconds(const Module& module, const Op& op, bool both_ways) const;
   std::optional<double> move_seconds(const Move& move, bool both_ways) const;
   double wire_seconds(const Module& module, const Op& op) const;
+  const WireTimes* measured_wire(int64_t ranks) const;  // nullptr: there is none
 
   DeviceSpec spec_;
   Math math_;
   Surroundings surroundings_;
   bool measured_link_ = false, measured_host_ = false, measured_disk_ = false;
   std::shared_ptr<Measured> measured_;
+  std::vector<WireTimes> wires_;
 };
 
 // Where no device was named: a data-centre GPU, or a processor with eight threads.

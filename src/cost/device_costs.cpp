@@ -55,6 +55,23 @@ DeviceSpec spec_here() {
   return spec;
 }
 
+// The wires of a device, read again only when their file has changed.
+std::vector<WireTimes> wires_of(const std::string& device) {
+  static std::mutex mutex;
+  static std::map<fs::path, std::pair<fs::file_time_type, std::vector<WireTimes>>> known;
+  const fs::path path = wire_path(device);
+  std::error_code missing;
+  const fs::file_time_type when = fs::last_write_time(path, missing);
+  if (missing) return {};
+  const std::scoped_lock lock(mutex);
+  auto& [read_at, wires] = known[path];
+  if (read_at != when) {
+    read_at = when;
+    wires = read_wires(path);
+  }
+  return wires;
+}
+
 CostModel gpu_cost_model(const Options& o, const Math& math) {
   if (o.gpu.empty() && gpu_here().empty()) return {nominal_model(Backend::cuda).spec(), math};
   const DeviceSpec spec = o.gpu.empty() ? spec_here() : find_device(o.gpu);
@@ -85,10 +102,13 @@ std::string gpu_versions() {
 int64_t threads_of(int64_t asked) { return asked > 0 ? asked : omp_get_max_threads(); }
 
 CostModel cost_model_for(const Options& o, const Math& math) {
-  if (!o.gpu.empty() || o.device == "cuda") return gpu_cost_model(o, math);
+  const bool gpu = !o.gpu.empty() || o.device == "cuda";
   const int64_t threads = threads_of(o.threads);
-  return measured_model(this_cpu(threads), cpu_name(), threads, "", math)
-      .value_or(nominal_model(Backend::cpu));
+  CostModel model = gpu ? gpu_cost_model(o, math)
+                        : measured_model(this_cpu(threads), cpu_name(), threads, "", math)
+                              .value_or(nominal_model(Backend::cpu));
+  model.use_wires(wires_of(gpu ? model.spec().title : cpu_name()));
+  return model;
 }
 
 }  // namespace snug

@@ -36,6 +36,13 @@ std::string calibrate_line(const CalibrateReport& so_far, const std::string& set
 }
 
 std::string calibrate_table(const CalibrateReport& report) {
+  if (report.ranks > 0) {
+    return fmt::format(
+        "{}: {} over {}\na collective takes {:.0f} us and sends {:.2f} GB/s from each rank\n\nkept "
+        "in {}\n",
+        report.device, counted(report.ranks, "rank"), report.engine, report.wire_latency * 1e6,
+        report.wire_bytes_per_s * 1e-9, report.path);
+  }
   const std::string threads =
       report.threads > 0 ? ", " + counted(report.threads, "thread") : std::string();
   std::string out = fmt::format(
@@ -81,6 +88,12 @@ std::string calibrate_json(const CalibrateReport& report) {
   if (report.disk_read_bytes_per_s > 0) {
     out["disk_read_bytes_per_s"] = report.disk_read_bytes_per_s;
     out["disk_write_bytes_per_s"] = report.disk_write_bytes_per_s;
+  }
+  if (report.ranks > 0) {
+    out["wire"] = {{"ranks", report.ranks},
+                   {"engine", report.engine},
+                   {"latency", report.wire_latency},
+                   {"bytes_per_s", report.wire_bytes_per_s}};
   }
   for (const KindRates& row : report.kinds) {
     out["kinds"].push_back({{"kind", row.kind},

@@ -24,7 +24,9 @@
 #include "train/open_device.h"
 #include "train/timed_training.h"
 #include "verbs/calibrate_settings.h"
+#include "verbs/calibrate_wire.h"
 #include "verbs/disk_rates.h"
+#include "verbs/ranks.h"
 
 namespace snug {
 
@@ -273,6 +275,11 @@ class Calibrator {
 }  // namespace
 
 CalibrateReport calibrate(const CalibrateOptions& options, const CalibrateObserver& observer) {
+  Options of_job;
+  of_job.device = options.device;
+  of_job.share_gpu = options.share_gpu;
+  if (const std::unique_ptr<Job> job = join_job(of_job))
+    return job->run([&] { return calibrate_wire(*job, of_job); });
   return Calibrator(options, observer).run();
 }
 

@@ -59,9 +59,10 @@ RankRole rank_role(const Options& options) {
   return {.prints = place->rank == 0 || options.log_ranks};
 }
 
-int launch_ranks(const Options& options, const std::vector<std::string>& arguments) {
+int launch_ranks(const Options& options, const std::string& verb,
+                 const std::vector<std::string>& arguments) {
   require_gpus_here(options, options.ranks);
-  Launch job{.command = {"/proc/self/exe"},
+  Launch job{.command = {"/proc/self/exe", verb},
              .ranks = static_cast<int>(options.ranks),
              .show_all = options.log_ranks};
   job.command.insert(job.command.end(), arguments.begin(), arguments.end());

@@ -49,6 +49,16 @@ TEST_F(CliCalibrate, APlanSaysWhatItsTimesRestOn) {
   EXPECT_THAT(snug(train).err, HasSubstr("a step was predicted to take "));
 }
 
+TEST_F(CliCalibrate, BetweenRanksCollectivesAreMeasured) {
+  const std::string plan = "plan tiny --batch 2 --seq 16 --device cpu --zero 1 --ranks ";
+  EXPECT_THAT(snug(plan + "3").out, HasSubstr("by the catalogue"));
+  const Ended run = snug("calibrate --device cpu --ranks 3");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr(": 3 ranks over sockets\na collective takes "));
+  EXPECT_THAT(snug(plan + "3").out, HasSubstr(" a call over sockets, measured"));
+  EXPECT_THAT(snug(plan + "2").out, HasSubstr("by the catalogue"));
+}
+
 TEST_F(CliCalibrate, ADamagedFileIsIgnoredWithAWord) {
   const std::filesystem::path path = calibrated();
   std::filesystem::resize_file(path, 100);
