@@ -2,7 +2,7 @@
 // after every pass in tests and once before a plan runs: about 25 ms for 10,000 ops.
 //
 //   verify(module);          // what holds at every level, and what the module's own level promises
-//   verify_ranks(modules);   // that the ranks of a job speak to each other in step
+//   verify_ranks(modules);   // that the ranks of a job never wait for each other in vain
 //
 // At every level: ports and types agree with the OpDef; each local is made once, before it is read;
 // views stay inside their bases; names are unique; an op stays in one space unless it is there to
@@ -14,6 +14,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "ir/op_def.h"
 #include "ir/program.h"
@@ -22,9 +23,18 @@ namespace snug {
 
 void verify(const Module& module, Backend backend = Backend::cpu);
 
-// Modules by coordinate on the axes that they use: the n-th is the peer n of a message. On each
-// axis all ranks run the same collectives in the same order, and each message that is sent is
-// received, with as many bytes.
+// That the ranks of a job come to the end of every program, whatever their lanes' timing: each
+// collective meets those of all ranks of its group, of the same name, kind, number and types, and
+// each message that is sent is taken. Throws an internal error that names program, lane, ranks, ops
+// and what each of them does instead.
+//
+// Modules by rank. A collective is for all ranks, or for `ranks` of them that are `stride` apart: its
+// attributes.
 void verify_ranks(std::span<const Module* const> ranks);
+
+// A line for each op that goes to other ranks, in list order. Where all ranks of a job have the same,
+// and no messages, none waits for ever: take the first collective that has not ended; on each rank
+// it waits for earlier ops alone, and those that go to other ranks have ended.
+std::string collectives_text(const Module& module);
 
 }  // namespace snug

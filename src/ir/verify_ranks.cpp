@@ -1,130 +1,295 @@
-#include <algorithm>
-#include <compare>
-#include <map>
+// A rendezvous simulation: every rank's lanes go on as Order lets them, and an op that goes to other
+// ranks ends when all of its group are at it. One order of events stands for all: what may go on
+// stays able to, whatever goes on elsewhere, so either every timing comes to the end or none does.
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "ir/order.h"
 #include "ir/verifier.h"
 
 namespace snug {
 namespace {
 
-int64_t bytes_of(const Module& module, const std::vector<ValueId>& ids) {
-  int64_t bytes = 0;
-  for (ValueId id : ids) bytes += id.valid() ? module[id].type.bytes() : 0;
-  return bytes;
+std::string types_text(const Module& module, const std::vector<ValueId>& ids) {
+  std::vector<std::string> types;
+  for (ValueId id : ids) types.push_back(id.valid() ? module[id].type.text() : "nothing");
+  return fmt::format("{}", fmt::join(types, ", "));
 }
 
-// What must agree for a collective: the n-th on an axis in a program is the same on every rank.
-struct Collective {
-  std::string_view program, axis;
-  std::string_view kind;
-  int64_t seq, sent, received;
-  std::string_view op;  // only for the error
+std::string name_text(const Op& op) { return fmt::format("{} '{}'", op.def->kind, op.name); }
 
-  bool agrees(const Collective& o) const {
-    return program == o.program && axis == o.axis && kind == o.kind && seq == o.seq &&
-           sent == o.sent && received == o.received;
+// What all ranks of a group have in common; of a message what both ends have.
+std::string content_text(const Module& module, const Op& op) {
+  const std::string number =
+      fmt::format("number {} of axis {}", op.attrs.i("seq"), op.attrs.s("axis"));
+  switch (op.def->comm) {
+    case Comm::send:
+      return fmt::format("{}, {}", number, types_text(module, op.inputs));
+    case Comm::recv:
+      return fmt::format("{}, {}", number, types_text(module, op.outputs));
+    default:
+      return fmt::format(
+          "{} ({}{}{}, {} to {})", name_text(op), number,
+          op.attrs.has("ranks") ? fmt::format(", {} ranks", op.attrs.i("ranks")) : "",
+          op.attrs.has("stride") ? fmt::format(" by {}", op.attrs.i("stride")) : "",
+          types_text(module, op.inputs), types_text(module, op.outputs));
   }
+}
+
+bool is_message(const Op& op) { return op.def->comm == Comm::send || op.def->comm == Comm::recv; }
+
+// The ranks that an op of one of them is for: so many, at equal distances, all where it says none.
+struct Group {
+  size_t first = 0, stride = 1, ranks = 0;
+  size_t operator[](size_t coordinate) const { return first + coordinate * stride; }
+  size_t coordinate_of(size_t rank) const { return (rank - first) / stride; }
 };
 
-struct Message {
-  std::string_view program, axis;
-  int64_t from, to, seq;
-  friend auto operator<=>(const Message&, const Message&) = default;
-};
-struct Content {
-  int64_t bytes;
-  std::string_view op;
-};
+Group group_of(size_t rank, const Op& op, size_t ranks) {
+  const auto n = static_cast<size_t>(op.attrs.i("ranks", static_cast<int64_t>(ranks)));
+  const auto stride = static_cast<size_t>(op.attrs.i("stride", 1));
+  return {rank - rank / stride % n * stride, stride, n};
+}
 
-class Ranks {
+// How a rank goes through a program: its lanes side by side, or, while somebody looks at every op,
+// one op after another.
+enum class Way : uint8_t { lanes, list };
+
+// A rank's place in a program.
+class RankPlace {
  public:
-  explicit Ranks(std::span<const Module* const> ranks) : collectives_(ranks.size()) {
-    for (size_t rank = 0; rank < ranks.size(); ++rank) read(*ranks[rank], rank);
+  RankPlace(const Module& module, const Program& program, Way way)
+      : module_(module), program_(program), way_(way) {
+    if (way == Way::list) {
+      all_.resize(program.ops.size());
+      std::iota(all_.begin(), all_.end(), 0);
+    } else {
+      order_.emplace(module, program);
+    }
+    next_.resize(way == Way::list ? 1 : static_cast<size_t>(order_->lanes()));
   }
 
-  void check() const {
-    for (size_t rank = 1; rank < collectives_.size(); ++rank) check_collectives(rank);
-    check_messages(sent_, received_, "sends", "no rank receives");
-    check_messages(received_, sent_, "waits for", "no rank sends");
+  const Module& module() const { return module_; }
+  size_t lanes() const { return next_.size(); }
+  // Where that op would run; no lane of this rank when it has none of that name.
+  size_t lane_of(const Op& op) const {
+    return way_ == Way::list ? 0 : static_cast<size_t>(order_->lane_index(op.lane));
+  }
+
+  // nullptr: the lane has ended.
+  const Op* next(size_t lane) const {
+    if (lane >= lanes() || next_[lane] == ops_on(lane).size()) return nullptr;
+    return &op(ops_on(lane)[next_[lane]]);
+  }
+  // An op of another lane that the next one waits for; nullptr: none.
+  const Op* awaited(size_t lane) const {
+    if (way_ == Way::list) return nullptr;
+    for (const int32_t other : order_->waits(ops_on(lane)[next_[lane]]))
+      if (!has_ended(other)) return &op(other);
+    return nullptr;
+  }
+  // The next op, when it waits for nothing in this rank.
+  const Op* ready(size_t lane) const {
+    return next(lane) != nullptr && awaited(lane) == nullptr ? next(lane) : nullptr;
+  }
+  void go_on(size_t lane) { ++next_[lane]; }
+
+ private:
+  const Op& op(int32_t at) const { return program_.ops[static_cast<size_t>(at)]; }
+  std::span<const int32_t> ops_on(size_t lane) const {
+    return way_ == Way::list ? all_ : order_->ops_on(static_cast<int32_t>(lane));
+  }
+  bool has_ended(int32_t at) const {
+    const auto lane = static_cast<size_t>(order_->lane_of(at));
+    return next_[lane] > 0 && ops_on(lane)[next_[lane] - 1] >= at;
+  }
+
+  const Module& module_;
+  const Program& program_;
+  std::optional<Order> order_;  // of lanes
+  Way way_;
+  std::vector<int32_t> all_;
+  std::vector<size_t> next_;  // by lane
+};
+
+class Rendezvous {
+ public:
+  Rendezvous(std::span<const Module* const> ranks, std::string_view program, Way way)
+      : program_(program), way_(way) {
+    for (const Module* module : ranks) ranks_.emplace_back(*module, module->program(program), way);
+  }
+
+  void run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t rank = 0; rank < ranks_.size(); ++rank)
+        for (size_t lane = 0; lane < ranks_[rank].lanes(); ++lane)
+          while (go_on(rank, lane)) moved = true;
+    }
+    require_all_ended();
   }
 
  private:
-  void read(const Module& module, size_t rank) {
-    for (const Program& program : module.programs) {
-      for (const Op& op : program.ops) {
-        if (op.def->comm == Comm::none) continue;
-        const std::string_view axis = op.attrs.s("axis");
-        const int64_t seq = op.attrs.i("seq");
-        const int64_t in = bytes_of(module, op.inputs);
-        const int64_t out = bytes_of(module, op.outputs);
-        const auto me = static_cast<int64_t>(rank);
-        switch (op.def->comm) {
-          case Comm::none:
-            break;
-          case Comm::collective:
-            collectives_[rank].push_back({program.name, axis, op.def->kind, seq, in, out, op.name});
-            break;
-          case Comm::send:
-            add(sent_, {program.name, axis, me, op.attrs.i("peer"), seq}, {in, op.name});
-            break;
-          case Comm::recv:
-            add(received_, {program.name, axis, op.attrs.i("peer"), me, seq}, {out, op.name});
-            break;
-        }
+  struct Place {
+    size_t rank, lane;
+  };
+
+  bool go_on(size_t rank, size_t lane) {
+    const Op* op = ranks_[rank].ready(lane);
+    if (op == nullptr) return false;
+    switch (op->def->comm) {
+      case Comm::none:
+        ranks_[rank].go_on(lane);
+        return true;
+      case Comm::collective:
+        return meet(rank, *op);
+      case Comm::send:
+        return hand_over({rank, lane}, *op);
+      case Comm::recv:
+        break;  // the sender's end does both
+    }
+    return false;
+  }
+
+  Group group_of(size_t rank, const Op& op) const {
+    const Group group = snug::group_of(rank, op, ranks_.size());
+    if (group[group.ranks - 1] < ranks_.size()) return group;
+    throw fault("rank {}: {} is for ranks up to {}, and there are {}", rank, name_text(op),
+                group[group.ranks - 1], ranks_.size());
+  }
+
+  // What a rank has to do with a lane's group now; nullptr: it is not there.
+  const Op* at_lane(size_t rank, const Op& op) const {
+    const Op* there = ranks_[rank].ready(ranks_[rank].lane_of(op));
+    return there != nullptr && there->def->comm == Comm::collective && there->lane == op.lane
+               ? there
+               : nullptr;
+  }
+
+  bool meet(size_t rank, const Op& op) {
+    const Group group = group_of(rank, op);
+    for (size_t i = 0; i < group.ranks; ++i)
+      if (at_lane(group[i], op) == nullptr) return false;
+    const std::string mine = content_text(ranks_[rank].module(), op);
+    for (size_t i = 0; i < group.ranks; ++i) {
+      const std::string other = content_text(ranks_[group[i]].module(), *at_lane(group[i], op));
+      if (other != mine) {
+        throw fault("on lane {} rank {} is at {}, rank {} at {}", op.lane, rank, mine, group[i],
+                    other);
       }
     }
-    // Different axes may be interleaved in any way; programs may be in any order.
-    std::ranges::stable_sort(collectives_[rank], {},
-                             [](const Collective& c) { return std::pair(c.program, c.axis); });
+    for (size_t i = 0; i < group.ranks; ++i) ranks_[group[i]].go_on(ranks_[group[i]].lane_of(op));
+    return true;
   }
 
-  using Messages = std::map<Message, Content>;
-  static void add(Messages& messages, const Message& message, const Content& content) {
-    if (!messages.emplace(message, content).second) {
-      throw internal_error(
-          "program '{}', op '{}': message {} from rank {} to rank {} on axis '{}' is there twice",
-          message.program, content.op, message.seq, message.from, message.to, message.axis);
+  // A message goes when both are at it.
+  bool hand_over(const Place& from, const Op& send) {
+    const Group group = group_of(from.rank, send);
+    const auto peer = static_cast<size_t>(send.attrs.i("peer"));
+    if (peer >= group.ranks)
+      throw fault("rank {}: {} goes to rank {} of {}", from.rank, name_text(send), peer,
+                  group.ranks);
+    RankPlace& to = ranks_[group[peer]];
+    for (size_t lane = 0; lane < to.lanes(); ++lane) {
+      const Op* op = to.ready(lane);
+      if (op == nullptr || op->def->comm != Comm::recv ||
+          op->attrs.s("axis") != send.attrs.s("axis") ||
+          std::cmp_not_equal(op->attrs.i("peer"), group.coordinate_of(from.rank)))
+        continue;
+      const std::string sent = content_text(ranks_[from.rank].module(), send);
+      const std::string taken = content_text(to.module(), *op);
+      if (sent != taken)
+        throw fault("rank {} sends {} ({}), rank {} takes {} ({})", from.rank, name_text(send),
+                    sent, group[peer], name_text(*op), taken);
+      ranks_[from.rank].go_on(from.lane);
+      to.go_on(lane);
+      return true;
     }
+    return false;
   }
 
-  void check_collectives(size_t rank) const {
-    const auto& first = collectives_[0];
-    const auto& mine = collectives_[rank];
-    for (size_t i = 0; i < std::max(first.size(), mine.size()); ++i) {
-      if (i < first.size() && i < mine.size() && first[i].agrees(mine[i])) continue;
-      throw internal_error("collective {} of rank 0 is {}, of rank {} {}", i, text(first, i), rank,
-                           text(mine, i));
-    }
-  }
-  static std::string text(const std::vector<Collective>& list, size_t i) {
-    if (i >= list.size()) return "missing";
-    const Collective& c = list[i];
-    return fmt::format("{} '{}' (program '{}', axis '{}', number {}, {} bytes in, {} out)", c.kind,
-                       c.op, c.program, c.axis, c.seq, c.sent, c.received);
-  }
-
-  static void check_messages(const Messages& mine, const Messages& theirs, std::string_view does,
-                             std::string_view nobody) {
-    for (const auto& [message, content] : mine) {
-      const auto found = theirs.find(message);
-      if (found != theirs.end() && found->second.bytes == content.bytes) continue;
-      const std::string other =
-          found == theirs.end() ? fmt::format("{} it", nobody)
-                                : fmt::format("'{}' has {}", found->second.op, found->second.bytes);
-      throw internal_error(
-          "program '{}', op '{}' {} message {} of {} bytes from rank {} to rank {} on axis '{}': "
-          "{}",
-          message.program, content.op, does, message.seq, content.bytes, message.from, message.to,
-          message.axis, other);
-    }
+  void require_all_ended() const {
+    constexpr size_t kNamed = 8;
+    std::vector<std::string> waiting;
+    for (size_t rank = 0; rank < ranks_.size(); ++rank)
+      for (size_t lane = 0; lane < ranks_[rank].lanes(); ++lane)
+        if (const Op* op = ranks_[rank].next(lane); op != nullptr)
+          waiting.push_back(fmt::format(
+              "rank {}, lane {}: {} waits for {}", rank, op->lane, name_text(*op),
+              ranks_[rank].awaited(lane) != nullptr ? name_text(*ranks_[rank].awaited(lane))
+                                                    : who_is_missing(rank, *op)));
+    if (waiting.empty()) return;
+    const size_t more = waiting.size() > kNamed ? waiting.size() - kNamed : 0;
+    waiting.resize(waiting.size() - more);
+    throw fault("the ranks wait for each other{}; {}{}",
+                way_ == Way::list ? ", op by op in list order" : "", fmt::join(waiting, "; "),
+                more > 0 ? fmt::format("; and {} lanes more", more) : "");
   }
 
-  std::vector<std::vector<Collective>> collectives_;  // by rank
-  Messages sent_, received_;
+  std::string who_is_missing(size_t rank, const Op& op) const {
+    const Group group = group_of(rank, op);
+    if (is_message(op))
+      return fmt::format("rank {}", group[static_cast<size_t>(op.attrs.i("peer"))]);
+    std::vector<std::string> missing;
+    for (size_t i = 0; i < group.ranks; ++i)
+      if (at_lane(group[i], op) == nullptr)
+        missing.push_back(fmt::format("rank {}, {}", group[i], where(group[i], op)));
+    return fmt::format("{}", fmt::join(missing, ", "));
+  }
+
+  std::string where(size_t rank, const Op& op) const {
+    const Op* next = ranks_[rank].next(ranks_[rank].lane_of(op));
+    return next == nullptr ? "whose lane has ended" : "which is before " + name_text(*next);
+  }
+
+  template <typename... Args>
+  Error fault(fmt::format_string<Args...> format, Args&&... args) const {
+    return internal_error("program '{}': {}", program_,
+                          fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  std::string_view program_;
+  Way way_;
+  std::vector<RankPlace> ranks_;
 };
+
+// Every program ends with all ranks at its end, so those of a step follow each other in any order
+// that all ranks have in common.
+void require_same_programs(std::span<const Module* const> ranks) {
+  const Module& first = *ranks[0];
+  for (size_t rank = 1; rank < ranks.size(); ++rank) {
+    const Module& module = *ranks[rank];
+    if (module.step != first.step || module.programs.size() != first.programs.size())
+      throw internal_error("rank {} steps through other programs than rank 0", rank);
+    for (const Program& program : first.programs)
+      if (module.program_index(program.name) < 0)
+        throw internal_error("rank {} has no program '{}'", rank, program.name);
+  }
+}
 
 }  // namespace
 
-void verify_ranks(std::span<const Module* const> ranks) { Ranks(ranks).check(); }
+void verify_ranks(std::span<const Module* const> ranks) {
+  if (ranks.empty()) return;
+  require_same_programs(ranks);
+  for (const Program& program : ranks[0]->programs) {
+    Rendezvous(ranks, program.name, Way::lanes).run();
+    // Messages would wait for each other: whoever looks at ops one by one does not have any yet.
+    if (std::ranges::none_of(program.ops, is_message))
+      Rendezvous(ranks, program.name, Way::list).run();
+  }
+}
+
+std::string collectives_text(const Module& module) {
+  std::string text;
+  for (const Program& program : module.programs)
+    for (const Op& op : program.ops)
+      if (op.def->comm != Comm::none)
+        text += fmt::format("{}, lane {}: {}\n", program.name, op.lane, content_text(module, op));
+  return text;
+}
 
 }  // namespace snug
