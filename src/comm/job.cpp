@@ -103,6 +103,10 @@ void Job::progress(int64_t step, int64_t part, std::string_view doing) {
   if (watch_) watch_->progress(step, part, doing);
 }
 
+void Job::throw_if_ended() {
+  if (watch_) watch_->throw_if_ended();
+}
+
 void Job::on_end(std::function<void(const std::string&)> call) {
   if (watch_) watch_->on_end(std::move(call));
 }

@@ -55,6 +55,8 @@ class Job final : public Bootstrap {
   // All ranks make the same positions, in the same order: the rank that stays at one while others go
   // on hangs. `doing` is for people: "step 12, backward".
   void progress(int64_t step, int64_t part, std::string_view doing);
+  // Throws the job's failure, if it has failed: what was computed meanwhile means nothing.
+  void throw_if_ended();
   // What makes this process leave calls that wait for other ranks; none before those are gone.
   void on_end(std::function<void(const std::string& why)> call);
 

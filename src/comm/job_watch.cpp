@@ -365,6 +365,11 @@ void JobWatch::progress(int64_t step, int64_t part, std::string_view doing) {
   if (now - beaten_ >= kNewsInterval) wake();
 }
 
+void JobWatch::throw_if_ended() {
+  const std::lock_guard lock(mutex_);
+  if (ended_) throw_failure();
+}
+
 void JobWatch::on_end(std::function<void(const std::string&)> call) {
   const std::lock_guard lock(call_mutex_);
   on_end_ = std::move(call);

@@ -53,6 +53,7 @@ class JobWatch : public std::enable_shared_from_this<JobWatch> {
   // Every rank's text. Throws the job's failure, and where not all have come until the deadline.
   std::vector<std::string> exchange(std::string_view mine, std::optional<tcp::Deadline> until);
   void progress(int64_t step, int64_t part, std::string_view doing);
+  void throw_if_ended();
   // Called once when the job fails, by a thread of its own. Returns when a call under way has ended.
   void on_end(std::function<void(const std::string& why)> call);
   // Of this rank. Waits until the job has ended and a rank has said why: the exit code. Nothing: rank

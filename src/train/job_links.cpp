@@ -1,5 +1,8 @@
 #include "train/job_links.h"
 
+#include <thread>
+#include <vector>
+
 #include "base/error.h"
 #include "comm/mpi.h"
 #include "comm/nccl.h"
@@ -8,13 +11,19 @@
 namespace snug {
 
 JobLinks::JobLinks(Job& job, DeviceKind kind) : job_(job), kind_(kind) {
-  job.on_end([this](const std::string& why) {
-    const std::lock_guard lock(mutex_);
-    for (auto& [name, group] : groups_) group->abort(why);
-  });
+  job.on_end([this](const std::string& why) { abort(why); });
 }
 
 JobLinks::~JobLinks() { job_.on_end({}); }
+
+// All at once: NCCL returns when the graphs with calls of a group are gone, and who destroys them may
+// wait for another group.
+void JobLinks::abort(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::jthread> threads;
+  for (auto& [name, group] : groups_)
+    threads.emplace_back([&why, one = group.get()] { one->abort(why); });
+}
 
 Communicator& JobLinks::group_of(std::string_view lane) { return group(lane, kind_); }
 Communicator& JobLinks::host_group(std::string_view what) {

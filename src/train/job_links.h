@@ -31,6 +31,7 @@ class JobLinks {
   Communicator& host_group(std::string_view what);
 
  private:
+  void abort(const std::string& why);
   Communicator& group(std::string_view name, DeviceKind kind);
   std::unique_ptr<Communicator> open(std::string_view name, DeviceKind kind);
 

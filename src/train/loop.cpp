@@ -299,6 +299,7 @@ class Training {
     const std::unique_ptr<Reading> last = std::move(settled_);
     const int64_t position = pending_->position;
     const StepReport r = report_of(*pending_, last.get());
+    if (job_ != nullptr) job_->job().throw_if_ended();  // calls that were called off leave anything
     settled_ = std::move(pending_->reading);
     pending_.reset();
     if (report_.steps == 0) report_.first_loss = r.loss;
