@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -75,6 +76,9 @@ struct NcclLibrary {
 };
 
 NcclLibrary open_nccl() {
+  // Kernels of one group wait on the device for those of other ranks. With several groups each rank
+  // has to start them in the same order, that of the calls (from 2.26 on).
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   NcclLibrary out;
   if (out.why_not = why_no_cuda(); !out.why_not.empty()) return out;
   const Library library("libnccl.so.2");
@@ -137,6 +141,7 @@ class NcclEnd final : public Communicator {
     std::ranges::copy(first, id.bytes.begin());
     cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
     check("connecting", nccl_.init(&comm_, ranks_, id, rank_));
+    barrier();  // NCCL connects when the first call needs it: the ring now, before anything is at stake
   }
 
   ~NcclEnd() override {
