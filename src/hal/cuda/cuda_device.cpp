@@ -359,7 +359,10 @@ class CudaDeviceImpl final : public CudaDevice {
     check(cudaMemGetInfo(&free, &total), "asking for free memory");
     return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
   }
+  // Of this process alone, where that is told: others may come after it.
   int64_t context_bytes() const override {
+    if (const auto mine = gpu_bytes_of_this_process(ordinal_))
+      return std::max<int64_t>(0, *mine - held_);
     const std::optional<int64_t> used = gpu_used_bytes(ordinal_);
     return used ? std::max<int64_t>(0, *used - used_before_ - held_) : 0;
   }

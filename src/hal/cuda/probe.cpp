@@ -1,7 +1,9 @@
 #include "hal/cuda/probe.h"
 
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -128,6 +130,13 @@ std::optional<int64_t> gpu_used_bytes(int device) {
   const auto memory = gpu_memory(pci_address(device));
   if (!memory) return {};
   return memory->used;
+}
+
+std::optional<int64_t> gpu_bytes_of_this_process(int device) {
+  const auto gpu = probe_gpu(pci_address(device));
+  if (!gpu) return {};
+  const auto mine = std::ranges::find(gpu->processes, int64_t{getpid()}, &GpuProcess::pid);
+  return mine != gpu->processes.end() ? mine->bytes : std::nullopt;
 }
 
 std::optional<int64_t> gpu_free_bytes(int device) {

@@ -41,5 +41,8 @@ std::string why_no_cuda();
 // What nvidia-smi shows as used on a GPU, by all processes, and as free. None: NVML does not tell.
 std::optional<int64_t> gpu_used_bytes(int device);
 std::optional<int64_t> gpu_free_bytes(int device);
+// What it shows of this process alone. None: NVML does not tell, or knows it by another number (in
+// containers).
+std::optional<int64_t> gpu_bytes_of_this_process(int device);
 
 }  // namespace snug
