@@ -2,8 +2,9 @@
 """kill -9 of a random rank of a job, many times: how long until every process is gone, and what is said.
 
     python3 bench/rank_kills.py build/snug --kills 200
+    python3 bench/rank_kills.py build/snug --kills 10 --device cuda      # over NCCL, all ranks on one GPU
 
-Each job trains and saves until a random moment; then one of its ranks is killed. The job must end with exit code 5, with one
+Each job trains and saves until a random moment (on a GPU: after its first step); then one of its ranks is killed. The job must end with exit code 5, with one
 message that names that rank, and leave no process behind. Then it goes on from its last checkpoint, on a random number of ranks,
 in another stage, and must end with the model of a run that was never stopped, byte for byte. The last line gives the longest time
 that an end took.
@@ -35,6 +36,11 @@ def ranks_of(launcher):
     return found
 
 
+def has_stepped(shown):
+    shown.seek(0)
+    return re.search(r"^step +\d", shown.read(), re.M) is not None
+
+
 def trained(snug, directory, *words):
     """The bytes of the model that a run ends with."""
     subprocess.run([snug, "train", *words], cwd=directory, check=True, capture_output=True)
@@ -46,20 +52,26 @@ def main():
     parser.add_argument("snug", type=pathlib.Path)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     snug, dice, longest, good, resumed = str(args.snug.resolve()), random.Random(args.seed), 0.0, 0, 0
-    recipe = [str(MODEL), "--device", "cpu", "--batch", "1", "--global-batch", str(args.ranks), "--seq", "24", "--steps", str(STEPS),
+    on_gpu = args.device == "cuda"
+    share = ["--share-gpu"] if on_gpu else []
+    recipe = [str(MODEL), "--device", args.device, *(["--budget", "8GiB", "--tune", "short"] if on_gpu else []), "--batch", "1", "--global-batch", str(args.ranks), "--seq", "24", "--steps", str(STEPS),
               "--deterministic", "--grad-dtype", "fp32", "--save-every", "2", "--out", "run"]
     with tempfile.TemporaryDirectory() as folder:
         directory = pathlib.Path(folder)
         whole = trained(snug, directory, *recipe)
         for number in range(args.kills):
             shutil.rmtree(directory / "run")
+            shown = tempfile.TemporaryFile(mode="w+")
             job = subprocess.Popen([snug, "train", *recipe, "--ranks", str(args.ranks), "--zero", str(number % 4), "--zero-threshold",
-                                    "0"], cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            while len(ranks := ranks_of(job.pid)) < args.ranks:
+                                    "0", *share], cwd=directory, stdout=shown, stderr=subprocess.PIPE, text=True)
+            while len(ranks := ranks_of(job.pid)) < args.ranks or (on_gpu and not has_stepped(shown)):
                 time.sleep(0.01)
+                if job.poll() is not None:
+                    sys.exit(f"{number}: it ended by itself: {job.communicate()[1]}")
             time.sleep(dice.uniform(0.05, 2.0))
             victim = dice.randrange(args.ranks)
             if subprocess.run(["kill", "-9", str(ranks[victim])]).returncode != 0:
@@ -72,11 +84,13 @@ def main():
             ended = job.returncode == 5 and named == said.count("snug: ") == 1 and not left
             good += ended
             longest = max(longest, took)
+            if on_gpu and ended:
+                print(f"{number}: {took:.2f} s, {said.strip()!r}", flush=True)
             if not ended:
                 print(f"{number}: rank {victim}, exit code {job.returncode}, named {named} times, {len(left)} left:\n{said[-600:]}", flush=True)
             saved = (directory / "run/latest").exists()
             on = dice.randint(1, args.ranks)
-            how = ["--ranks", str(on), "--zero", str(dice.randrange(4)), "--zero-threshold", "0"] if on > 1 else []
+            how = ["--ranks", str(on), "--zero", str(dice.randrange(4)), "--zero-threshold", "0", *share] if on > 1 else []
             if saved and f"step-{STEPS:08}" in (directory / "run/latest").read_text():  # all was done: the model is there
                 same = (directory / "run/model.safetensors").read_bytes() == whole
             else:

@@ -10,6 +10,7 @@ trains a few steps under --deterministic with fp32 gradients; one device takes a
 line says what was run and whether the two model.safetensors are equal; the last counts them.
 """
 import argparse
+import concurrent.futures
 import filecmp
 import pathlib
 import random
@@ -52,6 +53,33 @@ def draw(number, device):
     return model, ranks, accum, words, job
 
 
+def run(line, limit):
+    """What failed: nothing, or its last line."""
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return [f"no end after {limit:g} s"]
+    return done.stderr.strip().splitlines()[-1:] or ["?"] if done.returncode != 0 else []
+
+
+def run_job(args, number, where):
+    model, ranks, accum, words, job = draw(number, args.device)
+    common = [args.snug, "train", str(HERE.parent / "tests/e2e" / model), "--device", args.device, "--steps", "4", "--batch",
+              str(args.batch), "--seq", str(args.seq), "--deterministic", "--overwrite", *words]
+    if args.device == "cuda":
+        common += ["--budget", "8GiB", "--tune", "short"]
+    launch, over = [], job
+    if args.launcher == "mpirun":
+        launch, over = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)], job[2:]
+    began = time.time()
+    failed = run([*common, "--accum", str(ranks * accum), "--offload", "none", "--out", where + "-one"], args.limit)
+    failed += run([*launch, *common, *over, "--out", where + "-all"], args.limit)
+    equal = not failed and filecmp.cmp(where + "-one/model.safetensors", where + "-all/model.safetensors", shallow=False)
+    print(f"{number:4} {'same' if equal else 'DIFFERENT'} {time.time() - began:5.1f} s  {model} {' '.join(job + words)}"
+          + (f"  {failed}" if failed else ""), flush=True)
+    return equal
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("snug")
@@ -61,30 +89,14 @@ def main():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--seq", type=int, default=32)
     parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--beside", type=int, default=1, help="so many jobs at once")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for a run")
     args = parser.parse_args()
-    same = 0
-    with tempfile.TemporaryDirectory() as where:
-        for number in range(args.first, args.first + args.jobs):
-            model, ranks, accum, words, job = draw(number, args.device)
-            common = [args.snug, "train", str(HERE.parent / "tests/e2e" / model), "--device", args.device, "--steps", "4",
-                      "--batch", str(args.batch), "--seq", str(args.seq), "--deterministic", "--overwrite", *words]
-            if args.device == "cuda":
-                common += ["--budget", "8GiB", "--tune", "short"]
-            launch, over = [], job
-            if args.launcher == "mpirun":
-                launch = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)]
-                over = job[2:]
-            began = time.time()
-            said = [subprocess.run(line, capture_output=True, text=True, timeout=300) for line in (
-                [*common, "--accum", str(ranks * accum), "--offload", "none", "--out", where + "/one"],
-                [*launch, *common, *over, "--out", where + "/all"])]
-            failed = [run.stderr.strip().splitlines()[-1:] for run in said if run.returncode != 0]
-            equal = not failed and filecmp.cmp(where + "/one/model.safetensors", where + "/all/model.safetensors", shallow=False)
-            same += equal
-            print(f"{number:4} {'same' if equal else 'DIFFERENT'} {time.time() - began:5.1f} s  {model} {' '.join(job + words)}"
-                  + (f"  {failed}" if failed else ""), flush=True)
-    print(f"{same} of {args.jobs} the same: {args.launcher}, {args.device}")
-    return 0 if same == args.jobs else 1
+    with tempfile.TemporaryDirectory() as where, concurrent.futures.ThreadPoolExecutor(args.beside) as pool:
+        jobs = range(args.first, args.first + args.jobs)
+        same = list(pool.map(lambda number: run_job(args, number, f"{where}/{number}"), jobs))
+    print(f"{sum(same)} of {args.jobs} the same: {args.launcher}, {args.device}")
+    return 0 if all(same) else 1
 
 
 if __name__ == "__main__":
