@@ -4,6 +4,7 @@
     python3 bench/ranks.py build/snug --jobs 40                      # processes, over sockets
     python3 bench/ranks.py build/snug --jobs 40 --launcher mpirun    # over MPI
     python3 bench/ranks.py build/snug --jobs 20 --device cuda        # over NCCL, all ranks on one GPU
+    python3 bench/ranks.py build/snug --jobs 40 --resume             # each goes on from half of its steps, on other ranks
 
 Every job is drawn from its number: model, ranks, micro-batches, stage, optimizer, types, clipping, recompute, offload, order. It
 trains a few steps under --deterministic with fp32 gradients; one device takes all ranks' micro-batches, one after another. Each
@@ -53,6 +54,17 @@ def draw(number, device):
     return model, ranks, accum, words, job
 
 
+def draw_other(number, device):
+    """How a job goes on: ranks, stage and homes of its own."""
+    dice = random.Random(number + 1_000_000)
+    ranks = dice.choice([1, 2, 3, 4])
+    words = ["--offload", dice.choice(["none", "none", "optimizer,master", "activations"])]
+    if ranks > 1:
+        words += ["--ranks", str(ranks), "--zero", dice.choice("0123"), "--zero-threshold", dice.choice(["0", "20000"])]
+        words += ["--share-gpu"] if device == "cuda" else []
+    return words
+
+
 def run(line, limit):
     """What failed: nothing, or its last line."""
     try:
@@ -73,8 +85,15 @@ def run_job(args, number, where):
         launch, over = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)], job[2:]
     began = time.time()
     failed = run([*common, "--accum", str(ranks * accum), "--offload", "none", "--out", where + "-one"], args.limit)
-    failed += run([*launch, *common, *over, "--out", where + "-all"], args.limit)
-    equal = not failed and filecmp.cmp(where + "-one/model.safetensors", where + "-all/model.safetensors", shallow=False)
+    saves = ["--save-every", "2", "--keep", "9"] if args.resume else []
+    failed += run([*launch, *common, *over, *saves, "--out", where + "-all"], args.limit)
+    ended = where + "-all"
+    if args.resume and not failed:
+        job = job + ["then", *draw_other(number, args.device)]
+        ended = where + "-on"
+        failed = run([args.snug, "train", "--resume", where + "-all/step-00000002", "--out", ended, *draw_other(number, args.device)],
+                     args.limit)
+    equal = not failed and filecmp.cmp(where + "-one/model.safetensors", ended + "/model.safetensors", shallow=False)
     print(f"{number:4} {'same' if equal else 'DIFFERENT'} {time.time() - began:5.1f} s  {model} {' '.join(job + words)}"
           + (f"  {failed}" if failed else ""), flush=True)
     return equal
@@ -89,6 +108,7 @@ def main():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--seq", type=int, default=32)
     parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--resume", action="store_true", help="go on from half of the steps on other ranks, and compare that")
     parser.add_argument("--beside", type=int, default=1, help="so many jobs at once")
     parser.add_argument("--limit", type=float, default=300, help="seconds for a run")
     args = parser.parse_args()
