@@ -17,10 +17,10 @@ using nlohmann::json;
 constexpr int kWireFormat = 1;
 
 WireTimes wire_from(const json& row) {
-  const WireTimes wire{.ranks = row.at("ranks").get<int64_t>(),
-                       .engine = row.at("engine").get<std::string>(),
-                       .latency = row.at("latency").get<double>(),
-                       .rate = row.at("rate").get<double>()};
+  WireTimes wire{.ranks = row.at("ranks").get<int64_t>(),
+                 .engine = row.at("engine").get<std::string>(),
+                 .latency = row.at("latency").get<double>(),
+                 .rate = row.at("rate").get<double>()};
   const bool sane = wire.ranks > 1 && std::isfinite(wire.latency) && wire.latency >= 0 &&
                     std::isfinite(wire.rate) && wire.rate > 0;
   if (!sane) throw bad_input("a wire of {} ranks has no rate", wire.ranks);

@@ -194,9 +194,9 @@ fs::path RunSaver::write(Saving& saving, bool replaces_others) const {
         }).front();
     for (const std::string& pieces : together([&] { return write_pieces(saving, folder); }))
       std::ranges::move(parse_pieces(pieces), std::back_inserter(manifest.pieces));
-    const fs::path saved = together([&] {
-                             return staged ? show(*staged, manifest, replaces_others).string() : "";
-                           }).front();
+    fs::path saved = together([&] {
+                       return staged ? show(*staged, manifest, replaces_others).string() : "";
+                     }).front();
     saving.seconds = std::chrono::duration<double>(Clock::now() - saving.began).count();
     return saved;
   } catch (...) {
