@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/checksum.h"
 #include "base/number.h"
 #include "base/text.h"
 
@@ -71,12 +72,16 @@ std::vector<std::string> Job::exchange(std::string_view mine) {
   return watch_->exchange(mine, std::nullopt);
 }
 
+// Checksums first: long texts are sent only where they differ.
 void Job::require_alike(std::string_view what, std::string_view text) {
-  const std::vector<std::string> all = exchange(text);
-  const auto other = std::ranges::find_if(all, [&](const auto& one) { return one != all[0]; });
-  if (other == all.end()) return;
-  const auto rank = other - all.begin();
-  const LinePair lines = first_difference(all[0], *other);
+  constexpr size_t kSent = 512 << 10;
+  const std::vector<std::string> sums = exchange(checksum_text(text));
+  const auto other = std::ranges::find_if(sums, [&](const auto& one) { return one != sums[0]; });
+  if (other == sums.end()) return;
+  const auto rank = static_cast<size_t>(other - sums.begin());
+  const std::vector<std::string> all = exchange(text.substr(0, kSent));
+  const LinePair lines =
+      all[rank] == all[0] ? LinePair{sums[0], sums[rank]} : first_difference(all[0], all[rank]);
   throw usage_error("the ranks differ in their {}: rank {} on {} has '{}', rank 0 on {} has '{}'",
                     what, rank, host(static_cast<int>(rank)), lines.other, host(0), lines.one);
 }

@@ -44,8 +44,8 @@ class Job final : public Bootstrap {
 
   // Every rank's text, of at most 1 MiB.
   std::vector<std::string> exchange(std::string_view mine) override;
-  // Throws the same usage error on all ranks where a rank's text is not rank 0's: which rank, and the
-  // first line that differs.
+  // Throws the same usage error on all ranks where a rank's text, of any size, is not rank 0's: which
+  // rank, and the first line that differs (or checksums, half a MiB into it).
   void require_alike(std::string_view what, std::string_view text);
   std::vector<int64_t> gather(int64_t mine);  // in the order of ranks
   int64_t sum(int64_t mine);

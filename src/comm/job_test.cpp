@@ -286,6 +286,23 @@ TEST(Job, AMismatchNamesTheRankAndWhatDiffers) {
   EXPECT_THAT(ranks[1].err + ranks[2].err, IsEmpty()) << "one rank says it";
 }
 
+// Of several MiB, which no exchange would carry.
+TEST(Job, LongTextsAreComparedToo) {
+  ForkedJob job(2, [](const JobPlace& place) {
+    const auto me = Job::join(place, kPatient);
+    me->run([&] {
+      std::string text;
+      for (int line = 0; line < 300'000; ++line) text += fmt::format("line {}\n", line);
+      me->require_alike("lines", text);
+      if (place.rank == 1) text += "one more\n";
+      me->require_alike("lines", text);
+    });
+  });
+  const std::vector<RankEnded> ranks = job.wait();
+  EXPECT_THAT(ranks[0].err, HasSubstr("the ranks differ in their lines: rank 1 on "));
+  EXPECT_THAT(ranks[0].err, Not(HasSubstr("'line"))) << "not one of those that are the same";
+}
+
 TEST(Job, LimitsComeFromTheEnvironment) {
   const auto limits = [](const char* value) {
     return job_limits([=](const char* name) {

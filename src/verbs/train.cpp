@@ -9,6 +9,7 @@
 #include "formats/peft_config.h"
 #include "hal/cpu/cpu_device.h"
 #include "hal/disk_file.h"
+#include "ir/verifier.h"
 #include "kernels/cpu/gemm.h"
 #include "recipe/option_checks.h"
 #include "runtime/null_executor.h"
@@ -134,6 +135,8 @@ void require_same_plan(Job& job, const PlannedRun& planned, const Samples& sampl
   job.require_alike("plan",
                     fmt::format("{}\narena of {} bytes", to_toml(planned.run, planned.recompute),
                                 format_exact(arena_of(planned.plan))));
+  // Then no rank waits in vain for another.
+  job.require_alike("collectives", collectives_text(planned.plan.module));
 }
 
 int gpu_of(const Options& options, const Job& job) {
