@@ -56,7 +56,7 @@ class ProgramSums {
     std::map<size_t, std::vector<Chain*>> ends;  // by op: what is complete after it
     for (auto& [key, chain] : chains_) {
       link(chain);
-      if (sums(chain) && takes_apart(chain)) take_apart(chain);
+      sums(chain) && takes_apart(chain) ? take_apart(chain) : keep_padding(chain);
       chain.made = id_of(chain.writes.back());
       ends[chain.writes.back().op].push_back(&chain);
     }
@@ -153,6 +153,12 @@ class ProgramSums {
       module_[id_of(chain.writes[w])].base = first;
       module_[id_of(chain.writes[w])].padded = module_[first].padded;
     }
+  }
+
+  // A version of what is carried has all of its bytes, or nothing could be added to it in place.
+  void keep_padding(const Chain& chain) {
+    for (const Write& write : chain.writes)
+      module_[id_of(write)].padded = module_[chain.carried].padded;
   }
 
   // Sums are finished while the layer after the next is computed: the exchange has that long.

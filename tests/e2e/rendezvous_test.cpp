@@ -48,8 +48,10 @@ TEST(Rendezvous, RandomJobsComeToTheirEnd) {
     const Followed followed = follow(ranks);
     EXPECT_EQ(followed.fault, "");
     EXPECT_GT(followed.collectives, 0);
-    for (const Module& module : ranks)
+    for (const Module& module : ranks) {
+      EXPECT_NO_THROW(verify(module));
       EXPECT_EQ(collectives_text(module), collectives_text(ranks[0]));
+    }
     collectives += followed.collectives;
     if (seeds > kUsually)
       std::cout << fmt::format("{:4} {} {:5} collectives  {}\n", seed,
