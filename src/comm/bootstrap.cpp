@@ -1,6 +1,7 @@
 #include "comm/bootstrap.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "comm/communicator.h"
@@ -11,6 +12,20 @@ namespace {
 constexpr int64_t kMostExchanged = 1 << 24;  // bytes of one rank
 
 }  // namespace
+
+PartBootstrap::PartBootstrap(Bootstrap& all, std::vector<int> members)
+    : all_(all), members_(std::move(members)) {
+  const auto me = std::ranges::find(members_, all.rank());
+  if (me == members_.end()) throw internal_error("rank {} forms a group of others", all.rank());
+  rank_ = static_cast<int>(me - members_.begin());
+}
+
+std::vector<std::string> PartBootstrap::exchange(std::string_view mine) {
+  const std::vector<std::string> all = all_.exchange(mine);
+  std::vector<std::string> out;
+  for (const int member : members_) out.push_back(all.at(static_cast<size_t>(member)));
+  return out;
+}
 
 int GroupBootstrap::rank() const { return group_.rank(); }
 int GroupBootstrap::ranks() const { return group_.ranks(); }

@@ -21,6 +21,21 @@ class Bootstrap {
   virtual std::vector<std::string> exchange(std::string_view mine) = 0;
 };
 
+// Some ranks of another, in the order that is given; this one is among them. All ranks of the other form
+// such groups at once: every rank is in one, and makes the same calls.
+class PartBootstrap final : public Bootstrap {
+ public:
+  PartBootstrap(Bootstrap& all, std::vector<int> members);
+  int rank() const override { return rank_; }
+  int ranks() const override { return static_cast<int>(members_.size()); }
+  std::vector<std::string> exchange(std::string_view mine) override;
+
+ private:
+  Bootstrap& all_;
+  std::vector<int> members_;  // by rank here: the rank there
+  int rank_;
+};
+
 // Over a group that is there already, of an engine that does not enqueue.
 class GroupBootstrap final : public Bootstrap {
  public:

@@ -55,6 +55,19 @@ TEST(Sockets, EveryCallAtEverySize) {
   }
 }
 
+// Those of even number and those of odd, each in an order of its own.
+TEST(Sockets, PartsOfAJobAreGroups) {
+  on_ranks(4, [](Communicator& end) {
+    GroupBootstrap all(end);
+    const int parity = end.rank() % 2;
+    PartBootstrap part(all, {parity + 2, parity});
+    EXPECT_EQ(part.rank(), end.rank() < 2 ? 1 : 0);
+    const std::unique_ptr<Communicator> group = socket_group(part, "part");
+    EXPECT_EQ(group->ranks(), 2);
+    check_every_call(*group, 1000);
+  });
+}
+
 // Far more than a connection holds, from all to all: sends and receives progress together.
 TEST(Sockets, LargeBlocksDoNotBlockEachOther) {
   on_socket_ranks(3, [](std::unique_ptr<Communicator> group, int rank) {

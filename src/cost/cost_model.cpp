@@ -150,9 +150,14 @@ std::optional<double> CostModel::move_seconds(const Move& move, bool both_ways) 
 double CostModel::wire_seconds(const Module& module, const Op& op) const {
   constexpr double kLatency = 15e-6;  // seconds: until all ranks are there and the first bytes come
   const int64_t ranks = op.def->comm == Comm::collective ? op.attrs.i("ranks") : 2;
+  const int64_t stride = op.attrs.i("stride", 1);
   const auto bytes = static_cast<double>(cost_of(module, op, spec_.backend).bytes_read);
-  if (const WireTimes* measured = measured_wire(ranks)) return measured->seconds(bytes);
-  return kLatency + bytes / spec_.wire.rate(ranks);
+  const WireTimes* measured = stride == 1 ? measured_wire(ranks) : nullptr;
+  if (measured != nullptr) return measured->seconds(bytes);
+  const double rate = op.def->collective == CollectiveKind::exchange
+                          ? spec_.wire.exchange_rate(ranks)
+                          : spec_.wire.rate(ranks, stride);
+  return kLatency + bytes / rate;
 }
 
 const WireTimes* CostModel::measured_wire(int64_t ranks) const {

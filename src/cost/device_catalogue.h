@@ -43,9 +43,17 @@ struct Wire {
   double within = 0, between = 0;
   int64_t machine = 8;  // ranks of one
 
-  // Of a collective over so many ranks. Between machines all their ranks send at once.
-  double rate(int64_t ranks) const {
-    return ranks <= machine ? within : std::min(within, between * static_cast<double>(machine));
+  // Of a collective over so many ranks, `stride` of the job's from one to the next. Between machines
+  // all their ranks send at once, those of other such collectives too.
+  double rate(int64_t ranks, int64_t stride = 1) const {
+    if ((ranks - 1) * stride < machine) return within;
+    return std::min(within, between * std::max(1.0, static_cast<double>(machine / stride)));
+  }
+  // Of an exchange from each to each: what goes to other machines takes a rank's own card.
+  double exchange_rate(int64_t ranks) const {
+    if (ranks <= machine) return within;
+    return std::min(within,
+                    between * static_cast<double>(ranks) / static_cast<double>(ranks - machine));
   }
   friend bool operator==(const Wire&, const Wire&) = default;
 };

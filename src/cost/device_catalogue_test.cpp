@@ -45,6 +45,17 @@ TEST(DeviceCatalogue, HasPlausibleFigures) {
   }
 }
 
+TEST(DeviceCatalogue, ACollectiveHasTheLinksOfItsRanks) {
+  const Wire wire{.within = 400, .between = 50, .machine = 8};
+  EXPECT_EQ(wire.rate(8), 400) << "one machine";
+  EXPECT_EQ(wire.rate(16), 400) << "eight cards at once";
+  EXPECT_EQ(wire.rate(2, /*stride=*/4), 400) << "still one machine";
+  EXPECT_EQ(wire.rate(4, /*stride=*/4), 100) << "two of a machine, beside three other such groups";
+  EXPECT_EQ(wire.rate(2, /*stride=*/8), 50) << "one of each machine";
+  EXPECT_EQ(wire.exchange_rate(8), 400);
+  EXPECT_EQ(wire.exchange_rate(16), 100) << "half of it leaves the machine";
+}
+
 TEST(DeviceCatalogue, KnowsLinksByGenerationAndLanes) {
   const auto link = [](const char* name) { return find_device(name).link.in / 1e9; };
   EXPECT_NEAR(link("h200"), 55.2, 0.5) << "measured";

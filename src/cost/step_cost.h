@@ -20,10 +20,13 @@ namespace snug {
 constexpr int64_t context_bytes(Backend backend) {
   return backend == Backend::cuda ? int64_t{576} << 20 : 0;
 }
-// And what the engine takes for a job's two groups of ranks: one gathers, one sums (comm/nccl.h).
-constexpr int64_t groups_bytes(Backend backend, int64_t ranks) {
+// And what the engine takes for a job's groups of ranks (comm/nccl.h): of all ranks one gathers and one
+// sums; where `sharers` of them share a copy of the state, one is among those, and one among copies.
+constexpr int64_t groups_bytes(Backend backend, int64_t ranks, int64_t sharers) {
   constexpr int64_t kOfEachRank = int64_t{384} << 20, kMachine = 8;
-  return backend == Backend::cuda && ranks > 1 ? 2 * std::min(ranks, kMachine) * kOfEachRank : 0;
+  if (backend != Backend::cuda || ranks == 1) return 0;
+  const auto group = [&](int64_t of) { return std::min(of, kMachine) * kOfEachRank; };
+  return 2 * group(ranks) + (sharers < ranks ? group(sharers) + group(ranks / sharers) : 0);
 }
 
 // What a run holds in host memory beside the arenas, likewise by rule: a GPU's upload ring, and the

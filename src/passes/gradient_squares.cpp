@@ -67,7 +67,7 @@ ValueId GradientSquares::gather() {
   b_.set_layer(kNoLayer);
   const ValueId own = b_.view(first, "norm.squares.own", {row_}, 0);
   const ValueId all =
-      ops::all_gather(b_, "norm.squares.gather", own, {.axis = kDataAxis, .ranks = ranks});
+      ops::all_gather(b_, "norm.squares.gather", own, over_sharers(updates_.sharding()));
   module_[all].base = rows;
   module_[all].category = Category::buffers;
   return all;

@@ -44,7 +44,7 @@ class ProgramHomes {
   ProgramHomes(Module& module, size_t program, const Recipe& recipe)
       : module_(module),
         offload_(recipe.offload),
-        ranks_(recipe.sharding.ranks),
+        sharding_(recipe.sharding),
         extents_(extents_of(module)),
         builder_(module, module.programs[program].name),
         ops_(std::exchange(builder_.program().ops, {})),
@@ -272,8 +272,8 @@ class ProgramHomes {
       builder_.last().after = std::exchange(bounds[hop], {});
     }
     if (homed.shard.valid()) {
-      here = ops::all_gather(builder_, module_[from].name + ".gather", here,
-                             {.axis = kDataAxis, .ranks = ranks_});
+      here =
+          ops::all_gather(builder_, module_[from].name + ".gather", here, over_sharers(sharding_));
       module_[here].category = Category::comm;
       builder_.last().after = std::exchange(bounds[kHops], {});
     }
@@ -456,7 +456,7 @@ class ProgramHomes {
 
   Module& module_;
   const Offload& offload_;
-  int64_t ranks_;
+  const Sharding& sharding_;
   std::vector<Extent> extents_;  // of the values as they were
   Builder builder_;
   std::vector<Op> ops_;  // as they were

@@ -1,11 +1,59 @@
 #include "passes/sharding.h"
 
 #include <numeric>
+#include <ranges>
+#include <string>
 
+#include "base/error.h"
 #include "base/units.h"
+#include "ops/comm/comm.h"
 #include "ops/optimizer/sum_blocks.h"
 
 namespace snug {
+namespace {
+
+// The mesh's axes; where all ranks share one copy there is only the first.
+constexpr std::string_view kAllRanks = "dp", kSharers = "dp_shard", kCopies = "dp_copy";
+
+// Each copy's part of a shard begins where kernels like it.
+constexpr int64_t kPartUnit = 64;
+
+int64_t job_rank_of(int64_t rank, const Sharding& s) {
+  return rank % s.copies() * s.sharers() + rank / s.copies();
+}
+
+}  // namespace
+
+ops::Collective over_all(const Sharding& s) {
+  return {.axis = std::string(kAllRanks), .ranks = s.ranks};
+}
+
+ops::Collective over_sharers(const Sharding& s) {
+  return {.axis = std::string(s.copies() > 1 ? kSharers : kAllRanks), .ranks = s.sharers()};
+}
+
+ops::Collective over_copies(const Sharding& s) {
+  return {.axis = std::string(kCopies), .ranks = s.copies(), .stride = s.sharers()};
+}
+
+int64_t rank_of_job_rank(int64_t job_rank, const Sharding& s) {
+  return job_rank % s.sharers() * s.copies() + job_rank / s.sharers();
+}
+
+std::vector<int> job_ranks_on(std::string_view axis, const Sharding& s) {
+  const auto is_among = [&](const Sharding& other) {
+    if (axis == kAllRanks) return true;
+    if (axis == kSharers) return other.copy() == s.copy();
+    if (axis == kCopies) return other.place() == s.place();
+    throw internal_error("no axis of the mesh is called '{}'", axis);
+  };
+  std::vector<int> out;
+  for (Sharding other = s; const int64_t rank : std::views::iota(int64_t{0}, s.ranks)) {
+    other.rank = rank;
+    if (is_among(other)) out.push_back(static_cast<int>(job_rank_of(rank, s)));
+  }
+  return out;
+}
 
 // The norm is a sum over blocks: at their ends a cut changes no bit of it.
 Cut cut_of(const Value& parameter, int64_t grain, const Sharding& sharding) {
@@ -13,10 +61,10 @@ Cut cut_of(const Value& parameter, int64_t grain, const Sharding& sharding) {
   if (!sharding.on() || sharding.stage == 0 || grain == 0 || elements < sharding.threshold ||
       elements == 0)
     return {};
-  const int64_t unit = std::lcm(grain, ops::kSumBlock);
-  return {.ranks = sharding.ranks,
-          .rank = sharding.rank,
-          .block = round_up(ceil_div(elements, sharding.ranks), unit)};
+  const int64_t unit = std::lcm(std::lcm(grain, ops::kSumBlock), sharding.copies() * kPartUnit);
+  return {.ranks = sharding.sharers(),
+          .rank = sharding.place(),
+          .block = round_up(ceil_div(elements, sharding.sharers()), unit)};
 }
 
 void make_shard(Value& value, const Cut& cut) {

@@ -13,33 +13,56 @@
 //   stage 2   gradients, too                (SHARD_GRAD_OP keeps parameters whole like this)
 //   stage 3   parameters, too               (FULL_SHARD)
 //
+// With `group` (HYBRID_SHARD) so many ranks share one copy of the state, and there are as many copies
+// as there are such groups: the ranks are a mesh, copies x sharers. Gradients are summed over all
+// ranks; shards are gathered among the sharers of one copy.
+//
 // All ranks have the same program but for three kinds of numbers: where a shard begins in the whole
 // (attributes of updates and sums, offsets of views), and so the same bytes.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "ir/value.h"
 
 namespace snug {
 
+namespace ops {
+struct Collective;
+}
+
 struct Sharding {
   int64_t ranks = 1;
-  int64_t rank = 0;
+  int64_t rank = 0;  // in the order of sums and samples: those of one place are neighbours
   int64_t stage = 0;
   int64_t threshold = 100'000;  // parameters of fewer elements stay whole
+  int64_t group = 0;            // ranks that share one copy, a divisor of all; 0: all of them
 
   bool on() const { return ranks > 1; }
+  int64_t sharers() const { return group > 0 ? group : ranks; }  // of one copy
+  int64_t copies() const { return ranks / sharers(); }
+  int64_t place() const { return rank / copies(); }  // among the sharers
+  int64_t copy() const { return rank % copies(); }   // that this rank has a part of
   friend bool operator==(const Sharding&, const Sharding&) = default;
 };
 
-// The axis of its collectives.
-constexpr const char* kDataAxis = "dp";
+// Collectives over all ranks, over the sharers of one copy, and over those that have the same shard.
+ops::Collective over_all(const Sharding& sharding);
+ops::Collective over_sharers(const Sharding& sharding);
+ops::Collective over_copies(const Sharding& sharding);
+
+// The job's ranks are numbered so that the sharers of a copy are neighbours, on one machine where they
+// have room there; a rank's number here is another.
+int64_t rank_of_job_rank(int64_t job_rank, const Sharding& sharding);
+// The job's ranks that a collective of this rank over that axis is among, in its order.
+std::vector<int> job_ranks_on(std::string_view axis, const Sharding& sharding);
 
 // The shards of one parameter and of what belongs to it.
 struct Cut {
-  int64_t ranks = 1;
-  int64_t rank = 0;
+  int64_t ranks = 1;  // that share it
+  int64_t rank = 0;   // this one's place among them
   int64_t block = 0;  // elements of each; 0: it stays whole
 
   bool on() const { return block > 0; }

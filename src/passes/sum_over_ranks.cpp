@@ -8,6 +8,8 @@
 //       exchange what this rank has carried, and put the sum in its place
 //
 // A rank sums its own block (ops/comm/rank_sum). Where all need all of it, they gather it at last.
+// Where a shard has several copies, each rank sums its part of the shard, and those that have the same
+// shard gather it.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -33,9 +35,13 @@ constexpr int64_t kAhead = 1;
 
 // A carried value and how it is summed.
 struct Summed {
-  Cut cut;                // how ranks share the sum; none: each makes all of it
-  bool sharded = false;   // only this rank's shard is carried
-  bool gathered = false;  // all need all of it in the end
+  Cut cut;                    // how ranks share the sum; none: each makes all of it
+  bool sharded = false;       // only this rank's shard is carried
+  bool gathered = false;      // all need all of it in the end
+  int64_t copies = 1;         // of a shard; each of those ranks sums one part of it
+  bool in_one_piece = false;  // what is carried is written whole
+
+  int64_t part() const { return cut.block / copies; }
 };
 
 class ProgramSums {
@@ -103,7 +109,6 @@ class ProgramSums {
   const Summed& how(const Chain& chain) const { return carried_.at(chain.carried); }
   Op& op_of(const Write& write) { return ops_[write.op]; }
   ValueId id_of(const Write& write) { return op_of(write).outputs[write.output]; }
-  ops::Collective dp() const { return {.axis = kDataAxis, .ranks = sharding_.ranks}; }
 
   void find_writes() {
     for (size_t at = 0; at < ops_.size(); ++at) {
@@ -199,12 +204,13 @@ class ProgramSums {
     const Cut& cut = how(chain).cut;
     ValueId blocks;
     if (cut.on()) {
-      blocks = ops::all_to_all(builder_, name, view(chain.made, "blocks", {cut.padded()}, 0), dp());
+      blocks = ops::all_to_all(builder_, name, view(chain.made, "blocks", {cut.padded()}, 0),
+                               over_all(sharding_));
     } else {
       const int64_t n = module_[chain.carried].type.shape.elements();
       blocks = view(chain.made, "flat", {n}, 0);
       if (!sharding_.on()) return blocks;
-      blocks = ops::all_gather(builder_, name, blocks, dp());
+      blocks = ops::all_gather(builder_, name, blocks, over_all(sharding_));
     }
     module_[blocks].category = Category::comm;
     module_[blocks].layer = module_[chain.carried].layer;
@@ -220,7 +226,8 @@ class ProgramSums {
   ValueId before(const Chain& chain, Shape shape, int64_t first) {
     if (!chain.apart || !chain.adds) return {};
     const auto latest = latest_.find(chain.carried);
-    if (latest != latest_.end()) return view(latest->second, "before", shape, 0);
+    if (latest != latest_.end())
+      return view(latest->second, "before", shape, first - module_[latest->second].view_offset);
     return view(chain.carried, "before", shape, first);
   }
 
@@ -228,15 +235,24 @@ class ProgramSums {
   void sum_block(const Chain& chain, ValueId blocks) {
     const Summed& s = how(chain);
     const std::string name = module_[chain.carried].name;
-    const int64_t elements = std::clamp<int64_t>(
-        module_[chain.carried].whole().elements() - s.cut.first(), 0, s.cut.block);
-    const int64_t place = s.sharded ? 0 : s.cut.first();
-    const ValueId sum =
-        ops::rank_sum(builder_, name + ".sum", blocks, {.ranks = s.cut.ranks, .elements = elements},
-                      before(chain, {s.cut.block}, place));
-    carry(sum, chain.carried, place);
-    if (!s.gathered || !last_program_ || !is_last_chain(chain)) return;
-    carry(ops::all_gather(builder_, name + ".gather", sum, dp()), chain.carried, 0);
+    const int64_t first = sharding_.rank * s.part();
+    const int64_t elements =
+        std::clamp<int64_t>(module_[chain.carried].whole().elements() - first, 0, s.part());
+    const int64_t shard = s.sharded ? 0 : s.cut.first();  // where it is in what is carried
+    const int64_t place = shard + first - s.cut.first();
+    const ValueId sum = ops::rank_sum(builder_, name + ".sum", blocks,
+                                      {.ranks = sharding_.ranks, .elements = elements},
+                                      before(chain, {s.part()}, place));
+    const bool last = last_program_ && is_last_chain(chain);
+    const bool in_parts = s.copies > 1 && s.in_one_piece;  // which are put together each time
+    if (!in_parts) carry(sum, chain.carried, place);
+    if (s.copies > 1 && (in_parts || last)) {
+      carry(ops::all_gather(builder_, name + ".gather", sum, over_copies(sharding_)), chain.carried,
+            shard);
+    } else if (s.gathered && last) {
+      carry(ops::all_gather(builder_, name + ".gather", sum, over_all(sharding_)), chain.carried,
+            0);
+    }
   }
 
   // All of it, on every rank.
@@ -294,7 +310,10 @@ Summed how_to_sum(const Module& module, ValueId gradient, const Recipe& recipe) 
   const bool leaves =
       recipe.offload.home_of(OffloadItem::grads, module[gradient].layer) != Space::device;
   if (const Cut cut = cut_of(module, module[gradient].parameter, recipe); cut.on())
-    return {.cut = cut, .sharded = sharding.stage >= 2 || leaves};
+    return {.cut = cut,
+            .sharded = sharding.stage >= 2 || leaves,
+            .copies = sharding.copies(),
+            .in_one_piece = leaves};
   if (!sharding.on() || parameter.whole().elements() <= kSmall || leaves) return {};
   const int64_t block = round_up(ceil_div(parameter.whole().elements(), sharding.ranks), kAligned);
   return {.cut = {.ranks = sharding.ranks, .rank = sharding.rank, .block = block},

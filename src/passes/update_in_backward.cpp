@@ -119,8 +119,7 @@ class UpdateInBackward {
     const Cut& cut = due.trained->cut;
     if (!cut.on()) return squares;
     const std::string name = "update." + due.trained->name + ".all_squares";
-    const ValueId all =
-        ops::all_gather(builder_, name, squares, {.axis = kDataAxis, .ranks = cut.ranks});
+    const ValueId all = ops::all_gather(builder_, name, squares, over_sharers(updates_.sharding()));
     const int64_t blocks = ops::sum_blocks(module_[due.trained->param].whole().elements());
     return builder_.view(all, name + ".whole", {blocks}, 0);
   }

@@ -65,7 +65,10 @@ bool updates_weights_first(const Recipe& recipe) {
 }
 
 Updates::Updates(Module& module, const Recipe& recipe)
-    : module_(module), offload_(recipe.offload), weights_first_(updates_weights_first(recipe)) {
+    : module_(module),
+      offload_(recipe.offload),
+      sharding_(recipe.sharding),
+      weights_first_(updates_weights_first(recipe)) {
   collect(recipe);
   if (trained_.empty())
     throw usage_error("model '{}' has no trainable parameter that the loss depends on",
@@ -219,8 +222,7 @@ void Updates::gather(Builder& b, const Trained& t, ValueId own) const {
   const Value param = module_[t.param];
   if (module_[own].type.shape.elements() != t.cut.block)
     own = b.view(own, param.name + ".own", {t.cut.block}, 0);
-  const ValueId all =
-      ops::all_gather(b, param.name + ".gather", own, {.axis = kDataAxis, .ranks = t.cut.ranks});
+  const ValueId all = ops::all_gather(b, param.name + ".gather", own, over_sharers(sharding_));
   module_[all].base = t.param;
   module_[all].category = param.category;
 }

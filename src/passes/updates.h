@@ -37,6 +37,7 @@ class Updates {
   Updates(Module& module, const Recipe& recipe);
 
   const std::vector<Trained>& trained() const { return trained_; }
+  const Sharding& sharding() const { return sharding_; }
 
   // The scalars of an update, all on the device.
   struct Numbers {
@@ -99,6 +100,7 @@ class Updates {
 
   Module& module_;
   const Offload& offload_;
+  const Sharding& sharding_;
   bool weights_first_ = false;
   int64_t slice_ = 0;  // elements that an update takes at once of what is not all on the device
   std::vector<Trained> trained_;

@@ -131,6 +131,7 @@ void each_settled(Visit&& visit) {
   visit("accum", &Options::accum);
   visit("global-batch", &Options::global_batch);
   visit("zero", &Options::zero);
+  visit("shard", &Options::shard);
   visit("micro-order", &Options::micro_order);
   visit("attention", &Options::attention);
   visit("loss", &Options::loss);
@@ -239,7 +240,8 @@ Resolved resolve(Options o, Model model, std::optional<int64_t> free_bytes) {
         .hint("leave one of them out; `snug plan --gpu` needs no device");
   }
   const Backend backend = backend_of(o);
-  const int64_t context = context_bytes(backend) + groups_bytes(backend, ranks_of(o));
+  const int64_t context =
+      context_bytes(backend) + groups_bytes(backend, ranks_of(o), sharers_of(o));
   require_word(o.init, "init", {"auto", "scratch", "load"});
   require_word(o.tune, "tune", {"auto", "short", "long"});
   require_word(o.loss_on, "loss-on", {"completion", "all"});

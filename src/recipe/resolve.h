@@ -78,6 +78,8 @@ Backend backend_of(const Options& options);
 int64_t micro_batches_of(int64_t sequences, int64_t batch);
 // As --ranks says, or --gpu h100x8; else one.
 int64_t ranks_of(const Options& o);
+// Of them, those that share one copy of the state: N of --shard hybrid:N, else all.
+int64_t sharers_of(const Options& o);
 // What --lr is multiplied by for the sequences of a step.
 double learning_rate_factor(const Options& options);
 

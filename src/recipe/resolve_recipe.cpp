@@ -36,19 +36,18 @@ void resolve_global_batch(Options& o) {
   if (o.global_batch == 0) o.global_batch = checked_mul(each, o.accum, "sequences per step");
 }
 
-// FSDP's words for ZeRO's stages.
+// FSDP's words for ZeRO's stages. What ranks share in groups may be any of them.
 std::string zero_of(const Options& o) {
   if (o.shard.empty()) return o.zero;
+  if (o.shard.starts_with("hybrid")) {
+    require_word(o.zero, "zero", {"auto", "1", "2", "3"});
+    return o.zero == "auto" ? "3" : o.zero;
+  }
   if (o.zero != "auto") {
     throw usage_error("--zero {} and --shard {} say the same thing twice", o.zero, o.shard)
         .hint("leave one of them out");
   }
-  if (o.shard.starts_with("hybrid")) {
-    throw usage_error("--shard {}: sharding within a node and copies across is not built yet",
-                      o.shard)
-        .hint("--shard full shares over all ranks");
-  }
-  require_word(o.shard, "shard", {"none", "grad-op", "full"});
+  require_word(o.shard, "shard", {"none", "grad-op", "full", "hybrid:N"});
   return o.shard == "none" ? "0" : o.shard == "full" ? "3" : "2";
 }
 
@@ -63,10 +62,14 @@ void resolve_sharding(Options& o, Recipe& r) {
     throw usage_error("--zero {} with one rank: there is nobody to share with", stage)
         .hint("--ranks N starts several; mpirun, torchrun and srun do, too");
   }
-  o.shard.clear();
+  const int64_t sharers = sharers_of(o);
+  if (sharers == o.ranks) o.shard.clear();
   o.zero = stage != "auto" ? stage : o.ranks > 1 ? "1" : "0";
-  r.sharding = {
-      .ranks = o.ranks, .rank = o.rank, .stage = o.zero[0] - '0', .threshold = o.zero_threshold};
+  r.sharding = {.ranks = o.ranks,
+                .stage = o.zero[0] - '0',
+                .threshold = o.zero_threshold,
+                .group = sharers == o.ranks ? 0 : sharers};
+  r.sharding.rank = rank_of_job_rank(o.rank, r.sharding);
 }
 
 // A GPU computes in bf16, which all that the kernels are for have, and masters in fp32 keep what is
@@ -193,6 +196,21 @@ int64_t ranks_of(const Options& o) {
   if (devices > 1 && o.ranks > 0 && o.ranks != devices)
     throw usage_error("--gpu {} and --ranks {}: a rank has a GPU of its own", o.gpu, o.ranks);
   return o.ranks == 0 ? devices : o.ranks;
+}
+
+int64_t sharers_of(const Options& o) {
+  constexpr std::string_view kHybrid = "hybrid:";
+  const int64_t ranks = ranks_of(o);
+  if (!o.shard.starts_with(kHybrid)) return ranks;
+  int64_t sharers = 0;
+  if (!read_number(std::string_view(o.shard).substr(kHybrid.size()), sharers) || sharers < 2)
+    throw usage_error("--shard {}: it is hybrid:N, with two ranks or more that share", o.shard);
+  if (ranks % sharers != 0) {
+    throw usage_error("--shard {}: {} are no whole number of such groups", o.shard,
+                      counted(ranks, "rank"))
+        .hint("give a divisor of the ranks, best what one machine has");
+  }
+  return sharers;
 }
 
 int64_t micro_batches_of(int64_t sequences, int64_t batch) {

@@ -50,7 +50,7 @@ struct ExecutorOptions {
   std::string_view offload_dir = {};
   // The group of ranks that a lane's collectives go to: one for each lane. Asked by the constructor
   // alone; they outlive the executor.
-  std::function<Communicator&(std::string_view lane)> group_of = {};
+  std::function<Communicator&(std::string_view lane, std::string_view axis)> group_of = {};
 };
 
 class Executor {

@@ -5,7 +5,7 @@ namespace snug {
 
 Communicator* Executor::group_of(const Op& op) const {
   if (op.def->comm == Comm::none) return nullptr;
-  Communicator& group = options_.group_of(op.lane);
+  Communicator& group = options_.group_of(op.lane, op.attrs.s("axis"));
   if (group.enqueues() != (device_.stream() != nullptr))
     throw internal_error("{} does not move what is on {}", group.engine(), device_.name());
   const int64_t ranks = op.def->comm == Comm::collective ? op.attrs.i("ranks") : group.ranks();

@@ -1,5 +1,6 @@
 #include "train/job_links.h"
 
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -10,7 +11,8 @@
 
 namespace snug {
 
-JobLinks::JobLinks(Job& job, DeviceKind kind) : job_(job), kind_(kind) {
+JobLinks::JobLinks(Job& job, DeviceKind kind, const Sharding& sharding)
+    : job_(job), kind_(kind), sharding_(sharding) {
   job.on_end([this](const std::string& why) { abort(why); });
 }
 
@@ -25,28 +27,38 @@ void JobLinks::abort(const std::string& why) {
     threads.emplace_back([&why, one = group.get()] { one->abort(why); });
 }
 
-Communicator& JobLinks::group_of(std::string_view lane) { return group(lane, kind_); }
-Communicator& JobLinks::host_group(std::string_view what) {
-  return group(fmt::format("host.{}", what), DeviceKind::cpu);
+Communicator& JobLinks::group_of(std::string_view lane, std::string_view axis) {
+  return group(lane, kind_, job_ranks_on(axis, sharding_));
 }
 
-Communicator& JobLinks::group(std::string_view name, DeviceKind kind) {
+Communicator& JobLinks::host_group(std::string_view what) {
+  std::vector<int> all(static_cast<size_t>(job_.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  return group(fmt::format("host.{}", what), DeviceKind::cpu, std::move(all));
+}
+
+Communicator& JobLinks::group(std::string_view name, DeviceKind kind, std::vector<int> members) {
   if (const auto found = groups_.find(name); found != groups_.end()) return *found->second;
-  std::unique_ptr<Communicator> made = open(name, kind);
+  PartBootstrap part(job_, std::move(members));
+  std::unique_ptr<Communicator> made = open(name, kind, part);
   const std::lock_guard lock(mutex_);
   return *groups_.emplace(name, std::move(made)).first->second;
 }
 
 // The ranks of one mpirun have MPI; all others reach each other by sockets.
-std::unique_ptr<Communicator> JobLinks::open(std::string_view name, DeviceKind kind) {
-  if (kind == DeviceKind::cuda) return nccl_group(job_, name);
+std::unique_ptr<Communicator> JobLinks::open(std::string_view name, DeviceKind kind,
+                                             Bootstrap& members) const {
+  if (kind == DeviceKind::cuda) return nccl_group(members, name);
   const bool mpi = job_.place().how == "mpirun" && probe_mpi().why_not.empty();
-  return mpi ? mpi_group(job_, name) : socket_group(job_, name);
+  return mpi ? mpi_group(members, name) : socket_group(members, name);
 }
 
-std::function<Communicator&(std::string_view lane)> groups_of(JobLinks* job) {
+std::function<Communicator&(std::string_view lane, std::string_view axis)> groups_of(
+    JobLinks* job) {
   if (job == nullptr) return {};
-  return [job](std::string_view lane) -> Communicator& { return job->group_of(lane); };
+  return [job](std::string_view lane, std::string_view axis) -> Communicator& {
+    return job->group_of(lane, axis);
+  };
 }
 
 }  // namespace snug

@@ -453,9 +453,10 @@ class Training {
   void save() {
     if (run_.options.out.empty()) return;
     if (saver_) saver_->finish();  // it writes into the same directory
+    flush_updates(executor_);
+    if (run_.recipe.sharding.copy() > 0) return;  // another rank has the same shards
     const Module& module = executor_.module();
     const Part part = trained_part(run_.recipe);
-    flush_updates(executor_);
     ValuePieces pieces(executor_);
     if (job_ != nullptr && !job_->is_first())
       return send_to_first(module, pieces, job_->host_group(kModelGroup), part);

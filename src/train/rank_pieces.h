@@ -10,7 +10,8 @@
 
 namespace snug {
 
-// `group` moves bytes of the host; the other ranks call send_to_first meanwhile.
+// `group` moves bytes of the host; the other ranks that share the first copy of the state call
+// send_to_first meanwhile.
 PiecesOf over_ranks(const Module& module, ValuePieces& mine, Communicator& group);
 // Of the model's or the adapter's tensors, in their order.
 void send_to_first(const Module& module, ValuePieces& mine, Communicator& group, Part part);

@@ -186,14 +186,15 @@ int64_t run_state_of_ranks_bytes(const Module& module) {
   return bytes;
 }
 
-// What all ranks have is dealt out, by bytes; their shards are equally large.
+// Shards are written by the ranks of the first copy, and are equally large; what all ranks have is dealt
+// out, by bytes.
 std::vector<ValueId> saved_by_rank(const Module& module, std::span<const ValueId> state,
                                    const Sharding& sharding) {
   std::vector<int64_t> dealt(static_cast<size_t>(sharding.ranks));
   std::vector<ValueId> mine;
   for (const ValueId id : state) {
     if (module[id].shard_of.rank() > 0) {
-      if (module[id].elements_in_whole() > 0) mine.push_back(id);
+      if (sharding.copy() == 0 && module[id].elements_in_whole() > 0) mine.push_back(id);
       continue;
     }
     const auto least = std::ranges::min_element(dealt);

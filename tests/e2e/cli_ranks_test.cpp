@@ -59,7 +59,8 @@ TEST_F(CliRanks, AJobTrainsTheModelOfOneDevice) {
   ASSERT_EQ(one.code, 0) << one.err;
   const std::string model = read_file(dir_.path() / "one/model.safetensors");
   for (const char* ranks : {"--ranks 2 --zero 0", "--ranks 4 --zero 1 --zero-threshold 0",
-                            "--ranks 2 --shard full --zero-threshold 0"}) {
+                            "--ranks 2 --shard full --zero-threshold 0",
+                            "--ranks 4 --shard hybrid:2 --zero-threshold 0"}) {
     SCOPED_TRACE(ranks);
     const Ended job = snug(train + " --batch 1 --overwrite --out job " + ranks);
     ASSERT_EQ(job.code, 0) << job.err;
@@ -71,7 +72,10 @@ TEST_F(CliRanks, AJobTrainsTheModelOfOneDevice) {
 TEST_F(CliRanks, WhatIsNotBuiltOrSaidTwiceIsRefused) {
   expect_refused("train tiny --zero 3", kUsage, "--zero 3 with one rank");
   expect_refused("plan tiny --ranks 2 --zero 3 --shard full", kUsage, "say the same thing twice");
-  expect_refused("plan tiny --ranks 2 --shard hybrid:2", kUsage, "is not built yet");
+  expect_refused("plan tiny --ranks 4 --shard hybrid:3", kUsage, "no whole number of such groups");
+  expect_refused("plan tiny --ranks 4 --shard hybrid:1", kUsage, "two ranks or more");
+  expect_refused("plan tiny --ranks 4 --shard hybrid", kUsage, "--shard 'hybrid'");
+  expect_refused("plan tiny --ranks 4 --shard hybrid:2 --zero 0", kUsage, "--zero '0'");
   expect_refused("plan tiny --ranks 2 --zero 4", kUsage, "--zero '4'");
   expect_refused("plan tiny --gpu h100x8 --ranks 4", kUsage, "a rank has a GPU of its own");
   expect_refused("plan tiny --ranks 4 --global-batch 3", kUsage, "less than one sequence");

@@ -66,6 +66,24 @@ TEST_F(Ranks, EveryStageHasTheBitsOfOneDevice) {
   }
 }
 
+// Groups of two ranks and of three, with a copy of the state each.
+TEST_F(Ranks, CopiesOfSharedStateHaveTheBitsOfOneDevice) {
+  for (const auto& [ranks, group] : {std::pair(4, 2), std::pair(6, 3)}) {
+    for (const int64_t stage : {1, 2, 3}) {
+      SCOPED_TRACE(fmt::format("{} ranks in groups of {}, stage {}", ranks, group, stage));
+      Recipe recipe = zero(ranks, stage);
+      recipe.accum = stage == 1 ? 1 : 2;
+      const RankResult one = run_ranks(wide_model(), small_build(), alone(recipe), kSteps);
+      const RankResult of_one_copy = run_ranks(wide_model(), small_build(), recipe, kSteps);
+      recipe.sharding.group = group;
+      const RankResult all = run_ranks(wide_model(), small_build(), recipe, kSteps);
+      EXPECT_EQ(all.losses, one.losses);
+      EXPECT_TRUE(all.weights == one.weights);
+      EXPECT_EQ(all.evaluated, of_one_copy.evaluated);
+    }
+  }
+}
+
 TEST_F(Ranks, MicroBatchesOfRanksAreThoseOfOneDevice) {
   for (const int64_t stage : {0, 1, 2, 3}) {
     SCOPED_TRACE(fmt::format("stage {}", stage));
@@ -80,8 +98,9 @@ TEST_F(Ranks, MicroBatchesOfRanksAreThoseOfOneDevice) {
 
 // What every rank has of parameters, masters, gradients and optimizer state, without padding: a
 // share of what is cut, all of what is not.
-double state_bytes_a_parameter(int64_t stage) {
+double state_bytes_a_parameter(int64_t stage, int64_t group = 8) {
   Recipe recipe = zero(8, stage);
+  recipe.sharding.group = group;
   recipe.sums_apart = false;
   recipe.precision = recipe.grad_dtype = Dtype::bf16;
   const Model model = Model::load("gpt2");
@@ -93,7 +112,7 @@ double state_bytes_a_parameter(int64_t stage) {
     if (!state || !value.shared() || !value.owns_bytes()) continue;
     const bool cut = value.shard_of.rank() > 0;
     const auto whole = static_cast<double>(Type{value.type.dtype, value.whole()}.bytes());
-    bytes += whole / (cut ? 8 : 1);
+    bytes += whole / static_cast<double>(cut ? group : 1);
     if (value.category == Category::params)
       parameters += static_cast<double>(value.whole().elements());
     const int64_t padding = value.storage_bytes() - (cut ? 0 : value.type.bytes());
@@ -107,6 +126,8 @@ TEST_F(Ranks, StateIsCutAsTheStageSays) {
   EXPECT_DOUBLE_EQ(state_bytes_a_parameter(1), 5.5);
   EXPECT_DOUBLE_EQ(state_bytes_a_parameter(2), 3.75);
   EXPECT_DOUBLE_EQ(state_bytes_a_parameter(3), 2);
+  EXPECT_DOUBLE_EQ(state_bytes_a_parameter(1, /*group=*/4), 7);
+  EXPECT_DOUBLE_EQ(state_bytes_a_parameter(3, /*group=*/4), 4);
 }
 
 // --- random jobs ---------------------------------------------------------------------------------
@@ -132,10 +153,15 @@ DrawnJob draw_job(int seed) {
   r.sharding = {.ranks = 2 + static_cast<int64_t>(dice / 4 % 3),
                 .stage = 1 + static_cast<int64_t>(dice / 12 % 3),
                 .threshold = dice / 36 % 3 == 0 ? 20000 : 0};
+  if (dice / 256 % 2 == 0) {  // in groups, with a copy of the state each
+    r.sharding.ranks = dice / 512 % 3 == 0 ? 6 : 4;
+    r.sharding.group = r.sharding.ranks == 6 && dice / 2048 % 2 == 0 ? 3 : 2;
+  }
   if (r.sharding.stage < 3)  // parameters leave the device in shards
     std::erase_if(r.offload.rules, [](const auto& x) { return x.item == OffloadItem::params; });
-  d.text += fmt::format("; {} ranks, stage {}, whole below {}, offload {}", r.sharding.ranks,
-                        r.sharding.stage, r.sharding.threshold, text(r.offload));
+  d.text +=
+      fmt::format("; {} ranks, {} share, stage {}, whole below {}, offload {}", r.sharding.ranks,
+                  r.sharding.sharers(), r.sharding.stage, r.sharding.threshold, text(r.offload));
   if (dice / 128 % 2 == 0) job.options = {.poison_dead = true, .order_seed = dice};
   return job;
 }

@@ -49,21 +49,8 @@ TEST_F(MpiRanks, TwoGroupsTakeTurns) { check_side_by_side(*all_, {.one_at_a_time
 
 // Those of one half, whose Bootstrap is over sockets.
 TEST_F(MpiRanks, SomeOfThemAreAGroup) {
-  class Half final : public Bootstrap {
-   public:
-    explicit Half(Bootstrap& all) : all_(all) {}
-    int rank() const override { return all_.rank() / 2; }
-    int ranks() const override { return 2; }
-    std::vector<std::string> exchange(std::string_view mine) override {
-      const auto texts = all_.exchange(mine);
-      const auto first = static_cast<size_t>(all_.rank() % 2);
-      return {texts[first], texts[first + 2]};
-    }
-
-   private:
-    Bootstrap& all_;
-  };
-  Half half(*all_);
+  const int parity = all_->rank() % 2;
+  PartBootstrap half(*all_, {parity, parity + 2});
   check_every_call(*mpi_group(half, "half"), 100);
   check_every_call(*socket_group(half, "half over sockets"), 100);
 }

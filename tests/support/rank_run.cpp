@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -16,17 +18,17 @@
 namespace snug {
 namespace {
 
-// Groups of thread ranks: one for each lane that programs name.
+// Groups of thread ranks: one for each lane that programs name, and for those that its axis is among.
 class Groups {
  public:
-  explicit Groups(int ranks) : ranks_(ranks) {}
-
-  Communicator& end(std::string_view lane, int rank) {
+  Communicator& end(std::string_view lane, const std::vector<int>& members, int rank) {
     const std::lock_guard lock(mutex_);
-    auto& group = groups_[std::string(lane)];
-    if (!group) group = std::make_unique<ThreadGroup>(ranks_);
-    if (!failure_.empty()) group->end(rank).abort(failure_);
-    return group->end(rank);
+    auto& group = groups_[{std::string(lane), members}];
+    if (!group) group = std::make_unique<ThreadGroup>(static_cast<int>(members.size()));
+    Communicator& end =
+        group->end(static_cast<int>(std::ranges::find(members, rank) - members.begin()));
+    if (!failure_.empty()) end.abort(failure_);
+    return end;
   }
 
   void abort(const std::string& why) {
@@ -36,9 +38,8 @@ class Groups {
   }
 
  private:
-  int ranks_;
   std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<ThreadGroup>> groups_;
+  std::map<std::pair<std::string, std::vector<int>>, std::unique_ptr<ThreadGroup>> groups_;
   std::string failure_;
 };
 
@@ -48,8 +49,8 @@ bool is_state(const Value& value) {
           value.category == Category::optimizer);
 }
 
-// What this rank has of the whole, at its place.
-void collect(SmallRun& run, RankResult& result) {
+// What this rank has of the whole, at its place. Where another had the same, they agree.
+void collect(SmallRun& run, RankResult& result, std::set<std::pair<std::string, int64_t>>& seen) {
   ValuePieces pieces(run.executor());
   for (size_t i = 0; i < run.module().values.size(); ++i) {
     const Value& value = run.module().values[i];
@@ -57,9 +58,13 @@ void collect(SmallRun& run, RankResult& result) {
     const int64_t size = size_of(value.type.dtype);
     std::vector<std::byte>& whole = result.weights[value.name];
     whole.resize(static_cast<size_t>(value.whole().elements() * size));
+    const bool again = !seen.emplace(value.name, value.shard_first).second;
     int64_t at = value.shard_first * size;
     pieces.look({{static_cast<int32_t>(i)}, 0, value.elements_in_whole() * size},
                 [&](std::span<const std::byte> next) {
+                  if (again && !std::ranges::equal(next, std::span(whole).subspan(
+                                                             static_cast<size_t>(at), next.size())))
+                    throw internal_error("ranks have other bytes of {}", value.name);
                   std::ranges::copy(next, whole.begin() + at);
                   at += static_cast<int64_t>(next.size());
                 });
@@ -80,7 +85,7 @@ int64_t state_bytes(const Module& module) {
 RankResult run_ranks(const std::string& model, const BuildOptions& build, const Recipe& recipe,
                      int steps, const ExecutorOptions& options) {
   const auto ranks = static_cast<int>(recipe.sharding.ranks);
-  Groups groups(ranks);
+  Groups groups;
   std::vector<RankResult> results(static_cast<size_t>(ranks));
   std::vector<std::unique_ptr<SmallRun>> runs(static_cast<size_t>(ranks));
   std::exception_ptr failure;
@@ -91,10 +96,11 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
       omp_set_num_threads(1);
       try {
         Recipe mine = recipe;
-        mine.sharding.rank = rank;
+        mine.sharding.rank = rank_of_job_rank(rank, recipe.sharding);
         ExecutorOptions o = options;
-        o.group_of = [&, rank](std::string_view lane) -> Communicator& {
-          return groups.end(lane, rank);
+        o.group_of = [&, rank, sharding = mine.sharding](std::string_view lane,
+                                                         std::string_view axis) -> Communicator& {
+          return groups.end(lane, job_ranks_on(axis, sharding), rank);
         };
         auto& run = runs[static_cast<size_t>(rank)];
         run = std::make_unique<SmallRun>(model, build, mine, o);
@@ -117,6 +123,7 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
 
   RankResult all = results[0];
   std::vector<const Module*> modules;
+  std::set<std::pair<std::string, int64_t>> seen;
   for (int rank = 0; rank < ranks; ++rank) {
     SmallRun& run = *runs[static_cast<size_t>(rank)];
     const RankResult& result = results[static_cast<size_t>(rank)];
@@ -126,7 +133,7 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
       all.planned += result.planned;
       all.measured += result.measured;
     }
-    collect(run, all);
+    collect(run, all, seen);
     modules.push_back(&run.module());
   }
   verify_ranks(modules);

@@ -64,7 +64,9 @@ Cost cost_all_reduce(const OpView& op, std::span<const Type>, Backend) {
 }
 
 ValueId emit(Builder& b, const OpDef& def, std::string_view name, ValueId x, const Collective& c) {
-  return b.emit(def, name, {x}, {{"axis", c.axis}, {"ranks", c.ranks}, {"seq", c.seq}})[0];
+  Attrs attrs{{"axis", c.axis}, {"ranks", c.ranks}, {"seq", c.seq}};
+  if (c.stride != 1) attrs.set("stride", c.stride);
+  return b.emit(def, name, {x}, std::move(attrs))[0];
 }
 
 // --- messages -----------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // Collectives and point-to-point messages as ops: facts only, so that several ranks can be planned
 // and checked. Each names its mesh axis and a sequence number that is the same on every rank that
-// takes part. Blocks lie along dim 0.
+// takes part. Blocks lie along dim 0. Attr `stride`, where it is not 1: Collective::stride.
 //
 //   ValueId full = all_gather(b, "w.gather", shard, {.axis = "dp", .ranks = 2, .seq = 7});
 #pragma once
@@ -23,6 +23,7 @@ struct Collective {
   std::string axis;  // "dp", "tp"
   int64_t ranks = 1;
   int64_t seq = 0;
+  int64_t stride = 1;  // of the job's ranks, from one of these to the next
 };
 ValueId all_gather(Builder& b, std::string_view name, ValueId shard, const Collective& c);
 ValueId all_to_all(Builder& b, std::string_view name, ValueId blocks, const Collective& c);
