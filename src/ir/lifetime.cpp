@@ -6,21 +6,46 @@
 namespace snug {
 namespace {
 
-// For every op: the earliest op that may still be running when it starts. Ops of the compute lane
-// count as in place.
-std::vector<int32_t> earliest_beside(const Order& order, size_t ops) {
-  std::vector<int32_t> earliest(ops);
+// Does it use bytes that others have at other times? Values that are shared always have theirs.
+bool uses_transient_bytes(const Module& module, const Op& op, std::span<const Extent> extents) {
+  bool any = false;
+  for_each_access(op, [&](ValueId id, bool) {
+    any = any || !module[extents[static_cast<size_t>(id.index)].root].shared();
+  });
+  return any;
+}
+
+// By lane: its ops that use transient bytes.
+std::vector<std::vector<int32_t>> users_on_lanes(const Module& module, const Program& program,
+                                                 const Order& order,
+                                                 std::span<const Extent> extents) {
+  std::vector<std::vector<int32_t>> users(static_cast<size_t>(order.lanes()));
+  for (int32_t lane = 0; lane < order.lanes(); ++lane) {
+    for (const int32_t op : order.ops_on(lane)) {
+      if (uses_transient_bytes(module, program.ops[static_cast<size_t>(op)], extents))
+        users[static_cast<size_t>(lane)].push_back(op);
+    }
+  }
+  return users;
+}
+
+// For every op: the earliest op with transient bytes that may still be running when it starts. Ops of
+// the compute lane count as in place.
+std::vector<int32_t> earliest_beside(const Module& module, const Program& program,
+                                     const Order& order, std::span<const Extent> extents) {
+  std::vector<int32_t> earliest(program.ops.size());
   std::iota(earliest.begin(), earliest.end(), 0);
   if (order.lanes() == 1) return earliest;
   const int32_t compute = order.lane_index(kComputeLane);
+  const auto users = users_on_lanes(module, program, order, extents);
   for (int32_t& at : earliest) {
     const int32_t op = at;
     if (order.lane_of(op) == compute) continue;
     for (int32_t lane = 0; lane < order.lanes(); ++lane) {
-      const auto ops_on = order.ops_on(lane);
+      const std::vector<int32_t>& there = users[static_cast<size_t>(lane)];
       const auto next = std::ranges::upper_bound(
-          ops_on, lane == order.lane_of(op) ? op - 1 : order.seen(op, lane));
-      if (next != ops_on.end()) at = std::min(at, *next);
+          there, lane == order.lane_of(op) ? op - 1 : order.seen(op, lane));
+      if (next != there.end()) at = std::min(at, *next);
     }
   }
   return earliest;
@@ -62,7 +87,7 @@ std::vector<std::optional<Lifetime>> lifetimes_of(const Module& module,
   std::vector<std::optional<Lifetime>> lives(module.values.size());
   for (const Program& program : module.programs) {
     const Order order(program, extents);
-    const auto earliest = earliest_beside(order, program.ops.size());
+    const auto earliest = earliest_beside(module, program, order, extents);
     const auto latest = latest_beside(module, program, order);
     for (size_t i = 0; i < program.ops.size(); ++i) {
       for_each_access(program.ops[i], [&](ValueId id, bool) {
