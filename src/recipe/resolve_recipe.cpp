@@ -39,7 +39,7 @@ void resolve_global_batch(Options& o) {
 // FSDP's words for ZeRO's stages. What ranks share in groups may be any of them.
 std::string zero_of(const Options& o) {
   if (o.shard.empty()) return o.zero;
-  if (o.shard.starts_with("hybrid")) {
+  if (o.shard.starts_with("hybrid:")) {
     require_word(o.zero, "zero", {"auto", "1", "2", "3"});
     return o.zero == "auto" ? "3" : o.zero;
   }

@@ -87,9 +87,8 @@ class Training {
                    .offload_dir = run_.options.offload_dir,
                    .group_of = groups_of(job)}),
         feeder_(executor_, run_, samples) {
-    if (executor_.disk() != nullptr) {
+    if (executor_.disk() != nullptr)
       for (const std::string& note : executor_.disk()->notes()) say(observer, note);
-    }
     const Module& module = executor_.module();
     const MemoryBreakdown& memory = planned.plan.memory;
     const auto parameters = static_cast<double>(memory.trainable_params + memory.frozen_params);

@@ -69,9 +69,9 @@ CalibrateReport calibrate_wire(Job& job, const Options& options) {
   const bool gpu = device_of(options) == "cuda";
   const std::unique_ptr<Device> device =
       gpu ? cuda_device(options.share_gpu ? 0 : job.local_rank()) : cpu_device();
-  const Sharding all{.ranks = job.ranks(), .rank = job.rank()};
-  JobLinks links(job, device->kind(), all);
-  WireTimes wire = measure_wire(links.group_of("calibrate", over_all(all).axis), *device);
+  const Sharding group{.ranks = job.ranks(), .rank = job.rank()};
+  JobLinks links(job, device->kind(), group);
+  WireTimes wire = measure_wire(links.group_of("calibrate", over_all(group).axis), *device);
   const auto slowest = [&](double seconds) {
     constexpr double kPerSecond = 1e12;
     const std::vector<int64_t> all = job.gather(std::llround(seconds * kPerSecond));
