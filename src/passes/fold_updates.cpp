@@ -7,6 +7,7 @@
 #include "ir/order.h"
 #include "ops/basic/copy.h"
 #include "ops/basic/fill.h"
+#include "passes/visit.h"
 
 namespace snug {
 namespace {
@@ -35,9 +36,7 @@ class Fold {
     Builder b(module_, ProgramRole::flush);
     b.set_phase(Phase::update);
     for (const Updates::Trained& t : updates_.trained()) {
-      if (!folds(module_, updates_, t)) continue;
-      for (const Updates::Slice& slice : updates_.slices_of(t))
-        updates_.emit(b, t, slice, numbers_);
+      if (folds(module_, updates_, t)) updates_.emit_all(b, t, numbers_);
     }
     say_done(b);
   }
@@ -65,17 +64,18 @@ class Fold {
     Updates::Slice slice;
   };
 
-  // Slices come in turn from the last to the first, which begins where the parameter does: all of it
-  // is what is there then.
+  // Slices come in turn from the last to the first, which begins where the parameter or this rank's
+  // shard does: all of it is what is there then, and the other ranks' shards are gathered.
   void update(Builder& b, const Updates::Trained& t, const Updates::Slice& slice) {
     if (updates_.weight_is_first(t)) return updates_.emit(b, without_weight(t), slice, numbers_);
     const Value param = module_[t.param];
     updates_.emit(b, t, slice, numbers_);
-    const ValueId version = version_in(b.last(), t.param);
-    const bool whole = slice.elements == param.type.shape.elements();
-    if (slice.first == 0)
-      updated_[t.param] =
-          whole ? version : b.view(version, param.name + ".updated", param.type.shape, 0);
+    if (slice.first != 0) return;
+    ValueId version = version_in(b.last(), t.param);
+    if (const ValueId all = updates_.gather(b, t, version); all.valid()) version = all;
+    const bool whole = module_[version].type.shape == param.type.shape;
+    updated_[t.param] =
+        whole ? version : b.view(version, param.name + ".updated", param.type.shape, 0);
   }
 
   // Its master and state alone.
@@ -139,8 +139,12 @@ class Fold {
     std::vector<size_t> first_use(module_.values.size(), ops.size());
     for (size_t at = 0; at < ops.size(); ++at) {
       for_each_access(ops[at], [&](ValueId id, bool) {
-        size_t& first = first_use[static_cast<size_t>(module_.root(id).index)];
-        first = std::min(first, at);
+        const ValueId root = module_.root(id), shard = gathered_from(module_[root]);
+        for (const ValueId used : {root, shard}) {
+          if (!used.valid()) continue;
+          size_t& first = first_use[static_cast<size_t>(used.index)];
+          first = std::min(first, at);
+        }
       });
       if (ops[at].phase == Phase::forward && ops[at].layer >= 0)
         forward[static_cast<size_t>(ops[at].layer)].push_back(at);
@@ -170,8 +174,10 @@ class Fold {
       for (const Due& d : of_layer[l]) {
         size_t at = std::min(first_use[static_cast<size_t>(d.trained->param.index)],
                              first_use[static_cast<size_t>(d.trained->grad.index)]);
-        if (l > 0 && !forward[l - 1].empty())
-          at = std::min(at, forward[l - 1][before * forward[l - 1].size() / all]);
+        // What is gathered takes the time of one more layer.
+        const size_t ahead = module_[d.trained->param].shard_of.rank() > 0 ? 2 : 1;
+        if (l >= ahead && !forward[l - ahead].empty())
+          at = std::min(at, forward[l - ahead][before * forward[l - ahead].size() / all]);
         due[at].push_back(d);
         before += static_cast<size_t>(d.slice.elements);
       }

@@ -123,6 +123,7 @@ class ProgramHomes {
     for (int32_t at = 0; at < static_cast<int32_t>(ops_.size()); ++at) {
       for_each_access(op(at), [&](ValueId id, bool writes) {
         const Value& value = module_[root(id)];
+        if (writes) written_[root(id)] = at;
         const ValueId shard = gathered_from(value);
         const bool is_here = value.space == Space::device && !shard.valid();
         if (value.shared() ? is_here : !may_be_kept(value)) return;
@@ -132,6 +133,8 @@ class ProgramHomes {
         homed.home = shard.valid()    ? module_[shard].space
                      : value.shared() ? value.space
                                       : offload_.home_of(OffloadItem::activations, value.layer);
+        if (const auto update = written_.find(shard); update != written_.end())
+          homed.last_write_at_home = update->second;
         is_on_host(at) ? use_at_home(homed, at, writes) : use(homed, id, at, writes);
       });
     }
@@ -264,7 +267,7 @@ class ProgramHomes {
     const ValueId from = homed.shard.valid() ? homed.shard : id;
     builder_.set_layer(module_[id].layer);
     builder_.set_phase(ops_[first_of_[static_cast<size_t>(visit.first_segment)]].phase);
-    ValueId here = homed.shard.valid() ? homed.shard : at_home(homed, visit.bytes);
+    ValueId here = homed.shard.valid() ? shard_now(homed.shard) : at_home(homed, visit.bytes);
     for (size_t hop = hops_of(homed.home); hop-- > 0;) {
       here = ops::copy(builder_, module_[from].name + (hop == 0 ? ".fetch" : ".stage"), here,
                        kWay[hop]);
@@ -278,6 +281,17 @@ class ProgramHomes {
       builder_.last().after = std::exchange(bounds[kHops], {});
     }
     visit.whole = visit.latest = here;
+  }
+
+  // A shard where it lives, as it is now: an update before its use may have written it.
+  ValueId shard_now(ValueId shard) {
+    if (const auto homed = homed_.find(shard); homed != homed_.end())
+      return at_home(homed->second, extent(shard));
+    const auto updated = updated_.find(shard);
+    if (updated == updated_.end()) return shard;
+    const Value value = module_[shard];
+    if (module_[updated->second].type == value.type) return updated->second;
+    return builder_.view(updated->second, value.name + ".updated", value.type.shape, 0);
   }
 
   // These bytes where they live, as they are now.
@@ -304,27 +318,10 @@ class ProgramHomes {
                          {(bytes.end - bytes.begin) / size}, (bytes.begin - all.begin) / size);
   }
 
-  // Those of the two that there are.
-  static std::vector<std::string> not_before(const std::string& op, const std::string& put) {
-    std::vector<std::string> names;
-    for (const std::string& name : {op, put}) {
-      if (!name.empty()) names.push_back(name);
-    }
-    return names;
-  }
-
   // The last put over a hop of what was given up as far behind a segment as it would be brought
   // ahead of it; none where there is none.
   std::string put_before(size_t hop, int32_t segment) const {
-    const Put* last = nullptr;
-    for (const bool shared : {false, true}) {
-      const auto& puts = last_put_[hop][shared ? 1 : 0];
-      const auto after = puts.lower_bound(segment - (shared ? ahead_ : kept_ahead_));
-      if (after == puts.begin()) continue;
-      const Put& put = std::prev(after)->second;
-      if (last == nullptr || put.at > last->at) last = &put;
-    }
-    return last == nullptr ? "" : last->op;
+    return last_put_[hop].before(segment - ahead_, segment - kept_ahead_);
   }
 
   void add(int32_t at) {
@@ -332,12 +329,16 @@ class ProgramHomes {
     Op& now = op(at);
     for (ValueId& id : now.inputs) id = on_device(id, at);
     now.predicate = on_device(now.predicate, at);
-    for (const ValueId id : now.outputs) write_on_device(id, at);
+    for (const ValueId id : now.outputs) {
+      write_on_device(id, at);
+      if (written_.contains(root(id))) updated_[root(id)] = id;
+    }
     const bool computes = !now.def->moves_bytes();
     builder_.program().ops.push_back(std::move(now));
     if (computes) last_op_ = builder_.last().name;
     const Phase phase = builder_.last().phase;
     for (const auto& [id, v] : to_put_[static_cast<size_t>(at)]) put(id, v, phase, segment(at));
+    bring_after(at);
   }
 
   // The op computes where the values live: on what was put there last.
@@ -358,6 +359,10 @@ class ProgramHomes {
       homed->second.puts[extent(id).begin] = {extent(id), id};
     }
     builder_.program().ops.push_back(std::move(now));
+    bring_after(at);
+  }
+
+  void bring_after(int32_t at) {
     Bounds none;
     for (const auto& [id, v] : to_bring_after_[static_cast<size_t>(at)]) bring(id, v, none);
   }
@@ -445,14 +450,8 @@ class ProgramHomes {
 
   // The op that was just added.
   void note_put(const Homed& homed, size_t hop, int32_t segment) {
-    last_put_[hop][homed.shared ? 1 : 0][segment] = {builder_.program().ops.size(),
-                                                     builder_.last().name};
+    last_put_[hop].note(homed.shared, segment, builder_.program().ops.size(), builder_.last().name);
   }
-
-  struct Put {
-    size_t at;  // in the program as it is now
-    std::string op;
-  };
 
   Module& module_;
   const Offload& offload_;
@@ -470,8 +469,9 @@ class ProgramHomes {
   std::vector<std::vector<Moved>> to_put_;          // by op: after it
   std::vector<std::vector<Moved>> to_bring_after_;  // by op that writes it at home
   std::map<ValueId, const Visit*> made_in_;         // what ops have made so far
-  // By hop and segment; of kept values, and of shared ones.
-  std::map<int32_t, Put> last_put_[kHops][2];
+  std::map<ValueId, int32_t> written_;              // by the value that owns the bytes: the last op
+  std::map<ValueId, ValueId> updated_;              // of those on the device: the last version
+  LastPuts last_put_[kHops];
   std::string last_op_;  // that is no copy of these
   std::string waited_for_[kHops];
 };

@@ -53,15 +53,17 @@ Cut cut_of(const Module& module, ValueId parameter, const Recipe& recipe) {
 }
 
 // With a single run a step the host would wait for the last step's loss before it gives this one to
-// the device. What is read twice is not on disk. It takes more staging, as bringing earlier does.
+// the device. What is read twice is not on disk. It takes more staging, as bringing earlier does. One
+// rank of several updates a shard of them, which is soon done.
 bool updates_weights_first(const Recipe& recipe) {
   const auto is_at = [&](OffloadItem item, Space space) {
     return recipe.offload.home_of(item, kNoLayer) == space;
   };
-  return recipe.fold_update && recipe.offload.ahead > 1 && recipe.groups() > 1 && recipe.master &&
-         recipe.precision != Dtype::f32 && !recipe.host_update.covers(kNoLayer) &&
-         is_at(OffloadItem::master, Space::host) && is_at(OffloadItem::optimizer, Space::host) &&
-         is_at(OffloadItem::params, Space::device) && is_at(OffloadItem::grads, Space::device);
+  return recipe.fold_update && !recipe.sharding.on() && recipe.offload.ahead > 1 &&
+         recipe.groups() > 1 && recipe.master && recipe.precision != Dtype::f32 &&
+         !recipe.host_update.covers(kNoLayer) && is_at(OffloadItem::master, Space::host) &&
+         is_at(OffloadItem::optimizer, Space::host) && is_at(OffloadItem::params, Space::device) &&
+         is_at(OffloadItem::grads, Space::device);
 }
 
 Updates::Updates(Module& module, const Recipe& recipe)
@@ -217,14 +219,15 @@ ValueId Updates::version_of(const Op& update, ValueId param) const {
                                [&](ValueId id) { return module_.root(id) == param; });
 }
 
-void Updates::gather(Builder& b, const Trained& t, ValueId own) const {
-  if (!t.cut.on() || module_[t.param].shard_of.rank() > 0) return;
+ValueId Updates::gather(Builder& b, const Trained& t, ValueId own) const {
+  if (!t.cut.on() || module_[t.param].shard_of.rank() > 0) return {};
   const Value param = module_[t.param];
   if (module_[own].type.shape.elements() != t.cut.block)
     own = b.view(own, param.name + ".own", {t.cut.block}, 0);
   const ValueId all = ops::all_gather(b, param.name + ".gather", own, over_sharers(sharding_));
   module_[all].base = t.param;
   module_[all].category = param.category;
+  return all;
 }
 
 int64_t Updates::elements_of(const Trained& t) const {

@@ -73,6 +73,9 @@ class Updates {
   }
   // All slices, and then the whole parameter from all ranks where each has updated its shard of it.
   void emit_all(Builder& b, const Trained& t, const Numbers& numbers) const;
+  // Every rank's shard of a parameter that all have whole; `own`: this one's, as it is now. None where
+  // each has its shard alone, or all update all of it.
+  ValueId gather(Builder& b, const Trained& t, ValueId own) const;
   // A version of a whole gradient, of whatever shape, in the parameter's; a shard's as it is.
   ValueId shaped(Builder& b, const Trained& t, ValueId grad) const;
   // Of the elements that this rank updates.
@@ -84,8 +87,6 @@ class Updates {
   void collect(const Recipe& recipe);
   void emit(Builder& b, const Trained& t, const Slice& slice, ValueId grad,
             const Numbers& numbers) const;
-  // Every rank's shard of a parameter that all have whole; `own`: this one's, as it is now.
-  void gather(Builder& b, const Trained& t, ValueId own) const;
   // The update's output that is the parameter's next version.
   ValueId version_of(const Op& update, ValueId param) const;
   ops::Update update_of(const Trained& t, ValueId grad, const Numbers& numbers) const;

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,6 +55,42 @@ inline constexpr size_t kHops = kWay.size() - 1;
 // From a home to the device, or back.
 constexpr size_t hops_of(Space home) {
   return home == Space::device ? 0 : home == Space::disk ? 2 : 1;
+}
+
+// What leaves the device over one hop, by segment: kept values, and shared ones.
+class LastPuts {
+ public:
+  // The copy `op`, at that place of the program.
+  void note(bool shared, int32_t segment, size_t at, std::string op) {
+    puts_[shared ? 1 : 0][segment] = {at, std::move(op)};
+  }
+  // The last of those before a segment of shared values and one of kept ones; "" where there is none.
+  std::string before(int32_t shared, int32_t kept) const {
+    const Put* last = nullptr;
+    for (const auto& [segment, puts] : {std::pair(kept, &puts_[0]), std::pair(shared, &puts_[1])}) {
+      const auto after = puts->lower_bound(segment);
+      if (after == puts->begin()) continue;
+      const Put& put = std::prev(after)->second;
+      if (last == nullptr || put.at > last->at) last = &put;
+    }
+    return last == nullptr ? "" : last->op;
+  }
+
+ private:
+  struct Put {
+    size_t at;
+    std::string op;
+  };
+  std::map<int32_t, Put> puts_[2];
+};
+
+// Those of the two that there are.
+inline std::vector<std::string> not_before(const std::string& op, const std::string& put) {
+  std::vector<std::string> names;
+  for (const std::string& name : {op, put}) {
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
 }
 
 // The shard of a parameter that is gathered; none of all others.

@@ -171,14 +171,10 @@ void resolve_fold_update(Options& o, Recipe& r) {
     throw usage_error("--fold-update on and --update-in-backward: an update is made once")
         .hint("leave one of them out");
   }
-  if (o.fold_update == "on" && r.sharding.on())
-    throw usage_error("--fold-update on with {} ranks is not built yet", r.sharding.ranks)
-        .hint("leave it out");
   if (o.fold_update == "auto") {
     const bool moves =
         r.offload.moves(OffloadItem::optimizer) || r.offload.moves(OffloadItem::master);
-    const bool can = !r.update_in_backward && !r.sharding.on();
-    o.fold_update = moves && r.backend == Backend::cuda && can ? "on" : "off";
+    o.fold_update = moves && r.backend == Backend::cuda && !r.update_in_backward ? "on" : "off";
   }
   r.fold_update = o.fold_update == "on";
 }
@@ -236,10 +232,6 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   refuse_whole_parameters_elsewhere(o, r);
   if (o.host_update == "auto") o.host_update = "none";
   r.host_update = parse_host_update(o.host_update);
-  if (r.sharding.on() && o.host_update != "none")
-    throw usage_error("--host-update {} with {} ranks is not built yet", o.host_update,
-                      r.sharding.ranks)
-        .hint("leave it out");
   o.host_update = text(r.host_update);
   r.adapters = parse_adapters(o.lora);
   o.lora = text(r.adapters);

@@ -96,6 +96,25 @@ TEST_F(Ranks, MicroBatchesOfRanksAreThoseOfOneDevice) {
   }
 }
 
+// ZeRO-Offload is a composition: state in host memory, updated there or on the way through the next
+// forward.
+TEST_F(Ranks, UpdatesAreFoldedOrMadeOnTheHost) {
+  const RankResult one = run_ranks(wide_model(), small_build(), alone(zero(2, 0)), kSteps);
+  for (const int64_t stage : {1, 2, 3}) {
+    for (const bool fold : {true, false}) {
+      SCOPED_TRACE(fmt::format("stage {}, {}", stage, fold ? "folded" : "on the host"));
+      Recipe recipe = zero(2, stage);
+      recipe.offload = parse_offload(stage == 3 ? "all" : "optimizer,master,grads");
+      recipe.fold_update = fold;
+      recipe.host_update.on = !fold;
+      const RankResult all = run_ranks(wide_model(), small_build(), recipe, kSteps);
+      EXPECT_EQ(all.losses, one.losses);
+      EXPECT_TRUE(all.weights == one.weights);
+      EXPECT_EQ(all.planned, all.measured);
+    }
+  }
+}
+
 // What every rank has of parameters, masters, gradients and optimizer state, without padding: a
 // share of what is cut, all of what is not.
 double state_bytes_a_parameter(int64_t stage, int64_t group = 8) {
@@ -149,7 +168,11 @@ DrawnJob draw_job(int seed) {
   Recipe& r = d.recipe;
   r.sums_apart = true;
   r.offload = {};
-  if (dice / 2 % 2 == 0) r.offload = offload.offload;
+  if (dice / 2 % 2 == 0) {
+    r.offload = offload.offload;
+    r.fold_update = offload.fold;
+    r.host_update = offload.host_update;
+  }
   r.sharding = {.ranks = 2 + static_cast<int64_t>(dice / 4 % 3),
                 .stage = 1 + static_cast<int64_t>(dice / 12 % 3),
                 .threshold = dice / 36 % 3 == 0 ? 20000 : 0};
@@ -159,9 +182,10 @@ DrawnJob draw_job(int seed) {
   }
   if (r.sharding.stage < 3)  // parameters leave the device in shards
     std::erase_if(r.offload.rules, [](const auto& x) { return x.item == OffloadItem::params; });
-  d.text +=
-      fmt::format("; {} ranks, {} share, stage {}, whole below {}, offload {}", r.sharding.ranks,
-                  r.sharding.sharers(), r.sharding.stage, r.sharding.threshold, text(r.offload));
+  d.text += fmt::format(
+      "; {} ranks, {} share, stage {}, whole below {}, offload {}, fold {}, host-update {}",
+      r.sharding.ranks, r.sharding.sharers(), r.sharding.stage, r.sharding.threshold,
+      text(r.offload), r.fold_update, text(r.host_update));
   if (dice / 128 % 2 == 0) job.options = {.poison_dead = true, .order_seed = dice};
   return job;
 }
@@ -175,6 +199,8 @@ TEST_F(Ranks, RandomJobsHaveTheBitsOfWholeState) {
     Recipe stage0 = job.drawn.recipe;
     stage0.sharding.stage = 0;
     stage0.offload = {};
+    stage0.fold_update = false;
+    stage0.host_update = {};
     const auto run = [&](const Recipe& recipe, const ExecutorOptions& options) -> RankResult {
       try {
         return run_ranks(job.drawn.model, job.drawn.build, recipe, kSteps, options);
