@@ -3,6 +3,7 @@
 #include "base/median.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "comm/job_place.h"
 #include "ir/text.h"
 #include "recipe/option_checks.h"
 #include "recipe/techniques.h"
@@ -49,6 +50,15 @@ std::vector<Step> steps_above(const Options& o) {
     all.push_back({"micro-batches", {{"batch", batch}, {"accum", ceil_div(sequences, batch)}}});
   }
   return all;
+}
+
+// Ranks would have to come together anew for every rung.
+void refuse_ranks(const Options& o) {
+  const std::optional<JobPlace> place = job_place();
+  const int64_t ranks = place ? place->ranks : ranks_of(o);
+  if (ranks <= 1) return;
+  throw usage_error("ladder over {} ranks: it trains in one process", ranks)
+      .hint("`snug plan` and `snug train` take --ranks and the flags of a rung");
 }
 
 Options baseline_of(Options o) {
@@ -148,6 +158,7 @@ void measure(Rung& rung, const Options& options) {
 }  // namespace
 
 LadderReport ladder(const Options& options, const LadderObserver& observer) {
+  refuse_ranks(options);
   const Resolved asked = resolve_here(options);
   const Options baseline = baseline_of(options);
   Samples::for_training(asked);  // throws what every rung would

@@ -50,6 +50,18 @@ TEST(Ladder, StandsOnTheBaselineAndEndsWithAllTogether) {
   }
 }
 
+TEST(Ladder, SeveralRanksAreRefused) {
+  Options o = small("snug-tiny");
+  o.ranks = 2;
+  try {
+    ladder(o, {});
+    FAIL() << "2 ranks";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_STREQ(error.what(), "ladder over 2 ranks: it trains in one process");
+  }
+}
+
 TEST(Ladder, WhatMeansNothingForAModelHasNoRung) {
   const LadderReport report = ladder(small("mlp:16x3"), {});
   for (const char* name :
