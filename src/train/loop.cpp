@@ -386,12 +386,12 @@ class Training {
     const auto site = find_non_finite(executor_, [&] {
       executor_.run_step([&](const Program& program) { feeder_.before(program, r.step - 1); });
     });
+    const std::string first = first_site(site, job_ == nullptr ? nullptr : &job_->job());
     save();
     throw device_error(
         "the loss is {} at step {}; it first appears in {}; the parameters are as "
         "they were before the step{}",
-        r.loss, r.step, site ? site->text() : "no op when the step runs again",
-        report_.out.empty() ? "" : " and saved in " + report_.out)
+        r.loss, r.step, first, report_.out.empty() ? "" : " and saved in " + report_.out)
         .hint(run_.recipe.precision == Dtype::f16
                   ? "fp16 ends at 65504: try --precision bf16, or a smaller --lr"
                   : "try a smaller --lr or a longer --warmup");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ir/visit_dtype.h"
 #include "runtime/value_pieces.h"
@@ -48,8 +49,10 @@ std::optional<NonFinite> find_non_finite(Executor& executor, const std::function
   const Module& module = executor.module();
   ValuePieces pieces(executor);
   std::optional<NonFinite> found;
+  int64_t ops = 0;
   executor.observe = [&](size_t program, size_t at) {
     if (found) return;
+    ++ops;
     const Op& op = module.programs[program].ops[at];
     if (op.def->moves_bytes()) return;  // that was made elsewhere: a step ago, or by another rank
     const ValueId bad = first_non_finite(module, pieces, op.outputs);
@@ -63,7 +66,8 @@ std::optional<NonFinite> find_non_finite(Executor& executor, const std::function
         inputs.push_back(id);
     }
     const ValueId source = first_non_finite(module, pieces, inputs);
-    found = NonFinite{.layer = op.layer,
+    found = NonFinite{.at = ops - 1,
+                      .layer = op.layer,
                       .program = module.programs[program].name,
                       .op = op.name,
                       .kind = std::string(op.def->kind),
@@ -73,6 +77,15 @@ std::optional<NonFinite> find_non_finite(Executor& executor, const std::function
   replay();
   executor.observe = nullptr;
   return found;
+}
+
+std::string first_site(const std::optional<NonFinite>& mine, Job* job) {
+  const std::string text = mine ? mine->text() : "no op when the step runs again";
+  if (job == nullptr) return text;
+  const std::vector<int64_t> all =
+      job->gather(mine ? mine->at : std::numeric_limits<int64_t>::max());
+  const auto first = static_cast<size_t>(std::ranges::min_element(all) - all.begin());
+  return fmt::format("{}, on rank {}", job->exchange(text)[first], first);
 }
 
 }  // namespace snug

@@ -9,11 +9,13 @@
 #include <optional>
 #include <string>
 
+#include "comm/job.h"
 #include "runtime/executor.h"
 
 namespace snug {
 
 struct NonFinite {
+  int64_t at = 0;  // ops of the step before it
   int32_t layer = kNoLayer;
   std::string program, op, kind;
   std::string value;   // the output that holds an infinity or a NaN
@@ -24,5 +26,9 @@ struct NonFinite {
 
 // Runs `replay` under observation. None: everything was finite this time.
 std::optional<NonFinite> find_non_finite(Executor& executor, const std::function<void()>& replay);
+
+// Where it first appears, in words: of all ranks the one whose op comes first, which the others have
+// it from. All ranks ask. `job`: nullptr where there is none.
+std::string first_site(const std::optional<NonFinite>& mine, Job* job);
 
 }  // namespace snug

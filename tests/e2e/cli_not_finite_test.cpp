@@ -79,6 +79,21 @@ TEST_F(CliNotFinite, ALossThatIsNanIsTracedToItsLayer) {
   }
 }
 
+// Only the second rank reads the token whose embedding is not finite in fp16; the others have it from
+// there.
+TEST_F(CliNotFinite, ItIsNamedByTheRankThatMadeIt) {
+  train_and_damage("model.embed_tokens.weight", kHuge);
+  std::string text(100, 'a');
+  text[24] = 0;
+  write("one.txt", text);
+  const Ended run = snug(
+      "train bad --data one.txt --bytes --no-shuffle --seq 16 --batch 1 --steps 1 --ranks 3 "
+      "--precision fp16");
+  EXPECT_EQ(run.code, kDevice);
+  EXPECT_THAT(run.err, ::testing::ContainsRegex("it first appears in outside the layers, embedding "
+                                                "'[a-z.]+' in micro_first[^;]*, on rank 1;"));
+}
+
 TEST_F(CliNotFinite, AnInfinityIsFoundWhereItFirstAppears) {
   train_and_damage("model.layers.1.input_layernorm.weight", kHuge);
   const Ended run = snug("train bad --data text.txt --seq 16 --batch 4 --out o --json");
