@@ -1,8 +1,10 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "base/rng.h"
@@ -84,6 +86,15 @@ std::vector<ValueId> state_written_by(const Module& module, const Op& op) {
     if (writes && module[root].scope == Scope::persistent) written.push_back(root);
   });
   return written;
+}
+
+// Before an op: in every run some lanes are late all the way, and others are not.
+void pause(uint64_t seed, const Order& order, int32_t op) {
+  constexpr uint64_t kMost[] = {0, 60, 400};  // microseconds, before every third op of a lane
+  const uint64_t lane = mix(seed + static_cast<uint64_t>(order.lane_of(op)));
+  const uint64_t most = kMost[lane % 3], draw = mix(lane + static_cast<uint64_t>(op));
+  if (most > 0 && draw % 3 == 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(draw / 3 % most));
 }
 
 // Where the device's shared values end.
@@ -234,7 +245,9 @@ void Executor::ask_to_write(const Compiled& program, size_t op, size_t count) co
 
 void Executor::run_lanes(size_t index) {
   const Compiled& program = programs_[index];
+  ++delays_;
   lanes_->run(*program.order, [&](int32_t op) {
+    if (options_.delay_seed) pause(mix(*options_.delay_seed + delays_), *program.order, op);
     ask_to_write(program, static_cast<size_t>(op));
     run_op(program, static_cast<size_t>(op));
   });

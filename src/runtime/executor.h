@@ -42,8 +42,9 @@ struct ExecutorOptions {
   // in a random order of those that the lanes allow, another one in each run. With poison_dead a
   // value is overwritten behind its last use in that order.
   std::optional<uint64_t> order_seed = {};
-  // Test mode, where lanes are streams: in programs with several, random pauses before ops, up to a
-  // few hundred microseconds. Others in each run that is enqueued; a recording keeps its own.
+  // Test mode: in programs with several lanes, random pauses before ops, up to a few hundred
+  // microseconds. Others in each run; on streams in each that is enqueued, and a recording keeps its
+  // own.
   std::optional<uint64_t> delay_seed = {};
   Math math = {};
   // Where the file is made that holds what lives on disk; read by the constructor alone.

@@ -35,13 +35,18 @@ DrawnRankJob draw_rank_job(int seed) {
   }
   Recipe& r = job.recipe;
   r.sharding = {.ranks = 2 + below(7), .stage = below(4), .threshold = below(3) == 0 ? 20000 : 0};
+  if (r.sharding.stage > 0 && r.sharding.ranks % 2 == 0 &&
+      below(3) == 0) {  // in groups, with a copy of the state each
+    r.sharding.group = r.sharding.ranks == 6 && below(2) == 0 ? 3 : 2;
+    if (r.sharding.ranks == 8 && below(2) == 0) r.sharding.group = 4;
+  }
   r.sums_apart = below(2) == 0;
   if (below(3) > 0) r.offload = drawn.offload;
   if (r.sharding.stage < 3)  // parameters leave the device in shards
     std::erase_if(r.offload.rules, [](const auto& x) { return x.item == OffloadItem::params; });
-  const std::string sharding =
-      fmt::format("{} ranks, stage {}, whole below {}, sums apart {}, offload {}", r.sharding.ranks,
-                  r.sharding.stage, r.sharding.threshold, r.sums_apart, text(r.offload));
+  const std::string sharding = fmt::format(
+      "{} ranks, {} share, stage {}, whole below {}, sums apart {}, offload {}", r.sharding.ranks,
+      r.sharding.sharers(), r.sharding.stage, r.sharding.threshold, r.sums_apart, text(r.offload));
   job.text += "; " + sharding;
   job.short_text =
       fmt::format("{}, {} {}{}, {} micro-batches by {}, recompute {}; {}", last_part(job.model),
@@ -56,7 +61,7 @@ std::vector<Module> compile_ranks(const DrawnRecipe& job) {
   std::vector<Module> ranks;
   for (int64_t rank = 0; rank < job.recipe.sharding.ranks; ++rank) {
     Recipe mine = job.recipe;
-    mine.sharding.rank = rank;
+    mine.sharding.rank = rank_of_job_rank(rank, job.recipe.sharding);
     ranks.push_back(compile("job", model.forward(job.build), mine));
   }
   return ranks;

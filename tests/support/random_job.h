@@ -18,7 +18,7 @@ struct DrawnRankJob : DrawnRecipe {
 };
 DrawnRankJob draw_rank_job(int seed);
 
-// Every rank's module, compiled.
+// Every rank's module, compiled, in the order of the job's ranks.
 std::vector<Module> compile_ranks(const DrawnRecipe& job);
 
 }  // namespace snug

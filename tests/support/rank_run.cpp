@@ -3,7 +3,6 @@
 #include <omp.h>
 
 #include <algorithm>
-
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -11,9 +10,13 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/rng.h"
 #include "comm/threads.h"
+#include "ir/order.h"
 #include "ir/verifier.h"
+#include "runtime/null_executor.h"
 #include "runtime/value_pieces.h"
+#include "support/rank_watch.h"
 
 namespace snug {
 namespace {
@@ -71,6 +74,44 @@ void collect(SmallRun& run, RankResult& result, std::set<std::pair<std::string, 
   }
 }
 
+// Shared values begin as zeros, with their padding; of others ops write the elements.
+std::array<int64_t, kSpaces> written_bytes(const Module& module) {
+  const std::vector<Extent> extents = extents_of(module);
+  std::array<int64_t, kSpaces> out{};
+  const auto write = [&](ValueId id, int64_t bytes) {
+    const Extent& extent = extents[static_cast<size_t>(id.index)];
+    const Value& root = module[extent.root];
+    int64_t& end = out[static_cast<size_t>(root.space)];
+    end = std::max(end, *root.offset + extent.begin + bytes);
+  };
+  for (int32_t i = 0; std::cmp_less(i, module.values.size()); ++i) {
+    const Value& value = module[ValueId{i}];
+    if (value.shared() && value.owns_bytes()) write({i}, value.storage_bytes());
+  }
+  for (const Program& program : module.programs)
+    for (const Op& op : program.ops)
+      for_each_access(op, [&](ValueId id, bool writes) {
+        if (writes) write(id, module[id].type.bytes());
+      });
+  return out;
+}
+
+std::array<RankSpaceBytes, kSpaces> bytes_of(const SmallRun& run) {
+  const NullRun followed = run_null(run.module());
+  const std::array<int64_t, kSpaces> written = written_bytes(run.module());
+  std::array<RankSpaceBytes, kSpaces> out;
+  for (size_t s = 0; s < kSpaces; ++s) {
+    const auto space = static_cast<Space>(s);
+    const Executor& executor = run.executor();
+    out[s] = {.planned = executor.planned_bytes(space),
+              .allocated = executor.allocated_bytes(space),
+              .measured = executor.measured_bytes(space),
+              .followed = followed.high_water[s],
+              .written = written[s]};
+  }
+  return out;
+}
+
 int64_t state_bytes(const Module& module) {
   int64_t bytes = 0;
   for (const Value& value : module.values) {
@@ -86,6 +127,7 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
                      int steps, const ExecutorOptions& options) {
   const auto ranks = static_cast<int>(recipe.sharding.ranks);
   Groups groups;
+  RankWatch watch(60, [&](const std::string& why) { groups.abort(why); });
   std::vector<RankResult> results(static_cast<size_t>(ranks));
   std::vector<std::unique_ptr<SmallRun>> runs(static_cast<size_t>(ranks));
   std::exception_ptr failure;
@@ -98,19 +140,17 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
         Recipe mine = recipe;
         mine.sharding.rank = rank_of_job_rank(rank, recipe.sharding);
         ExecutorOptions o = options;
+        if (o.delay_seed) o.delay_seed = mix(*o.delay_seed + static_cast<uint64_t>(rank));
         o.group_of = [&, rank, sharding = mine.sharding](std::string_view lane,
                                                          std::string_view axis) -> Communicator& {
-          return groups.end(lane, job_ranks_on(axis, sharding), rank);
+          return watch.end(rank, lane, groups.end(lane, job_ranks_on(axis, sharding), rank));
         };
         auto& run = runs[static_cast<size_t>(rank)];
         run = std::make_unique<SmallRun>(model, build, mine, o);
         RankResult& result = results[static_cast<size_t>(rank)];
         result.losses = run->losses(steps);
         result.evaluated = run->evaluate();
-        for (const Space space : {Space::device, Space::host, Space::disk}) {
-          result.planned += run->executor().planned_bytes(space);
-          result.measured += run->executor().measured_bytes(space);
-        }
+        result.bytes.push_back(bytes_of(*run));
       } catch (const std::exception& e) {
         const std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
@@ -129,10 +169,7 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
     const RankResult& result = results[static_cast<size_t>(rank)];
     if (result.losses != all.losses || result.evaluated != all.evaluated)
       throw internal_error("rank {} has other losses", rank);
-    if (rank > 0) {
-      all.planned += result.planned;
-      all.measured += result.measured;
-    }
+    if (rank > 0) all.bytes.push_back(result.bytes[0]);
     collect(run, all, seen);
     modules.push_back(&run.module());
   }

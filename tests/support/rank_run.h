@@ -5,6 +5,7 @@
 //   const RankResult all = run_ranks(model, build, zero3, /*steps=*/3);
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,16 +14,26 @@
 
 namespace snug {
 
+struct RankSpaceBytes {
+  int64_t planned = 0, allocated = 0, measured = 0;
+  int64_t followed = 0;  // the highest that the null executor saw touched
+  // The highest that ops write, by their types: less than planned where what ends the arena is the
+  // padding of a local value, room for blocks of all ranks, which is moved and never filled.
+  int64_t written = 0;
+  friend bool operator==(const RankSpaceBytes&, const RankSpaceBytes&) = default;
+};
+
 struct RankResult {
   std::vector<float> losses;  // every rank's are the same, or it is a failure
   float evaluated = 0;        // on what every rank was fed last
   // Parameters, masters where there are some, and optimizer state, put together from all ranks.
   std::map<std::string, std::vector<std::byte>> weights;
   int64_t state_bytes = 0;  // of rank 0: what a step keeps of parameters, gradients and state
-  int64_t planned = 0, measured = 0;  // bytes of all ranks, in all spaces
+  std::vector<std::array<RankSpaceBytes, kSpaces>> bytes;  // by rank
 };
 
-// Throws what the first rank that failed threw.
+// Throws what the first rank that failed threw; ranks that wait for each other fail after a minute.
+// `options.delay_seed` is every rank's own.
 RankResult run_ranks(const std::string& model, const BuildOptions& build, const Recipe& recipe,
                      int steps, const ExecutorOptions& options = {});
 

@@ -34,6 +34,7 @@ class SmallRun {
   void load(const std::string& directory);
   void load_adapter(const std::string& directory);
   Executor& executor() { return *executor_; }
+  const Executor& executor() const { return *executor_; }
   const Plan& plan() const { return plan_; }
   const Module& module() const { return plan_.module; }
   float lr = 1e-3F;

@@ -1,0 +1,70 @@
+// Plan = run on every rank: in every space the bytes that were planned are those that were allocated
+// and those that were written, and all ranks have the same plan.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <iostream>
+
+#include "base/units.h"
+#include "support/random_job.h"
+#include "support/rank_run.h"
+
+namespace snug {
+namespace {
+
+class RankBytes : public ::testing::Test {
+ protected:
+  void SetUp() override { omp_set_num_threads(1); }
+};
+
+// The first that is wrong, in words; empty: every number is what it must be.
+std::string fault_in(const RankResult& all) {
+  for (size_t rank = 0; rank < all.bytes.size(); ++rank) {
+    for (size_t s = 0; s < kSpaces; ++s) {
+      const RankSpaceBytes& b = all.bytes[rank][s];
+      if (b.planned == all.bytes[0][s].planned && b.allocated == b.planned &&
+          b.followed == b.planned && b.measured == b.written)
+        continue;
+      return fmt::format(
+          "rank {}, {}: planned {} (rank 0 {}), allocated {}, touched {}, written {} "
+          "of {}",
+          rank, name_of(static_cast<Space>(s)), b.planned, all.bytes[0][s].planned, b.allocated,
+          b.followed, b.measured, b.written);
+    }
+  }
+  return "";
+}
+
+// What the arenas of all ranks end with and nobody writes: padding, in bytes of all of them.
+int64_t padding_at_the_end(const RankResult& all) {
+  int64_t bytes = 0;
+  for (const auto& rank : all.bytes)
+    for (const RankSpaceBytes& b : rank) bytes += b.planned - b.written;
+  return bytes;
+}
+
+// SNUG_SEEDS=80 tries so many, and prints a table: device, host and disk of each rank.
+TEST_F(RankBytes, PlannedAllocatedAndMeasuredAreOneNumber) {
+  constexpr int kUsually = 6;
+  constexpr int kBytesSteps = 2;
+  const int seeds = seeds_to_try(kUsually);
+  for (int seed = 0; seed < seeds; ++seed) {
+    const DrawnRankJob job = draw_rank_job(seed);
+    SCOPED_TRACE(job.text);
+    const std::string directory = ::testing::TempDir();
+    RankResult all;
+    ASSERT_NO_THROW(
+        all = run_ranks(job.model, job.build, job.recipe, kBytesSteps, {.offload_dir = directory}));
+    const std::string fault = fault_in(all);
+    EXPECT_EQ(fault, "");
+    if (seeds <= kUsually) continue;
+    const auto& planned = all.bytes[0];
+    std::cout << fmt::format("{:3} {}  {:>10} {:>9} {:>9}  padding at the end {:>7}  {}\n", seed,
+                             fault.empty() ? "equal" : fault, format_exact(planned[0].planned),
+                             format_exact(planned[1].planned), format_exact(planned[2].planned),
+                             format_exact(padding_at_the_end(all)), job.short_text);
+  }
+}
+
+}  // namespace
+}  // namespace snug
