@@ -23,7 +23,7 @@ std::string last_part(const std::string& path) {
 
 DrawnRankJob draw_rank_job(int seed) {
   const DrawnOffload drawn = draw_offload(seed);
-  DrawnRankJob job{drawn, {}};
+  DrawnRankJob job{static_cast<const DrawnRecipe&>(drawn), {}};
   const Key key = random_key(53, static_cast<uint64_t>(seed), hash_name("job"));
   uint64_t draws = 0;
   const auto below = [&](int64_t n) {
