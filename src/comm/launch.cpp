@@ -30,6 +30,7 @@ namespace {
 
 constexpr int kListenerFd = 3;  // what rank 0 knows its socket by
 constexpr size_t kKeptLines = 12;
+constexpr int kLookAgainMs = 200;  // for ranks that have ended: another thread may have got SIGCHLD
 
 // What a rank prints, line by line: shown behind its name, or its last lines kept.
 class RankOutput {
@@ -109,19 +110,16 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
 
 class Launcher {
  public:
-  explicit Launcher(const Launch& launch)
-      : launch_(launch), ranks_(static_cast<size_t>(launch.ranks)) {
-    sigemptyset(&signals_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD})
-      sigaddset(&signals_, signal);
-    sigprocmask(SIG_BLOCK, &signals_, &mask_before_);
-    signal_fd_ = tcp::Socket(signalfd(-1, &signals_, SFD_NONBLOCK | SFD_CLOEXEC));
+  Launcher(const Launch& launch, const HeldSignals& signals)
+      : launch_(launch),
+        signals_(signals),
+        ranks_(static_cast<size_t>(launch.ranks)),
+        signal_fd_(signalfd(-1, &signals.held(), SFD_NONBLOCK | SFD_CLOEXEC)) {
     std::signal(SIGTTOU, SIG_IGN);  // ranks write to the terminal from a process group of their own
   }
   ~Launcher() {
     for (LaunchedRank& rank : ranks_)
       if (rank.pid > 0 && !rank.status) ::kill(rank.pid, SIGKILL);
-    sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
   }
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
@@ -198,7 +196,7 @@ class Launcher {
     // A group of its own: Ctrl-C of a terminal reaches the launcher alone, which passes it on once.
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
     posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setsigmask(&attributes, &mask_before_);
+    posix_spawnattr_setsigmask(&attributes, &signals_.mask_before());
     const std::vector<std::string> environment = environment_of(r, listener.port, token);
     const int failure =
         posix_spawn(&rank.pid, launch_.command[0].c_str(), &files, &attributes,
@@ -215,7 +213,8 @@ class Launcher {
       for (const auto* output : {&rank.out, &rank.err})
         if (*output && (*output)->read_fd() >= 0)
           entries.push_back({.fd = (*output)->read_fd(), .events = POLLIN, .revents = 0});
-    poll(entries.data(), entries.size(), give_up_at_ ? tcp::poll_ms(*give_up_at_) : -1);
+    const int most = give_up_at_ ? tcp::poll_ms(*give_up_at_) : kLookAgainMs;
+    poll(entries.data(), entries.size(), std::min(most, kLookAgainMs));
   }
 
   void take_signals() {
@@ -297,8 +296,8 @@ class Launcher {
   }
 
   const Launch& launch_;
+  const HeldSignals& signals_;
   std::vector<LaunchedRank> ranks_;
-  sigset_t signals_{}, mask_before_{};
   tcp::Socket signal_fd_;
   int first_ = -1;  // the rank that failed first
   int passed_on_ = 0;
@@ -307,7 +306,16 @@ class Launcher {
 
 }  // namespace
 
-int launch(const Launch& launch) { return Launcher(launch).run(); }
+HeldSignals::HeldSignals() {
+  sigemptyset(&held_);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD}) sigaddset(&held_, signal);
+  pthread_sigmask(SIG_BLOCK, &held_, &mask_before_);
+}
+HeldSignals::~HeldSignals() { pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr); }
+
+int launch(const Launch& launch, const HeldSignals& signals) {
+  return Launcher(launch, signals).run();
+}
 
 void end_with_launcher() {
   const char* text = std::getenv(kLauncherVariable);

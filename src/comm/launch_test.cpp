@@ -22,10 +22,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+// A library's thread in the launcher, that any signal may go to.
+enum class OtherThread { none, before, while_held };
+
 // A launcher in a process of its own, whose ranks are lines of the shell.
 class LaunchedScript {
  public:
-  explicit LaunchedScript(const std::string& script, Launch launch = {.ranks = 3, .grace = 1}) {
+  explicit LaunchedScript(const std::string& script, Launch launch = {.ranks = 3, .grace = 1},
+                          OtherThread other = OtherThread::none) {
     launch.command = {"/bin/sh", "-c", script};
     std::fflush(nullptr);
     for (const char* name : {"out", "err"}) write_file_atomically(file(name), "");
@@ -35,7 +39,10 @@ class LaunchedScript {
     ::dup2(::open(file("err").c_str(), O_WRONLY | O_APPEND), STDERR_FILENO);
     int code = 1;
     try {
-      code = ::snug::launch(launch);
+      if (other == OtherThread::before) start_thread();
+      const HeldSignals signals;
+      if (other == OtherThread::while_held) start_thread();
+      code = ::snug::launch(launch, signals);
     } catch (const Error& error) {
       error_line(error.what());
     }
@@ -68,6 +75,11 @@ class LaunchedScript {
   }
 
  private:
+  static void start_thread() {
+    std::thread([] {
+      while (true) ::pause();
+    }).detach();
+  }
   std::filesystem::path file(const std::string& name) const {
     return std::filesystem::path(::testing::TempDir()) /
            fmt::format("snug-launch-{}-{}", owner_, name);
@@ -151,6 +163,22 @@ TEST(Launch, ASignalIsPassedOnOnce) {
     for (const int r : {0, 1})
       EXPECT_THAT(job.out(), HasSubstr(fmt::format("[rank {}] stopping\n", r)));
   }
+}
+
+TEST(Launch, EndsWhereAnotherThreadLearnsThatRanksHaveEnded) {
+  for (int i = 0; i < 10; ++i) {
+    LaunchedScript job("if [ $RANK = 0 ]; then sleep 0.05; fi", {.ranks = 2}, OtherThread::before);
+    ASSERT_EQ(job.end(), 0);
+  }
+}
+
+TEST(Launch, ThreadsThatBeginWhileSignalsAreHeldTakeNone) {
+  LaunchedScript job("trap 'echo stopping; exit 0' TERM; echo ready; while :; do sleep 0.05; done",
+                     {.ranks = 1}, OtherThread::while_held);
+  job.wait_for("ready");
+  job.send(SIGTERM);
+  EXPECT_EQ(job.end(), 0) << job.err();
+  EXPECT_THAT(job.out(), HasSubstr("stopping"));
 }
 
 TEST(Launch, WhereTheSignalEndsTheRanksItEndsTheLauncher) {

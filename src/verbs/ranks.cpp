@@ -61,6 +61,7 @@ RankRole rank_role(const Options& options) {
 
 int launch_ranks(const Options& options, const std::string& verb,
                  const std::vector<std::string>& arguments) {
+  const HeldSignals signals;  // CUDA starts threads when it is asked for GPUs
   require_gpus_here(options, options.ranks);
   Launch job{.command = {"/proc/self/exe", verb},
              .ranks = static_cast<int>(options.ranks),
@@ -70,7 +71,7 @@ int launch_ranks(const Options& options, const std::string& verb,
     const size_t threads = std::max<size_t>(1, cores() / static_cast<size_t>(options.ranks));
     job.environment.push_back(fmt::format("OMP_NUM_THREADS={}", threads));
   }
-  return launch(job);
+  return launch(job, signals);
 }
 
 std::unique_ptr<Job> join_job(const Options& options, const OpenBootstrap& over_mpi) {
