@@ -4,7 +4,8 @@
     python3 bench/overlap.py /tmp/trace.0 /tmp/trace.1
 
 The beginning of a run, up to its first graphs, is left out: --skip says which part of the trace. For each kind of NCCL kernel:
-how many there were, how long they took together, and which part of that time some computing kernel ran too.
+how many there were, how long they took together, and which part of that time some computing kernel ran too; then which part of
+the computing time some NCCL kernel ran too: the larger part shows what the order of a step hides, whichever of the two is slower.
 """
 import argparse
 import bisect
@@ -34,12 +35,16 @@ def union(spans):
     return out
 
 
-def covered(begin, end, spans, starts):
-    at, time = max(0, bisect.bisect_right(starts, begin) - 1), 0
+def covered(begin, end, spans):
+    at, time = max(0, bisect.bisect_right(spans, [begin, float("inf")]) - 1), 0
     while at < len(spans) and spans[at][0] < end:
         time += max(0, min(end, spans[at][1]) - max(begin, spans[at][0]))
         at += 1
     return time
+
+
+def line_of(what, count, time, beside, other):
+    return f"  {what}: {count}, {time * 1e-6:.1f} ms, of which {beside * 1e-6:.1f} ms ({100 * beside / max(1, time):.0f}%) beside {other}"
 
 
 def main():
@@ -50,27 +55,24 @@ def main():
     args = parser.parse_args()
     for path in args.traces:
         kernels = read(path, args.skip)
-        is_nccl = [k[3].startswith("nccl") for k in kernels]
-        computing = union([k[:2] for k, nccl in zip(kernels, is_nccl) if not nccl])
-        starts = [span[0] for span in computing]
-        busy = sum(end - begin for begin, end in computing)
-        ms = 1e-6
-        print(f"{path}: {len(kernels)} kernels in {(kernels[-1][1] - kernels[0][0]) * ms:.1f} ms; computing {busy * ms:.1f} ms")
+        nccl = [k for k in kernels if "ncclDevKernel" in k[3]]
+        computing = union(k[:2] for k in kernels if "ncclDevKernel" not in k[3])
+        communicating = union(k[:2] for k in nccl)
+        print(f"{path}: {len(kernels)} kernels in {(kernels[-1][1] - kernels[0][0]) * 1e-6:.1f} ms")
         kinds = collections.defaultdict(lambda: [0, 0, 0])
-        for (begin, end, stream, name), nccl in zip(kernels, is_nccl):
-            if not nccl:
-                continue
-            short = re.sub(r"\(.*", "", name)
-            for key in (f"{short} on stream {stream}", "all of NCCL's"):
+        for begin, end, _, name in nccl:
+            for key in (re.search(r"ncclDevKernel_[A-Za-z]+", name)[0], "all of NCCL's kernels"):
                 kinds[key][0] += 1
                 kinds[key][1] += end - begin
-                kinds[key][2] += covered(begin, end, computing, starts)
-        for key, (count, time, hidden) in sorted(kinds.items()):
-            print(f"  {key}: {count}, {time * ms:.1f} ms, of which {hidden * ms:.1f} ms ({100 * hidden / max(1, time):.0f}%) beside computing")
+                kinds[key][2] += covered(begin, end, computing)
+        for key, numbers in sorted(kinds.items()):
+            print(line_of(key, *numbers, "computing"))
+        print(line_of("computing", len(kernels) - len(nccl), sum(e - b for b, e in computing),
+                      sum(covered(b, e, communicating) for b, e in computing), "NCCL"))
         middle = len(kernels) // 2
-        origin = kernels[middle][0] if kernels else 0
         for begin, end, stream, name in kernels[middle:middle + args.show]:
-            print(f"    {(begin - origin) * 1e-3:10.1f} to {(end - origin) * 1e-3:10.1f} us  stream {stream:3}  {re.sub(r'[(<].*', '', name)[:70]}")
+            since = kernels[middle][0]
+            print(f"    {(begin - since) * 1e-3:10.1f} to {(end - since) * 1e-3:10.1f} us  stream {stream:3}  {name[:70]}")
     return 0
 
 

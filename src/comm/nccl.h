@@ -19,13 +19,19 @@ namespace snug {
 // used.
 std::string why_no_nccl();
 
-// What a group of GPUs on one machine is granted of device memory, for its rings and for messages
-// between every two ranks. NCCL connects with up to 32 channels; a channel holds 10 MiB where it
-// receives and 2 MiB where it sends (NVIDIA/nccl issue 1685: 3.3 GB more for the first all_to_all on
-// 8 H100s with NVLink). Not yet measured by us.
-constexpr int64_t nccl_bytes(int ranks) {
-  constexpr int64_t kChannels = 32, kChannelBytes = int64_t{12} << 20;
-  return ranks > 1 ? ranks * kChannels * kChannelBytes : 0;
+// What NCCL is granted of a GPU's memory, in a process. Measured with 2.28.3 on an H200, 2 and 4 ranks
+// over sockets: 438 MiB that the first group brings (kernels, their stacks), 18 MiB more for each.
+constexpr int64_t kNcclBytes = int64_t{464} << 20, kNcclGroupBytes = int64_t{24} << 20;
+
+// And for the job's two groups together. GPUs that reach each other's memory have buffers there: 10
+// MiB where a channel receives (NCCL's three protocols take 0.5, 4.7 and 4 MiB, in pages of 2) and 2
+// MiB where it sends, up to 32 channels: to the next rank of the ring in each group, and to every other
+// one in the group that exchanges. Not measured by us; NVIDIA/nccl issue 1685 has 3.3 GB for the first
+// exchange of 8 H100s. Over sockets, as ranks of one GPU are, they are in host memory.
+constexpr int64_t nccl_bytes(int ranks, bool share_gpu) {
+  if (ranks < 2) return 0;
+  constexpr int64_t kConnection = 32 * (int64_t{12} << 20);
+  return kNcclBytes + 2 * kNcclGroupBytes + (share_gpu ? 0 : (2 + ranks - 1) * kConnection);
 }
 
 // On the current device. All ranks of the Bootstrap call it.

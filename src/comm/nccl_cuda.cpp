@@ -2,7 +2,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -76,9 +75,6 @@ struct NcclLibrary {
 };
 
 NcclLibrary open_nccl() {
-  // Kernels of one group wait on the device for those of other ranks. With several groups each rank
-  // has to start them in the same order, that of the calls (from 2.26 on).
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   NcclLibrary out;
   if (out.why_not = why_no_cuda(); !out.why_not.empty()) return out;
   const Library library("libnccl.so.2");

@@ -21,12 +21,17 @@ constexpr int64_t context_bytes(Backend backend) {
   return backend == Backend::cuda ? int64_t{576} << 20 : 0;
 }
 // And what the engine takes for a job's groups of ranks (comm/nccl.h): of all ranks one gathers and one
-// sums; where `sharers` of them share a copy of the state, one is among those, and one among copies.
-constexpr int64_t groups_bytes(Backend backend, int64_t ranks, int64_t sharers) {
-  constexpr int64_t kOfEachRank = int64_t{384} << 20, kMachine = 8;
-  if (backend != Backend::cuda || ranks == 1) return 0;
-  const auto group = [&](int64_t of) { return std::min(of, kMachine) * kOfEachRank; };
-  return 2 * group(ranks) + (sharers < ranks ? group(sharers) + group(ranks / sharers) : 0);
+// sums; where `sharers` of them share a copy of the state, one is among those, and one among copies. A
+// part is for the library, the rest for buffers to ranks of the same machine: to the next one in each
+// group, and to all in those that exchange. Ranks that share a GPU have none there.
+constexpr int64_t groups_bytes(Backend backend, int64_t ranks, int64_t sharers, bool share_gpu) {
+  constexpr int64_t kLibrary = int64_t{464} << 20, kGroup = int64_t{24} << 20,
+                    kConnection = int64_t{384} << 20, kMachine = 8;
+  if (backend != Backend::cuda || ranks < 2) return 0;
+  const auto others = [&](int64_t of) { return std::min(of, kMachine) - 1; };
+  const int64_t groups = sharers < ranks ? 4 : 2;
+  const int64_t connections = groups + others(ranks) + (sharers < ranks ? others(sharers) : 0);
+  return kLibrary + groups * kGroup + (share_gpu ? 0 : connections * kConnection);
 }
 
 // What a run holds in host memory beside the arenas, likewise by rule: a GPU's upload ring, and the

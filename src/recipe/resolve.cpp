@@ -241,7 +241,7 @@ Resolved resolve(Options o, Model model, std::optional<int64_t> free_bytes) {
   }
   const Backend backend = backend_of(o);
   const int64_t context =
-      context_bytes(backend) + groups_bytes(backend, ranks_of(o), sharers_of(o));
+      context_bytes(backend) + groups_bytes(backend, ranks_of(o), sharers_of(o), o.share_gpu);
   require_word(o.init, "init", {"auto", "scratch", "load"});
   require_word(o.tune, "tune", {"auto", "short", "long"});
   require_word(o.loss_on, "loss-on", {"completion", "all"});
