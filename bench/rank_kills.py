@@ -85,7 +85,8 @@ def main():
             good += ended
             longest = max(longest, took)
             if on_gpu and ended:
-                print(f"{number}: {took:.2f} s, {said.strip()!r}", flush=True)
+                message = said[said.index("snug: "):].strip().replace("\n", ";")
+                print(f"{number}: {took:.2f} s  {message}", flush=True)
             if not ended:
                 print(f"{number}: rank {victim}, exit code {job.returncode}, named {named} times, {len(left)} left:\n{said[-600:]}", flush=True)
             saved = (directory / "run/latest").exists()
