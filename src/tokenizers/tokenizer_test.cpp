@@ -172,6 +172,21 @@ TEST(Tokenizer, UnigramTakesTheLikeliestSpelling) {
   EXPECT_THAT(token_texts(read(file), "azzb"), ElementsAre("a", "<unk>", "b"));
 }
 
+// The last two spellings are equally likely but for rounding; the expected ids are those of
+// `tokenizers` 0.23.3.
+TEST(Tokenizer, UnigramAddsScoresUpAsTokenizersDoes) {
+  const auto spelled = [](double x, double one, double two, double least) {
+    const json vocab =
+        json::array({{"<unk>", 0.0}, {"x", x}, {"-", one}, {"--", two}, {"z", least}});
+    const json file = {{"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", vocab}}}};
+    return ids_of(read(file), "x?---");
+  };
+  EXPECT_THAT(spelled(-5.1, -5.8, -6.6, -13.6), ElementsAre(1, 0, 2, 3));
+  EXPECT_THAT(spelled(-6.9, -7.9, -7.7, -12.9), ElementsAre(1, 0, 2, 3));
+  EXPECT_THAT(spelled(-1.3, -5.3, -5.6, -12.4), ElementsAre(1, 0, 3, 2));
+  EXPECT_THAT(spelled(-2.2, -10.9, -6.6, -12.4), ElementsAre(1, 0, 3, 2));
+}
+
 // --- long texts ---------------------------------------------------------------------------------
 
 std::vector<int32_t> encoded_in_parts(const Tokenizer& t, std::string_view text) {

@@ -92,7 +92,8 @@ class Unigram : public TokenModel {
       if (at + n >= word.size()) break;
       n += code_point_at(word, at + n).bytes;
     }
-    if (!single) improve(best[at + one], {before + least_ - kUnknownPenalty, at, kNoToken});
+    // Added up in this order: spellings that are equally likely differ by their rounding.
+    if (!single) improve(best[at + one], {before + (least_ - kUnknownPenalty), at, kNoToken});
   }
   static void improve(Step& known, const Step& step) {
     if (step.score > known.score) known = step;
