@@ -16,7 +16,10 @@ namespace {
 std::vector<Type> infer(const OpView& op) {
   const PackedHeads p = checked_heads(op);
   require_starts(op, 1, p.B, p.T);
-  op.require(p.D % 2 == 0, "head_dim {} is odd: rotary positions turn pairs", p.D);
+  const int64_t R = rotary_dim(op.attrs);
+  op.require(R % 2 == 0, "{} {} is odd: rotary positions turn pairs",
+             op.attrs.has("rotary_dim") ? "rotary_dim" : "head_dim", R);
+  op.require(R >= 2 && R <= p.D, "rotary_dim {} is not between 2 and the {} of a head", R, p.D);
   op.require(op.attrs.f("theta") > 0, "theta {} is not positive", op.attrs.f("theta"));
   if (!op.attrs.has("scaling")) return {op.in(0)};
   const std::string& scaling = op.attrs.s("scaling");
@@ -38,16 +41,17 @@ void grad(GradContext& g) {
   g.set(0, g.emit(rope_def, {g.dout(0), g.in(1)}, attrs)[0]);
 }
 
-// On the CPU cos and sin, [T, D/2] each, are made before the turn.
+// On the CPU cos and sin, [T, R/2] each, are made before the turn.
 Cost cost(const OpView& op, std::span<const Type>, Backend backend) {
   const PackedHeads p = packed_heads(op.shape(0), op.attrs);
-  return {.flops = checked_mul(3, op.shape(0).elements(), "rope flops"),
-          .workspace = backend == Backend::cuda ? 0 : p.T * p.D * size_of(Dtype::f32)};
+  return {
+      .flops = checked_mul(3, op.shape(0).elements(), "rope flops"),
+      .workspace = backend == Backend::cuda ? 0 : p.T * rotary_dim(op.attrs) * size_of(Dtype::f32)};
 }
 
 void reference(const RefArgs& a) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
-  const int64_t half = p.D / 2;
+  const int64_t half = rotary_dim(a.attrs) / 2;
   const double direction = a.attrs.b("inverse", false) ? -1 : 1;
   a.out(0).v = a.in(0).v;
   for (int64_t row = 0; row < p.B * p.T; ++row) {
@@ -69,6 +73,7 @@ Attrs attributes(const Rope& p) {
   using Kind = RopeScaling::Kind;
   Attrs attrs{
       {"heads", p.heads}, {"kv_heads", p.kv_heads}, {"head_dim", p.head_dim}, {"theta", p.theta}};
+  if (p.rotary_dim > 0 && p.rotary_dim < p.head_dim) attrs.set("rotary_dim", p.rotary_dim);
   if (p.scaling.kind == Kind::none) return attrs;
   attrs.set("scaling", p.scaling.kind == Kind::linear ? "linear" : "llama3");
   attrs.set("factor", p.scaling.factor);
@@ -102,10 +107,15 @@ std::vector<Sample> samples() {
       sample("one token", 1, 1, {.heads = 1, .kv_heads = 1, .head_dim = 2}),
       sample("grouped", 2, 33, {.heads = 6, .kv_heads = 2, .head_dim = 10}),
       sample("long base", 1, 70, {.heads = 2, .kv_heads = 1, .head_dim = 32, .theta = 500000}),
+      sample("a part", 2, 33, {.heads = 6, .kv_heads = 2, .head_dim = 10, .rotary_dim = 4}),
+      sample("a part, vectors", 5, 40,
+             {.heads = 4, .kv_heads = 4, .head_dim = 64, .rotary_dim = 16}),
       sample("linear", 1, 40, {.heads = 2, .kv_heads = 2, .head_dim = 8, .scaling = linear}),
       sample("llama3", 1, 40, {.heads = 2, .kv_heads = 1, .head_dim = 16, .scaling = llama3}),
       packed("packed", 6, 33, {.heads = 6, .kv_heads = 2, .head_dim = 10}, {5, 1, 20}),
       packed("packed, vectors", 2, 70, {.heads = 2, .kv_heads = 1, .head_dim = 32}, {30, 64, 3}),
+      packed("a part, packed", 2, 33, {.heads = 3, .kv_heads = 1, .head_dim = 20, .rotary_dim = 6},
+             {5, 1, 20}),
       behind("behind others", 2, 9, {.heads = 6, .kv_heads = 2, .head_dim = 10}, 300),
       behind("one token behind others", 1, 1, {.heads = 2, .kv_heads = 1, .head_dim = 32}, 4097),
   };

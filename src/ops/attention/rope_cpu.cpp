@@ -32,13 +32,13 @@ int64_t first_position(const int32_t* starts) {
 template <typename T>
 void rope(const KernelArgs& a) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
-  const int64_t half = p.D / 2;
+  const int64_t R = rotary_dim(a.attrs), half = R / 2;
   const T* qkv = a.in<T>(0);                 // [B, T, (H+2K)*D]
   const int32_t* starts = a.in<int32_t>(1);  // [B, T] or absent
   T* y = a.out<T>(0);                        // the same, may be qkv
   const int64_t first = first_position(starts);
-  auto* cos = reinterpret_cast<float*>(a.workspace.data());  // [T, D/2], from position `first` on
-  float* sin = cos + p.T * half;                             // [T, D/2]
+  auto* cos = reinterpret_cast<float*>(a.workspace.data());  // [T, R/2], from position `first` on
+  float* sin = cos + p.T * half;                             // [T, R/2]
   const double direction = a.attrs.b("inverse", false) ? -1 : 1;
 #pragma omp parallel
   {
@@ -57,7 +57,9 @@ void rope(const KernelArgs& a) {
       const T* x = qkv + row * p.width();
       T* out = y + row * p.width();
       for (int64_t h = 0; h < p.H + p.K; ++h) {
-        turn(x + h * p.D, cos + angles, sin + angles, half, out + h * p.D);
+        const T* head = x + h * p.D;
+        turn(head, cos + angles, sin + angles, half, out + h * p.D);
+        if (out != x) std::copy(head + R, head + p.D, out + h * p.D + R);
       }
       const int64_t v = (p.H + p.K) * p.D;
       if (out != x) std::copy(x + v, x + p.width(), out + v);

@@ -15,7 +15,7 @@ constexpr int kPairs = 256;  // of a head, at most: their frequencies travel as 
 
 struct Angles {
   double turns[kPairs];  // per position, of every pair; back for the inverse
-  unsigned half;         // pairs of a head
+  unsigned half;         // pairs of a head that turn
   unsigned capacity;     // angles that a block keeps in shared memory
 };
 
@@ -182,17 +182,25 @@ void launch(const Turn<T>& a, cudaStream_t stream) {
 
 void rope_cuda(const KernelArgs& a) {
   const PackedHeads p = packed_heads(a.in(0).shape(), a.attrs);
-  const Angles angles = angles_of(a.attrs, p.D / 2);
+  const int64_t R = rotary_dim(a.attrs);
+  const Angles angles = angles_of(a.attrs, R / 2);
   visit_device_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
-    const bool in_place = a.in(0).data == a.out(0).data;
+    bool in_place = a.in(0).data == a.out(0).data;
+    if (R < p.D && !in_place) {  // what does not turn is copied before, with all else
+      const int64_t bytes = a.in(0).type->bytes();
+      cuda::check(cudaMemcpyAsync(a.out(0).data, a.in(0).data, static_cast<size_t>(bytes),
+                                  cudaMemcpyDeviceToDevice, stream_of(a)),
+                  "copying {} bytes", bytes);
+      in_place = true;
+    }
     const Turn<T> turned{.p = p,
-                         .x = a.in<T>(0),
+                         .x = in_place ? a.out<T>(0) : a.in<T>(0),
                          .y = a.out<T>(0),
                          .starts = a.in<int32_t>(1),
                          .heads = static_cast<int>(in_place ? p.H + p.K : p.H + 2 * p.K),
                          .angles = angles};
-    if (vectorises<T>(angles.half)) {
+    if (vectorises<T>(angles.half) && vectorises<T>(p.D)) {
       launch<T, true>(turned, stream_of(a));
     } else {
       launch<T, false>(turned, stream_of(a));

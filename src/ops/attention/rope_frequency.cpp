@@ -22,9 +22,11 @@ double llama3(double frequency, const Attrs& attrs) {
 
 }  // namespace
 
+int64_t rotary_dim(const Attrs& attrs) { return attrs.i("rotary_dim", attrs.i("head_dim")); }
+
 double rope_frequency(int64_t i, const Attrs& attrs) {
-  const auto D = static_cast<double>(attrs.i("head_dim"));
-  const double frequency = std::pow(attrs.f("theta"), -2 * static_cast<double>(i) / D);
+  const auto R = static_cast<double>(rotary_dim(attrs));
+  const double frequency = std::pow(attrs.f("theta"), -2 * static_cast<double>(i) / R);
   if (!attrs.has("scaling")) return frequency;
   return attrs.s("scaling") == "linear" ? frequency / attrs.f("factor") : llama3(frequency, attrs);
 }

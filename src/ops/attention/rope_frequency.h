@@ -5,6 +5,9 @@
 
 namespace snug::ops {
 
+// R, the elements of a head that turn.
+int64_t rotary_dim(const Attrs& attrs);
+
 // Of pair i, from the attributes of a rope op.
 double rope_frequency(int64_t i, const Attrs& attrs);
 

@@ -37,6 +37,13 @@ TEST(Rope, Llama3FrequenciesAreThoseOfTransformers) {
   }
 }
 
+// StableLM 3B's: a quarter of each head of 80 turns, as 20 elements of their own would.
+TEST(Rope, FrequenciesOfAPartAreThoseOfASmallerHead) {
+  const Attrs part{{"head_dim", 80}, {"rotary_dim", 20}, {"theta", 10000.0}};
+  const Attrs small{{"head_dim", 20}, {"theta", 10000.0}};
+  for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(rope_frequency(i, part), rope_frequency(i, small));
+}
+
 std::string refusal(const Rope& p) {
   Module module{.name = "test"};
   Builder b(module, "test");
@@ -57,6 +64,8 @@ TEST(Rope, RefusesWhatItCannotTurn) {
       .kind = RopeScaling::Kind::llama3, .low_freq_factor = 4, .high_freq_factor = 1};
   EXPECT_EQ(refusal({.heads = 6, .kv_heads = 2, .head_dim = 8}), "accepted");
   EXPECT_THAT(refusal({.heads = 12, .kv_heads = 2, .head_dim = 5}), HasSubstr("head_dim 5 is odd"));
+  EXPECT_THAT(refusal({.heads = 6, .kv_heads = 2, .head_dim = 8, .rotary_dim = 3}),
+              HasSubstr("rotary_dim 3 is odd"));
   EXPECT_THAT(refusal({.heads = 5, .kv_heads = 2, .head_dim = 8}), HasSubstr("evenly"));
   EXPECT_THAT(refusal({.heads = 2, .kv_heads = 2, .head_dim = 8}), HasSubstr("need 48"));
   EXPECT_THAT(refusal({.heads = 6, .kv_heads = 2, .head_dim = 8, .theta = 0}),
