@@ -108,18 +108,26 @@ class Adapting {
             .adapter = true};
     Param b{.role = Role::matrix, .adapter = true};
     int64_t inputs = 0, outputs = 0;
-    for (const CheckpointPart& part : value.param->checkpoint) {
-      const int64_t out = part.shape.elements() / layout.in;
-      words_.insert(std::string(layer_word(part.name)));
-      if (!is_target(op, part.name)) {
+    const std::span parts = value.param->checkpoint;
+    for (size_t i = 0, end = 0; i < parts.size(); i = end) {
+      const std::string& tensor = parts[i].name;
+      int64_t out = 0;  // of all its pieces, which come one after another
+      for (end = i; end < parts.size() && parts[end].name == tensor; ++end)
+        out += parts[end].shape.elements() / layout.in;
+      words_.insert(std::string(layer_word(tensor)));
+      if (!is_target(op, tensor)) {
         pair.parts.push_back(-out);
         continue;
       }
       pair.parts.push_back(out);
-      const Shape a_shape{adapters_.rank, layout.in}, b_shape{out, adapters_.rank};
-      a.checkpoint.push_back(
-          {lora_tensor(part.name, "lora_A"), a_shape, inputs * a_shape.elements()});
-      b.checkpoint.push_back({lora_tensor(part.name, "lora_B"), b_shape, outputs * adapters_.rank});
+      const Shape a_shape{adapters_.rank, layout.in};
+      a.checkpoint.push_back({lora_tensor(tensor, "lora_A"), a_shape, inputs * a_shape.elements()});
+      for (const CheckpointPart& piece : parts.subspan(i, end - i)) {
+        const int64_t row = outputs + (piece.offset - parts[i].offset) / layout.in;
+        b.checkpoint.push_back({lora_tensor(tensor, "lora_B"),
+                                {piece.shape.elements() / layout.in, adapters_.rank},
+                                row * adapters_.rank});
+      }
       ++inputs;
       outputs += out;
     }

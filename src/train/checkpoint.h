@@ -28,11 +28,13 @@
 
 namespace snug {
 
-// One tensor of the saved model: a dense part of a parameter, of all its shards.
+// One tensor of the saved model: a dense part of a parameter, of all its shards. Where a file has
+// rows in another order than the parameter, a tensor is several such pieces, in the file's order.
 struct SavedTensor {
   ValueId value;
   std::string name;
-  Type type;           // of the parameter's numbers, however they are stored
+  Type type;           // of the tensor: the parameter's numbers, however they are stored
+  int64_t first = 0;   // the tensor's element that the piece begins with
   int64_t offset = 0;  // bytes from the parameter's first
   int64_t bytes = 0;
   Stored stored = Stored::plain;

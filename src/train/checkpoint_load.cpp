@@ -33,9 +33,10 @@ std::string first_few(const std::vector<std::string>& names) {
 
 // Masks and tables that old versions of `transformers` saved, and second copies of tied weights.
 bool is_harmless(std::string_view name) {
-  constexpr std::array<std::string_view, 7> endings{
-      ".attn.bias",     ".attn.masked_bias", "rotary_emb.inv_freq", "position_ids",
-      "lm_head.weight", "decoder.weight",    "decoder.bias"};
+  constexpr std::array<std::string_view, 9> endings{
+      ".attn.bias",          ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
+      "rotary_emb.inv_freq", "position_ids",      "lm_head.weight",  "decoder.weight",
+      "decoder.bias"};
   return std::any_of(endings.begin(), endings.end(),
                      [&](std::string_view ending) { return name.ends_with(ending); });
 }
@@ -97,12 +98,14 @@ std::vector<Transfer> match(const Module& module, const CheckpointReader& weight
                             const Spellings& spellings, Part part) {
   std::vector<Transfer> transfers;
   std::vector<std::string> missing;
+  size_t tensors = 0;
   for (SavedTensor& tensor : saved_tensors(module, part)) {
     const std::vector<std::string> names =
         spellings ? spellings(tensor.name) : std::vector{tensor.name};
     const TensorEntry* found = find_any(weights, names);
+    if (tensor.first == 0) ++tensors;
     if (found == nullptr) {
-      missing.push_back(tensor.name);
+      if (tensor.first == 0) missing.push_back(tensor.name);
     } else {
       transfers.push_back({std::move(tensor), found});
       check_fits(weights, transfers.back());
@@ -110,8 +113,8 @@ std::vector<Transfer> match(const Module& module, const CheckpointReader& weight
   }
   if (!missing.empty()) {
     throw bad_input("{} lacks {} of the {}'s {} tensors: {}", weights.path().string(),
-                    missing.size(), part == Part::adapter ? "adapter" : "model",
-                    missing.size() + transfers.size(), first_few(missing));
+                    missing.size(), part == Part::adapter ? "adapter" : "model", tensors,
+                    first_few(missing));
   }
   if (part == Part::adapter) require_all_used(weights, transfers);
   return transfers;
@@ -157,8 +160,8 @@ class TensorReader {
         to_(t.to.type.dtype),
         stored_(t.to.stored),
         block_(block),
-        at_(stored_ == Stored::plain ? skipped / size_of(to_)
-                                     : ops::stored_elements(stored_, skipped)) {}
+        at_(t.to.first + (stored_ == Stored::plain ? skipped / size_of(to_)
+                                                   : ops::stored_elements(stored_, skipped))) {}
 
   // Its next elements.
   void read(std::span<std::byte> out) {

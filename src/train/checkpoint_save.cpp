@@ -28,11 +28,16 @@ void copy_companions(const std::filesystem::path& from, const StagedModel& to) {
 
 std::vector<TensorToWrite> tensors_to_write(const Module& module, const PiecesOf& pieces_of,
                                             Part part) {
+  const std::vector<SavedTensor> saved = saved_tensors(module, part);
   std::vector<TensorToWrite> tensors;
-  for (const SavedTensor& tensor : saved_tensors(module, part)) {
+  for (size_t i = 0; i < saved.size();) {
+    std::vector<ValuePart> pieces{saved[i].part()};
+    const SavedTensor& tensor = saved[i++];
+    for (; i < saved.size() && saved[i].first > 0; ++i) pieces.push_back(saved[i].part());
     tensors.push_back(
-        {tensor.name, tensor.type,
-         [&pieces_of, bytes = tensor.part()](const ByteSink& sink) { pieces_of(bytes, sink); }});
+        {tensor.name, tensor.type, [&pieces_of, pieces = std::move(pieces)](const ByteSink& sink) {
+           for (const ValuePart& piece : pieces) pieces_of(piece, sink);
+         }});
   }
   return tensors;
 }
@@ -57,6 +62,21 @@ void check_part(const Value& value, const CheckpointPart& part) {
                        part.shape.text(), part.offset, value.name, value.type.text());
 }
 
+// Parts of one name, one after another, are pieces of one tensor.
+Shape whole_tensor(std::span<const CheckpointPart> parts) {
+  const std::string& name = parts.front().name;
+  int64_t rows = 0;
+  for (const CheckpointPart& part : parts) {
+    if (part.name != name) break;
+    if (part.shape.rank() > 0) rows += part.shape[0];
+  }
+  const Shape& piece = parts.front().shape;
+  if (piece.rank() == 0) return piece;
+  std::vector<int64_t> dims(piece.dims().begin(), piece.dims().end());
+  dims[0] = rows;
+  return Shape(dims);
+}
+
 ShardPart in_bytes(const Value& value, const ValuePart& of_whole, int64_t first) {
   const int64_t size = size_of(value.type.dtype);
   const int64_t elements =
@@ -65,6 +85,26 @@ ShardPart in_bytes(const Value& value, const ValuePart& of_whole, int64_t first)
   const int64_t end = std::min(of_whole.offset + of_whole.bytes, (first + elements) * size);
   if (end <= begin) return {};
   return {.skipped = begin - of_whole.offset, .offset = begin - first * size, .bytes = end - begin};
+}
+
+void add_tensors(ValueId id, const Value& value, std::vector<SavedTensor>& tensors) {
+  const Stored stored = value.param->stored;
+  const std::span parts = value.param->checkpoint;
+  int64_t first = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const CheckpointPart& part = parts[i];
+    check_part(value, part);
+    const bool goes_on = i > 0 && parts[i - 1].name == part.name;
+    first = goes_on ? first + parts[i - 1].shape.elements() : 0;
+    const Shape shape = goes_on ? tensors.back().type.shape : whole_tensor(parts.subspan(i));
+    tensors.push_back({.value = id,
+                       .name = part.name,
+                       .type = {stored == Stored::plain ? value.type.dtype : Dtype::f32, shape},
+                       .first = first,
+                       .offset = bytes_in(value, part.offset),
+                       .bytes = bytes_in(value, part.shape.elements()),
+                       .stored = stored});
+  }
 }
 
 }  // namespace
@@ -83,17 +123,7 @@ std::vector<SavedTensor> saved_tensors(const Module& module, Part part) {
     const Value& value = module.values[i];
     if (value.scope != Scope::persistent || !value.owns_bytes() || !value.param) continue;
     if (value.param->adapter != (part == Part::adapter)) continue;
-    for (const CheckpointPart& piece : value.param->checkpoint) {
-      check_part(value, piece);
-      const Stored stored = value.param->stored;
-      tensors.push_back(
-          {.value = {static_cast<int32_t>(i)},
-           .name = piece.name,
-           .type = {stored == Stored::plain ? value.type.dtype : Dtype::f32, piece.shape},
-           .offset = bytes_in(value, piece.offset),
-           .bytes = bytes_in(value, piece.shape.elements()),
-           .stored = stored});
-    }
+    add_tensors({static_cast<int32_t>(i)}, value, tensors);
   }
   return tensors;
 }

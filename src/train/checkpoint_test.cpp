@@ -109,6 +109,27 @@ TEST_F(CheckpointTest, SaysWhichValuesAreLoadedWhole) {
   EXPECT_EQ(loaded_values(module_), (std::set<ValueId>{qk_, norm_}));
 }
 
+// Two heads of two: the parameter has queries, keys and values, the file a head's together.
+TEST_F(CheckpointTest, ATensorMayHaveItsRowsInAnotherOrder) {
+  const std::vector<float> mine{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const std::vector<float> in_file{0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11};
+  std::vector<CheckpointPart> pieces;
+  for (const int64_t offset : {0, 4, 8, 2, 6, 10})
+    pieces.push_back({"query_key_value", {2, 1}, offset});
+  const ValueId qkv = add(parameter("qkv", {Dtype::f32, {12, 1}}, pieces), mine);
+  EXPECT_EQ(loaded_values(module_), (std::set<ValueId>{qk_, norm_, qkv}));
+  save(options());
+  const CheckpointReader saved(dir_ / "out");
+  const TensorEntry& tensor = *saved.find("query_key_value");
+  EXPECT_EQ(tensor.shape, (Shape{12, 1}));
+  std::vector<float> read(in_file.size());
+  tensor.read(0, std::as_writable_bytes(std::span(read)));
+  EXPECT_EQ(read, in_file);
+  clear();
+  load(dir_ / "out");
+  EXPECT_EQ(memory_[qkv], mine);
+}
+
 TEST_F(CheckpointTest, CopiesTheTokenizerAndNothingElse) {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "merges.txt", "spiece.model",
                            "chat_template.jinja"}) {
