@@ -85,8 +85,9 @@ bool is_another_family(std::string_view word) {
 }
 
 const std::vector<std::string>& families() {
-  static const std::vector<std::string> all{"gpt2",  "llama", "qwen2",       "qwen3", "mistral",
-                                            "olmo2", "phi3",  "gemma3_text", "bert"};
+  static const std::vector<std::string> all{"gpt2",     "llama",    "qwen2", "qwen3",
+                                            "mistral",  "olmo2",    "phi3",  "gemma3_text",
+                                            "stablelm", "gpt_neox", "bert"};
   return all;
 }
 
@@ -100,7 +101,8 @@ std::string did_you_mean_model(std::string_view word, std::span<const std::strin
     std::ranges::sort(found);
     return found;
   };
-  if (is_another_family(word.substr(0, word.find_first_of("-_:0123456789")))) return "";
+  const std::string_view family = word.substr(0, word.find_first_of("-_:0123456789"));
+  if (word == "gpt_neo" || is_another_family(family)) return "";
   std::vector<std::string> near(candidates.begin(), candidates.end());
   std::erase_if(near, [&](const std::string& name) { return digits(name) != digits(word); });
   return did_you_mean(word, near);

@@ -24,6 +24,7 @@ namespace snug {
 struct HfRope {
   enum class Kind : uint8_t { standard, linear, llama3 } kind = Kind::standard;
   double theta = 10000;
+  double part = 1;  // of each head that turns: its first elements
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_positions = 0;  // llama3: what the model was first trained on
   friend bool operator==(const HfRope&, const HfRope&) = default;
@@ -32,7 +33,7 @@ struct HfRope {
 enum class HfActivation : uint8_t { gelu, gelu_tanh, silu };
 
 struct HfConfig {
-  std::string model_type;  // gpt2, llama, qwen2, qwen3, mistral, olmo2, phi3, gemma3_text or bert
+  std::string model_type;  // one of those that parse_hf_config lists when it refuses another
   std::string dtype;       // as the file says it; "float32" where it says nothing
 
   int64_t vocab_size = 0;
@@ -44,8 +45,8 @@ struct HfConfig {
   int64_t head_dim = 0;
   int64_t max_position_embeddings = 0;
   int64_t type_vocab_size = 0;  // bert
-  // pad_token_id, where the family gives it to its embedding as padding_idx (not gpt2): in
-  // [0, vocab_size).
+  // pad_token_id, where the family gives it to its embedding as padding_idx (not gpt2
+  // and gpt_neox): in [0, vocab_size).
   std::optional<int64_t> padding_token;
 
   HfActivation activation = HfActivation::silu;
@@ -56,6 +57,7 @@ struct HfConfig {
   bool qkv_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
+  bool parallel_residual = false;  // stablelm, gpt_neox: attention and MLP read the same sum
   double embedding_dropout = 0;
   double attention_dropout = 0;
   double residual_dropout = 0;
@@ -69,6 +71,10 @@ struct HfConfig {
   std::string
       original;  // the JSON text it was read from: its other fields are written back as they were
 
+  // Elements of a head that turn.
+  int64_t rotary_dim() const {
+    return static_cast<int64_t>(static_cast<double>(head_dim) * rope.part);
+  }
   bool has_rope() const { return model_type != "gpt2" && model_type != "bert"; }
   bool has_window(int64_t layer) const {
     if (!sliding_window || window_layers.empty()) return sliding_window.has_value();

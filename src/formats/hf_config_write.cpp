@@ -13,6 +13,8 @@ std::string_view architecture_of(std::string_view model_type) {
   if (model_type == "olmo2") return "Olmo2ForCausalLM";
   if (model_type == "phi3") return "Phi3ForCausalLM";
   if (model_type == "gemma3_text") return "Gemma3ForCausalLM";
+  if (model_type == "stablelm") return "StableLmForCausalLM";
+  if (model_type == "gpt_neox") return "GPTNeoXForCausalLM";
   if (model_type == "mistral") return "MistralForCausalLM";
   if (model_type == "bert") return "BertForMaskedLM";
   return "LlamaForCausalLM";
@@ -91,7 +93,14 @@ void write_rope(const HfConfig& c, HfJson& json) {
   const HfJson scaling = rope_scaling(c.rope);
   HfJson parameters = scaling.is_null() ? HfJson{{"rope_type", "default"}} : scaling;
   parameters["rope_theta"] = c.rope.theta;
-  json["rope_theta"] = c.rope.theta;
+  if (c.model_type == "gpt_neox") {
+    json["rotary_emb_base"] = c.rope.theta;
+    json["rotary_pct"] = c.rope.part;
+  } else {
+    json["rope_theta"] = c.rope.theta;
+  }
+  if (c.model_type == "stablelm") json["partial_rotary_factor"] = c.rope.part;
+  if (c.rope.part != 1) parameters["partial_rotary_factor"] = c.rope.part;
   json["rope_scaling"] = scaling;
   if (c.model_type != "gemma3_text") {
     json["rope_parameters"] = parameters;
@@ -101,6 +110,18 @@ void write_rope(const HfConfig& c, HfJson& json) {
   json["rope_parameters"] = {
       {"full_attention", parameters},
       {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", c.local_theta}}}};
+}
+
+void write_partial(const HfConfig& c, HfJson& json) {
+  const bool neox = c.model_type == "gpt_neox";
+  write_sizes(c, json);
+  if (!neox) json["num_key_value_heads"] = c.num_key_value_heads;
+  json["layer_norm_eps"] = c.norm_eps;
+  json["use_parallel_residual"] = c.parallel_residual;
+  json["attention_dropout"] = c.attention_dropout;
+  if (neox) json["hidden_dropout"] = c.residual_dropout;
+  json[neox ? "attention_bias" : "use_qkv_bias"] = c.qkv_bias;
+  write_rope(c, json);
 }
 
 void write_rotary(const HfConfig& c, HfJson& json) {
@@ -138,6 +159,8 @@ std::string to_json(const HfConfig& c, Dtype weights) {
     write_gpt2(c, json);
   } else if (c.model_type == "bert") {
     write_bert(c, json);
+  } else if (c.model_type == "stablelm" || c.model_type == "gpt_neox") {
+    write_partial(c, json);
   } else {
     write_rotary(c, json);
   }
