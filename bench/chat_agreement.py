@@ -57,7 +57,8 @@ def conversations(count, known):
     def text():
         kind = draw.randrange(4)
         if kind == 0:
-            return draw.choice(["Hi", " Say it in one word.\n", "\n\nWhy?", "def f(x):\n    return x + 1", "3 + 4 = ", "a\tb  "])
+            return draw.choice(["Hi", " Say it in one word.\n", "\n\nWhy?", "def f(x):\n    return x + 1", "3 + 4 = ", "a\tb  ",
+                                "<think>\nhm\n\n</think>\n\nYes.", "<think></think>No", "\n<think>\n\n</think>\n\n\nWell "])
         return noise(draw, draw.randrange(1, 12)) if kind == 1 else words(draw, groups, 1)
 
     out = []

@@ -81,6 +81,13 @@ TEST(ChatFormat, ChatmlThatThinks) {
           kChatml,
       "t");
   ASSERT_TRUE(qwen3.thinks);
+  EXPECT_TRUE(
+      parse_chat_template("{%- set ns = namespace(last_query_index=0) %}{%- if '</think>' in "
+                          "message.content %}{{- '<think>' }}{%- endif %}" +
+                              kChatml,
+                          "t")
+          .thinks)
+      << "as it was first published";
   const Rendered plain = qwen3.render(kPlain);
   EXPECT_EQ(
       plain.text,

@@ -100,7 +100,10 @@ ChatFormat chatml_of(std::string_view text, const std::string& where) {
   for (const std::string_view part : {"<|im_sep|>", "strftime_now", "bos_token", "content|trim"})
     if (holds(text, part)) refuse(where, fmt::format("its ChatML has '{}'", part));
   if (!plain) refuse(where, "its turns are not those of ChatML");
-  const bool thinks = holds(text, "last_query_index") && holds(text, "'</think>'incontent");
+  // Its first template asked message.content, later ones a copy of it.
+  const bool thinks =
+      holds(text, "last_query_index") &&
+      (holds(text, "'</think>'incontent") || holds(text, "'</think>'inmessage.content"));
   if (!thinks && holds(text, "<think>")) refuse(where, "its <think> is not that of Qwen3");
   ChatFormat out;
   out.thinks = thinks;
