@@ -48,8 +48,10 @@ constexpr std::string_view kGemma =
 constexpr std::string_view kGemma27b =
     R"(, "head_dim": 128, "query_pre_attn_scalar": 168, "sliding_window": 1024,
          "rope_scaling": {"rope_type": "linear", "factor": 8.0})";
+constexpr std::string_view kStable2 = R"(, "use_qkv_bias": true)";
+constexpr std::string_view kFastGelu = R"(, "hidden_act": "gelu_fast")";
 
-constexpr std::array<Rotary, 36> kRotary{{
+constexpr std::array<Rotary, 45> kRotary{{
     {"snug-tiny",    "llama",   "byte level, for trying things out",   256,   6,   4,  2,   704,    256,   1024, 1e-5, 1e4},
     {"llama-7b",     "llama",   "Llama 2 7B",                         4096,  32,  32, 32, 11008,  32000,   4096, 1e-5, 1e4},
     {"llama-8b",     "llama",   "Llama 3.1 8B",                       4096,  32,  32,  8, 14336, 128256, 131072, 1e-5, 5e5, kLlama31},
@@ -86,6 +88,15 @@ constexpr std::array<Rotary, 36> kRotary{{
     {"gemma3-4b",    "gemma3_text", "Gemma 3 4B, its text",           2560,  34,   8,  4, 10240, 262208, 131072, 1e-6, 1e6,    kTied, kGemma},
     {"gemma3-12b",   "gemma3_text", "Gemma 3 12B, its text",          3840,  48,  16,  8, 15360, 262208, 131072, 1e-6, 1e6,    kTied, kGemma},
     {"gemma3-27b",   "gemma3_text", "Gemma 3 27B, its text",          5376,  62,  32, 16, 21504, 262208, 131072, 1e-6, 1e6,    kTied, kGemma27b},
+    {"stablelm-3b",  "stablelm", "StableLM 3B 4E1T",                  2560,  32,  32, 32,  6912,  50304,   4096, 1e-5, 1e4},
+    {"stablelm2-1.6b", "stablelm", "StableLM 2 1.6B",                 2048,  24,  32, 32,  5632, 100352,   4096, 1e-5, 1e4,   kPlain, kStable2},
+    {"pythia-160m",  "gpt_neox", "Pythia 160M",                        768,  12,  12, 12,  3072,  50304,   2048, 1e-5, 1e4},
+    {"pythia-410m",  "gpt_neox", "Pythia 410M",                       1024,  24,  16, 16,  4096,  50304,   2048, 1e-5, 1e4},
+    {"pythia-1.4b",  "gpt_neox", "Pythia 1.4B",                       2048,  24,  16, 16,  8192,  50304,   2048, 1e-5, 1e4},
+    {"pythia-2.8b",  "gpt_neox", "Pythia 2.8B",                       2560,  32,  32, 32, 10240,  50304,   2048, 1e-5, 1e4},
+    {"pythia-6.9b",  "gpt_neox", "Pythia 6.9B",                       4096,  32,  32, 32, 16384,  50432,   2048, 1e-5, 1e4},
+    {"pythia-12b",   "gpt_neox", "Pythia 12B",                        5120,  36,  40, 40, 20480,  50688,   2048, 1e-5, 1e4},
+    {"gpt-neox-20b", "gpt_neox", "GPT-NeoX 20B",                      6144,  44,  64, 64, 24576,  50432,   2048, 1e-5, 1e4,   kPlain, kFastGelu},
 }};
 // clang-format on
 
@@ -102,6 +113,7 @@ std::string config_of(const GptLike& m) {
 }
 
 std::string config_of(const Rotary& m) {
+  const bool neox = m.model_type == "gpt_neox";
   constexpr const char* stretched =
       R"(, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 8192})";
@@ -109,9 +121,11 @@ std::string config_of(const Rotary& m) {
       R"({{"model_type": "{}", "hidden_size": {},
            "num_hidden_layers": {}, "num_attention_heads": {},
            "num_key_value_heads": {}, "intermediate_size": {}, "vocab_size": {},
-           "max_position_embeddings": {}, "rms_norm_eps": {}, "rope_theta": {},
+           "max_position_embeddings": {}, "{}": {}, "{}": {},
            "tie_word_embeddings": {}{}{}{}}})",
-      m.model_type, m.C, m.L, m.H, m.K, m.F, m.V, m.positions, m.eps, m.theta, m.trait == kTied,
+      m.model_type, m.C, m.L, m.H, m.K, m.F, m.V, m.positions,
+      neox || m.model_type == "stablelm" ? "layer_norm_eps" : "rms_norm_eps", m.eps,
+      neox ? "rotary_emb_base" : "rope_theta", m.theta, m.trait == kTied,
       m.trait == kLlama31 ? stretched : "", m.more,
       m.more.find("sliding_window") == m.more.npos ? R"(, "sliding_window": null)" : "");
 }

@@ -12,6 +12,11 @@ namespace {
 
 using Tensors = std::map<std::string, std::string>;  // name -> shape
 
+// Of two pieces of a tensor.
+Shape rows_added(const Shape& a, const Shape& b) {
+  return a.rank() == 1 ? Shape{a[0] + b[0]} : Shape{a[0] + b[0], a[1]};
+}
+
 Tensors tensors_of(const char* config) {
   Module module{.name = "tiny"};
   Model::from_config(parse_hf_config(config, "tiny"), "tiny")
@@ -19,11 +24,19 @@ Tensors tensors_of(const char* config) {
   Tensors found;
   for (const Value& value : module.values) {
     if (value.category != Category::params) continue;
-    int64_t next = 0;
+    std::map<int64_t, int64_t> ends;  // of parts, by their offsets
+    std::map<std::string, Shape> here;
     for (const CheckpointPart& part : value.param->checkpoint) {
-      EXPECT_EQ(part.offset, next) << part.name;
-      EXPECT_TRUE(found.emplace(part.name, part.shape.text()).second) << part.name << " twice";
-      next += part.shape.elements();
+      ends[part.offset] = part.offset + part.shape.elements();
+      const auto [at, added] = here.emplace(part.name, part.shape);
+      if (!added) at->second = rows_added(at->second, part.shape);
+    }
+    for (const auto& [name, shape] : here)
+      EXPECT_TRUE(found.emplace(name, shape.text()).second) << name << " twice";
+    int64_t next = 0;
+    for (const auto& [offset, end] : ends) {
+      EXPECT_EQ(offset, next) << value.name;
+      next = end;
     }
     EXPECT_EQ(next, value.type.shape.elements()) << value.name;
   }
@@ -142,6 +155,42 @@ TEST(CheckpointNames, Gemma3Tied) {
   expected["model.layers.0.pre_feedforward_layernorm.weight"] = "[12]";
   expected["model.layers.0.post_feedforward_layernorm.weight"] = "[12]";
   EXPECT_EQ(tensors_of(tiny_rotary("gemma3_text", R"(, "head_dim": 4)").c_str()), expected);
+}
+
+TEST(CheckpointNames, StableLm) {
+  Tensors expected = llama_tensors();
+  expected["lm_head.weight"] = "[37,12]";
+  for (const char* norm : {"layers.0.input_layernorm", "layers.0.post_attention_layernorm", "norm"})
+    expected[fmt::format("model.{}.bias", norm)] = "[12]";
+  const std::string half = R"(, "partial_rotary_factor": 0.5)";
+  EXPECT_EQ(tensors_of(tiny_rotary("stablelm", half).c_str()), expected);
+  add_qkv_biases(expected);
+  expected.erase("model.layers.0.post_attention_layernorm.weight");
+  expected.erase("model.layers.0.post_attention_layernorm.bias");
+  const std::string more = half + R"(, "use_parallel_residual": true, "use_qkv_bias": true)";
+  EXPECT_EQ(tensors_of(tiny_rotary("stablelm", more).c_str()), expected);
+}
+
+TEST(CheckpointNames, GptNeoX) {
+  Tensors expected{{"gpt_neox.embed_in.weight", "[37,12]"},
+                   {"gpt_neox.layers.0.attention.query_key_value.weight", "[36,12]"},
+                   {"gpt_neox.layers.0.attention.dense.weight", "[12,12]"},
+                   {"gpt_neox.layers.0.mlp.dense_h_to_4h.weight", "[20,12]"},
+                   {"gpt_neox.layers.0.mlp.dense_h_to_4h.bias", "[20]"},
+                   {"gpt_neox.layers.0.mlp.dense_4h_to_h.weight", "[12,20]"},
+                   {"gpt_neox.layers.0.mlp.dense_4h_to_h.bias", "[12]"},
+                   {"embed_out.weight", "[37,12]"}};
+  for (const char* norm :
+       {"layers.0.input_layernorm", "layers.0.post_attention_layernorm", "final_layer_norm"}) {
+    expected[fmt::format("gpt_neox.{}.weight", norm)] = "[12]";
+    expected[fmt::format("gpt_neox.{}.bias", norm)] = "[12]";
+  }
+  const std::string half = R"(, "rotary_pct": 0.5)";
+  EXPECT_EQ(tensors_of(tiny_rotary("gpt_neox", half + R"(, "attention_bias": false)").c_str()),
+            expected);
+  expected["gpt_neox.layers.0.attention.query_key_value.bias"] = "[36]";
+  expected["gpt_neox.layers.0.attention.dense.bias"] = "[12]";
+  EXPECT_EQ(tensors_of(tiny_rotary("gpt_neox", half).c_str()), expected);
 }
 
 TEST(CheckpointNames, Bert) {

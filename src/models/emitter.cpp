@@ -15,6 +15,21 @@ std::string with_suffix(std::string_view name, std::string_view suffix) {
   return fmt::format("{}.{}", name, suffix);
 }
 
+// Of a packed tensor that has q, k and v of one head, then of the next, where the parameter has all
+// queries, all keys and all values: its pieces, in the order of the file.
+std::vector<CheckpointPart> by_head(const Param& param, int64_t heads) {
+  constexpr int64_t kOfHead = 3;
+  const CheckpointPart& whole = param.checkpoint.at(0);
+  const int64_t D = whole.shape[0] / (kOfHead * heads);
+  const Shape shape = whole.shape.rank() == 1 ? Shape{D} : Shape{D, whole.shape[1]};
+  std::vector<CheckpointPart> pieces;
+  for (int64_t head = 0; head < heads; ++head) {
+    for (int64_t which = 0; which < kOfHead; ++which)
+      pieces.push_back({whole.name, shape, (which * heads + head) * shape.elements()});
+  }
+  return pieces;
+}
+
 constexpr Init kZeros{Init::Kind::zeros, 0};
 
 }  // namespace
@@ -82,6 +97,9 @@ ValueId Emitter::linear(std::string_view name, ValueId x, const LinearLayer& lay
     weight.checkpoint.push_back({with_suffix(part.name, "weight"), shape, out * in});
     bias.checkpoint.push_back({with_suffix(part.name, "bias"), {part.out}, out});
     out += part.out;
+  }
+  if (layer.by_head > 0) {
+    for (Param* param : {&weight, &bias}) param->checkpoint = by_head(*param, layer.by_head);
   }
   const Shape shape = layer.in_out ? Shape{in, out} : Shape{out, in};
   const ValueId w = param(with_suffix(name, "weight"), shape, std::move(weight));

@@ -31,6 +31,7 @@ struct LinearLayer {
   int64_t heads = 0;        // > 0: the outputs come in this many heads
   int64_t value_heads = 0;  // the last so many of them are attention's values
   bool in_out = false;      // the weight is stored [in, out]; one part only
+  int64_t by_head = 0;      // > 0: the checkpoint has q, k and v of so many heads one by one
 };
 
 class Emitter {

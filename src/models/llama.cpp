@@ -31,6 +31,7 @@ ModelConfig llama_config(const HfConfig& hf) {
   c.positions = Positions::rope;
   c.rope_theta = hf.rope.theta;
   c.rope_scaling = scaling_of(hf.rope);
+  c.rotary_dim = hf.rotary_dim();
   c.layer_name = "layers";
   c.names = {
       .embedding = "model.embed_tokens",

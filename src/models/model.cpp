@@ -190,9 +190,11 @@ bool Model::has_tokenizer() const {
 std::vector<std::string> Model::spellings(std::string_view tensor) const {
   std::vector<std::string> found{std::string(tensor)};
   // A file saved from the bare model, without its head, lacks the first part of the name.
-  for (std::string_view prefix : {"transformer.", "model.", "bert."}) {
+  for (std::string_view prefix : {"transformer.", "model.", "gpt_neox.", "bert."}) {
     if (tensor.starts_with(prefix)) found.emplace_back(tensor.substr(prefix.size()));
   }
+  // transformers 5 calls GPT-NeoX's head so while it is not saved.
+  if (tensor == "embed_out.weight") found.emplace_back("lm_head.weight");
   // BERT's oldest files name the parts of a norm after the paper.
   for (const auto& [now, then] : {std::pair{"LayerNorm.weight", "LayerNorm.gamma"},
                                   std::pair{"LayerNorm.bias", "LayerNorm.beta"}}) {

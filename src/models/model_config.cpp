@@ -46,6 +46,8 @@ ModelConfig model_config(const HfConfig& hf) {
   if (hf.model_type == "olmo2") return olmo2_config(hf);
   if (hf.model_type == "phi3") return phi3_config(hf);
   if (hf.model_type == "gemma3_text") return gemma3_config(hf);
+  if (hf.model_type == "stablelm") return stablelm_config(hf);
+  if (hf.model_type == "gpt_neox") return gpt_neox_config(hf);
   return llama_config(hf);
 }
 

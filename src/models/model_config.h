@@ -28,7 +28,8 @@ struct TensorNames {
   std::string layer;
   std::vector<std::string> qkv;     // three, or one that is packed in the checkpoint itself
   std::vector<std::string> mlp_in;  // gate and up, or one
-  std::string attention_out, attention_norm, mlp_out, mlp_norm;
+  std::string attention_out, attention_norm, mlp_out;
+  std::string mlp_norm;  // none: both parts of a layer read one norm
   std::string q_norm, k_norm;
   std::string attention_part_norm, mlp_part_norm;  // of what the parts add
   std::string final_norm;
@@ -56,10 +57,12 @@ struct ModelConfig {
   double norm_eps = 1e-6;
   double norm_offset = 0;  // is added to the weights of norms
   NormPlace norm_place = NormPlace::before;
+  bool parallel = false;  // both parts of a layer read the stream as it enters it (GPT-NeoX)
   QkNormKind qk_norm = QkNormKind::none;
   Activation activation = Activation::swiglu;
   Positions positions = Positions::rope;
   double rope_theta = 10000;
+  int64_t rotary_dim = 0;  // elements of a head that turn; 0: all
   ops::RopeScaling rope_scaling;
   double local_theta = 0;  // > 0: the base of layers with a window, which are not scaled
   bool causal = true;
@@ -73,6 +76,7 @@ struct ModelConfig {
   bool attention_out_bias = false;
   bool mlp_bias = false;
   bool weight_in_out = false;  // linear weights are stored [in, out]
+  bool qkv_by_head = false;    // the checkpoint packs q, k and v of one head after another
 
   double init_std = 0.02;
   double residual_init_std = 0.02;  // of the projections that write to the residual stream
@@ -109,6 +113,8 @@ ModelConfig qwen3_config(const HfConfig& hf);
 ModelConfig olmo2_config(const HfConfig& hf);
 ModelConfig phi3_config(const HfConfig& hf);
 ModelConfig gemma3_config(const HfConfig& hf);
+ModelConfig stablelm_config(const HfConfig& hf);
+ModelConfig gpt_neox_config(const HfConfig& hf);
 ModelConfig bert_config(const HfConfig& hf);
 
 // By hf.model_type.

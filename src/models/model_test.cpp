@@ -73,6 +73,15 @@ TEST(Model, ParameterCountsAreThePublishedOnes) {
       {"gemma3-4b", 3'880'263'168},
       {"gemma3-12b", 11'766'034'176},
       {"gemma3-27b", 27'009'346'304},
+      {"stablelm-3b", 2'795'443'200},
+      {"stablelm2-1.6b", 1'644'515'328},
+      {"pythia-160m", 162'322'944},
+      {"pythia-410m", 405'334'016},
+      {"pythia-1.4b", 1'414'647'808},
+      {"pythia-2.8b", 2'775'208'960},
+      {"pythia-6.9b", 6'857'302'016},
+      {"pythia-12b", 11'846'072'320},
+      {"gpt-neox-20b", 20'554'567'680},
       {"snug-tiny", 4'558'080},
   };
   for (const auto& [name, count] : published)

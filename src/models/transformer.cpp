@@ -93,6 +93,10 @@ class Transformer {
     for (int64_t i = 0; i < c_.L; ++i) {
       const auto scope = enter(i);
       const auto a = e_.residual_norm("attn.norm", s.x, s.delta, c_, tensor(i, n.attention_norm));
+      if (c_.parallel) {
+        s = parallel_parts(i, a);
+        continue;
+      }
       s = joined(a.h, attention_part(i, a.y, into_product(a.h)));
       const auto m = e_.residual_norm("mlp.norm", s.x, s.delta, c_, tensor(i, n.mlp_norm));
       s = joined(m.h, mlp_part(i, m.y, into_product(m.h)));
@@ -147,6 +151,17 @@ class Transformer {
     return into_product(h).valid() ? Stream{result, {}} : Stream{h, result};
   }
 
+  // Both parts read the stream as it entered the layer.
+  Stream parallel_parts(int64_t i, const ops::ResidualNorm& a) {
+    const std::string& norm = c_.names.mlp_norm;
+    const ValueId sum = into_product(a.h);
+    const ValueId first = attention_part(i, a.y, sum);
+    const ValueId x = norm.empty() ? a.y : e_.norm("mlp.norm", a.h, c_, tensor(i, norm));
+    const ValueId second = mlp_part(i, x, sum.valid() ? first : ValueId{});
+    if (sum.valid()) return {second, {}};
+    return {a.h, ops::add(e_.builder(), "parts.add", first, second)};
+  }
+
   Builder::LayerScope enter(int64_t i) {
     return e_.builder().layer(static_cast<int32_t>(i), fmt::format("{}.{}", c_.layer_name, i));
   }
@@ -174,6 +189,7 @@ class Transformer {
     LinearLayer packed = layer(i, c_.names.qkv, {H * D, K * D, K * D}, c_.qkv_bias);
     packed.heads = H + 2 * K;
     packed.value_heads = K;
+    packed.by_head = c_.qkv_by_head ? H : 0;
     ValueId qkv = e_.linear("attn.qkv", x, packed);
     if (c_.qk_norm != QkNormKind::none) {
       qkv = e_.qk_norm("attn.qk_norm", qkv, c_, tensor(i, c_.names.q_norm),
@@ -187,6 +203,7 @@ class Transformer {
                        .heads = H,
                        .kv_heads = K,
                        .head_dim = D,
+                       .rotary_dim = c_.rotary_dim,
                        .theta = local ? c_.local_theta : c_.rope_theta,
                        .scaling = local ? ops::RopeScaling{} : c_.rope_scaling,
                        .starts = starts_});

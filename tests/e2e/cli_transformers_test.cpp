@@ -84,12 +84,14 @@ TEST_P(CliGenerate, TheSameTokens) {
 
 INSTANTIATE_TEST_SUITE_P(Models, CliGenerate,
                          ::testing::Values("gpt2", "llama", "llama3", "qwen2", "qwen3", "mistral",
-                                           "mistral_window", "olmo2", "phi3", "gemma3"),
+                                           "mistral_window", "olmo2", "phi3", "gemma3", "stablelm",
+                                           "stablelm_parallel", "gpt_neox"),
                          [](const auto& p) { return std::string(p.param); });
 
 INSTANTIATE_TEST_SUITE_P(Models, CliTransformers,
                          ::testing::Values("gpt2", "llama", "llama3", "qwen2", "qwen3", "mistral",
-                                           "mistral_window", "olmo2", "phi3", "gemma3", "bert"),
+                                           "mistral_window", "olmo2", "phi3", "gemma3", "stablelm",
+                                           "stablelm_parallel", "gpt_neox", "bert"),
                          [](const auto& p) { return std::string(p.param); });
 
 }  // namespace

@@ -49,7 +49,8 @@ TEST_P(FusedRecomputeFamilies, UpdatesInBackwardHaveTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Models, FusedRecomputeFamilies,
                          ::testing::Values("gpt2", "llama", "qwen2", "mistral", "bert", "qwen3",
-                                           "olmo2", "phi3", "gemma3"),
+                                           "olmo2", "phi3", "gemma3", "stablelm_parallel",
+                                           "gpt_neox"),
                          [](const auto& p) { return std::string(p.param); });
 
 class FusedRecomputePlan : public FusedRecomputeRun,

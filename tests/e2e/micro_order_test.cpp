@@ -53,6 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Families, MicroOrder,
                          ::testing::Values(OrderCase{"llama", false}, OrderCase{"mistral", false},
                                            OrderCase{"gpt2", true}, OrderCase{"bert", true},
                                            OrderCase{"gemma3", true}, OrderCase{"olmo2", false},
+                                           OrderCase{"gpt_neox", false},
                                            OrderCase{"llama", false, /*packed=*/true},
                                            OrderCase{"gpt2", true, /*packed=*/true}),
                          [](const auto& p) {

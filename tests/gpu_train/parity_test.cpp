@@ -82,7 +82,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Compared{"olmo2", Dtype::f32}, Compared{"olmo2", Dtype::bf16},
                       Compared{"phi3", Dtype::f32}, Compared{"phi3", Dtype::bf16},
                       Compared{"gemma3", Dtype::f32}, Compared{"gemma3", Dtype::f32, kStandard},
-                      Compared{"gemma3", Dtype::bf16}, Compared{"bert", Dtype::f32},
+                      Compared{"gemma3", Dtype::bf16}, Compared{"stablelm", Dtype::f32},
+                      Compared{"stablelm", Dtype::bf16}, Compared{"gpt_neox", Dtype::f32},
+                      Compared{"gpt_neox", Dtype::bf16}, Compared{"bert", Dtype::f32},
                       Compared{"bert", Dtype::f32, kStandard}, Compared{"bert", Dtype::bf16}),
     [](const auto& p) {
       return fmt::format("{}_{}{}", p.param.family, name_of(p.param.precision),

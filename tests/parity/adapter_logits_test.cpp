@@ -94,7 +94,7 @@ TEST_P(AdapterLogits, AreThoseOfPeftMergedAndBeside) {
   EXPECT_GT(difference(logits(base(), {}), beside), 1e-2) << "the adapter does something";
 }
 
-INSTANTIATE_TEST_SUITE_P(, AdapterLogits, ::testing::Values("llama", "gpt2", "phi3"),
+INSTANTIATE_TEST_SUITE_P(, AdapterLogits, ::testing::Values("llama", "gpt2", "phi3", "gpt_neox"),
                          [](const auto& p) { return std::string(p.param); });
 
 }  // namespace

@@ -19,6 +19,7 @@ import reference as r
 ADAPTERS = {
     "llama": dict(r=4, lora_alpha=10, target_modules=["q_proj", "v_proj", "down_proj", "o_proj"]),
     "gpt2": dict(r=3, lora_alpha=6, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True),
+    "gpt_neox": dict(r=3, lora_alpha=9, target_modules=["query_key_value", "dense_h_to_4h"]),
     "phi3": dict(r=5, lora_alpha=5, target_modules=["qkv_proj", "gate_up_proj", "down_proj"]),
 }
 

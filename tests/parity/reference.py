@@ -94,6 +94,25 @@ FAMILIES = {
         rope_theta=5000.0, rope_local_base_freq=100.0, rope_scaling=dict(rope_type="linear", factor=2.0),
         attention_bias=False, attention_dropout=0.0, attn_logit_softcapping=None, final_logit_softcapping=None,
         use_bidirectional_attention=False, pad_token_id=0, tie_word_embeddings=True)),
+    "stablelm": dict(B=2, T=22, config=dict(
+        architectures=["StableLmForCausalLM"], model_type="stablelm", vocab_size=81, max_position_embeddings=30,
+        hidden_size=60, intermediate_size=74, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
+        hidden_act="silu", layer_norm_eps=1e-5, rope_theta=10000.0, partial_rotary_factor=0.4, use_qkv_bias=True,
+        qk_layernorm=False, use_parallel_residual=False, hidden_dropout=0.0, attention_dropout=0.0,
+        tie_word_embeddings=False)),
+    # Attention and MLP read one norm.
+    "stablelm_parallel": dict(B=2, T=19, config=dict(
+        architectures=["StableLmForCausalLM"], model_type="stablelm", vocab_size=77, max_position_embeddings=30,
+        hidden_size=44, intermediate_size=58, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+        hidden_act="silu", layer_norm_eps=1e-5, use_qkv_bias=False, qk_layernorm=False, use_parallel_residual=True,
+        hidden_dropout=0.0, attention_dropout=0.0, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.3))),
+    # Here each has a norm of its own, and the checkpoint packs q, k and v by head.
+    "gpt_neox": dict(B=2, T=23, config=dict(
+        architectures=["GPTNeoXForCausalLM"], model_type="gpt_neox", vocab_size=91, max_position_embeddings=30,
+        hidden_size=60, intermediate_size=86, num_hidden_layers=2, num_attention_heads=5, hidden_act="gelu",
+        layer_norm_eps=1e-5, rotary_pct=0.35, rotary_emb_base=5000, use_parallel_residual=True, attention_bias=True,
+        hidden_dropout=0.0, attention_dropout=0.0, tie_word_embeddings=False)),
 }
 
 
@@ -127,14 +146,20 @@ def build(config, weights, dtype):
         model = cls._from_config(transformers.AutoConfig.for_model(**config), attn_implementation="sdpa")
         model = model.to(dtype).train()
         if weights is not None:
-            missing, unknown = model.load_state_dict(weights, strict=False)
-            assert not unknown and not set(missing) & set(checkpoint_names(model)), (missing, unknown)
+            parameters = {in_file(model, name): name for name, _ in model.named_parameters()}
+            missing, unknown = model.load_state_dict({parameters[n]: w for n, w in weights.items()}, strict=False)
+            assert not unknown and not {in_file(model, n) for n in missing} & set(checkpoint_names(model)), (missing, unknown)
     return model
+
+
+def in_file(model, name):
+    """What a parameter is called in a saved directory: GPT-NeoX's head keeps its old name there."""
+    return name.replace("lm_head.", "embed_out.") if type(model).__name__ == "GPTNeoXForCausalLM" else name
 
 
 def checkpoint_names(model):
     """Parameters by the names that a saved directory has: tied ones once."""
-    return {name: p for name, p in model.named_parameters(remove_duplicate=True) if p.requires_grad}
+    return {in_file(model, name): p for name, p in model.named_parameters(remove_duplicate=True) if p.requires_grad}
 
 
 def random_weights(model, generator):
