@@ -332,8 +332,9 @@ def run_snug(snug, tokenizer, data, out, eot, threads):
 
 
 def some_token(data):
+    """One that no text without special tokens becomes: not what stands for unknown characters."""
     model = data["model"]["vocab"]
-    texts = [t["content"] for t in data["added_tokens"]]
+    texts = [t["content"] for t in data["added_tokens"] if t["content"] != "<unk>"]
     texts += list(model) if isinstance(model, dict) else [piece for piece, _ in model]
     return texts[0]
 
