@@ -2,6 +2,7 @@
 
 #include "ops/activation/dropout.h"
 #include "ops/activation/gelu.h"
+#include "ops/activation/relu.h"
 #include "ops/activation/swiglu.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/cached_attention.h"
@@ -54,7 +55,7 @@ Registry registry() {
       &chunked_attention_def, &chunked_attention_grad_def,
       &flash_attention_def, &flash_attention_grad_def, &cached_attention_def,
       // activation
-      &gelu_def, &gelu_grad_def, &gelu_recompute_grad_def,
+      &gelu_def, &gelu_grad_def, &gelu_recompute_grad_def, &relu_def, &relu_grad_def,
       &swiglu_def, &swiglu_grad_def, &swiglu_recompute_grad_def, &dropout_def,
       // loss
       &cross_entropy_def, &cross_entropy_grad_def,

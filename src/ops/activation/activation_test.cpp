@@ -6,6 +6,7 @@
 
 #include "ops/activation/dropout.h"
 #include "ops/activation/gelu.h"
+#include "ops/activation/relu.h"
 #include "ops/activation/swiglu.h"
 #include "ops/testing/op_case.h"
 #include "ops/testing/op_check.h"
@@ -37,6 +38,8 @@ struct Draw {
 
 }  // namespace
 
+TEST(Relu, Checks) { check_op(relu_def); }
+TEST(Relu, ChecksInHalves) { check_op_in_halves(relu_def); }
 TEST(Gelu, Checks) { check_op(gelu_def); }
 TEST(Swiglu, Checks) { check_op(swiglu_def); }
 TEST(Dropout, Checks) { check_op(dropout_def); }

@@ -1,0 +1,15 @@
+// relu: y = max(x, 0). Its gradient reads y, which the matmul behind it keeps anyway.
+//
+//   ValueId a = relu(b, "mlp.act", up);
+#pragma once
+
+#include "ir/builder.h"
+
+namespace snug::ops {
+
+extern const OpDef relu_def;       // (x) -> y; y may lie in x
+extern const OpDef relu_grad_def;  // (y, dy) -> dx; dx may lie in y or dy
+
+ValueId relu(Builder& b, std::string_view name, ValueId x);
+
+}  // namespace snug::ops
