@@ -29,7 +29,10 @@ std::vector<Type> infer(const OpView& op) {
              tokens.text());
   op.require(op.shape(kTable).rank() == 2, "table {} is not [V,C]", op.in(kTable).text());
   require_padding(op, op.shape(kTable)[0]);
-  require_rows(op, kPositions, tokens.shape[1], "the sequence length");
+  const int64_t first = first_position(op.attrs);
+  op.require(first >= 0, "first_position {} is negative", first);
+  require_rows(op, kPositions, checked_add(tokens.shape[1], first, "positions"),
+               "the sequence length");
   require_rows(op, kTypes, 1, "type 0");
   require_starts(op, kStarts, tokens.shape[0], tokens.shape[1]);
   return {{op.in(kTable).dtype, {tokens.shape[0], tokens.shape[1], op.shape(kTable).back()}}};
@@ -45,8 +48,10 @@ void grad(GradContext& g) {
     g.set(kTable, g.emit(embedding_grad_def, {dy, g.in(kTokens)}, std::move(attrs))[0]);
   }
   if (g.wants(kPositions)) {
+    Attrs attrs = rows(kPositions);
+    set_first_position(attrs, first_position(g.attrs()));
     g.set(kPositions, g.emit(embedding_grad_positions_def, {dy, ValueId{}, g.in(kStarts)},
-                             rows(kPositions), "grad_positions")[0]);
+                             std::move(attrs), "grad_positions")[0]);
   }
   if (g.wants(kTypes)) {
     g.set(kTypes, g.emit(embedding_grad_types_def, {dy}, rows(kTypes), "grad_types")[0]);
@@ -67,8 +72,8 @@ void reference(const RefArgs& a) {
   const int64_t T = a.in(kTokens).shape().back();
   for (size_t r = 0; r < a.in(kTokens).v.size(); ++r) {
     const auto token = static_cast<size_t>(a.in(kTokens).v[r]);
-    const auto position =
-        static_cast<size_t>(position_in_sample(a, kStarts, static_cast<int64_t>(r), T));
+    const auto position = static_cast<size_t>(
+        position_in_sample(a, kStarts, static_cast<int64_t>(r), T) + first_position(a.attrs));
     for (size_t c = 0; c < C; ++c) {
       double sum = scale_of(a.attrs) * a.in(kTable).v[token * C + c];
       if (a.has(kPositions)) sum += a.in(kPositions).v[position * C + c];
@@ -82,6 +87,7 @@ std::vector<Sample> samples() {
   struct With {
     int64_t positions = 0, types = 0;  // rows; 0: absent
     double scale = 1;
+    int64_t first = 0;
   };
   auto sample = [](const char* name, Shape tokens, Shape table, With with) {
     auto rows = [&](int64_t n) {
@@ -90,6 +96,7 @@ std::vector<Sample> samples() {
     const auto V = static_cast<double>(table[0]);
     Attrs attrs;
     set_scale(attrs, with.scale);
+    set_first_position(attrs, with.first);
     return Sample{name,
                   {{{Dtype::f32, table}},
                    {{Dtype::i32, tokens}, Fill::integers(V)},
@@ -105,15 +112,18 @@ std::vector<Sample> samples() {
   };
   Sample behind_others = sample("behind others", {2, 3}, {11, 8}, {.positions = 20});
   behind_others.inputs.push_back({{Dtype::i32, {2, 3}}, Fill::constant(-12)});
-  return {sample("tokens alone", {2, 3}, {11, 8}, {}),
-          sample("positions", {3, 7}, {13, 21}, {.positions = 9}),
-          sample("positions and types", {2, 50}, {17, 37}, {.positions = 50, .types = 2}),
-          sample("repeated tokens", {4, 40}, {3, 48}, {}),
-          sample("scaled", {4, 40}, {5, 24}, {.scale = 4.5}),  // in every type a number
-          sample("scaled, positions", {2, 9}, {5, 13}, {.positions = 9, .scale = 0.75}),
-          packed("packed", {3, 40}, {13, 21}, {.positions = 50}, {7, 1, 19}),
-          packed("packed, vectors", {2, 70}, {13, 64}, {.positions = 70, .types = 1}, {1, 30, 2}),
-          behind_others};
+  return {
+      sample("tokens alone", {2, 3}, {11, 8}, {}),
+      sample("positions", {3, 7}, {13, 21}, {.positions = 9}),
+      sample("positions and types", {2, 50}, {17, 37}, {.positions = 50, .types = 2}),
+      sample("repeated tokens", {4, 40}, {3, 48}, {}),
+      sample("scaled", {4, 40}, {5, 24}, {.scale = 4.5}),  // in every type a number
+      sample("scaled, positions", {2, 9}, {5, 13}, {.positions = 9, .scale = 0.75}),
+      sample("positions from 2 on", {3, 7}, {13, 16}, {.positions = 11, .first = 2}),
+      packed("packed, positions from 2 on", {2, 9}, {5, 13}, {.positions = 11, .first = 2}, {4}),
+      packed("packed", {3, 40}, {13, 21}, {.positions = 50}, {7, 1, 19}),
+      packed("packed, vectors", {2, 70}, {13, 64}, {.positions = 70, .types = 1}, {1, 30, 2}),
+      behind_others};
 }
 
 }  // namespace
@@ -135,6 +145,7 @@ ValueId embedding(Builder& b, std::string_view name, const Embedding& p) {
   Attrs attrs;
   set_padding(attrs, p.padding);
   set_scale(attrs, p.scale);
+  set_first_position(attrs, p.first_position);
   return b.emit(embedding_def, name, {p.table, p.tokens, p.positions, p.types, p.starts},
                 std::move(attrs))[0];
 }

@@ -1,5 +1,6 @@
 // Attributes of embedding and embedding_grad. `padding`: the token whose row gets no gradient from
 // the lookup; absent: every row does. `scale`: what the table's rows are multiplied by; absent: 1.
+// `first_position`, also of embedding_grad_positions: the row of a sample's first token; absent: 0.
 #pragma once
 
 #include "base/units.h"
@@ -26,6 +27,12 @@ inline void require_padding(const OpView& op, int64_t rows) {
 // what follows them is aligned.
 inline int64_t positions_scratch(int64_t tokens) {
   return round_up(checked_mul(tokens, size_of(Dtype::i32), "positions"), 256);
+}
+
+inline int64_t first_position(const Attrs& attrs) { return attrs.i("first_position", 0); }
+
+inline void set_first_position(Attrs& attrs, int64_t first) {
+  if (first != 0) attrs.set("first_position", first);
 }
 
 inline double scale_of(const Attrs& attrs) { return attrs.f("scale", 1); }

@@ -1,7 +1,5 @@
 #include "ops/embedding/embedding_cpu.h"
 
-#include <functional>
-
 #include "kernels/cpu/column_sum.h"
 #include "kernels/cpu/for_blocks.h"
 #include "kernels/float_kernels.h"
@@ -18,7 +16,8 @@ void look_up(const KernelArgs& a) {
   const int64_t C = a.in(0).shape().back();
   const T* table = a.in<T>(0);               // [V, C]
   const int32_t* tokens = a.in<int32_t>(1);  // [B, T]
-  const T* positions = a.in<T>(2);           // [P, C] or absent
+  const T* positions = a.in<T>(2);           // [P, C] or absent; from the first position on
+  if (positions != nullptr) positions += first_position(a.attrs) * C;
   const T* types = a.in<T>(3);               // [N, C] or absent
   const int32_t* starts = a.in<int32_t>(4);  // [B, T] or absent
   T* y = a.out<T>(0);                        // [B, T, C]
@@ -139,16 +138,17 @@ void embedding_grad_cpu(const KernelArgs& a) {
 
 void embedding_grad_positions_cpu(const KernelArgs& a) {
   start_from(a, 1);
-  const int64_t B = a.in(0).shape()[0], T = a.in(0).shape()[1];
+  const int64_t B = a.in(0).shape()[0], T = a.in(0).shape()[1], first = first_position(a.attrs);
   if (const int32_t* starts = a.in<int32_t>(2); starts != nullptr) {
     auto* positions = reinterpret_cast<int32_t*>(a.workspace.data());  // [B, T]
     for (int64_t r = 0; r < B * T; ++r)
-      positions[r] = static_cast<int32_t>(position_in_sample(starts, r, T));
+      positions[r] = static_cast<int32_t>(position_in_sample(starts, r, T) + first);
     return add_by_token(a, {positions, static_cast<size_t>(B * T)},
                         positions + positions_scratch(B * T) / size_of(Dtype::i32));
   }
-  gather_rows(a, T, std::identity{}, [&](int64_t t, const auto& add) {
-    for (int64_t b = 0; b < B; ++b) add(b * T + t);
+  const auto row_of = [&](int64_t t) { return t + first; };
+  gather_rows(a, T, row_of, [&](int64_t row, const auto& add) {
+    for (int64_t b = 0; b < B; ++b) add(b * T + row - first);
   });
 }
 

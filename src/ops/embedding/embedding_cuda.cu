@@ -70,28 +70,30 @@ struct Positions {
   const G* add;  // [P, C] or absent
   G* sum;        // [P, C], may be add
   int64_t B, length, C;
+  int64_t first;  // the row of the first position
 };
 
 constexpr int kColumnThreads = 128;
 
-// A block per position: row t of every sequence, one after another.
+// A block per row of the table: what every sequence has at its position, one after another.
 template <int N, typename T, typename G>
 __global__ void __launch_bounds__(kColumnThreads) sum_positions(Positions<T, G> p) {
-  const int64_t c = (int64_t{blockIdx.y} * kColumnThreads + threadIdx.x) * N, t = blockIdx.x;
+  const int64_t c = (int64_t{blockIdx.y} * kColumnThreads + threadIdx.x) * N;
+  const int64_t row = blockIdx.x, t = row - p.first;
   if (c >= p.C) return;
   float sum[N] = {};
-  if (p.add != nullptr) load_floats<N>(p.add + t * p.C + c, sum);
-  if (t < p.length) {
+  if (p.add != nullptr) load_floats<N>(p.add + row * p.C + c, sum);
+  if (t >= 0 && t < p.length) {
 #pragma unroll 8
     for (int64_t b = 0; b < p.B; ++b) add_floats<N>(p.dy + (b * p.length + t) * p.C + c, sum);
   }
-  store_floats<N>(p.sum + t * p.C + c, sum);
+  store_floats<N>(p.sum + row * p.C + c, sum);
 }
 
-__global__ void write_positions(const int32_t* starts, int64_t rows, int64_t T,
+__global__ void write_positions(const int32_t* starts, int64_t rows, int64_t T, int64_t first,
                                 int32_t* positions) {
   const int64_t r = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (r < rows) positions[r] = static_cast<int32_t>(position_in_sample(starts, r, T));
+  if (r < rows) positions[r] = static_cast<int32_t>(position_in_sample(starts, r, T) + first);
 }
 
 // Of positions that restart: they are in any order, as tokens are.
@@ -101,7 +103,8 @@ void sum_restarting_positions(const KernelArgs& a, const int32_t* starts) {
   if (rows == 0) return;
   auto* positions = reinterpret_cast<int32_t*>(a.workspace.data());  // [B, T]
   const auto blocks = static_cast<unsigned>(ceil_div(rows, kColumnThreads));
-  write_positions<<<blocks, kColumnThreads, 0, stream_of(a)>>>(starts, rows, T, positions);
+  write_positions<<<blocks, kColumnThreads, 0, stream_of(a)>>>(starts, rows, T,
+                                                               first_position(a.attrs), positions);
   check_launch("embedding_grad_positions");
   add_by_token_cuda(a, positions, add, a.workspace.data() + positions_scratch(rows));
 }
@@ -111,9 +114,10 @@ void sum_restarting_positions(const KernelArgs& a, const int32_t* starts) {
 void embedding_cuda(const KernelArgs& a) {
   visit_device_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
+    const int64_t skipped = first_position(a.attrs) * a.in(0).shape().back();
     const LookUp<T> p{.table = a.in<T>(0),
                       .tokens = a.in<int32_t>(1),
-                      .positions = a.in<T>(2),
+                      .positions = a.has(2) ? a.in<T>(2) + skipped : nullptr,
                       .types = a.in<T>(3),
                       .starts = a.in<int32_t>(4),
                       .y = a.out<T>(0),
@@ -144,7 +148,8 @@ void embedding_grad_positions_cuda(const KernelArgs& a) {
                               .sum = a.out<G>(0),
                               .B = a.in(0).shape()[0],
                               .length = a.in(0).shape()[1],
-                              .C = a.out(0).shape().back()};
+                              .C = a.out(0).shape().back(),
+                              .first = first_position(a.attrs)};
       const auto grid = [&](int64_t width) {
         return dim3(static_cast<unsigned>(a.out(0).shape()[0]),
                     static_cast<unsigned>(ceil_div(p.C, kColumnThreads * width)));

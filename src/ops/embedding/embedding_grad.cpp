@@ -104,7 +104,8 @@ void reference_table(const RefArgs& a) {
 void reference_positions(const RefArgs& a) {
   const int64_t T = a.in(kDy).shape()[1];
   scatter(embedding_grad_positions_def, a, [&](size_t r) {
-    return static_cast<size_t>(position_in_sample(a, kStarts, static_cast<int64_t>(r), T));
+    return static_cast<size_t>(position_in_sample(a, kStarts, static_cast<int64_t>(r), T) +
+                               first_position(a.attrs));
   });
 }
 void reference_types(const RefArgs& a) {
