@@ -50,6 +50,36 @@ void read_gpt2(const HfFields& f, HfConfig& c) {
   settle_heads(f, c, heads, /*any_head_dim=*/false);
 }
 
+void read_opt(const HfFields& f, HfConfig& c) {
+  must_be(f, "do_layer_norm_before", true);
+  must_be(f, "layer_norm_elementwise_affine", true);
+  must_be(f, "_remove_final_layer_norm", false);
+  if (f.rate("layerdrop", 0) != 0) {
+    throw f.refusal("layerdrop", "is not 0, which Snug does not support");
+  }
+  c.vocab_size = f.size("vocab_size", 50272, kMaxVocab);
+  c.padding_token = read_padding(f, c, 1);
+  c.hidden_size = f.size("hidden_size", 768, kMaxWidth);
+  const auto projected = f.nullable_size("word_embed_proj_dim", std::nullopt, kMaxWidth);
+  if (projected && *projected != c.hidden_size) {
+    throw f.refusal("word_embed_proj_dim", "is {} and hidden_size {}: Snug takes only equal ones",
+                    *projected, c.hidden_size);
+  }
+  c.intermediate_size = f.size("ffn_dim", 3072, kMaxInner);
+  c.num_hidden_layers = f.size("num_hidden_layers", 12, kMaxLayers);
+  c.num_attention_heads = f.size("num_attention_heads", 12, kMaxHeads);
+  c.num_key_value_heads = c.num_attention_heads;
+  c.max_position_embeddings = f.size("max_position_embeddings", 2048, kMaxPositions);
+  c.initializer_range = f.non_negative("init_std", 0.02);
+  c.norm_eps = 1e-5;
+  c.tie_word_embeddings = f.flag("tie_word_embeddings", true);
+  c.qkv_bias = c.attention_output_bias = c.mlp_bias = f.flag("enable_bias", true);
+  c.residual_dropout = f.rate("dropout", 0.1);
+  c.attention_dropout = f.rate("attention_dropout", 0);
+  read_activation(f, c, "activation_function", "relu", HfGate::none);
+  settle_heads(f, c, "num_attention_heads", /*any_head_dim=*/false);
+}
+
 void read_bert(const HfFields& f, HfConfig& c) {
   must_be(f, "is_decoder", false);
   must_be(f, "add_cross_attention", false);
@@ -87,7 +117,7 @@ bool is_another_family(std::string_view word) {
 const std::vector<std::string>& families() {
   static const std::vector<std::string> all{"gpt2",     "llama",    "qwen2", "qwen3",
                                             "mistral",  "olmo2",    "phi3",  "gemma3_text",
-                                            "stablelm", "gpt_neox", "bert"};
+                                            "stablelm", "gpt_neox", "opt",   "bert"};
   return all;
 }
 
@@ -130,6 +160,8 @@ HfConfig parse_hf_config(std::string_view text, std::string_view where) {
   c.initializer_range = f.non_negative("initializer_range", 0.02);
   if (c.model_type == "gpt2") {
     read_gpt2(f, c);
+  } else if (c.model_type == "opt") {
+    read_opt(f, c);
   } else if (c.model_type == "bert") {
     read_bert(f, c);
   } else {

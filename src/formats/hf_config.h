@@ -30,7 +30,7 @@ struct HfRope {
   friend bool operator==(const HfRope&, const HfRope&) = default;
 };
 
-enum class HfActivation : uint8_t { gelu, gelu_tanh, silu };
+enum class HfActivation : uint8_t { gelu, gelu_tanh, silu, relu };
 
 struct HfConfig {
   std::string model_type;  // one of those that parse_hf_config lists when it refuses another
@@ -75,7 +75,9 @@ struct HfConfig {
   int64_t rotary_dim() const {
     return static_cast<int64_t>(static_cast<double>(head_dim) * rope.part);
   }
-  bool has_rope() const { return model_type != "gpt2" && model_type != "bert"; }
+  bool has_rope() const {
+    return model_type != "gpt2" && model_type != "opt" && model_type != "bert";
+  }
   bool has_window(int64_t layer) const {
     if (!sliding_window || window_layers.empty()) return sliding_window.has_value();
     return window_layers[static_cast<size_t>(layer) % window_layers.size()];

@@ -99,8 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"({"model_type": "llama", "quantization_config": {"bits": 4}})",
                 "quantization_config is set"},
         Refused{R"({"model_type": "llama", "hidden_act": "relu"})", "hidden_act is 'relu'"},
-        Refused{R"({"model_type": "gpt2", "activation_function": "relu"})",
-                "activation_function is 'relu'"},
+        Refused{R"({"model_type": "gpt2", "activation_function": "quick_gelu"})",
+                "activation_function is 'quick_gelu'"},
         Refused{R"({"model_type": "gpt2", "activation_function": "silu"})",
                 "activation_function is 'silu'"},
         Refused{R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})",
@@ -163,6 +163,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"({"model_type": "gpt_neox", "rotary_emb_base": 5,
                     "rope_parameters": {"rope_theta": 6}})",
                 "rope_parameters.rope_theta is 6 but rotary_emb_base is 5"},
+        Refused{R"({"model_type": "opt", "do_layer_norm_before": false})",
+                "do_layer_norm_before is false"},
+        Refused{R"({"model_type": "opt", "word_embed_proj_dim": 512})",
+                "word_embed_proj_dim is 512 and hidden_size 768"},
+        Refused{R"({"model_type": "opt", "layerdrop": 0.1})", "layerdrop is not 0"},
+        Refused{R"({"model_type": "opt", "_remove_final_layer_norm": true})",
+                "_remove_final_layer_norm is true"},
         Refused{R"({"model_type": "gpt_neox", "hidden_act": "silu"})", "hidden_act is 'silu'"}));
 
 }  // namespace

@@ -248,12 +248,21 @@ TEST(HfConfig, ReadsPublishedConfigurations) {
       "num_attention_heads": 16, "num_hidden_layers": 24, "rotary_emb_base": 10000,
       "rotary_pct": 0.25, "tie_word_embeddings": false, "torch_dtype": "float16",
       "use_parallel_residual": true, "vocab_size": 50304})");
+  const HfConfig opt = parse(R"({"_remove_final_layer_norm": false,
+      "activation_function": "relu", "architectures": ["OPTForCausalLM"], "attention_dropout": 0.0,
+      "bos_token_id": 2, "do_layer_norm_before": true, "dropout": 0.1, "ffn_dim": 8192,
+      "hidden_size": 2048, "init_std": 0.02, "layerdrop": 0.0, "max_position_embeddings": 2048,
+      "model_type": "opt", "num_attention_heads": 32, "num_hidden_layers": 24, "pad_token_id": 1,
+      "torch_dtype": "float16", "vocab_size": 50272, "word_embed_proj_dim": 2048})");
+  EXPECT_EQ(opt.activation, HfActivation::relu);
+  EXPECT_EQ(opt.padding_token, 1);
+  EXPECT_TRUE(opt.tie_word_embeddings && opt.qkv_bias && !opt.has_rope());
   EXPECT_EQ(pythia.rotary_dim(), 16);
   EXPECT_TRUE(pythia.parallel_residual && pythia.qkv_bias && pythia.mlp_bias);
 }
 
 TEST(HfConfig, LearnedPositionsEndAndRotaryOnesGetANote) {
-  for (const char* family : {"gpt2", "bert"}) {
+  for (const char* family : {"gpt2", "opt", "bert"}) {
     const HfConfig c =
         parse(fmt::format(R"({{"model_type": "{}", "max_position_embeddings": 48}})", family));
     EXPECT_EQ(check_sequence(c, 48), "");
@@ -289,6 +298,8 @@ TEST(HfConfig, WritesWhatItReads) {
                "use_parallel_residual": true, "use_qkv_bias": true})",
           R"({"model_type": "gpt_neox", "rotary_pct": 0.5, "rotary_emb_base": 5e4,
                "attention_bias": false, "use_parallel_residual": false, "hidden_dropout": 0.1})",
+          R"({"model_type": "opt", "hidden_size": 96, "ffn_dim": 200, "dropout": 0.2,
+               "activation_function": "gelu", "enable_bias": false, "init_std": 0.006})",
       }) {
     const HfConfig before = parse(text);
     const HfConfig after = parse(to_json(before));
@@ -309,6 +320,8 @@ TEST(HfConfig, WritesWhatItReads) {
     EXPECT_EQ(after.query_scalar, before.query_scalar);
     EXPECT_EQ(after.padding_token, before.padding_token);
     EXPECT_EQ(after.parallel_residual, before.parallel_residual);
+    EXPECT_EQ(after.initializer_range, before.initializer_range);
+    EXPECT_EQ(after.activation, before.activation);
     EXPECT_EQ(to_json(after), to_json(before));
   }
 }
@@ -353,7 +366,7 @@ TEST(HfConfig, AnotherFamilyOrVersionIsNoTypingError) {
                             family));
       EXPECT_EQ(error.hint(),
                 "supported: gpt2, llama, qwen2, qwen3, mistral, olmo2, phi3, gemma3_text, "
-                "stablelm, gpt_neox, bert");
+                "stablelm, gpt_neox, opt, bert");
     }
   }
 }

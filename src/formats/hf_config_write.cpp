@@ -15,6 +15,7 @@ std::string_view architecture_of(std::string_view model_type) {
   if (model_type == "gemma3_text") return "Gemma3ForCausalLM";
   if (model_type == "stablelm") return "StableLmForCausalLM";
   if (model_type == "gpt_neox") return "GPTNeoXForCausalLM";
+  if (model_type == "opt") return "OPTForCausalLM";
   if (model_type == "mistral") return "MistralForCausalLM";
   if (model_type == "bert") return "BertForMaskedLM";
   return "LlamaForCausalLM";
@@ -37,6 +38,19 @@ void write_gpt2(const HfConfig& c, HfJson& json) {
   json["embd_pdrop"] = c.embedding_dropout;
   json["attn_pdrop"] = c.attention_dropout;
   json["resid_pdrop"] = c.residual_dropout;
+}
+
+void write_opt(const HfConfig& c, HfJson& json) {
+  json["hidden_size"] = json["word_embed_proj_dim"] = c.hidden_size;
+  json["ffn_dim"] = c.intermediate_size;
+  json["num_hidden_layers"] = c.num_hidden_layers;
+  json["num_attention_heads"] = c.num_attention_heads;
+  json["max_position_embeddings"] = c.max_position_embeddings;
+  json["activation_function"] = c.hidden_act;
+  json["enable_bias"] = c.mlp_bias;
+  json["dropout"] = c.residual_dropout;
+  json["attention_dropout"] = c.attention_dropout;
+  json["init_std"] = c.initializer_range;
 }
 
 void write_sizes(const HfConfig& c, HfJson& json) {
@@ -153,10 +167,12 @@ std::string to_json(const HfConfig& c, Dtype weights) {
   json["model_type"] = c.model_type;
   json["dtype"] = json["torch_dtype"] = torch_name(weights);
   json["vocab_size"] = c.vocab_size;
-  json["initializer_range"] = c.initializer_range;
+  if (c.model_type != "opt") json["initializer_range"] = c.initializer_range;
   json["tie_word_embeddings"] = c.tie_word_embeddings;
   if (c.model_type == "gpt2") {
     write_gpt2(c, json);
+  } else if (c.model_type == "opt") {
+    write_opt(c, json);
   } else if (c.model_type == "bert") {
     write_bert(c, json);
   } else if (c.model_type == "stablelm" || c.model_type == "gpt_neox") {

@@ -15,7 +15,7 @@ void must_be(const HfFields& f, std::string_view key, bool supported) {
 void read_activation(const HfFields& f, HfConfig& c, std::string_view key, std::string otherwise,
                      HfGate gate) {
   c.hidden_act = f.text(key, std::move(otherwise));
-  constexpr std::array<std::pair<std::string_view, HfActivation>, 7> known{{
+  constexpr std::array<std::pair<std::string_view, HfActivation>, 8> known{{
       {"gelu", HfActivation::gelu},
       {"gelu_python", HfActivation::gelu},
       {"gelu_new", HfActivation::gelu_tanh},
@@ -23,6 +23,7 @@ void read_activation(const HfFields& f, HfConfig& c, std::string_view key, std::
       {"gelu_pytorch_tanh", HfActivation::gelu_tanh},
       {"silu", HfActivation::silu},
       {"swish", HfActivation::silu},
+      {"relu", HfActivation::relu},
   }};
   for (const auto& [name, activation] : known) {
     const bool suits = gate == HfGate::gelu
@@ -35,7 +36,7 @@ void read_activation(const HfFields& f, HfConfig& c, std::string_view key, std::
   throw f.refusal(key, "is '{}', which Snug does not support for {}", c.hidden_act, c.model_type)
       .hint(gate == HfGate::silu   ? "supported: silu"
             : gate == HfGate::gelu ? "supported: gelu_pytorch_tanh"
-                                   : "supported: gelu, gelu_new, gelu_pytorch_tanh");
+                                   : "supported: gelu, gelu_new, gelu_pytorch_tanh, relu");
 }
 
 void settle_heads(const HfFields& f, HfConfig& c, std::string_view heads_key, bool any_head_dim) {

@@ -7,7 +7,7 @@
 namespace snug {
 namespace {
 
-struct GptLike {  // GPT-2 and BERT: the rest is their family's default
+struct GptLike {  // GPT-2, OPT and BERT: the rest is their family's default
   std::string_view name, model_type, notes;
   int64_t C, L, H;
 };
@@ -27,11 +27,18 @@ struct Rotary {
 };
 
 // clang-format off
-constexpr std::array<GptLike, 6> kGptLike{{
+constexpr std::array<GptLike, 13> kGptLike{{
     {"gpt2",        "gpt2", "GPT-2 small",                               768, 12, 12},
     {"gpt2-medium", "gpt2", "GPT-2 medium",                             1024, 24, 16},
     {"gpt2-large",  "gpt2", "GPT-2 large",                              1280, 36, 20},
     {"gpt2-xl",     "gpt2", "GPT-2 XL",                                 1600, 48, 25},
+    {"opt-125m",    "opt",  "OPT 125M",                                  768, 12, 12},
+    {"opt-1.3b",    "opt",  "OPT 1.3B",                                 2048, 24, 32},
+    {"opt-2.7b",    "opt",  "OPT 2.7B",                                 2560, 32, 32},
+    {"opt-6.7b",    "opt",  "OPT 6.7B",                                 4096, 32, 32},
+    {"opt-13b",     "opt",  "OPT 13B",                                  5120, 40, 40},
+    {"opt-30b",     "opt",  "OPT 30B",                                  7168, 48, 56},
+    {"opt-66b",     "opt",  "OPT 66B",                                  9216, 64, 72},
     {"bert-base",   "bert", "BERT base uncased, masked-language head",   768, 12, 12},
     {"bert-large",  "bert", "BERT large uncased, masked-language head", 1024, 24, 16},
 }};
@@ -108,8 +115,9 @@ std::string config_of(const GptLike& m) {
   return fmt::format(
       R"({{"model_type": "{}", "hidden_size": {},
            "num_hidden_layers": {}, "num_attention_heads": {},
-           "intermediate_size": {}}})",
-      m.model_type, m.C, m.L, m.H, 4 * m.C);
+           "{}": {}}})",
+      m.model_type, m.C, m.L, m.H, m.model_type == "opt" ? "ffn_dim" : "intermediate_size",
+      4 * m.C);
 }
 
 std::string config_of(const Rotary& m) {

@@ -193,6 +193,28 @@ TEST(CheckpointNames, GptNeoX) {
   EXPECT_EQ(tensors_of(tiny_rotary("gpt_neox", half).c_str()), expected);
 }
 
+TEST(CheckpointNames, Opt) {
+  Tensors expected{{"model.decoder.embed_tokens.weight", "[37,12]"},
+                   {"model.decoder.embed_positions.weight", "[18,12]"},
+                   {"model.decoder.layers.0.fc1.weight", "[20,12]"},
+                   {"model.decoder.layers.0.fc1.bias", "[20]"},
+                   {"model.decoder.layers.0.fc2.weight", "[12,20]"},
+                   {"model.decoder.layers.0.fc2.bias", "[12]"}};
+  for (const char* part : {"q_proj", "k_proj", "v_proj", "out_proj"}) {
+    expected[fmt::format("model.decoder.layers.0.self_attn.{}.weight", part)] = "[12,12]";
+    expected[fmt::format("model.decoder.layers.0.self_attn.{}.bias", part)] = "[12]";
+  }
+  for (const char* norm :
+       {"layers.0.self_attn_layer_norm", "layers.0.final_layer_norm", "final_layer_norm"}) {
+    expected[fmt::format("model.decoder.{}.weight", norm)] = "[12]";
+    expected[fmt::format("model.decoder.{}.bias", norm)] = "[12]";
+  }
+  EXPECT_EQ(tensors_of(R"({"model_type": "opt", "num_hidden_layers": 1, "hidden_size": 12,
+                           "vocab_size": 37, "num_attention_heads": 3, "ffn_dim": 20,
+                           "max_position_embeddings": 16})"),
+            expected);
+}
+
 TEST(CheckpointNames, Bert) {
   EXPECT_EQ(
       tensors_of(

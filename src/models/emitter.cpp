@@ -2,6 +2,7 @@
 
 #include "ops/activation/dropout.h"
 #include "ops/activation/gelu.h"
+#include "ops/activation/relu.h"
 #include "ops/activation/swiglu.h"
 #include "ops/attention/qk_norm.h"
 #include "ops/linear/linear.h"
@@ -172,6 +173,7 @@ ValueId Emitter::qk_norm(std::string_view name, ValueId qkv, const ModelConfig& 
 
 ValueId Emitter::activation(std::string_view name, ValueId x, Activation kind) {
   if (kind == Activation::swiglu) return ops::swiglu(builder_, name, x);
+  if (kind == Activation::relu) return ops::relu(builder_, name, x);
   if (kind == Activation::geglu) return ops::swiglu(builder_, name, x, /*gelu=*/true);
   return ops::gelu(builder_, name, x, /*tanh=*/kind == Activation::gelu_tanh);
 }

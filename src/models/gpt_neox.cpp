@@ -19,7 +19,6 @@ ModelConfig gpt_neox_config(const HfConfig& hf) {
   c.norm = NormKind::layer_norm;
   c.parallel = hf.parallel_residual;
   c.qkv_by_head = true;
-  c.activation = hf.activation == HfActivation::gelu ? Activation::gelu : Activation::gelu_tanh;
   c.names = {
       .embedding = "gpt_neox.embed_in",
       .layer = "gpt_neox.layers",

@@ -32,6 +32,9 @@ ModelConfig common_config(const HfConfig& hf) {
     case HfActivation::gelu_tanh:
       c.activation = Activation::gelu_tanh;
       break;
+    case HfActivation::relu:
+      c.activation = Activation::relu;
+      break;
     case HfActivation::silu:
       c.activation = Activation::swiglu;
       break;
@@ -48,6 +51,7 @@ ModelConfig model_config(const HfConfig& hf) {
   if (hf.model_type == "gemma3_text") return gemma3_config(hf);
   if (hf.model_type == "stablelm") return stablelm_config(hf);
   if (hf.model_type == "gpt_neox") return gpt_neox_config(hf);
+  if (hf.model_type == "opt") return opt_config(hf);
   return llama_config(hf);
 }
 

@@ -18,7 +18,7 @@ enum class NormKind : uint8_t { layer_norm, rms_norm };
 enum class NormPlace : uint8_t { before, after_sum, after_part, around_part };
 // Of queries and keys, before their positions: none, each head alone, or all heads of a token.
 enum class QkNormKind : uint8_t { none, head, token };
-enum class Activation : uint8_t { gelu, gelu_tanh, swiglu, geglu };
+enum class Activation : uint8_t { gelu, gelu_tanh, relu, swiglu, geglu };
 enum class Positions : uint8_t { learned, rope };
 
 // Checkpoint tensors without their ".weight" and ".bias". Those of a layer begin with
@@ -51,7 +51,8 @@ struct ModelConfig {
   int64_t V = 0;         // vocabulary
   int64_t padding = -1;  // >= 0: the token whose embedding the lookup does not train
   int64_t max_positions = 0;
-  int64_t types = 0;  // > 0: token-type embeddings
+  int64_t first_position = 0;  // rows of a learned table before that of the first position
+  int64_t types = 0;           // > 0: token-type embeddings
 
   NormKind norm = NormKind::rms_norm;
   double norm_eps = 1e-6;
@@ -115,6 +116,7 @@ ModelConfig phi3_config(const HfConfig& hf);
 ModelConfig gemma3_config(const HfConfig& hf);
 ModelConfig stablelm_config(const HfConfig& hf);
 ModelConfig gpt_neox_config(const HfConfig& hf);
+ModelConfig opt_config(const HfConfig& hf);
 ModelConfig bert_config(const HfConfig& hf);
 
 // By hf.model_type.

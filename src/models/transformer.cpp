@@ -60,8 +60,10 @@ class Transformer {
     ops::Embedding p{
         .tokens = tokens, .table = table_, .scale = c_.embedding_scale, .padding = c_.padding};
     if (c_.positions == Positions::learned) {
-      p.positions = e_.param("positions.weight", {c_.max_positions, c_.C}, Role::position, normal(),
+      const int64_t rows = c_.first_position + c_.max_positions;
+      p.positions = e_.param("positions.weight", {rows, c_.C}, Role::position, normal(),
                              n.positions + ".weight");
+      p.first_position = c_.first_position;
       p.starts = starts_;
     }
     if (c_.types > 0) {

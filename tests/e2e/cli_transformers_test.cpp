@@ -85,13 +85,13 @@ TEST_P(CliGenerate, TheSameTokens) {
 INSTANTIATE_TEST_SUITE_P(Models, CliGenerate,
                          ::testing::Values("gpt2", "llama", "llama3", "qwen2", "qwen3", "mistral",
                                            "mistral_window", "olmo2", "phi3", "gemma3", "stablelm",
-                                           "stablelm_parallel", "gpt_neox"),
+                                           "stablelm_parallel", "gpt_neox", "opt"),
                          [](const auto& p) { return std::string(p.param); });
 
 INSTANTIATE_TEST_SUITE_P(Models, CliTransformers,
                          ::testing::Values("gpt2", "llama", "llama3", "qwen2", "qwen3", "mistral",
                                            "mistral_window", "olmo2", "phi3", "gemma3", "stablelm",
-                                           "stablelm_parallel", "gpt_neox", "bert"),
+                                           "stablelm_parallel", "gpt_neox", "opt", "bert"),
                          [](const auto& p) { return std::string(p.param); });
 
 }  // namespace

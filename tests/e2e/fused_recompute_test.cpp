@@ -50,7 +50,7 @@ TEST_P(FusedRecomputeFamilies, UpdatesInBackwardHaveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Models, FusedRecomputeFamilies,
                          ::testing::Values("gpt2", "llama", "qwen2", "mistral", "bert", "qwen3",
                                            "olmo2", "phi3", "gemma3", "stablelm_parallel",
-                                           "gpt_neox"),
+                                           "gpt_neox", "opt"),
                          [](const auto& p) { return std::string(p.param); });
 
 class FusedRecomputePlan : public FusedRecomputeRun,

@@ -46,7 +46,8 @@ TEST_P(ResidualInMatmul, DropoutStandsBetween) {
 
 INSTANTIATE_TEST_SUITE_P(Models, ResidualInMatmul,
                          ::testing::Values("gpt2", "llama", "qwen2", "mistral", "bert", "qwen3",
-                                           "phi3", "stablelm", "stablelm_parallel", "gpt_neox"),
+                                           "phi3", "stablelm", "stablelm_parallel", "gpt_neox",
+                                           "opt"),
                          [](const auto& p) { return std::string(p.param); });
 
 }  // namespace

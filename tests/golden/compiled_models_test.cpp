@@ -42,7 +42,8 @@ std::string test_name(const ::testing::TestParamInfo<const char*>& model) {
 INSTANTIATE_TEST_SUITE_P(Families, CompiledModel,
                          ::testing::Values("gpt2", "llama-7b", "qwen2.5-0.5b", "mistral-7b",
                                            "mistral-7b-v0.1", "qwen3-0.6b", "olmo2-1b", "phi3-mini",
-                                           "gemma3-1b", "stablelm-3b", "pythia-410m", "mlp:64x8"),
+                                           "gemma3-1b", "stablelm-3b", "pythia-410m", "opt-125m",
+                                           "mlp:64x8"),
                          test_name);
 
 TEST(CompiledModels, TheLargestIsSound) {

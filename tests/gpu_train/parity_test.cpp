@@ -84,7 +84,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Compared{"gemma3", Dtype::f32}, Compared{"gemma3", Dtype::f32, kStandard},
                       Compared{"gemma3", Dtype::bf16}, Compared{"stablelm", Dtype::f32},
                       Compared{"stablelm", Dtype::bf16}, Compared{"gpt_neox", Dtype::f32},
-                      Compared{"gpt_neox", Dtype::bf16}, Compared{"bert", Dtype::f32},
+                      Compared{"gpt_neox", Dtype::bf16}, Compared{"opt", Dtype::f32},
+                      Compared{"opt", Dtype::bf16}, Compared{"bert", Dtype::f32},
                       Compared{"bert", Dtype::f32, kStandard}, Compared{"bert", Dtype::bf16}),
     [](const auto& p) {
       return fmt::format("{}_{}{}", p.param.family, name_of(p.param.precision),

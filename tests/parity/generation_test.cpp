@@ -134,7 +134,7 @@ TEST_P(Generation, GreedyTokensAreThoseOfTheWholeSequence) {
 INSTANTIATE_TEST_SUITE_P(Models, Generation,
                          ::testing::Values("gpt2", "llama", "qwen2", "mistral", "mistral_window",
                                            "llama3", "qwen3", "olmo2", "phi3", "gemma3", "stablelm",
-                                           "stablelm_parallel", "gpt_neox"),
+                                           "stablelm_parallel", "gpt_neox", "opt"),
                          [](const auto& p) { return std::string(p.param); });
 
 TEST(GenerationModels, BertWritesNoText) {

@@ -71,6 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"stablelm", kStandard, true}, Case{"stablelm", kFlash, false},
                       Case{"stablelm_parallel", kFlash, true}, Case{"gpt_neox", kStandard, false},
                       Case{"gpt_neox", kFlash, true}, Case{"lora_gpt_neox", kFlash, true},
+                      Case{"opt", kStandard, false}, Case{"opt", kFlash, true},
                       Case{"bert", kStandard, true}, Case{"bert", kFlash, false},
                       Case{"lora_llama", kFlash, true}, Case{"lora_llama", kStandard, false},
                       Case{"lora_gpt2", kFlash, true}, Case{"lora_phi3", kFlash, false}),

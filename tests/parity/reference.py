@@ -107,6 +107,11 @@ FAMILIES = {
         hidden_act="silu", layer_norm_eps=1e-5, use_qkv_bias=False, qk_layernorm=False, use_parallel_residual=True,
         hidden_dropout=0.0, attention_dropout=0.0, tie_word_embeddings=True,
         rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.3))),
+    "opt": dict(B=2, T=21, config=dict(
+        architectures=["OPTForCausalLM"], model_type="opt", vocab_size=83, max_position_embeddings=30, hidden_size=54,
+        ffn_dim=70, num_hidden_layers=2, num_attention_heads=6, activation_function="relu", do_layer_norm_before=True,
+        word_embed_proj_dim=54, dropout=0.0, attention_dropout=0.0, layerdrop=0.0, init_std=0.02, pad_token_id=1,
+        enable_bias=True, layer_norm_elementwise_affine=True, tie_word_embeddings=True)),
     # Here each has a norm of its own, and the checkpoint packs q, k and v by head.
     "gpt_neox": dict(B=2, T=23, config=dict(
         architectures=["GPTNeoXForCausalLM"], model_type="gpt_neox", vocab_size=91, max_position_embeddings=30,
