@@ -8,6 +8,7 @@
 #include "arguments.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "deepspeed_file.h"
 #include "verbs.h"
 
 namespace snug::cli {
@@ -31,10 +32,13 @@ int fit_verb(const std::vector<std::string>& arguments) {
   Options options;
   std::string of = "batch";
   add_options(app, options, OptionUse::plan_and_train);
+  add_deepspeed(app);
   app.add_option("--of", of, "batch | seq | model: what is to be as large as possible")
       ->capture_default_str()
       ->take_last();
   if (!parse(app, arguments)) return 0;
+  options.given = names_given(app);
+  use_deepspeed(app, options);
   const FitReport report = fit_with_progress(options, of);
   print("{}", options.json ? report.json + "\n" : report.table);
   return static_cast<int>(ExitCode::ok);

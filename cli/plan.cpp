@@ -5,6 +5,7 @@
 #include "arguments.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "deepspeed_file.h"
 #include "snug/snug.h"
 #include "verbs.h"
 
@@ -15,13 +16,14 @@ constexpr const char* kName = "snug plan";
 
 bool is_recipe(const std::string& word) { return word.ends_with(".toml"); }
 
-// Every option that was given, as one word each: all but the models and the file that it came from.
+// Every option that was given, as one word each: all but the models and the files that options come
+// from.
 std::vector<std::string> given_options(const CLI::App& app) {
   std::vector<std::string> words;
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() == 0 || option->get_lnames().empty()) continue;
     const std::string& name = option->get_lnames().front();
-    if (name == "model" || name == "config") continue;
+    if (name == "model" || name == "config" || name == "deepspeed") continue;
     words.push_back(fmt::format("--{}={}", name, option->results().back()));
   }
   return words;
@@ -39,6 +41,7 @@ Options options_of(const std::string& word, std::vector<std::string> given) {
     given.insert(given.begin(), word);
   }
   parse_words(app, given);
+  options.given = names_given(app);
   return options;
 }
 
@@ -59,6 +62,7 @@ int plan_two(const std::string& a, const std::string& b, const CLI::App& app) {
   NamedOptions first{a, options_of(a, given)};
   NamedOptions second{b, options_of(b, given)};
   share_model(first.options, second.options);
+  for (NamedOptions* one : {&first, &second}) use_deepspeed(app, one->options);
   const CompareReport report = compare(first, second);
   print("{}{}", first.options.json ? report.json : report.table, first.options.json ? "\n" : "");
   return static_cast<int>(ExitCode::ok);
@@ -84,6 +88,7 @@ int plan_verb(const std::vector<std::string>& arguments) {
   bool show_program = false;
   std::string other;
   add_options(app, options, OptionUse::plan_and_train);
+  add_deepspeed(app);
   app.add_option("other", other, "a second model, or a file of options: both plans side by side");
   app.add_flag("--program", show_program,
                "print the placed program: every op and value, lifetimes and offsets");
@@ -91,9 +96,10 @@ int plan_verb(const std::vector<std::string>& arguments) {
   if (options.json && show_program) throw usage_error("--json and --program ask for two answers");
   if (!other.empty() && show_program) throw usage_error("--program prints one plan, not two");
   if (!other.empty()) return plan_two(options.model, other, app);
-  if (!is_recipe(options.model)) return plan_one(options, show_program);
-  options = options_of(options.model, given_options(app));
+  options.given = names_given(app);
+  if (is_recipe(options.model)) options = options_of(options.model, given_options(app));
   if (options.model.empty()) throw usage_error("{} needs a MODEL: the recipe names none", kName);
+  use_deepspeed(app, options);
   return plan_one(options, show_program);
 }
 

@@ -9,6 +9,7 @@
 
 #include "arguments.h"
 #include "base/log.h"
+#include "deepspeed_file.h"
 #include "report/train_report.h"
 #include "snug/ranks.h"
 #include "snug/snug.h"
@@ -78,16 +79,21 @@ int train_verb(const std::vector<std::string>& arguments) {
   CLI::App app("trains inside the plan, and saves a model that transformers opens", "snug train");
   Options options;
   add_options(app, options, OptionUse::train);
+  add_deepspeed(app);
   app.get_option("--model")->required(false);  // a run that is resumed has its own
   if (!parse(app, arguments)) return 0;
   if (options.resume.empty()) require_model(app, options);
   options.given = names_given(app);
   const RankRole role = rank_role(options);
-  if (role.launches) return launch_ranks(options, "train", arguments);
+  if (role.launches) {
+    use_deepspeed(app, options, Quietly::yes);  // rank 0 says it
+    return launch_ranks(options, "train", arguments);
+  }
   if (!role.prints) {
     silence_log();
     silence_results();
   }
+  use_deepspeed(app, options);
 
   const auto start = std::chrono::steady_clock::now();
   TrainView view(options);

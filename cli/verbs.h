@@ -18,6 +18,7 @@ int fit_verb(const std::vector<std::string>& arguments);
 int ladder_verb(const std::vector<std::string>& arguments);
 int bench_verb(const std::vector<std::string>& arguments);
 int calibrate_verb(const std::vector<std::string>& arguments);
+int deepspeed_verb(const std::vector<std::string>& arguments);
 int doctor_verb(const std::vector<std::string>& arguments);
 int gpus_verb(const std::vector<std::string>& arguments);
 int tokenize_verb(const std::vector<std::string>& arguments);

@@ -11,6 +11,9 @@
 
 namespace snug {
 
+// What is planned, whether it fits, and its speed: a plan in a few lines.
+std::string summary_text(const MemoryBreakdown& memory, const PlanFacts& facts, const Paint& paint);
+
 // Does it fit, by how much, and what no change can help; without a budget what it needs.
 std::string verdict_text(const MemoryBreakdown& memory, const PlanFacts& facts, const Paint& paint);
 

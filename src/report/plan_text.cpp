@@ -254,6 +254,11 @@ std::string saves_text(const PlanFacts& facts) {
 
 }  // namespace
 
+std::string summary_text(const MemoryBreakdown& memory, const PlanFacts& facts,
+                         const Paint& paint) {
+  return header(memory, facts, paint) + verdict_text(memory, facts, paint) + speed(facts);
+}
+
 std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, bool colour) {
   const Paint paint{colour};
   std::string out = header(memory, facts, paint);
