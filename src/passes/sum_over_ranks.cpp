@@ -7,6 +7,7 @@
 //   else                                           after the step's last micro-batch:
 //       exchange what this rank has carried, and put the sum in its place
 //
+// What is summed whole is small: a layer's gradients are exchanged together, in one row (ops/comm/pack).
 // A rank sums its own block (ops/comm/rank_sum). Where all need all of it, they gather it at last.
 // Where a shard has several copies, each rank sums its part of the shard, and those that have the same
 // shard gather it.
@@ -19,6 +20,7 @@
 #include "base/units.h"
 #include "ir/builder.h"
 #include "ops/comm/comm.h"
+#include "ops/comm/pack.h"
 #include "ops/comm/rank_sum.h"
 #include "passes/passes.h"
 #include "passes/updates.h"
@@ -73,6 +75,7 @@ class ProgramSums {
       if (complete == ends.end()) continue;
       for (const Chain* chain : complete->second) begin_sum(*chain);
     }
+    exchange_small();
     finish_sums(/*ahead=*/0);
   }
 
@@ -94,6 +97,7 @@ class ProgramSums {
     const Chain* chain;
     int64_t segment;
     ValueId blocks;
+    int64_t first = -1;  // in blocks that are rows of several
   };
   struct Place {
     int32_t layer, micro_batch;
@@ -170,6 +174,7 @@ class ProgramSums {
   void go_to(const Op& op) {
     const Place place{op.layer, op.micro_batch, op.phase};
     if (place_ != place) {
+      exchange_small();
       ++segment_;
       place_ = place;
     }
@@ -190,28 +195,61 @@ class ProgramSums {
       latest_[chain.carried] = chain.made;
       return;
     }
-    const Begun begun{&chain, segment_, exchanged(chain)};
-    if (sharding_.on()) {
-      begun_.push_back(begun);
+    if (!sharding_.on()) {
+      finish_sum({&chain, segment_, flat(chain)});
+    } else if (how(chain).cut.on()) {
+      begun_.push_back({&chain, segment_, exchanged(chain)});
+    } else if (module_[chain.carried].parameter.valid()) {
+      small_.push_back(&chain);
     } else {
-      finish_sum(begun);
+      exchange_together({&chain});  // the loss: updates in backward wait for it
     }
   }
 
-  // What all ranks have made of this rank's block, or of all.
+  ValueId flat(const Chain& chain) {
+    return view(chain.made, "flat", {module_[chain.carried].type.shape.elements()}, 0);
+  }
+
+  // What all ranks have made of this rank's block.
   ValueId exchanged(const Chain& chain) {
-    const std::string name = module_[chain.carried].name + ".exchange";
-    const Cut& cut = how(chain).cut;
-    ValueId blocks;
-    if (cut.on()) {
-      blocks = ops::all_to_all(builder_, name, view(chain.made, "blocks", {cut.padded()}, 0),
-                               over_all(sharding_));
-    } else {
-      const int64_t n = module_[chain.carried].type.shape.elements();
-      blocks = view(chain.made, "flat", {n}, 0);
-      if (!sharding_.on()) return blocks;
-      blocks = ops::all_gather(builder_, name, blocks, over_all(sharding_));
+    const ValueId made = view(chain.made, "blocks", {how(chain).cut.padded()}, 0);
+    return received(ops::all_to_all(builder_, module_[chain.carried].name + ".exchange", made,
+                                    over_all(sharding_)),
+                    chain);
+  }
+
+  // What all ranks have made of all that is small and waits, a row for each type.
+  void exchange_small() {
+    while (!small_.empty()) {
+      const auto type_of = [&](const Chain* chain) { return module_[chain->made].type.dtype; };
+      const auto others = std::ranges::stable_partition(
+          small_, [&, dtype = type_of(small_[0])](const Chain* c) { return type_of(c) == dtype; });
+      const std::vector<const Chain*> same(small_.begin(), others.begin());
+      small_.erase(small_.begin(), others.begin());
+      exchange_together(same);
     }
+  }
+
+  void exchange_together(const std::vector<const Chain*>& chains) {
+    const std::string name = module_[chains[0]->carried].name;
+    std::vector<ValueId> parts;
+    for (const Chain* chain : chains) parts.push_back(flat(*chain));
+    ValueId row = parts[0];
+    if (parts.size() > 1) {
+      row = ops::pack(builder_, name + ".pack", parts);
+      builder_.last().micro_batch = place_->micro_batch;
+      module_[row].category = Category::comm;
+    }
+    const ValueId blocks = received(
+        ops::all_gather(builder_, name + ".exchange", row, over_all(sharding_)), *chains[0]);
+    int64_t first = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      begun_.push_back({chains[i], segment_, blocks, parts.size() > 1 ? first : -1});
+      first += ops::packed(module_[parts[i]].type.shape.elements());
+    }
+  }
+
+  ValueId received(ValueId blocks, const Chain& chain) {
     module_[blocks].category = Category::comm;
     module_[blocks].layer = module_[chain.carried].layer;
     return blocks;
@@ -219,7 +257,7 @@ class ProgramSums {
 
   void finish_sum(const Begun& begun) {
     how(*begun.chain).cut.on() ? sum_block(*begun.chain, begun.blocks)
-                               : sum_all(*begun.chain, begun.blocks);
+                               : sum_all(*begun.chain, begun.blocks, begun.first);
   }
 
   // What was carried before, as far as this rank adds to it.
@@ -256,11 +294,11 @@ class ProgramSums {
   }
 
   // All of it, on every rank.
-  void sum_all(const Chain& chain, ValueId blocks) {
+  void sum_all(const Chain& chain, ValueId blocks, int64_t first) {
     const int64_t n = module_[chain.carried].type.shape.elements();
-    const ValueId sum =
-        ops::rank_sum(builder_, module_[chain.carried].name + ".sum", blocks,
-                      {.ranks = sharding_.ranks, .elements = n}, before(chain, {n}, 0));
+    const ValueId sum = ops::rank_sum(builder_, module_[chain.carried].name + ".sum", blocks,
+                                      {.ranks = sharding_.ranks, .elements = n, .first = first},
+                                      before(chain, {n}, 0));
     carry(sum, chain.carried, 0);
   }
 
@@ -298,6 +336,7 @@ class ProgramSums {
   bool last_program_;
   std::map<std::pair<ValueId, int32_t>, Chain> chains_;  // by value and micro-batch
   std::map<ValueId, ValueId> latest_;                    // what is carried by now
+  std::vector<const Chain*> small_;                      // complete, to be exchanged together
   std::deque<Begun> begun_;                              // in the order of their exchanges
   std::optional<Place> place_;
   int64_t segment_ = 0;  // what is computed of one layer, and of one micro-batch, in a row

@@ -10,6 +10,9 @@
 
 #include "base/rng.h"
 #include "models/model.h"
+#include "ops/comm/comm.h"
+#include "ops/comm/pack.h"
+#include "ops/comm/rank_sum.h"
 #include "ops/optimizer/sum_blocks.h"
 #include "passes/passes.h"
 #include "support/random_offload.h"
@@ -148,6 +151,24 @@ TEST_F(Ranks, StateIsCutAsTheStageSays) {
   EXPECT_DOUBLE_EQ(state_bytes_a_parameter(3), 2);
   EXPECT_DOUBLE_EQ(state_bytes_a_parameter(1, /*group=*/4), 7);
   EXPECT_DOUBLE_EQ(state_bytes_a_parameter(3, /*group=*/4), 4);
+}
+
+// GPT-2's layers have eight small parameters each, which stay whole: norms and biases.
+TEST_F(Ranks, SmallGradientsOfALayerAreExchangedTogether) {
+  Recipe recipe = zero(2, 3);
+  recipe.sharding.threshold = 100'000;
+  const Model model = Model::load("gpt2");
+  const Module module = compile("gpt2", model.forward({.batch = 1, .seq = 64}), recipe);
+  std::map<int32_t, int> packs;  // by layer
+  int64_t exchanges = 0, sums = 0;
+  for (const Op& op : module.programs[0].ops) {
+    if (op.def == &ops::pack_def) ++packs[op.layer];
+    if (op.def == &ops::all_gather_def && op.name.ends_with(".exchange")) ++exchanges;
+    if (op.def == &ops::rank_sum_def && op.attrs.has("first")) ++sums;
+  }
+  for (int32_t layer = 0; layer < 12; ++layer) EXPECT_EQ(packs[layer], 1) << layer;
+  EXPECT_EQ(sums, 12 * 8 + 2);       // and the last norm's two
+  EXPECT_EQ(exchanges, 12 + 1 + 1);  // and the loss
 }
 
 // --- random jobs ---------------------------------------------------------------------------------

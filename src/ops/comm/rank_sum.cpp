@@ -15,32 +15,34 @@ int64_t ranks_of_sum(const OpView& op) {
 }
 
 std::vector<Type> infer_sum(const OpView& op) {
-  const Type sum{op.in(0).dtype, {op.shape(0)[0] / ranks_of_sum(op)}};
-  const int64_t elements = op.attrs.i("elements");
-  op.require(elements >= 0 && elements <= sum.shape[0], "{} of {} elements are there", elements,
-             sum.shape[0]);
+  const int64_t elements = op.attrs.i("elements"), block = op.shape(0)[0] / ranks_of_sum(op);
+  const int64_t first = op.attrs.i("first", 0);
+  op.require(first >= 0 && elements >= 0 && elements <= block - first,
+             "{} elements from {} on of blocks of {}", elements, first, block);
+  const Type sum{op.in(0).dtype, {op.attrs.has("first") ? elements : block}};
   op.require(!op.has(1) || op.in(1) == sum, "it adds {} to {}", sum.text(),
              op.has(1) ? op.in(1).text() : "");
   return {sum};
 }
 
 Cost cost_sum(const OpView& op, std::span<const Type>, Backend) {
-  return {.flops = op.shape(0)[0]};
+  return {.flops = op.attrs.has("first") ? op.attrs.i("elements") * op.attrs.i("ranks")
+                                         : op.shape(0)[0]};
 }
 
 void rank_sum_cpu(const KernelArgs& a) {
   const int64_t ranks = a.attrs.i("ranks"), elements = a.attrs.i("elements");
-  const int64_t n = a.out(0).elements();
+  const int64_t n = a.out(0).elements(), block = a.in(0).elements() / ranks;
   visit_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
-    const T* blocks = a.in<T>(0);
+    const T* blocks = a.in<T>(0) + a.attrs.i("first", 0);
     const T* before = a.in<T>(1);
     T* out = a.out<T>(0);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; ++i) {
       float sum = before != nullptr ? static_cast<float>(before[i]) : static_cast<float>(blocks[i]);
       for (int64_t r = before != nullptr ? 0 : 1; r < ranks; ++r)
-        sum += static_cast<float>(blocks[r * n + i]);
+        sum += static_cast<float>(blocks[r * block + i]);
       out[i] = i < elements ? T(sum) : T(0.0F);
     }
   });
@@ -49,9 +51,12 @@ void rank_sum_cpu(const KernelArgs& a) {
 void reference_sum(const RefArgs& a) {
   const auto elements = static_cast<size_t>(a.attrs.i("elements"));
   std::vector<double>& out = a.out(0).v;
+  const std::vector<double>& blocks = a.in(0).v;
+  const size_t block = blocks.size() / static_cast<size_t>(a.attrs.i("ranks"));
+  const auto first = static_cast<size_t>(a.attrs.i("first", 0));
   for (size_t i = 0; i < out.size(); ++i) {
     if (a.has(1)) out[i] = a.in(1).v[i];
-    for (size_t at = i; at < a.in(0).v.size(); at += out.size()) out[i] += a.in(0).v[at];
+    for (size_t at = first + i; at < blocks.size(); at += block) out[i] += blocks[at];
     if (i >= elements) out[i] = 0;
   }
 }
@@ -63,8 +68,13 @@ std::vector<Sample> samples_sum() {
         {{{Dtype::f32, {ranks * n}}}, {{Dtype::f32, {n}}, adds ? Fill::normal() : Fill::absent()}},
         {{"ranks", ranks}, {"elements", elements}}};
   };
-  return {sample("three ranks", 3, 1000, 1000, false), sample("added", 4, 513, 513, true),
-          sample("with padding", 2, 64, 41, true), sample("one rank", 1, 77, 77, true),
+  Sample row = sample("of a row", 3, 192, 70, false);
+  row.attrs.set("first", 64);
+  return {std::move(row),
+          sample("three ranks", 3, 1000, 1000, false),
+          sample("added", 4, 513, 513, true),
+          sample("with padding", 2, 64, 41, true),
+          sample("one rank", 1, 77, 77, true),
           sample("nothing but padding", 2, 8, 0, false)};
 }
 
@@ -84,8 +94,9 @@ const OpDef rank_sum_def{
 
 ValueId rank_sum(Builder& b, std::string_view name, ValueId blocks, const RankSum& s,
                  ValueId accumulator) {
-  return b.emit(rank_sum_def, name, {blocks, accumulator},
-                {{"ranks", s.ranks}, {"elements", s.elements}})[0];
+  Attrs attrs{{"ranks", s.ranks}, {"elements", s.elements}};
+  if (s.first >= 0) attrs.set("first", s.first);
+  return b.emit(rank_sum_def, name, {blocks, accumulator}, std::move(attrs))[0];
 }
 
 }  // namespace snug::ops

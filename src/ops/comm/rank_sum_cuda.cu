@@ -10,7 +10,7 @@ struct SumOfRanks {
   const T* blocks;
   const T* before;  // nullptr: nothing; may be `out`
   T* out;
-  int64_t n, elements;
+  int64_t n, block, elements;
   int ranks;
 
   template <int N>
@@ -24,7 +24,7 @@ struct SumOfRanks {
 #pragma unroll
     for (int j = 0; j < N; ++j) in.sum[j] = to_float(first.v[j]);
     for (int r = before != nullptr ? 0 : 1; r < ranks; ++r) {
-      const auto next = Vector<T, N>::load(blocks + r * n + i);
+      const auto next = Vector<T, N>::load(blocks + r * block + i);
 #pragma unroll
       for (int j = 0; j < N; ++j) in.sum[j] += to_float(next.v[j]);
     }
@@ -44,10 +44,11 @@ struct SumOfRanks {
 void rank_sum_cuda(const KernelArgs& args) {
   visit_device_float(args.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
-    const SumOfRanks<T> body{args.in<T>(0),
+    const SumOfRanks<T> body{args.in<T>(0) + args.attrs.i("first", 0),
                              args.in<T>(1),
                              args.out<T>(0),
                              args.out(0).elements(),
+                             args.in(0).elements() / args.attrs.i("ranks"),
                              args.attrs.i("elements"),
                              static_cast<int>(args.attrs.i("ranks"))};
     map_elements<16 / sizeof(T)>(body, body.n, aligned(body.blocks, body.before, body.out),
