@@ -6,7 +6,8 @@
     python3 bench/ranks.py build/snug --jobs 20 --device cuda        # over NCCL, all ranks on one GPU
     python3 bench/ranks.py build/snug --jobs 40 --resume             # each goes on from half of its steps, on other ranks
 
-Every job is drawn from its number: model, ranks, micro-batches, stage, optimizer, types, clipping, recompute, offload, order. It
+Every job is drawn from its number: model, ranks, copies of the state, micro-batches, stage, optimizer, types, clipping, recompute,
+offload, where and when updates are made, order. It
 trains a few steps under --deterministic with fp32 gradients; one device takes all ranks' micro-batches, one after another. Each
 line says what was run and whether the two model.safetensors are equal; the last counts them.
 """
@@ -27,6 +28,10 @@ def draw(number, device):
     dice = random.Random(number)
     ranks, accum = dice.choice([2, 2, 3, 4]), dice.choice([1, 1, 2, 3])
     stage = dice.choice([0, 1, 2, 3])
+    sharers = ranks
+    if dice.random() < 0.4:  # copies of shared state
+        ranks, sharers = dice.choice([(4, 2), (4, 2), (6, 2), (6, 3)]) if device == "cpu" else (4, 2)
+        stage = max(stage, 1)
     precision = dice.choice(["fp32", "bf16"])
     words = ["--precision", precision, "--grad-dtype", "fp32"]
     words += ["--optimizer", dice.choice(["adamw", "adamw", "adamw8bit", "lion", "sgd", "adam-mini"])]
@@ -46,8 +51,15 @@ def draw(number, device):
     offload = ",".join(items) if dice.random() < 0.4 and items else "none"
     job = ["--ranks", str(ranks), "--accum", str(accum), "--zero", str(stage), "--offload", offload,
            "--zero-threshold", dice.choice(["0", "0", "20000"])]
+    if sharers < ranks:
+        job += ["--shard", f"hybrid:{sharers}"]
     if accum > 1 and dice.random() < 0.4:
         job += ["--micro-order", "vertical"]
+    if offload != "none" and {"optimizer", "master"} <= set(items):
+        if dice.random() < 0.4:
+            job += ["--host-update", "all"]
+        elif "--update-in-backward" not in words and dice.random() < 0.6:
+            job += ["--fold-update", "on"]
     if device == "cuda":
         job += ["--share-gpu"]
     model = dice.choice(["llama-wide.json", "gpt2-wide.json"])
