@@ -171,6 +171,8 @@ TEST(UpdateOnHost, IsMadeInBackwardAndInTheNextForwardToo) {
       for (const char* program : {"micro_first", "flush"})
         EXPECT_THAT(names_on(folded.program(program), "host_compute"), testing::SizeIs(4));
       expect_sound(folded);
+      recipe.sums_apart = true;
+      expect_sound(with_host_update(offload, "all", recipe));
     }
   }
 }

@@ -135,14 +135,22 @@ class HostUpdates {
   // What the op reads in place of `id`: the value itself where it is at home on the host.
   ValueId on_host(ValueId id) {
     if (is_at_home(id)) {
-      for (ValueId at = id; !module_[at].shared() && !made_.contains(at); at = module_[at].base)
-        module_[at].space = Space::host;  // views: `homes` knows where versions are
+      const ValueId of = viewed(id);
+      // What the device has made `homes` puts there; the device may read this view of it, too.
+      if (!module_[of].shared() && module_[of].space == Space::device) return id;
+      for (ValueId at = id; at != of; at = module_[at].base) module_[at].space = Space::host;
       return id;
     }
     if (module_[id].type.shape.rank() > 0) return copy_to_host(id);
     const auto [scalar, is_new] = scalars_.try_emplace(id);
     if (is_new) scalar->second = copy_to_host(id);
     return scalar->second;
+  }
+
+  // What it is a view of: a shared value, or what an op of the program made.
+  ValueId viewed(ValueId id) const {
+    while (!module_[id].shared() && !made_.contains(id)) id = module_[id].base;
+    return id;
   }
 
   ValueId copy_to_host(ValueId id) {
