@@ -10,6 +10,7 @@
 #include "base/testing.h"
 #include "base/text.h"
 #include "docs/markdown.h"
+#include "formats/deepspeed_config.h"
 #include "formats/testing.h"
 #include "recipe/techniques.h"
 #include "snug/options.h"
@@ -161,6 +162,21 @@ TEST(Techniques, TheDocumentListsTheRowsOfTheTableAndNoOthers) {
   }
   std::vector<Row> listed = rows_of(read_file(kRoot / "docs/techniques.md"), "");
   std::erase_if(listed, [](const Row& row) { return !row.at(1).starts_with("`--"); });
+  EXPECT_EQ(listed, expected);
+}
+
+TEST(DeepSpeedKeys, TheDocumentListsTheRowsOfTheTableAndNoOthers) {
+  std::vector<Row> expected;
+  for (const DeepSpeedKey& key : deepspeed_keys()) {
+    std::vector<std::string> options;
+    if (!key.option.empty())
+      for (const std::string& option : split(key.option, ' '))
+        options.push_back(fmt::format("`{}`", option));
+    expected.push_back({fmt::format("`{}`", key.path()), std::string(name_of(key.type)),
+                        std::string(key.otherwise), join(options, ", "), std::string(key.here)});
+  }
+  std::vector<Row> listed = rows_of(read_file(kRoot / "docs/deepspeed.md"), "`");
+  std::erase_if(listed, [](const Row& row) { return row.size() != 5; });
   EXPECT_EQ(listed, expected);
 }
 
