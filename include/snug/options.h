@@ -140,8 +140,10 @@ void each_option(O& o, Visit&& visit) {
         "auto | 0 | 1 | 2 | 3: what ranks share instead of having all of it: 1 masters and "
         "optimizer state, 2 gradients too, 3 parameters too (auto: 1, or what --budget needs)",
         both);
-  visit("shard", o.shard, "none | grad-op | full: --zero 0, 2 or 3 in the words of FSDP; hybrid:N: groups of N ranks "
-        "share, each a copy of the state, as --zero says (3 where it does not)", both);
+  visit("shard", o.shard,
+        "none | grad-op | full: --zero 0, 2 or 3 in the words of FSDP; hybrid:N: groups of N ranks "
+        "share, each a copy of the state, as --zero says (3 where it does not)",
+        both);
   visit("zero-threshold", o.zero_threshold,
         "elements below which a parameter stays whole on every rank under --zero", both);
   visit("lora", o.lora,
