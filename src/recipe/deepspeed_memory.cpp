@@ -235,7 +235,6 @@ void map_offload(DeepSpeedMapper& m) {
   };
   if (layers != "none") m.set(key_of(kStateDevice, "zero_optimization.cpu_offload"), change);
   if (params != "none") m.set(key_of(kParamDevice, "zero_optimization.cpu_offload_param"), change);
-  if (m.place.ranks > 1) m.result.change += Change{{"host-update", "none"}};  // not built
   for (const auto& [block, device] : {std::pair{"offload_param", params},
                                       {"offload_optimizer", layers == "none" ? layers : state}}) {
     const std::string path = fmt::format("zero_optimization.{}.nvme_path", block);

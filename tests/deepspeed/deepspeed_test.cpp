@@ -44,25 +44,22 @@ constexpr File kTable[] = {
     {"stage3", 8, "--batch 1 --accum 1 --precision bf16 --zero 3 --zero-threshold 1000000"},
     {"stage3", 1, "--batch 1 --accum 1 --precision bf16"},
     {"hf_zero2_auto", 4, "--zero 2 --offload none --optimizer adamw --lr-schedule constant"},
-    {"hf_zero3_auto", 8,
-     "--zero 3 --zero-threshold 7680 --offload optimizer,master,grads,params --host-update none"},
+    {"hf_zero3_auto", 8, "--zero 3 --zero-threshold 7680 --offload optimizer,master,grads,params"},
     {"offload_optimizer", 2,
-     "--batch 2 --accum 4 --precision bf16 --zero 2 --offload optimizer,master,grads "
-     "--host-update none"},
+     "--batch 2 --accum 4 --precision bf16 --zero 2 --offload optimizer,master,grads"},
     {"offload_optimizer", 1,
      "--batch 2 --accum 4 --precision bf16 --offload optimizer,master,grads"},
     {"offload_both", 1,
      "--batch 1 --accum 1 --precision bf16 --offload optimizer,master,grads,params"},
     {"infinity_nvme", 8,
      "--batch 1 --accum 1 --precision fp16 --zero 3 --offload "
-     "optimizer=disk,master=disk,grads=disk,params=disk --host-update none --offload-dir "
+     "optimizer=disk,master=disk,grads=disk,params=disk --offload-dir "
      "/local_nvme"},
     {"nvme_stage2", 2,
-     "--batch 1 --accum 1 --precision bf16 --zero 2 --offload optimizer,master,grads "
-     "--host-update none"},
+     "--batch 1 --accum 1 --precision bf16 --zero 2 --offload optimizer,master,grads"},
     {"partial_offload", 2,
      "--batch 1 --accum 1 --precision bf16 --zero 3 --offload "
-     "optimizer@0-5,master@0-5,grads@0-5 --host-update none"},
+     "optimizer@0-5,master@0-5,grads@0-5"},
     {"deprecated_offload", 1,
      "--batch 4 --accum 1 --precision fp16 --offload optimizer,master,grads,params"},
     {"deprecated_zero_true", 2, "--batch 8 --accum 1 --precision fp16 --loss-scale 128 --zero 1"},
@@ -385,8 +382,7 @@ TEST(DeepSpeedCli, TheVerbSaysOfEveryKeyWhatItDoes) {
   const nlohmann::json report = nlohmann::json::parse(run.out);
   EXPECT_EQ(report["keys"].size(), 8U);
   EXPECT_EQ(report["flags"],
-            "--batch 2 --accum 4 --precision bf16 --zero 2 --offload optimizer,master,grads "
-            "--host-update none");
+            "--batch 2 --accum 4 --precision bf16 --zero 2 --offload optimizer,master,grads");
   for (const nlohmann::json& key : report["keys"]) {
     EXPECT_FALSE(key["here"].get<std::string>().empty()) << key;
     if (key["key"] == "zero_optimization.offload_optimizer.device") {
