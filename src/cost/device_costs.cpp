@@ -107,7 +107,9 @@ CostModel cost_model_for(const Options& o, const Math& math) {
   CostModel model = gpu ? gpu_cost_model(o, math)
                         : measured_model(this_cpu(threads), cpu_name(), threads, "", math)
                               .value_or(nominal_model(Backend::cpu));
-  model.use_wires(wires_of(gpu ? model.spec().title : cpu_name()));
+  model.use_wires(wires_of(!gpu                             ? cpu_name()
+                           : o.gpu.empty() && gpu_answers() ? gpu_here()
+                                                            : model.spec().title));
   return model;
 }
 

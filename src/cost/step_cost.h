@@ -23,7 +23,9 @@ constexpr int64_t context_bytes(Backend backend) {
 // And what the engine takes for a job's groups of ranks (comm/nccl.h): of all ranks one gathers and one
 // sums; where `sharers` of them share a copy of the state, one is among those, and one among copies. A
 // part is for the library, the rest for buffers to ranks of the same machine: to the next one in each
-// group, and to all in those that exchange. Ranks that share a GPU have none there.
+// group, and to all in those that exchange, each up to 32 channels of 10 MiB where it receives (NCCL's
+// three protocols, in pages of 2) and 2 where it sends. That part is not measured by us; NVIDIA/nccl
+// issue 1685 has 3.3 GB for the first exchange of 8 H100s. Ranks that share a GPU have none there.
 constexpr int64_t groups_bytes(Backend backend, int64_t ranks, int64_t sharers, bool share_gpu) {
   constexpr int64_t kLibrary = int64_t{464} << 20, kGroup = int64_t{24} << 20,
                     kConnection = int64_t{384} << 20, kMachine = 8;

@@ -70,22 +70,6 @@ std::string name_in_table(std::string_view block, std::string_view name) {
   return std::string(name);
 }
 
-// As pydantic reads a flag.
-std::optional<bool> as_flag(const DsJson& value) {
-  if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number() && (value == 0 || value == 1)) return value == 1;
-  if (!value.is_string()) return {};
-  std::string word = value.get<std::string>();
-  std::ranges::transform(word, word.begin(), [](char c) {
-    return 'A' <= c && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  for (const char* yes : {"true", "t", "yes", "y", "on", "1"})
-    if (word == yes) return true;
-  for (const char* no : {"false", "f", "no", "n", "off", "0"})
-    if (word == no) return false;
-  return {};
-}
-
 std::optional<double> as_number(const DsJson& value) {
   double number = 0;
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
@@ -277,6 +261,21 @@ class ConfigReader {
 };
 
 }  // namespace
+
+std::optional<bool> as_flag(const nlohmann::ordered_json& value) {
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number() && (value == 0 || value == 1)) return value == 1;
+  if (!value.is_string()) return {};
+  std::string word = value.get<std::string>();
+  std::ranges::transform(word, word.begin(), [](char c) {
+    return 'A' <= c && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  for (const char* yes : {"true", "t", "yes", "y", "on", "1"})
+    if (word == yes) return true;
+  for (const char* no : {"false", "f", "no", "n", "off", "0"})
+    if (word == no) return false;
+  return {};
+}
 
 DeepSpeedConfig DeepSpeedConfig::parse(std::string_view text, std::string where) {
   DeepSpeedConfig config;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,9 @@ struct DeepSpeedKey {
 std::span<const DeepSpeedKey> deepspeed_keys();
 const DeepSpeedKey* find_deepspeed_key(std::string_view path);
 std::string_view name_of(DeepSpeedType type);
+
+// As pydantic reads one: true, 1, "yes"; none of what is no flag.
+std::optional<bool> as_flag(const nlohmann::ordered_json& value);
 
 // One key of a file.
 struct DeepSpeedEntry {

@@ -18,7 +18,7 @@ constexpr std::string_view kScheduler = "scheduler.params";
 
 // Reasons that several keys share.
 constexpr std::string_view kNoBucket =
-    "no buckets: each gradient is exchanged by itself, in bytes that the plan counts";
+    "no buckets: a layer's small gradients are exchanged together, in bytes that the plan counts";
 constexpr std::string_view kPlanned = "the plan gives every value its place before the run";
 constexpr std::string_view kScaledOnce = "ranks' gradients are added in fp32 and scaled once";
 constexpr std::string_view kPinned = "host memory of a run on a GPU is always pinned";
@@ -125,9 +125,9 @@ constexpr std::array kKeys = std::to_array<DeepSpeedKey>({
     {kZero, "zero_quantized_nontrainable_weights", flag, "false", "", kNotBuilt},
     {kZero, "zero_quantized_gradients", flag, "false", "", kNotBuilt},
     {kZero, "zeropp_loco_param", any, "", "", kNotBuilt},
-    {kZero, "mics_shard_size", whole, "-1", "", "not built: all ranks share parameters"},
-    {kZero, "mics_hierarchical_params_gather", flag, "false", "",
-     "not built: all ranks share parameters"},
+    {kZero, "mics_shard_size", whole, "-1", "--shard",
+     "so many neighbours share a copy (hybrid:N)"},
+    {kZero, "mics_hierarchical_params_gather", flag, "false", "", kNotBuilt},
     {kZero, "use_multi_rank_bucket_allreduce", flag, "true", "", kNoBucket},
     {kZero, "load_from_fp32_weights", flag, "true", "", "checkpoints hold the fp32 masters"},
     {kZero, "elastic_checkpoint", flag, "false", "", "`--resume` goes on with any number of ranks"},

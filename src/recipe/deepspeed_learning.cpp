@@ -167,7 +167,8 @@ void map_other_learning(DeepSpeedMapper& m) {
       return std::ranges::find(names, entry.path) != names.end();
     };
     if (!entry.value.is_object() || entry.value.empty()) continue;
-    const bool enabled = entry.value.contains("enabled") && entry.value["enabled"] == true;
+    const bool enabled =
+        entry.value.contains("enabled") && as_flag(entry.value["enabled"]).value_or(false);
     if (is({"sparse_attention", "compression_training", "weight_quantization"}))
       m.refuse(entry.path, "changes what is learned, and is not built");
     if (is({"amp", "curriculum_learning", "data_efficiency", "progressive_layer_drop"})) {

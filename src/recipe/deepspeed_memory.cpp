@@ -13,6 +13,7 @@ constexpr std::string_view kTrain = "train_batch_size";
 constexpr std::string_view kMicro = "train_micro_batch_size_per_gpu";
 constexpr std::string_view kSteps = "gradient_accumulation_steps";
 constexpr std::string_view kStage = "zero_optimization.stage";
+constexpr std::string_view kSharers = "zero_optimization.mics_shard_size";
 constexpr std::string_view kThreshold = "zero_optimization.stage3_param_persistence_threshold";
 constexpr std::string_view kParamDevice = "zero_optimization.offload_param.device";
 constexpr std::string_view kStateDevice = "zero_optimization.offload_optimizer.device";
@@ -206,6 +207,8 @@ void map_zero(DeepSpeedMapper& m) {
     const std::string path = fmt::format("zero_optimization.{}", key);
     if (m.is_open(path)) m.show(path, fmt::format("auto = {}", format_exact(value)));
   }
+  if (m.file.has(kSharers) && m.file.whole(kSharers) > 1 && m.place.ranks > 1)
+    m.set(kSharers, {{"shard", fmt::format("hybrid:{}", m.file.whole(kSharers))}});
   if (m.place.ranks == 1) {
     m.say(kThreshold, "one rank: every parameter is whole");
   } else if (m.is_open(kThreshold)) {

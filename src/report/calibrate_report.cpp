@@ -38,10 +38,11 @@ std::string calibrate_line(const CalibrateReport& so_far, const std::string& set
 std::string calibrate_table(const CalibrateReport& report) {
   if (report.ranks > 0) {
     return fmt::format(
-        "{}: {} over {}\na collective takes {:.0f} us and sends {:.2f} GB/s from each rank\n\nkept "
-        "in {}\n",
+        "{}: {} over {}\na collective takes {:.0f} us and sends {:.2f} GB/s from each rank\n\n{}\n",
         report.device, counted(report.ranks, "rank"), report.engine, report.wire_latency * 1e6,
-        report.wire_bytes_per_s * 1e-9, report.path);
+        report.wire_bytes_per_s * 1e-9,
+        report.path.empty() ? "not kept: GPUs of their own are another thing"
+                            : "kept in " + report.path);
   }
   const std::string threads =
       report.threads > 0 ? ", " + counted(report.threads, "thread") : std::string();

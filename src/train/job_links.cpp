@@ -38,7 +38,10 @@ Communicator& JobLinks::host_group(std::string_view what) {
 }
 
 Communicator& JobLinks::group(std::string_view name, DeviceKind kind, std::vector<int> members) {
-  if (const auto found = groups_.find(name); found != groups_.end()) return *found->second;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = groups_.find(name); found != groups_.end()) return *found->second;
+  }
   PartBootstrap part(job_, std::move(members));
   std::unique_ptr<Communicator> made = open(name, kind, part);
   const std::lock_guard lock(mutex_);

@@ -33,10 +33,6 @@ constexpr const char* kModelGroup = "model";
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 void say(const TrainObserver& observer, const std::string& line) {
   if (observer.said) observer.said(line);
 }
@@ -330,7 +326,8 @@ class Training {
     r.grad_norm = number(pending, 1);
     r.lr = learning_rate(run_.schedule, pending.step);
     r.tokens = r.step * feeder_.tokens_per_step();
-    r.seconds = last != nullptr ? pending.reading->seconds_since(*last) : seconds_since(clock_);
+    r.seconds = last != nullptr ? pending.reading->seconds_since(*last)
+                                : std::chrono::duration<double>(Clock::now() - clock_).count();
     r.tokens_per_s = static_cast<double>(feeder_.tokens_per_step()) / r.seconds;
     r.planned_bytes = executor_.planned_bytes();
     if (pending.step == 0 || shares_host_memory(device_))
@@ -453,17 +450,19 @@ class Training {
     if (run_.options.out.empty()) return;
     if (saver_) saver_->finish();  // it writes into the same directory
     flush_updates(executor_);
-    if (run_.recipe.sharding.copy() > 0) return;  // another rank has the same shards
     const Module& module = executor_.module();
     const Part part = trained_part(run_.recipe);
     ValuePieces pieces(executor_);
-    if (job_ != nullptr && !job_->is_first())
-      return send_to_first(module, pieces, job_->host_group(kModelGroup), part);
-    TransferProgress progress("saving", saved_bytes(module, part), observer_.doing);
-    PiecesOf all = job_ == nullptr ? pieces_of(pieces)
-                                   : over_ranks(module, pieces, job_->host_group(kModelGroup));
-    save_trained(run_, module, progress.pieces_of(std::move(all)), to_toml(run_, recompute_),
-                 run_.options.out);
+    if (job_ == nullptr || job_->is_first()) {
+      TransferProgress progress("saving", saved_bytes(module, part), observer_.doing);
+      PiecesOf all = job_ == nullptr ? pieces_of(pieces)
+                                     : over_ranks(module, pieces, job_->host_group(kModelGroup));
+      save_trained(run_, module, progress.pieces_of(std::move(all)), to_toml(run_, recompute_),
+                   run_.options.out);
+    } else if (run_.recipe.sharding.copy() == 0) {  // others have the same shards
+      send_to_first(module, pieces, job_->host_group(kModelGroup), part);
+    }
+    if (job_ != nullptr) job_->job().exchange("");  // nobody ends before the model is there
     report_.out = run_.options.out;
   }
 

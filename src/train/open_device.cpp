@@ -12,9 +12,9 @@ namespace {
 
 static_assert(context_bytes(Backend::cuda) == CudaDevice::kContextBytes,
               "what a plan counts is what the device grants");
-static_assert(groups_bytes(Backend::cuda, 8, 8, false) == nccl_bytes(8, false) &&
-                  groups_bytes(Backend::cuda, 4, 4, true) == nccl_bytes(4, true),
-              "what a plan counts is what two groups are granted");
+static_assert(groups_bytes(Backend::cuda, 4, 4, true) == kNcclBytes + 2 * kNcclGroupBytes &&
+                  groups_bytes(Backend::cuda, 4, 2, true) == kNcclBytes + 4 * kNcclGroupBytes,
+              "what a plan counts is what the library and its groups are granted");
 static_assert(host_context_bytes(Backend::cpu) == ValuePieces::kPieceBytes + kReadBlockBytes,
               "what a plan counts is what loading holds");
 static_assert(host_context_bytes(Backend::cuda) ==

@@ -55,6 +55,11 @@ bool is_exact(std::string_view name, const Options& settled) {
 // Does the run do as many steps as it is told at the same rates?
 bool steps_are_free(const Options& settled) { return settled.lr_schedule == "constant"; }
 
+// Manifests from before there were ranks do not say.
+int64_t ranks_before(const RunManifest& manifest) {
+  return std::max<int64_t>(manifest.settled.ranks, 1);
+}
+
 bool is_in(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -88,14 +93,13 @@ Resumed resume(const Options& asked) {
   const Json wanted = options_json(asked), first = options_json(run.manifest.asked);
   Json options = options_json(settled);
   const std::vector<std::string> given = given_in(asked);
-  const int64_t ranks = std::max<int64_t>(asked.ranks, 1);
-  const bool anew =
-      ranks != settled.ranks || std::ranges::any_of(given, [&](std::string_view name) {
-        return is_exact(name, settled) || is_one_of(kLimits, name);
-      });
+  const int64_t ranks = std::max<int64_t>(asked.ranks, 1), before = ranks_before(run.manifest);
+  const bool anew = ranks != before || std::ranges::any_of(given, [&](std::string_view name) {
+                      return is_exact(name, settled) || is_one_of(kLimits, name);
+                    });
   for (const std::string_view name : kExact)
     if (anew && is_exact(name, settled)) options[name] = first.at(std::string(name));
-  if (ranks != settled.ranks) {
+  if (ranks != before) {
     options = options_json(on_ranks(options_from_json(options), ranks));
     options["micro-order"] = first.at("micro-order");
   }
@@ -158,8 +162,8 @@ std::vector<std::string> lines_of(const Resumed& run, const Options& now, std::s
   const RunManifest& then = run.manifest;
   std::vector<std::string> lines{
       fmt::format("resumed: {}, step {} of {}", run.checkpoint.string(), then.step, now.steps)};
-  if (now.ranks != then.settled.ranks)
-    lines[0] += fmt::format(", on {} after {}", counted(now.ranks, "rank"), then.settled.ranks);
+  if (now.ranks != ranks_before(then))
+    lines[0] += fmt::format(", on {} after {}", counted(now.ranks, "rank"), ranks_before(then));
   if (!read.empty()) lines[0] += ", " + read;
   std::error_code ignored;
   const fs::path directory = run.checkpoint.parent_path();

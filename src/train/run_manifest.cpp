@@ -101,7 +101,7 @@ std::string file_in(const Json& json, const std::string& piece) {
     digits.remove_prefix(kRankFile.size());
     digits.remove_suffix(kRankFileEnd.size());
   }
-  if (!framed || !read_number(digits, rank) || rank < 0 || file != state_file(rank, rank + 2))
+  if (!framed || !read_number(digits, rank) || rank < 0 || file != state_file(rank, 2))
     throw bad_input("piece {}: '{}' is no file of a rank", printable(piece), printable(file));
   return file;
 }

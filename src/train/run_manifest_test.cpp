@@ -135,8 +135,9 @@ TEST(RunManifest, ShardsThatDoNotMakeAWholeAreRefused) {
   EXPECT_THAT(why([](Json& p) { p[1]["of"] = {1LL << 40}; }), HasSubstr("is there twice"));
   EXPECT_THAT(why([](Json& p) { p[1]["first"] = 1LL << 40; }), HasSubstr("is no shard of"));
   EXPECT_THAT(why([](Json& p) { p[1]["first"] = -1; }), HasSubstr("not a count"));
-  for (const char* file : {"../state-00001.safetensors", "state-1.safetensors", "/etc/passwd",
-                           "state-00001.safetensors.safetensors", ""})
+  for (const char* file :
+       {"../state-00001.safetensors", "state-1.safetensors", "/etc/passwd",
+        "state-00001.safetensors.safetensors", "", "state-9223372036854775807.safetensors.x"})
     EXPECT_THAT(why([&](Json& p) { p[1]["file"] = file; }), HasSubstr("is no file of a rank"));
 }
 

@@ -74,6 +74,7 @@ RunSaver::RunSaver(const PlannedRun& planned, Executor& executor, RunManifest be
       cost_(save_cost(planned)),
       state_(state_to_save(executor.module(), planned.run.recipe.sharding)) {
   if (job_ != nullptr) {
+    ranks_.emplace(job_->host_group(kSavingGroup));
     manifest_.run = job_->job().exchange(manifest_.run).front();
     require_reach();
   }
@@ -107,8 +108,9 @@ bool RunSaver::due(int64_t step) const {
 }
 
 // What all ranks have made of it, in their order. Where one fails, all do.
-std::vector<std::string> RunSaver::together(const std::function<std::string()>& work) const {
-  if (job_ == nullptr) return {work()};
+std::vector<std::string> RunSaver::together(Bootstrap* ranks,
+                                            const std::function<std::string()>& work) const {
+  if (ranks == nullptr) return {work()};
   constexpr char kMade = '+', kFailed = '-';
   std::string mine;
   std::exception_ptr failure;
@@ -119,8 +121,7 @@ std::vector<std::string> RunSaver::together(const std::function<std::string()>& 
     mine = fmt::format("{}{}\n{}", kFailed, why.what(), why.hint());
     failure = std::current_exception();
   }
-  GroupBootstrap ranks(job_->host_group(kSavingGroup));
-  std::vector<std::string> all = ranks.exchange(mine);
+  std::vector<std::string> all = ranks->exchange(mine);
   if (failure) std::rethrow_exception(failure);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const bool failed = all[rank].front() == kFailed;
@@ -138,10 +139,10 @@ std::vector<std::string> RunSaver::together(const std::function<std::string()>& 
 void RunSaver::require_reach() const {
   std::optional<StagedCheckpoint> staged;
   const fs::path folder =
-      together([&] {
+      together(&job_->job(), [&] {
         return is_first() ? staged.emplace(run_.options.out, 0).folder().string() : "";
       }).front();
-  together([&] {
+  together(&job_->job(), [&] {
     std::error_code failure;
     if (!fs::is_directory(folder, failure))
       throw bad_input("--out {} is not the directory that rank 0 writes to", run_.options.out)
@@ -188,13 +189,14 @@ fs::path RunSaver::write(Saving& saving, bool replaces_others) const {
   try {
     std::optional<StagedCheckpoint> staged;
     const fs::path folder =
-        together([&] {
+        together(ranks(), [&] {
           return is_first() ? staged.emplace(run_.options.out, manifest.step).folder().string()
                             : "";
         }).front();
-    for (const std::string& pieces : together([&] { return write_pieces(saving, folder); }))
+    for (const std::string& pieces :
+         together(ranks(), [&] { return write_pieces(saving, folder); }))
       std::ranges::move(parse_pieces(pieces), std::back_inserter(manifest.pieces));
-    fs::path saved = together([&] {
+    fs::path saved = together(ranks(), [&] {
                        return staged ? show(*staged, manifest, replaces_others).string() : "";
                      }).front();
     saving.seconds = std::chrono::duration<double>(Clock::now() - saving.began).count();
@@ -217,7 +219,16 @@ bool RunSaver::start(const RunPlace& place) {
   const std::span<std::byte> staging =
       staging_ ? std::span(staging_->data(), static_cast<size_t>(staging_->bytes()))
                : std::span<std::byte>();
-  saving_.reset(new Saving{.manifest = manifest_, .stream = {executor_, state_, staging}});
+  // All ranks begin, or none: who began alone would wait for the others for ever.
+  try {
+    together(job_ == nullptr ? nullptr : &job_->job(), [&] {
+      saving_.reset(new Saving{.manifest = manifest_, .stream = {executor_, state_, staging}});
+      return std::string();
+    });
+  } catch (...) {
+    saving_.reset();
+    throw;
+  }
   const bool replaces_others = run_.options.overwrite && !alone_;
   try {
     saving_->path = std::async(std::launch::async, [this, &saving = *saving_, replaces_others] {
@@ -225,7 +236,9 @@ bool RunSaver::start(const RunPlace& place) {
     });
   } catch (const std::system_error& e) {
     saving_.reset();
-    throw bad_input("the system gives no thread for it: {}", e.what());
+    constexpr const char* kWhy = "the system gives no thread for a checkpoint: {}";
+    if (job_ != nullptr) throw device_error(kWhy, e.what());  // the others have begun
+    throw bad_input(kWhy, e.what());
   }
   return true;
 }

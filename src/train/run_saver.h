@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/bootstrap.h"
 #include "runtime/executor.h"
 #include "runtime/value_stream.h"
 #include "search/plan_run.h"
@@ -103,7 +104,9 @@ class RunSaver {
   bool start_or_say(const RunPlace& place);
   void say_failure(int64_t step, const Error& error) const;
   bool is_first() const { return job_ == nullptr || job_->is_first(); }
-  std::vector<std::string> together(const std::function<std::string()>& work) const;
+  Bootstrap* ranks() const { return ranks_ ? &*ranks_ : nullptr; }
+  std::vector<std::string> together(Bootstrap* ranks,
+                                    const std::function<std::string()>& work) const;
   void require_reach() const;
   std::filesystem::path write(Saving& saving, bool replaces_others) const;
   std::string write_pieces(Saving& saving, const std::filesystem::path& folder) const;
@@ -115,7 +118,9 @@ class RunSaver {
 
   const Resolved& run_;
   Executor& executor_;
-  JobLinks* job_;         // nullptr: there is no other rank
+  JobLinks* job_;  // nullptr: there is no other rank
+  // Of the threads that write.
+  mutable std::optional<GroupBootstrap> ranks_;
   RunManifest manifest_;  // of the next one
   const TrainObserver& observer_;
   SaveCost cost_;

@@ -1,8 +1,8 @@
 #include "verbs/calibrate_wire.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
-#include <cmath>
 #include <functional>
 
 #include "base/median.h"
@@ -73,20 +73,19 @@ CalibrateReport calibrate_wire(Job& job, const Options& options) {
   JobLinks links(job, device->kind(), group);
   WireTimes wire = measure_wire(links.group_of("calibrate", over_all(group).axis), *device);
   const auto slowest = [&](double seconds) {
-    constexpr double kPerSecond = 1e12;
-    const std::vector<int64_t> all = job.gather(std::llround(seconds * kPerSecond));
-    return static_cast<double>(std::ranges::max(all)) / kPerSecond;
+    // The bits of positive numbers are in their order.
+    return std::bit_cast<double>(std::ranges::max(job.gather(std::bit_cast<int64_t>(seconds))));
   };
   wire.latency = slowest(wire.latency);
   wire.rate = 1 / slowest(1 / wire.rate);
   const std::string name = gpu ? gpu_here() : cpu_name();
   CalibrateReport report{.device = name,
-                         .path = wire_path(name).string(),
+                         .path = options.share_gpu ? "" : wire_path(name).string(),
                          .ranks = wire.ranks,
                          .engine = wire.engine,
                          .wire_latency = wire.latency,
                          .wire_bytes_per_s = wire.rate};
-  if (job.rank() == 0 && !report.path.empty()) keep_wire(report.path, wire);
+  if (job.local_rank() == 0 && !report.path.empty()) keep_wire(report.path, wire);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

@@ -1,6 +1,6 @@
 // What collectives take between the ranks of a job.
 //
-//   WireTimes wire = measure_wire(links.group_of("calibrate"), *device);   // on every rank
+//   WireTimes wire = measure_wire(links.group_of("calibrate", axis), *device);   // on every rank
 #pragma once
 
 #include "comm/communicator.h"
@@ -16,7 +16,8 @@ namespace snug {
 // `bytes` on the device, what a rank sends to all others together. As this rank sees it.
 WireTimes measure_wire(Communicator& group, Device& device, int64_t bytes = int64_t{32} << 20);
 
-// `snug calibrate` as a rank of a job: what the slowest rank sees is kept by rank 0.
+// `snug calibrate` as a rank of a job: what the slowest rank sees is kept on
+// every host, unless ranks share a GPU.
 CalibrateReport calibrate_wire(Job& job, const Options& options);
 
 }  // namespace snug

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "formats/peft_config.h"
@@ -162,6 +163,11 @@ Resolved resolve_as_rank(const Options& options, Job& job) {
 TrainReport train_rank(const Options& options, const TrainObserver& observer, Job* job) {
   std::optional<Resumed> resumed;
   if (!options.resume.empty()) resumed = resume(options);
+  if (job != nullptr && resumed) {
+    const RunManifest& from = resumed->manifest;
+    job->require_alike("checkpoint", fmt::format("step {} of run {}, manifest {}", from.step,
+                                                 from.run, checksum_text(manifest_text(from))));
+  }
   const Options& wanted = resumed ? resumed->options : options;
   Resolved asked = job != nullptr ? resolve_as_rank(wanted, *job) : resolve_here(wanted);
   check_saving(asked.options);

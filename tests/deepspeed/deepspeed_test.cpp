@@ -235,6 +235,14 @@ TEST(DeepSpeed, KeysThatBecomeAnOptionSetIt) {
   }
 }
 
+TEST(DeepSpeed, NeighboursShareACopyAsInMics) {
+  const char* file = R"({"train_micro_batch_size_per_gpu": 1,
+                         "zero_optimization": {"stage": 3, "mics_shard_size": 2}})";
+  EXPECT_EQ(flags_of(line_of(mapped(file, 4), "zero_optimization.mics_shard_size").change),
+            "--shard hybrid:2");
+  EXPECT_EQ(flags_of(line_of(mapped(file, 1), "zero_optimization.mics_shard_size").change), "");
+}
+
 // --- batches -------------------------------------------------------------------------------------
 
 void expect_bad_file(std::string_view text, int64_t ranks, std::string_view why) {
@@ -308,6 +316,7 @@ TEST(DeepSpeed, NamesWhatWouldLearnSomethingElse) {
       "optimizer.params.adam_w_mode"));
   EXPECT_TRUE(refused(R"("tensor_parallel": {"autotp_size": 2})", "tensor_parallel.autotp_size"));
   EXPECT_TRUE(refused(R"("amp": {"enabled": true})", "amp"));
+  EXPECT_TRUE(refused(R"("amp": {"enabled": 1})", "amp"));
   EXPECT_FALSE(refused(R"("amp": {"enabled": false})", "amp"));
   EXPECT_TRUE(refused(R"("elasticity": {"enabled": true})", "elasticity"));
 }

@@ -96,6 +96,8 @@ TEST_F(CliRanksResume, ALossThatIsNotFiniteTakesAllRanksBack) {
   EXPECT_THAT(run.err, HasSubstr(": back to step 1, without samples "));
   EXPECT_THAT(run.err, HasSubstr("resumed: run/step-00000001, step 1 of 6\n"));
   EXPECT_THAT(run.err, HasSubstr("; it first appears in layer ")) << "then it stops";
+  EXPECT_THAT(run.err, HasSubstr(" and saved in run"));
+  EXPECT_FALSE(model("run").empty());
 }
 
 TEST_F(CliRanksResume, AfterCtrlCTheCommandIsSaid) {

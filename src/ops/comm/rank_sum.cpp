@@ -25,9 +25,13 @@ std::vector<Type> infer_sum(const OpView& op) {
   return {sum};
 }
 
-Cost cost_sum(const OpView& op, std::span<const Type>, Backend) {
-  return {.flops = op.attrs.has("first") ? op.attrs.i("elements") * op.attrs.i("ranks")
-                                         : op.shape(0)[0]};
+// Of a row it reads a part.
+Cost cost_sum(const OpView& op, std::span<const Type> outputs, Backend) {
+  const int64_t added =
+      op.attrs.has("first") ? op.attrs.i("elements") * op.attrs.i("ranks") : op.shape(0)[0];
+  return {.flops = added,
+          .bytes_read = added * size_of(op.in(0).dtype) + (op.has(1) ? op.in(1).bytes() : 0),
+          .bytes_written = outputs[0].bytes()};
 }
 
 void rank_sum_cpu(const KernelArgs& a) {
@@ -70,7 +74,10 @@ std::vector<Sample> samples_sum() {
   };
   Sample row = sample("of a row", 3, 192, 70, false);
   row.attrs.set("first", 64);
+  Sample odd = sample("of an odd row", 3, 70, 64, false);
+  odd.attrs.set("first", 0);
   return {std::move(row),
+          std::move(odd),
           sample("three ranks", 3, 1000, 1000, false),
           sample("added", 4, 513, 513, true),
           sample("with padding", 2, 64, 41, true),

@@ -51,8 +51,10 @@ void rank_sum_cuda(const KernelArgs& args) {
                              args.in(0).elements() / args.attrs.i("ranks"),
                              args.attrs.i("elements"),
                              static_cast<int>(args.attrs.i("ranks"))};
-    map_elements<16 / sizeof(T)>(body, body.n, aligned(body.blocks, body.before, body.out),
-                                 stream_of(args));
+    constexpr int kVector = 16 / sizeof(T);
+    map_elements<kVector>(body, body.n,
+                          aligned(body.blocks, body.before, body.out) && body.block % kVector == 0,
+                          stream_of(args));
   });
 }
 
