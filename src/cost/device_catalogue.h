@@ -47,7 +47,8 @@ struct Wire {
   // all their ranks send at once, those of other such collectives too.
   double rate(int64_t ranks, int64_t stride = 1) const {
     if ((ranks - 1) * stride < machine) return within;
-    return std::min(within, between * std::max(1.0, static_cast<double>(machine / stride)));
+    const int64_t beside = std::max<int64_t>(1, machine / stride);
+    return std::min(within, between * static_cast<double>(beside));
   }
   // Of an exchange from each to each: what goes to other machines takes a rank's own card.
   double exchange_rate(int64_t ranks) const {

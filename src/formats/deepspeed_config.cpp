@@ -264,7 +264,10 @@ class ConfigReader {
 
 std::optional<bool> as_flag(const nlohmann::ordered_json& value) {
   if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number() && (value == 0 || value == 1)) return value == 1;
+  if (value.is_number()) {
+    const auto number = value.get<double>();
+    return number == 0 || number == 1 ? std::optional(number == 1) : std::nullopt;
+  }
   if (!value.is_string()) return {};
   std::string word = value.get<std::string>();
   std::ranges::transform(word, word.begin(), [](char c) {
