@@ -1,7 +1,6 @@
 #include "passes/sharding.h"
 
 #include <numeric>
-#include <ranges>
 #include <string>
 
 #include "base/error.h"
@@ -48,10 +47,9 @@ std::vector<int> job_ranks_on(std::string_view axis, const Sharding& s) {
     throw internal_error("no axis of the mesh is called '{}'", axis);
   };
   std::vector<int> out;
-  for (Sharding other = s; const int64_t rank : std::views::iota(int64_t{0}, s.ranks)) {
-    other.rank = rank;
-    if (is_among(other)) out.push_back(static_cast<int>(job_rank_of(rank, s)));
-  }
+  Sharding other = s;
+  for (other.rank = 0; other.rank < s.ranks; ++other.rank)
+    if (is_among(other)) out.push_back(static_cast<int>(job_rank_of(other.rank, s)));
   return out;
 }
 

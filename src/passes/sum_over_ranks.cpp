@@ -222,10 +222,11 @@ class ProgramSums {
   void exchange_small() {
     while (!small_.empty()) {
       const auto type_of = [&](const Chain* chain) { return module_[chain->made].type.dtype; };
-      const auto others = std::ranges::stable_partition(
-          small_, [&, dtype = type_of(small_[0])](const Chain* c) { return type_of(c) == dtype; });
-      const std::vector<const Chain*> same(small_.begin(), others.begin());
-      small_.erase(small_.begin(), others.begin());
+      const auto others = std::stable_partition(
+          small_.begin(), small_.end(),
+          [&, dtype = type_of(small_[0])](const Chain* c) { return type_of(c) == dtype; });
+      const std::vector<const Chain*> same(small_.begin(), others);
+      small_.erase(small_.begin(), others);
       exchange_together(same);
     }
   }
