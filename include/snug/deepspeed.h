@@ -16,7 +16,7 @@ namespace snug {
 // The options with what the file says, but for those in `options.given`, which win; `said` is told
 // where they differ, and what the file has that DeepSpeed does not know. Throws bad_input for what
 // DeepSpeed's own code refuses, and a usage error for what would learn something else here.
-Options with_deepspeed(Options options, const std::string& path,
+Options with_deepspeed(const Options& options, const std::string& path,
                        const std::function<void(const std::string&)>& said = {});
 
 struct DeepSpeedReport {

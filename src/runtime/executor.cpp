@@ -110,15 +110,15 @@ int64_t transient_floor(const Module& module) {
 }  // namespace
 
 Executor::Executor(const Module& module, Device& device, ExecutorOptions options)
-    : module_(module), device_(device), options_(options) {
-  require_runnable(module, device, options);
+    : module_(module), device_(device), options_(std::move(options)) {
+  require_runnable(module, device, options_);
   for (size_t s = 0; s < kSpaces; ++s) {
     const int64_t bytes = module.arena_bytes[s];
     const auto space = static_cast<Space>(s);
     if (space == Space::device) {
       arenas_[s] = device.allocate(bytes);
     } else if (bytes > 0 && space == Space::disk) {
-      disk_ = std::make_unique<DiskFile>(std::string(options.offload_dir), bytes);
+      disk_ = std::make_unique<DiskFile>(std::string(options_.offload_dir), bytes);
     } else if (bytes > 0) {
       arenas_[s] = device.allocate_host(bytes);
     }

@@ -80,7 +80,7 @@ std::optional<NonFinite> find_non_finite(Executor& executor, const std::function
 }
 
 std::string first_site(const std::optional<NonFinite>& mine, Job* job) {
-  const std::string text = mine ? mine->text() : "no op when the step runs again";
+  std::string text = mine ? mine->text() : "no op when the step runs again";
   if (job == nullptr) return text;
   const std::vector<int64_t> all =
       job->gather(mine ? mine->at : std::numeric_limits<int64_t>::max());

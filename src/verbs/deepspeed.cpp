@@ -138,7 +138,7 @@ class KeyEffects {
 
 }  // namespace
 
-Options with_deepspeed(Options options, const std::string& path,
+Options with_deepspeed(const Options& options, const std::string& path,
                        const std::function<void(const std::string&)>& said) {
   const DeepSpeedConfig file = DeepSpeedConfig::read(path);
   const DeepSpeedMapped mapped = map_deepspeed(file, deepspeed_place(options));
