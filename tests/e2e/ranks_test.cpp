@@ -182,7 +182,7 @@ struct DrawnJob {
 // blocks, over two to four ranks.
 DrawnJob draw_job(int seed) {
   const DrawnOffload offload = draw_offload(seed);
-  DrawnJob job{.drawn = offload};
+  DrawnJob job{.drawn = static_cast<const DrawnRecipe&>(offload)};
   DrawnRecipe& d = job.drawn;
   const uint64_t dice = mix(static_cast<uint64_t>(seed) + 1234);
   d.model = tests_dir() + (dice % 2 == 0 ? "/e2e/llama-wide.json" : "/e2e/gpt2-wide.json");

@@ -26,7 +26,7 @@ class Loaded {
   Loaded(const Model& model, Module module, ExecutorOptions options = {})
       : plan_(make_plan(std::move(module), Backend::cpu)),
         device_(cpu_device()),
-        executor_(plan_.module, *device_, options) {
+        executor_(plan_.module, *device_, std::move(options)) {
     initialise(executor_, /*seed=*/1);
     ValuePieces pieces(executor_);
     load_model(plan_.module, into(pieces), CheckpointReader(model.source_dir()),

@@ -45,7 +45,7 @@ ReferenceRun::Difference distance(std::string tensor, std::span<const float> got
 }  // namespace
 
 ReferenceRun::ReferenceRun(const std::string& family, BuildOptions build, const Recipe& recipe,
-                           ExecutorOptions options, Device* device)
+                           const ExecutorOptions& options, Device* device)
     : directory_(tests_dir() + "/parity/" + family),
       base_(tests_dir() + "/parity/" + family.substr(family.starts_with(kLora) ? kLora.size() : 0)),
       part_(base_ == directory_ ? Part::model : Part::adapter),

@@ -20,7 +20,7 @@ class ReferenceRun {
  public:
   // Batch and sequence of `build` are those of the reference. A bf16 or f16 recipe keeps a master.
   explicit ReferenceRun(const std::string& family, BuildOptions build = {},
-                        const Recipe& recipe = {}, ExecutorOptions options = {},
+                        const Recipe& recipe = {}, const ExecutorOptions& options = {},
                         Device* device = nullptr);
 
   void feed_batch();              // the one whose gradients are stored
