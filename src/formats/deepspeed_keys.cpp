@@ -18,7 +18,7 @@ constexpr std::string_view kScheduler = "scheduler.params";
 
 // Reasons that several keys share.
 constexpr std::string_view kNoBucket =
-    "no buckets: a layer's small gradients are exchanged together, in bytes that the plan counts";
+    "no buckets: a layer's small gradients are exchanged together, as the plan counts";
 constexpr std::string_view kPlanned = "the plan gives every value its place before the run";
 constexpr std::string_view kScaledOnce = "ranks' gradients are added in fp32 and scaled once";
 constexpr std::string_view kPinned = "host memory of a run on a GPU is always pinned";
