@@ -104,7 +104,7 @@ Resumed resume(const Options& asked) {
     options["micro-order"] = first.at("micro-order");
   }
   // Two names of one thing: the one that is given now.
-  if (is_in(given, "zero") && !settled.shard.starts_with("hybrid")) options["shard"] = "";
+  if (is_in(given, "zero")) options["shard"] = "";
   if (is_in(given, "shard")) options["zero"] = "auto";
   options["device"] = first.at("device");
   std::vector<std::string> changes;
