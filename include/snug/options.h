@@ -32,6 +32,9 @@ struct Options {
   int64_t offload_ahead = 0;  // 0: 1, or what the search chooses
   std::string offload_dir;    // a run needs it where something lives on disk
   int64_t rank = 0;           // of this process, from 0: not an option, every rank has another
+  std::string mesh;
+  int64_t tp = 0;  // 0: 1, or what --mesh says
+  int64_t pp = 0;
   std::string zero = "auto";
   std::string shard;
   int64_t zero_threshold = 100'000;
@@ -136,6 +139,13 @@ void each_option(O& o, Visit&& visit) {
         "auto | horizontal | vertical | groups:K: micro-batches one after another, or all (K) of "
         "them through a layer before the next (auto is horizontal)",
         both);
+  visit("mesh", o.mesh,
+        "pp=P,dp=D,tp=T: how ranks share the work: P pipeline stages, D that read other samples, T "
+        "that share each matrix; who is left out is 1, or for dp what the ranks leave",
+        both);
+  visit("tp", o.tp, "ranks that share each matrix, as tp of --mesh (0: 1, or as --mesh says)",
+        both);
+  visit("pp", o.pp, "pipeline stages, as pp of --mesh (0: 1, or as --mesh says)", both);
   visit("zero", o.zero,
         "auto | 0 | 1 | 2 | 3: what ranks share instead of having all of it: 1 masters and "
         "optimizer state, 2 gradients too, 3 parameters too (auto: 1, or what --budget needs)",

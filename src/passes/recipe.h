@@ -7,9 +7,9 @@
 #include "ir/op_def.h"
 #include "passes/adapters.h"
 #include "passes/host_update.h"
+#include "passes/mesh.h"
 #include "passes/offload.h"
 #include "passes/recompute_policy.h"
-#include "passes/sharding.h"
 
 namespace snug {
 
@@ -36,7 +36,8 @@ struct Recipe {
   int64_t accum = 1;        // micro-batches per step
   int64_t micro_group = 1;  // of them, that go through each layer together; divides accum
   int64_t groups() const { return accum / micro_group; }
-  Sharding sharding;
+  Mesh mesh;
+  Sharding sharding;  // of the mesh's data-parallel ranks
   // A micro-batch's gradients are complete before they are added to those of others: N ranks then
   // give the bits of one device with N micro-batches.
   bool sums_apart = false;

@@ -17,39 +17,41 @@ constexpr std::string_view kAllRanks = "dp", kSharers = "dp_shard", kCopies = "d
 // Each copy's part of a shard begins where kernels like it.
 constexpr int64_t kPartUnit = 64;
 
-int64_t job_rank_of(int64_t rank, const Sharding& s) {
-  return rank % s.copies() * s.sharers() + rank / s.copies();
-}
-
 }  // namespace
 
 ops::Collective over_all(const Sharding& s) {
-  return {.axis = std::string(kAllRanks), .ranks = s.ranks};
+  return {.axis = std::string(kAllRanks), .ranks = s.ranks, .stride = s.stride};
 }
 
 ops::Collective over_sharers(const Sharding& s) {
-  return {.axis = std::string(s.copies() > 1 ? kSharers : kAllRanks), .ranks = s.sharers()};
+  return {.axis = std::string(s.copies() > 1 ? kSharers : kAllRanks),
+          .ranks = s.sharers(),
+          .stride = s.stride};
 }
 
 ops::Collective over_copies(const Sharding& s) {
-  return {.axis = std::string(kCopies), .ranks = s.copies(), .stride = s.sharers()};
+  return {.axis = std::string(kCopies), .ranks = s.copies(), .stride = s.sharers() * s.stride};
 }
 
-int64_t rank_of_job_rank(int64_t job_rank, const Sharding& s) {
-  return job_rank % s.sharers() * s.copies() + job_rank / s.sharers();
+int64_t rank_on_axis(int64_t place, const Sharding& s) {
+  return place % s.sharers() * s.copies() + place / s.sharers();
 }
 
-std::vector<int> job_ranks_on(std::string_view axis, const Sharding& s) {
+int64_t place_on_axis(int64_t rank, const Sharding& s) {
+  return rank % s.copies() * s.sharers() + rank / s.copies();
+}
+
+std::vector<int64_t> places_on(std::string_view axis, const Sharding& s) {
   const auto is_among = [&](const Sharding& other) {
     if (axis == kAllRanks) return true;
     if (axis == kSharers) return other.copy() == s.copy();
     if (axis == kCopies) return other.place() == s.place();
     throw internal_error("no axis of the mesh is called '{}'", axis);
   };
-  std::vector<int> out;
+  std::vector<int64_t> out;
   Sharding other = s;
   for (other.rank = 0; other.rank < s.ranks; ++other.rank)
-    if (is_among(other)) out.push_back(static_cast<int>(job_rank_of(other.rank, s)));
+    if (is_among(other)) out.push_back(place_on_axis(other.rank, s));
   return out;
 }
 

@@ -39,6 +39,7 @@ struct Sharding {
   int64_t stage = 0;
   int64_t threshold = 100'000;  // parameters of fewer elements stay whole
   int64_t group = 0;            // ranks that share one copy, a divisor of all; 0: all of them
+  int64_t stride = 1;           // of the job's ranks, from one of these to the next (passes/mesh.h)
 
   bool on() const { return ranks > 1; }
   int64_t sharers() const { return group > 0 ? group : ranks; }  // of one copy
@@ -53,11 +54,12 @@ ops::Collective over_all(const Sharding& sharding);
 ops::Collective over_sharers(const Sharding& sharding);
 ops::Collective over_copies(const Sharding& sharding);
 
-// The job's ranks are numbered so that the sharers of a copy are neighbours, on one machine where they
-// have room there; a rank's number here is another.
-int64_t rank_of_job_rank(int64_t job_rank, const Sharding& sharding);
-// The job's ranks that a collective of this rank over that axis is among, in its order.
-std::vector<int> job_ranks_on(std::string_view axis, const Sharding& sharding);
+// Places on this axis are numbered so that the sharers of a copy are neighbours, on one machine where
+// they have room there; a rank's number here is another.
+int64_t rank_on_axis(int64_t place, const Sharding& sharding);
+int64_t place_on_axis(int64_t rank, const Sharding& sharding);
+// The places that a collective of this rank over one of these axes is among, in its order.
+std::vector<int64_t> places_on(std::string_view axis, const Sharding& sharding);
 
 // The shards of one parameter and of what belongs to it.
 struct Cut {

@@ -23,7 +23,7 @@ Sharding two_copies(int64_t rank) {
 TEST(Sharding, SharersAreNeighboursInTheJob) {
   std::set<int64_t> ranks;
   for (int64_t job_rank = 0; job_rank < 6; ++job_rank) {
-    const Sharding mine = two_copies(rank_of_job_rank(job_rank, two_copies(0)));
+    const Sharding mine = two_copies(rank_on_axis(job_rank, two_copies(0)));
     ranks.insert(mine.rank);
     EXPECT_EQ(mine.copy(), job_rank / 3);
     EXPECT_EQ(mine.place(), job_rank % 3);
@@ -32,14 +32,14 @@ TEST(Sharding, SharersAreNeighboursInTheJob) {
 }
 
 TEST(Sharding, AnAxisIsAmongRanksOfTheJob) {
-  const Sharding fourth = two_copies(rank_of_job_rank(4, two_copies(0)));
-  EXPECT_THAT(job_ranks_on(over_all(fourth).axis, fourth), ElementsAre(0, 3, 1, 4, 2, 5));
-  EXPECT_THAT(job_ranks_on(over_sharers(fourth).axis, fourth), ElementsAre(3, 4, 5));
-  EXPECT_THAT(job_ranks_on(over_copies(fourth).axis, fourth), ElementsAre(1, 4));
+  const Sharding fourth = two_copies(rank_on_axis(4, two_copies(0)));
+  EXPECT_THAT(places_on(over_all(fourth).axis, fourth), ElementsAre(0, 3, 1, 4, 2, 5));
+  EXPECT_THAT(places_on(over_sharers(fourth).axis, fourth), ElementsAre(3, 4, 5));
+  EXPECT_THAT(places_on(over_copies(fourth).axis, fourth), ElementsAre(1, 4));
   EXPECT_EQ(over_copies(fourth).stride, 3);
   const Sharding one_copy{.ranks = 3, .rank = 1, .stage = 3};
   EXPECT_EQ(over_sharers(one_copy).axis, over_all(one_copy).axis);
-  EXPECT_THAT(job_ranks_on(over_all(one_copy).axis, one_copy), ElementsAre(0, 1, 2));
+  EXPECT_THAT(places_on(over_all(one_copy).axis, one_copy), ElementsAre(0, 1, 2));
 }
 
 // A rank sums as much as it would without copies; together they are a shard.

@@ -76,8 +76,14 @@ Backend backend_of(const Options& options);
 // How many micro-batches of `batch` make a step of `sequences`. Throws a usage error where the
 // numbers are too large to be counted with.
 int64_t micro_batches_of(int64_t sequences, int64_t batch);
-// As --ranks says, or --gpu h100x8; else one.
+// As --ranks says, or --gpu h100x8, or --mesh; else one.
 int64_t ranks_of(const Options& o);
+// As --mesh, --tp and --pp say. Throws a usage error where they contradict each other or the ranks.
+struct MeshSizes {
+  int64_t pp = 1, dp = 1, tp = 1;
+  int64_t ranks() const { return pp * dp * tp; }
+};
+MeshSizes mesh_of(const Options& o);
 // Of them, those that share one copy of the state: N of --shard hybrid:N, else all.
 int64_t sharers_of(const Options& o);
 // What --lr is multiplied by for the sequences of a step.

@@ -6,6 +6,7 @@
 #include "base/number.h"
 #include "base/units.h"
 #include "cost/device_catalogue.h"
+#include "recipe/mesh_options.h"
 #include "recipe/option_checks.h"
 #include "recipe/resolve.h"
 #include "recipe/techniques.h"
@@ -19,10 +20,11 @@ constexpr double kFp16Start = 65536;
 void resolve_global_batch(Options& o) {
   require_at_least(0, o.accum, "accum");
   require_at_least(0, o.global_batch, "global-batch");
-  const int64_t each = checked_mul(o.batch, o.ranks, "sequences of all ranks");
-  if (o.global_batch > 0 && o.global_batch < o.ranks) {
+  const int64_t readers = mesh_of(o).dp;
+  const int64_t each = checked_mul(o.batch, readers, "sequences of all ranks");
+  if (o.global_batch > 0 && o.global_batch < readers) {
     throw usage_error("--global-batch {} over {} ranks: a rank has less than one sequence",
-                      o.global_batch, o.ranks)
+                      o.global_batch, readers)
         .hint("give each rank one at least, or take fewer ranks");
   }
   const int64_t implied = o.global_batch == 0 ? 1 : micro_batches_of(o.global_batch, each);
@@ -58,18 +60,26 @@ void resolve_sharding(Options& o, Recipe& r) {
   require_at_least(0, o.zero_threshold, "zero-threshold");
   const std::string stage = zero_of(o);
   require_word(stage, "zero", {"auto", "0", "1", "2", "3"});
-  if (o.ranks == 1 && stage != "auto" && stage != "0") {
-    throw usage_error("--zero {} with one rank: there is nobody to share with", stage)
+  const MeshSizes mesh = mesh_of(o);
+  o.tp = mesh.tp;
+  o.pp = mesh.pp;
+  o.mesh.clear();  // with the ranks these say it all
+  if (mesh.dp == 1 && stage != "auto" && stage != "0") {
+    throw usage_error("--zero {} with one rank{}: there is nobody to share with", stage,
+                      o.ranks > 1 ? " on the mesh's axis dp" : "")
         .hint("--ranks N starts several; mpirun, torchrun and srun do, too");
   }
   const int64_t sharers = sharers_of(o);
-  if (sharers == o.ranks) o.shard.clear();
-  o.zero = stage != "auto" ? stage : o.ranks > 1 ? "1" : "0";
-  r.sharding = {.ranks = o.ranks,
+  if (sharers == mesh.dp) o.shard.clear();
+  o.zero = stage != "auto" ? stage : mesh.dp > 1 ? "1" : "0";
+  if (mesh.tp > 1) throw usage_error("--tp {}: ranks do not share matrices yet", mesh.tp);
+  if (mesh.pp > 1) throw usage_error("--pp {}: there are no pipeline stages yet", mesh.pp);
+  r.mesh = {.pp = mesh.pp, .tp = mesh.tp};
+  r.sharding = {.ranks = mesh.dp,
                 .stage = o.zero[0] - '0',
                 .threshold = o.zero_threshold,
-                .group = sharers == o.ranks ? 0 : sharers};
-  r.sharding.rank = rank_of_job_rank(o.rank, r.sharding);
+                .group = sharers == mesh.dp ? 0 : sharers};
+  go_to_rank(o.rank, r.mesh, r.sharding);
 }
 
 // A GPU computes in bf16, which all that the kernels are for have, and masters in fp32 keep what is
@@ -191,12 +201,15 @@ int64_t ranks_of(const Options& o) {
   const int64_t devices = o.gpu.empty() ? 1 : devices_in(o.gpu);
   if (devices > 1 && o.ranks > 0 && o.ranks != devices)
     throw usage_error("--gpu {} and --ranks {}: a rank has a GPU of its own", o.gpu, o.ranks);
-  return o.ranks == 0 ? devices : o.ranks;
+  const int64_t said = o.ranks == 0 && devices == 1 ? 0 : std::max(o.ranks, devices);
+  return mesh_for(o, said).ranks();
 }
+
+MeshSizes mesh_of(const Options& o) { return mesh_for(o, ranks_of(o)); }
 
 int64_t sharers_of(const Options& o) {
   constexpr std::string_view kHybrid = "hybrid:";
-  const int64_t ranks = ranks_of(o);
+  const int64_t ranks = mesh_of(o).dp;
   if (!o.shard.starts_with(kHybrid)) return ranks;
   int64_t sharers = 0;
   if (!read_number(std::string_view(o.shard).substr(kHybrid.size()), sharers) || sharers < 2)

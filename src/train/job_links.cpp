@@ -11,8 +11,8 @@
 
 namespace snug {
 
-JobLinks::JobLinks(Job& job, DeviceKind kind, const Sharding& sharding)
-    : job_(job), kind_(kind), sharding_(sharding) {
+JobLinks::JobLinks(Job& job, DeviceKind kind, const Mesh& mesh, const Sharding& sharding)
+    : job_(job), kind_(kind), mesh_(mesh), sharding_(sharding) {
   job.on_end([this](const std::string& why) { abort(why); });
 }
 
@@ -28,7 +28,7 @@ void JobLinks::abort(const std::string& why) {
 }
 
 Communicator& JobLinks::group_of(std::string_view lane, std::string_view axis) {
-  return group(lane, kind_, job_ranks_on(axis, sharding_));
+  return group(lane, kind_, job_ranks_on(axis, mesh_, sharding_));
 }
 
 Communicator& JobLinks::host_group(std::string_view what) {

@@ -12,7 +12,7 @@
 #include "comm/communicator.h"
 #include "comm/job.h"
 #include "hal/device.h"
-#include "passes/sharding.h"
+#include "passes/mesh.h"
 
 namespace snug {
 
@@ -20,7 +20,7 @@ class JobLinks {
  public:
   // Collectives move what is on that kind of device, among the ranks of their axis. When the job fails,
   // every call that waits for other ranks throws.
-  JobLinks(Job& job, DeviceKind kind, const Sharding& sharding);
+  JobLinks(Job& job, DeviceKind kind, const Mesh& mesh, const Sharding& sharding);
   ~JobLinks();
   JobLinks(const JobLinks&) = delete;
   JobLinks& operator=(const JobLinks&) = delete;
@@ -40,6 +40,7 @@ class JobLinks {
 
   Job& job_;
   DeviceKind kind_;
+  Mesh mesh_;
   Sharding sharding_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Communicator>, std::less<>> groups_;

@@ -70,7 +70,7 @@ CalibrateReport calibrate_wire(Job& job, const Options& options) {
   const std::unique_ptr<Device> device =
       gpu ? cuda_device(options.share_gpu ? 0 : job.local_rank()) : cpu_device();
   const Sharding group{.ranks = job.ranks(), .rank = job.rank()};
-  JobLinks links(job, device->kind(), group);
+  JobLinks links(job, device->kind(), Mesh{}, group);
   WireTimes wire = measure_wire(links.group_of("calibrate", over_all(group).axis), *device);
   const auto slowest = [&](double seconds) {
     // The bits of positive numbers are in their order.

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "comm/launch.h"
 #include "hal/cuda/probe.h"
+#include "recipe/mesh_options.h"
 #include "recipe/option_checks.h"
 #include "recipe/resolve.h"
 #include "verbs/ranks.h"
@@ -36,6 +37,9 @@ void require_gpus_here(const Options& options, int64_t ranks) {
   if (probe.why_not.empty()) require_gpus(ranks, probe.driver.gpus.size(), options.share_gpu);
 }
 
+// That somebody asks to be started here.
+int64_t local_ranks(const Options& options) { return mesh_for(options, options.ranks).ranks(); }
+
 std::string binary_text() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
   std::vector<char> part(1 << 20);
@@ -50,7 +54,7 @@ std::string binary_text() {
 RankRole rank_role(const Options& options) {
   require_between(0, kMostLocalRanks, static_cast<double>(options.ranks), "ranks");
   const std::optional<JobPlace> place = job_place();
-  if (!place) return {.launches = options.ranks > 1};
+  if (!place) return {.launches = local_ranks(options) > 1};
   if (options.ranks != 0 && options.ranks != place->ranks) {
     throw usage_error("--ranks {}, and this is rank {} of {} that {} has started", options.ranks,
                       place->rank, place->ranks, place->how)
@@ -62,13 +66,14 @@ RankRole rank_role(const Options& options) {
 int launch_ranks(const Options& options, const std::string& verb,
                  const std::vector<std::string>& arguments) {
   const HeldSignals signals;  // CUDA starts threads when it is asked for GPUs
-  require_gpus_here(options, options.ranks);
+  const int64_t ranks = local_ranks(options);
+  require_gpus_here(options, ranks);
   Launch job{.command = {"/proc/self/exe", verb},
-             .ranks = static_cast<int>(options.ranks),
+             .ranks = static_cast<int>(ranks),
              .show_all = options.log_ranks};
   job.command.insert(job.command.end(), arguments.begin(), arguments.end());
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    const size_t threads = std::max<size_t>(1, cores() / static_cast<size_t>(options.ranks));
+    const size_t threads = std::max<size_t>(1, cores() / static_cast<size_t>(ranks));
     job.environment.push_back(fmt::format("OMP_NUM_THREADS={}", threads));
   }
   return launch(job, signals);

@@ -218,7 +218,7 @@ TrainReport train_rank(const Options& options, const TrainObserver& observer, Jo
   const Origin origin{
       .weights = weights.get(), .adapter = adapter.get(), .resumed = resumed ? &*resumed : nullptr};
   if (job == nullptr) return run_training(planned, observer, samples, *device, origin);
-  JobLinks links(*job, device->kind(), run.recipe.sharding);
+  JobLinks links(*job, device->kind(), run.recipe.mesh, run.recipe.sharding);
   return run_training(planned, observer, samples, *device, origin, &links);
 }
 

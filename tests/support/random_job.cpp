@@ -59,9 +59,9 @@ DrawnRankJob draw_rank_job(int seed) {
 std::vector<Module> compile_ranks(const DrawnRecipe& job) {
   const Model model = Model::load(job.model);
   std::vector<Module> ranks;
-  for (int64_t rank = 0; rank < job.recipe.sharding.ranks; ++rank) {
+  for (int64_t rank = 0; rank < ranks_of(job.recipe.mesh, job.recipe.sharding); ++rank) {
     Recipe mine = job.recipe;
-    mine.sharding.rank = rank_of_job_rank(rank, job.recipe.sharding);
+    go_to_rank(rank, mine.mesh, mine.sharding);
     ranks.push_back(compile("job", model.forward(job.build), mine));
   }
   return ranks;

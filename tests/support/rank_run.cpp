@@ -125,7 +125,7 @@ int64_t state_bytes(const Module& module) {
 
 RankResult run_ranks(const std::string& model, const BuildOptions& build, const Recipe& recipe,
                      int steps, const ExecutorOptions& options) {
-  const auto ranks = static_cast<int>(recipe.sharding.ranks);
+  const auto ranks = static_cast<int>(ranks_of(recipe.mesh, recipe.sharding));
   Groups groups;
   RankWatch watch(60, [&](const std::string& why) { groups.abort(why); });
   std::vector<RankResult> results(static_cast<size_t>(ranks));
@@ -138,12 +138,12 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
       omp_set_num_threads(1);
       try {
         Recipe mine = recipe;
-        mine.sharding.rank = rank_of_job_rank(rank, recipe.sharding);
+        go_to_rank(rank, mine.mesh, mine.sharding);
         ExecutorOptions o = options;
         if (o.delay_seed) o.delay_seed = mix(*o.delay_seed + static_cast<uint64_t>(rank));
-        o.group_of = [&, rank, sharding = mine.sharding](std::string_view lane,
-                                                         std::string_view axis) -> Communicator& {
-          return watch.end(rank, lane, groups.end(lane, job_ranks_on(axis, sharding), rank));
+        o.group_of = [&, rank, mesh = mine.mesh, sharding = mine.sharding](
+                         std::string_view lane, std::string_view axis) -> Communicator& {
+          return watch.end(rank, lane, groups.end(lane, job_ranks_on(axis, mesh, sharding), rank));
         };
         auto& run = runs[static_cast<size_t>(rank)];
         run = std::make_unique<SmallRun>(model, build, mine, o);

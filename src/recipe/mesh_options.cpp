@@ -1,0 +1,76 @@
+#include "recipe/mesh_options.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "recipe/option_checks.h"
+
+namespace snug {
+namespace {
+
+struct Asked {
+  std::optional<int64_t> pp, dp, tp;
+
+  std::optional<int64_t>& axis(std::string_view name, std::string_view mesh) {
+    if (name == "pp") return pp;
+    if (name == "dp") return dp;
+    if (name == "tp") return tp;
+    throw usage_error("--mesh {}: '{}' is no axis", mesh, name)
+        .hint(
+            "the axes are pp (stages), dp (samples) and tp (parts of each matrix): pp=2,dp=4,tp=2");
+  }
+};
+
+Asked parse_mesh(const std::string& mesh) {
+  Asked asked;
+  for (const std::string_view part : split(mesh, ',')) {
+    const size_t equals = part.find('=');
+    std::optional<int64_t>& axis = asked.axis(part.substr(0, equals), mesh);
+    int64_t size = 0;
+    if (equals == std::string_view::npos || !read_number(part.substr(equals + 1), size) || size < 1)
+      throw usage_error("--mesh {}: '{}' is not an axis and its size, like tp=2", mesh, part);
+    if (axis) throw usage_error("--mesh {} names {} twice", mesh, part.substr(0, equals));
+    axis = size;
+  }
+  return asked;
+}
+
+void agree(std::optional<int64_t>& axis, int64_t option, std::string_view name,
+           const std::string& mesh) {
+  require_at_least(0, option, name);
+  if (option == 0) return;
+  if (axis && *axis != option)
+    throw usage_error("--mesh {} and --{} {} contradict each other", mesh, name, option)
+        .hint("leave one of them out");
+  axis = option;
+}
+
+}  // namespace
+
+MeshSizes mesh_for(const Options& o, int64_t ranks) {
+  Asked asked = o.mesh.empty() ? Asked{} : parse_mesh(o.mesh);
+  agree(asked.tp, o.tp, "tp", o.mesh);
+  agree(asked.pp, o.pp, "pp", o.mesh);
+  MeshSizes mesh{
+      .pp = asked.pp.value_or(1), .dp = asked.dp.value_or(1), .tp = asked.tp.value_or(1)};
+  const int64_t others = checked_mul(mesh.pp, mesh.tp, "ranks of the mesh");
+  if (ranks == 0) return mesh;
+  if (!asked.dp && ranks % others == 0) {
+    mesh.dp = ranks / others;
+    return mesh;
+  }
+  if (checked_mul(others, mesh.dp, "ranks of the mesh") == ranks) return mesh;
+  Error error = usage_error(
+      "a mesh of pp={}, {}tp={} is for {}, and there are {}", mesh.pp,
+      asked.dp ? fmt::format("dp={}, ", mesh.dp) : "", mesh.tp,
+      asked.dp ? counted(mesh.ranks(), "rank") : fmt::format("a multiple of {} ranks", others),
+      ranks);
+  throw std::move(error).hint("sizes of a mesh multiply to the ranks (--ranks, --gpu NAMExN)");
+}
+
+}  // namespace snug
