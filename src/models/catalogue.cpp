@@ -10,6 +10,7 @@ namespace {
 struct GptLike {  // GPT-2, OPT and BERT: the rest is their family's default
   std::string_view name, model_type, notes;
   int64_t C, L, H;
+  std::string_view more = "";  // fields that are not
 };
 
 enum Trait : uint8_t {
@@ -27,11 +28,12 @@ struct Rotary {
 };
 
 // clang-format off
-constexpr std::array<GptLike, 13> kGptLike{{
+constexpr std::array<GptLike, 14> kGptLike{{
     {"gpt2",        "gpt2", "GPT-2 small",                               768, 12, 12},
     {"gpt2-medium", "gpt2", "GPT-2 medium",                             1024, 24, 16},
     {"gpt2-large",  "gpt2", "GPT-2 large",                              1280, 36, 20},
     {"gpt2-xl",     "gpt2", "GPT-2 XL",                                 1600, 48, 25},
+    {"gpt3-175b",   "gpt2", "GPT-3 175B, all attention dense",         12288, 96, 96, R"(, "n_positions": 2048)"},
     {"opt-125m",    "opt",  "OPT 125M",                                  768, 12, 12},
     {"opt-1.3b",    "opt",  "OPT 1.3B",                                 2048, 24, 32},
     {"opt-2.7b",    "opt",  "OPT 2.7B",                                 2560, 32, 32},
@@ -109,8 +111,8 @@ constexpr std::array<Rotary, 45> kRotary{{
 
 std::string config_of(const GptLike& m) {
   if (m.model_type == "gpt2") {
-    return fmt::format(R"({{"model_type": "gpt2", "n_embd": {}, "n_layer": {}, "n_head": {}}})",
-                       m.C, m.L, m.H);
+    return fmt::format(R"({{"model_type": "gpt2", "n_embd": {}, "n_layer": {}, "n_head": {}{}}})",
+                       m.C, m.L, m.H, m.more);
   }
   return fmt::format(
       R"({{"model_type": "{}", "hidden_size": {},

@@ -36,6 +36,7 @@ TEST(Model, ParameterCountsAreThePublishedOnes) {
       {"gpt2-medium", 354'823'168},
       {"gpt2-large", 774'030'080},
       {"gpt2-xl", 1'557'611'200},
+      {"gpt3-175b", 174'604'259'328},
       {"opt-125m", 125'239'296},
       {"opt-1.3b", 1'315'758'080},
       {"opt-2.7b", 2'651'596'800},
