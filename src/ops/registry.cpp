@@ -15,6 +15,7 @@
 #include "ops/basic/fill.h"
 #include "ops/basic/is_finite.h"
 #include "ops/basic/multiply.h"
+#include "ops/comm/column.h"
 #include "ops/comm/comm.h"
 #include "ops/comm/pack.h"
 #include "ops/comm/rank_sum.h"
@@ -70,7 +71,7 @@ Registry registry() {
       // compress
       &quantize_int8_def, &dequantize_int8_def, &dequantize_nf4_def,
       // comm
-      &all_gather_def, &all_to_all_def, &pack_def, &rank_sum_def, &reduce_scatter_def, &all_reduce_def, &broadcast_def, &send_def, &recv_def,
+      &all_gather_def, &all_to_all_def, &column_def, &pack_def, &rank_sum_def, &reduce_scatter_def, &all_reduce_def, &broadcast_def, &send_def, &recv_def,
   };
   return all;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/basic/copy.h"
+#include "ops/comm/column.h"
 #include "ops/comm/comm.h"
 #include "ops/optimizer/sum_blocks.h"
 
@@ -36,7 +37,7 @@ std::vector<ValueId> GradientSquares::all() {
     if (whole[i].valid()) {
       squares.push_back(whole[i]);
     } else {
-      add_blocks_of(i, rows, squares);
+      squares.push_back(blocks_of(i, rows));
     }
   }
   return squares;
@@ -78,13 +79,13 @@ const Cut& GradientSquares::shards() const {
 }
 
 // Without those of padding: what is left is what one device has.
-void GradientSquares::add_blocks_of(size_t i, ValueId rows, std::vector<ValueId>& squares) {
+ValueId GradientSquares::blocks_of(size_t i, ValueId rows) {
   const Updates::Trained& t = trained_[i];
-  const int64_t each = t.cut.block / ops::kSumBlock;
-  int64_t left = ops::sum_blocks(module_[t.param].whole().elements());
-  for (int64_t rank = 0; left > 0; ++rank, left -= each)
-    squares.push_back(b_.view(rows, name_of_sum(t) + ".of_rank", {std::min(left, each)},
-                              rank * row_ + places_[i]));
+  return ops::column(b_, name_of_sum(t) + ".of_ranks", rows,
+                     {.ranks = t.cut.ranks,
+                      .first = places_[i],
+                      .each = t.cut.block / ops::kSumBlock,
+                      .elements = ops::sum_blocks(module_[t.param].whole().elements())});
 }
 
 }  // namespace snug

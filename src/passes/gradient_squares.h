@@ -31,7 +31,7 @@ class GradientSquares {
   ValueId sum_of(const Updates::Trained& t);
   ValueId gather();
   const Cut& shards() const;
-  void add_blocks_of(size_t i, ValueId rows, std::vector<ValueId>& squares);
+  ValueId blocks_of(size_t i, ValueId rows);
 
   Builder& b_;
   Module& module_;
