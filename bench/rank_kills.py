@@ -58,15 +58,18 @@ def main():
     snug, dice, longest, good, resumed = str(args.snug.resolve()), random.Random(args.seed), 0.0, 0, 0
     on_gpu = args.device == "cuda"
     share = ["--share-gpu"] if on_gpu else []
-    recipe = [str(MODEL), "--device", args.device, *(["--budget", "8GiB", "--tune", "short"] if on_gpu else []), "--batch", "1", "--global-batch", str(args.ranks), "--seq", "24", "--steps", str(STEPS),
-              "--deterministic", "--grad-dtype", "fp32", "--save-every", "2", "--out", "run"]
+    # A sequence at a time, whatever a search under a budget would choose.
+    recipe = [str(MODEL), "--device", args.device, *(["--budget", "8GiB", "--tune", "short"] if on_gpu else []), "--batch", "1",
+              "--global-batch", str(args.ranks), "--seq", "24", "--steps", str(STEPS), "--deterministic", "--grad-dtype", "fp32",
+              "--save-every", "2", "--out", "run"]
+    alone, shared = ["--accum", str(args.ranks)], ["--accum", "1"]
     with tempfile.TemporaryDirectory() as folder:
         directory = pathlib.Path(folder)
-        whole = trained(snug, directory, *recipe)
+        whole = trained(snug, directory, *recipe, *alone)
         for number in range(args.kills):
             shutil.rmtree(directory / "run")
             shown = tempfile.TemporaryFile(mode="w+")
-            job = subprocess.Popen([snug, "train", *recipe, "--ranks", str(args.ranks), "--zero", str(number % 4), "--zero-threshold",
+            job = subprocess.Popen([snug, "train", *recipe, *shared, "--ranks", str(args.ranks), "--zero", str(number % 4), "--zero-threshold",
                                     "0", *share], cwd=directory, stdout=shown, stderr=subprocess.PIPE, text=True)
             while len(ranks := ranks_of(job.pid)) < args.ranks or (on_gpu and not has_stepped(shown)):
                 time.sleep(0.01)
@@ -95,7 +98,8 @@ def main():
             if saved and f"step-{STEPS:08}" in (directory / "run/latest").read_text():  # all was done: the model is there
                 same = (directory / "run/model.safetensors").read_bytes() == whole
             else:
-                same = trained(snug, directory, *(["--resume", "run"] if saved else [*recipe, "--overwrite"]), *how) == whole
+                again = ["--accum", str(-(-args.ranks // on)), "--overwrite"]
+                same = trained(snug, directory, *(["--resume", "run"] if saved else [*recipe, *again]), *how) == whole
             resumed += saved and same
             if not same:
                 print(f"{number}: another model, {'resumed' if saved else 'from the start'} with {' '.join(how)}", flush=True)

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "models/model.h"
 #include "passes/adapters.h"
+#include "recipe/resolve.h"
 #include "report/layout.h"
 #include "train/model_directory.h"
 #include "train/run_directory.h"
@@ -67,7 +68,10 @@ bool is_in(const std::vector<std::string>& names, std::string_view name) {
 }  // namespace
 
 Options on_ranks(Options options, int64_t ranks) {
-  if (options.global_batch > 0) options.accum = 0;
+  // Left open, a search under a budget would take other micro-batches, and sum in another order.
+  if (options.global_batch > 0)
+    options.accum = micro_batches_of(options.global_batch,
+                                     checked_mul(options.batch, ranks, "sequences of all ranks"));
   options.ranks = ranks;
   if (ranks > 1) return options;
   options.zero = "auto";

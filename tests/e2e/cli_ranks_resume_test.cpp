@@ -54,6 +54,19 @@ TEST_F(CliRanksResume, OnAnyRanksItIsTheSameRun) {
   EXPECT_TRUE(model("exported") == model_of_one);
 }
 
+// A search under a budget would rather take all sequences of a rank at once.
+TEST_F(CliRanksResume, MicroBatchesStayAsLargeUnderABudget) {
+  const std::string budget = " --budget 1GiB";
+  expect_ends(train("one", budget + " --accum 5"));
+  expect_ends(train("all", budget + " --accum 2 --ranks 3 --zero 2 --zero-threshold 0"));
+  EXPECT_TRUE(model("all") == model("one"));
+  for (const std::string ranks : {"1", "2", "4"}) {
+    fs::remove_all(dir_ / "on");
+    expect_ends("train --resume all/step-00000004 --out on --ranks " + ranks);
+    EXPECT_TRUE(model("on") == model("one")) << ranks;
+  }
+}
+
 // State of eight bits has a scale for every block, and is cut with its parameter.
 TEST_F(CliRanksResume, StateOfEightBits) {
   const std::string kind = " --optimizer adamw8bit --precision bf16";
