@@ -17,6 +17,9 @@ constexpr Tolerance kBf16{3e-3, 6e-2, 1e-3, 4e-3, 4e-2};
 // Norms before and after everything carry roundings further: PyTorch's own gradients in bf16 are
 // 1.1e-1 from its exact ones here, and at most 4.7e-2 in the other families.
 constexpr Tolerance kGemma3Bf16{3e-3, 1.1e-1, 1e-3, 1e-2, 4e-2};
+// A relu's input beside zero rounds to the other side: the CPU's kernels measure 8.1e-2 for the weight
+// before it, an H200 7.7e-2.
+constexpr Tolerance kOptBf16{3e-3, 1.1e-1, 1e-3, 4e-3, 4e-2};
 
 struct Compared {
   const char* family;
@@ -35,7 +38,8 @@ class GpuParity : public OnGpu, public ::testing::WithParamInterface<Compared> {
   }
   static const Tolerance& allowed() {
     if (GetParam().precision == Dtype::f32) return kFp32;
-    return GetParam().family == std::string_view("gemma3") ? kGemma3Bf16 : kBf16;
+    const std::string_view family = GetParam().family;
+    return family == "gemma3" ? kGemma3Bf16 : family == "opt" ? kOptBf16 : kBf16;
   }
 };
 
