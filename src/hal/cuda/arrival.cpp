@@ -52,6 +52,8 @@ ArrivalWords::ArrivalWords() {
   check(cudaMalloc(&word, sizeof(uint32_t)), "allocating a word");
   set_ = static_cast<uint32_t*>(word);
   check(cudaMemset(word, 1, sizeof(uint32_t)), "setting a word");
+  // Lanes do not wait for the stream that sets it, and it may be late: other processes have their turns.
+  check(cudaStreamSynchronize(cudaStreamLegacy), "setting a word");
 }
 
 ArrivalWords::~ArrivalWords() {
