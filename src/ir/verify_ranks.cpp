@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -58,18 +59,13 @@ Group group_of(size_t rank, const Op& op, size_t ranks) {
 // one op after another.
 enum class Way : uint8_t { lanes, list };
 
-// A rank's place in a program.
+// A rank's place in a program, or in several that follow each other.
 class RankPlace {
  public:
-  RankPlace(const Module& module, const Program& program, Way way)
-      : module_(module), program_(program), way_(way) {
-    if (way == Way::list) {
-      all_.resize(program.ops.size());
-      std::iota(all_.begin(), all_.end(), 0);
-    } else {
-      order_.emplace(module, program);
-    }
-    next_.resize(way == Way::list ? 1 : static_cast<size_t>(order_->lanes()));
+  RankPlace(const Module& module, std::vector<const Program*> programs, Way way)
+      : module_(module), programs_(std::move(programs)), way_(way) {
+    begin();
+    skip_ended();
   }
 
   const Module& module() const { return module_; }
@@ -95,10 +91,14 @@ class RankPlace {
   const Op* ready(size_t lane) const {
     return next(lane) != nullptr && awaited(lane) == nullptr ? next(lane) : nullptr;
   }
-  void go_on(size_t lane) { ++next_[lane]; }
+  void go_on(size_t lane) {
+    ++next_[lane];
+    skip_ended();
+  }
 
  private:
-  const Op& op(int32_t at) const { return program_.ops[static_cast<size_t>(at)]; }
+  const Program& program() const { return *programs_[at_]; }
+  const Op& op(int32_t at) const { return program().ops[static_cast<size_t>(at)]; }
   std::span<const int32_t> ops_on(size_t lane) const {
     return way_ == Way::list ? all_ : order_->ops_on(static_cast<int32_t>(lane));
   }
@@ -107,8 +107,32 @@ class RankPlace {
     return next_[lane] > 0 && ops_on(lane)[next_[lane] - 1] >= at;
   }
 
+  void begin() {
+    if (way_ == Way::list) {
+      all_.resize(program().ops.size());
+      std::iota(all_.begin(), all_.end(), 0);
+      next_.assign(1, 0);
+    } else {
+      if (at_ == 0 || programs_[at_] != programs_[at_ - 1]) order_.emplace(module_, program());
+      next_.assign(static_cast<size_t>(order_->lanes()), 0);
+    }
+  }
+  // A program begins when all lanes of the one before it have ended.
+  void skip_ended() {
+    const auto has_ended = [&] {
+      for (size_t lane = 0; lane < lanes(); ++lane)
+        if (next(lane) != nullptr) return false;
+      return true;
+    };
+    while (at_ + 1 < programs_.size() && has_ended()) {
+      ++at_;
+      begin();
+    }
+  }
+
   const Module& module_;
-  const Program& program_;
+  std::vector<const Program*> programs_;
+  size_t at_ = 0;
   std::optional<Order> order_;  // of lanes
   Way way_;
   std::vector<int32_t> all_;
@@ -117,9 +141,11 @@ class RankPlace {
 
 class Rendezvous {
  public:
-  Rendezvous(std::span<const Module* const> ranks, std::string_view program, Way way)
-      : program_(program), way_(way) {
-    for (const Module* module : ranks) ranks_.emplace_back(*module, module->program(program), way);
+  // `where`: what faults say. By rank: the programs that it runs.
+  Rendezvous(std::span<const Module* const> ranks, std::string where, Way way,
+             const std::function<std::vector<const Program*>(const Module&)>& programs)
+      : where_(std::move(where)), way_(way) {
+    for (const Module* module : ranks) ranks_.emplace_back(*module, programs(*module), way);
   }
 
   void run() {
@@ -195,7 +221,7 @@ class Rendezvous {
     RankPlace& to = ranks_[group[peer]];
     for (size_t lane = 0; lane < to.lanes(); ++lane) {
       const Op* op = to.ready(lane);
-      if (op == nullptr || op->def->comm != Comm::recv ||
+      if (op == nullptr || op->def->comm != Comm::recv || op->lane != send.lane ||
           op->attrs.s("axis") != send.attrs.s("axis") ||
           std::cmp_not_equal(op->attrs.i("peer"), group.coordinate_of(from.rank)))
         continue;
@@ -247,25 +273,42 @@ class Rendezvous {
 
   template <typename... Args>
   Error fault(fmt::format_string<Args...> format, Args&&... args) const {
-    return internal_error("program '{}': {}", program_,
+    return internal_error("{}: {}", where_,
                           fmt::format(format, std::forward<Args>(args)...));
   }
 
-  std::string_view program_;
+  std::string where_;
   Way way_;
   std::vector<RankPlace> ranks_;
 };
 
-// Every program ends with all ranks at its end, so those of a step follow each other in any order
-// that all ranks have in common.
-void require_same_programs(std::span<const Module* const> ranks) {
+bool has_messages(const Module& module) {
+  return std::ranges::any_of(
+      module.programs, [](const Program& p) { return std::ranges::any_of(p.ops, is_message); });
+}
+
+bool is_in_step(const Module& module, std::string_view program) {
+  return runs_per_step(module, program) > 0;
+}
+
+std::vector<const Program*> programs_of_step(const Module& module) {
+  std::vector<const Program*> programs;
+  for (const Repeat& repeat : module.step)
+    for (int64_t i = 0; i < repeat.times; ++i)
+      for (const std::string& name : repeat.programs) programs.push_back(&module.program(name));
+  return programs;
+}
+
+// Those of a step follow each other in an order that all ranks have in common, or are one after
+// another from message to message.
+void require_same_programs(std::span<const Module* const> ranks, bool stages) {
   const Module& first = *ranks[0];
   for (size_t rank = 1; rank < ranks.size(); ++rank) {
     const Module& module = *ranks[rank];
-    if (module.step != first.step || module.programs.size() != first.programs.size())
+    if (!stages && (module.step != first.step || module.programs.size() != first.programs.size()))
       throw internal_error("rank {} steps through other programs than rank 0", rank);
     for (const Program& program : first.programs)
-      if (module.program_index(program.name) < 0)
+      if (!(stages && is_in_step(first, program.name)) && module.program_index(program.name) < 0)
         throw internal_error("rank {} has no program '{}'", rank, program.name);
   }
 }
@@ -274,12 +317,22 @@ void require_same_programs(std::span<const Module* const> ranks) {
 
 void verify_ranks(std::span<const Module* const> ranks) {
   if (ranks.empty()) return;
-  require_same_programs(ranks);
+  // Stages of a pipeline go through a step in different programs.
+  const bool stages =
+      std::ranges::any_of(ranks, [](const Module* module) { return has_messages(*module); });
+  require_same_programs(ranks, stages);
+  if (stages && !ranks[0]->step.empty())
+    Rendezvous(ranks, "a step", Way::lanes, programs_of_step).run();
   for (const Program& program : ranks[0]->programs) {
-    Rendezvous(ranks, program.name, Way::lanes).run();
+    if (stages && is_in_step(*ranks[0], program.name)) continue;
+    const auto rendezvous = [&](Way way) {
+      Rendezvous(ranks, fmt::format("program '{}'", program.name), way, [&](const Module& module) {
+        return std::vector{&module.program(program.name)};
+      }).run();
+    };
+    rendezvous(Way::lanes);
     // Messages would wait for each other: whoever looks at ops one by one does not have any yet.
-    if (std::ranges::none_of(program.ops, is_message))
-      Rendezvous(ranks, program.name, Way::list).run();
+    if (!stages) rendezvous(Way::list);
   }
 }
 

@@ -191,8 +191,23 @@ TEST(VerifyRanks, MessagesThatCrossWaitForEachOther) {
   second.send(0, 0);
   second.recv(0, 0, 64);
   EXPECT_THAT(fault_between(first, second), HasSubstr("the ranks wait for each other"));
-  for (Rank* r : {&first, &second}) r->ops()[1].lane = "comm.pp.recv";
+  first.ops()[0].lane = second.ops()[1].lane = "comm.pp.up";
+  first.ops()[1].lane = second.ops()[0].lane = "comm.pp.down";
   EXPECT_EQ(fault_between(first, second), "sound") << "lanes of their own";
+}
+
+// The first rank's three messages are one program, the second's one program three times.
+TEST(VerifyRanks, MessagesOfAStepMeetAcrossPrograms) {
+  Rank first, second;
+  for (int64_t i = 0; i < 3; ++i) first.send(1, 0);
+  second.recv(0, 0, 64);
+  first.module.step = {{1, {"p"}}};
+  second.module.step = {{3, {"p"}}};
+  EXPECT_EQ(fault_between(first, second), "sound");
+  second.module.step = {{2, {"p"}}};
+  EXPECT_THAT(fault_between(first, second),
+              HasSubstr("a step: the ranks wait for each other; rank 0, lane compute: send "
+                        "'send.3' waits for rank 1"));
 }
 
 TEST(VerifyRanks, TheTextNamesWhatMustAgree) {

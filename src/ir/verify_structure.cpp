@@ -257,15 +257,12 @@ class Structure {
     });
   }
 
-  // Collectives of an axis, and messages to or from one peer, are numbered in the order in which
-  // they are.
+  // Collectives of an axis are numbered in the order in which they are. A message's number says what
+  // it carries, which the other end takes as the same (verify_ranks).
   void check_sequence(const Program& program, const Op& op) {
-    const Comm comm = op.def->comm;
-    const Sequence mine{op.attrs.s("axis"), comm, comm == Comm::collective ? 0 : op.attrs.i("peer"),
-                        op.attrs.i("seq")};
-    auto known = std::ranges::find_if(sequences_, [&](const Sequence& s) {
-      return s.axis == mine.axis && s.comm == comm && s.peer == mine.peer;
-    });
+    if (op.def->comm != Comm::collective) return;
+    const Sequence mine{op.attrs.s("axis"), op.attrs.i("seq")};
+    auto known = std::ranges::find(sequences_, mine.axis, &Sequence::axis);
     if (known == sequences_.end()) {
       sequences_.push_back(mine);
       return;
@@ -291,8 +288,6 @@ class Structure {
 
   struct Sequence {
     std::string_view axis;
-    Comm comm;
-    int64_t peer;
     int64_t last;
   };
 

@@ -7,13 +7,6 @@
 namespace snug {
 namespace {
 
-// The program that writes gradients last.
-ProgramRole last_of_step(const Module& module) {
-  for (const ProgramRole role : {ProgramRole::training_last, ProgramRole::training_next})
-    if (module.program_index(role) >= 0) return role;
-  return ProgramRole::training_first;
-}
-
 // By op: the gradients that have their last version after it, and that version.
 using Complete = std::vector<std::vector<std::pair<const Updates::Trained*, ValueId>>>;
 
@@ -42,7 +35,7 @@ std::map<ValueId, ValueId> sum_squares_in_backward(Module& module, const Updates
         add_shared(module, "norm." + t.name + ".squares", type, Category::buffers, Scope::step);
   }
   if (sums.empty() || module.program_index(ProgramRole::training_first) < 0) return sums;
-  Builder b(module, last_of_step(module));
+  Builder b(module, last_training_program(module));
   b.set_phase(Phase::backward);
   std::vector<Op> ops = std::exchange(b.program().ops, {});
   const Complete complete = when_complete(module, updates, ops);

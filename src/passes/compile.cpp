@@ -2,6 +2,7 @@
 #include "ir/builder.h"
 #include "ops/basic/cast.h"
 #include "passes/passes.h"
+#include "passes/pipeline_parallel.h"
 
 namespace snug {
 namespace {
@@ -51,9 +52,18 @@ void keep(Module& module, const Recipe& recipe) {
   if (recipe.compress != CompressKind::none) compress(module, kTraining);
 }
 
+// The program of one micro-batch becomes those of a step.
+void micro_batches(Module& module, const Recipe& recipe) {
+  if (recipe.mesh.pp == 1) return accumulate(module, recipe);
+  // What is kept is decided for all layers alike, before each stage takes its own.
+  cut_into_stages(module, recipe);
+  pipeline_order(module, recipe);
+}
+
 // After micro-batches are added up, before anything works on sums or on shards.
 void share(Module& module, const Recipe& recipe) {
   sum_over_ranks(module, recipe);
+  share_between_stages(module, recipe);
   shard_parameters(module, recipe);
 }
 
@@ -105,7 +115,7 @@ constexpr StageOfCompile kStages[] = {
     {Stage::keep, keep},
     // Micro-batches copy the finished program, so that the copy differs in nothing but the
     // accumulating writes.
-    {Stage::accumulate, accumulate},
+    {Stage::accumulate, micro_batches},
     {Stage::ranks, share},
     {Stage::update, update},
     // Every access is there by now, and every program.

@@ -7,6 +7,7 @@
 #include "ops/comm/column.h"
 #include "ops/comm/comm.h"
 #include "ops/optimizer/sum_blocks.h"
+#include "passes/pipeline_parallel.h"
 
 namespace snug {
 namespace {
@@ -30,17 +31,21 @@ GradientSquares::GradientSquares(Builder& b, const Updates& updates, How how)
 std::vector<ValueId> GradientSquares::all() {
   std::vector<ValueId> whole(trained_.size());  // in a row: together they are few launches
   for (size_t i = 0; i < trained_.size(); ++i)
-    if (!trained_[i].cut.on()) whole[i] = sum_of(trained_[i]);
+    if (!trained_[i].cut.on() && counts(trained_[i])) whole[i] = sum_of(trained_[i]);
   const ValueId rows = row_ > 0 ? gather() : ValueId{};
   std::vector<ValueId> squares;
   for (size_t i = 0; i < trained_.size(); ++i) {
     if (whole[i].valid()) {
       squares.push_back(whole[i]);
-    } else {
+    } else if (trained_[i].cut.on() && counts(trained_[i])) {
       squares.push_back(blocks_of(i, rows));
     }
   }
   return squares;
+}
+
+bool GradientSquares::counts(const Updates::Trained& t) const {
+  return !is_counted_elsewhere(module_[t.grad], how_.mesh);
 }
 
 ValueId GradientSquares::sum_of(const Updates::Trained& t) {

@@ -22,12 +22,14 @@ class GradientSquares {
     // The latest version of a shared value in the program.
     std::function<ValueId(ValueId)> now = [](ValueId id) { return id; };
     bool in_layers = true;  // a sum's op is of the parameter's layer, else of none
+    Mesh mesh = {};
   };
   GradientSquares(Builder& b, const Updates& updates, How how);
 
   std::vector<ValueId> all();
 
  private:
+  bool counts(const Updates::Trained& t) const;
   ValueId sum_of(const Updates::Trained& t);
   ValueId gather();
   const Cut& shards() const;

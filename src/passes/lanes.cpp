@@ -17,8 +17,10 @@ std::string_view lane_of(const Move& move) {
   return move.to == Space::device ? "copy_in" : "copy_out";
 }
 
-// Gathers of parameters do not queue behind sums of gradients.
+// Gathers of parameters do not queue behind sums of gradients. A message's two ends name their lane.
 std::string comm_lane(const Op& op) {
+  if (op.def->comm != Comm::collective)
+    return fmt::format("comm.{}.{}", op.attrs.s("axis"), op.attrs.s("lane"));
   return fmt::format("comm.{}.{}", op.attrs.s("axis"),
                      op.def->collective == CollectiveKind::gather ? "gather" : "sum");
 }
@@ -38,7 +40,7 @@ void assign_lanes(Module& module) {
         op.lane = lane_of(module, op);
       } else {
         op.lane = comm_lane(op);
-        op.attrs.set("seq", numbers[op.attrs.s("axis")]++);
+        if (op.def->comm == Comm::collective) op.attrs.set("seq", numbers[op.attrs.s("axis")]++);
       }
     }
   }

@@ -11,6 +11,7 @@
 #include "passes/backward_squares.h"
 #include "passes/fold_updates.h"
 #include "passes/gradient_squares.h"
+#include "passes/pipeline_parallel.h"
 #include "passes/updates.h"
 
 namespace snug {
@@ -57,8 +58,13 @@ void optimizer(Module& module, const Recipe& recipe) {
   const std::map<ValueId, ValueId> written = last_versions(module, b.program());
   const auto now = [&](ValueId id) { return written.contains(id) ? written.at(id) : id; };
   // Behind backward they are one piece, which is soon over: what comes next is brought before it.
-  const std::vector<ValueId> squares =
-      GradientSquares(b, updates, {.summed = sums, .now = now, .in_layers = !weights_first}).all();
+  const std::vector<ValueId> squares = squares_of_stages(
+      b,
+      GradientSquares(
+          b, updates,
+          {.summed = sums, .now = now, .in_layers = !weights_first, .mesh = recipe.mesh})
+          .all(),
+      recipe);
   b.set_layer(kNoLayer);
   ValueId loss = now(module.find_shared(shared_names::kLoss));
   if (loss.valid() && module[loss].type.shape.rank() > 0)  // a sum over micro-batches

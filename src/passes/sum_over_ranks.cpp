@@ -53,10 +53,11 @@ class ProgramSums {
       : module_(module),
         sharding_(recipe.sharding),
         apart_(recipe.sums_apart && is_training(module.programs[program].role)),
+        stages_(recipe.mesh.pp > 1),
         carried_(carried),
         builder_(module, module.programs[program].name),
         ops_(std::exchange(builder_.program().ops, {})),
-        last_program_(is_last(builder_.program().role, recipe)) {
+        last_program_(is_last(builder_.program().role)) {
     find_writes();
   }
 
@@ -105,9 +106,8 @@ class ProgramSums {
     friend bool operator==(const Place&, const Place&) = default;
   };
 
-  static bool is_last(ProgramRole role, const Recipe& recipe) {
-    if (role == ProgramRole::evaluation || role == ProgramRole::training_last) return true;
-    return role == ProgramRole::training_first && recipe.groups() == 1;
+  bool is_last(ProgramRole role) const {
+    return role == ProgramRole::evaluation || role == last_training_program(module_);
   }
 
   const Summed& how(const Chain& chain) const { return carried_.at(chain.carried); }
@@ -119,7 +119,8 @@ class ProgramSums {
       for (size_t o = 0; o < ops_[at].outputs.size(); ++o) {
         const ValueId root = module_.root(ops_[at].outputs[o]);
         if (!carried_.contains(root)) continue;
-        const int32_t together = apart_ ? ops_[at].micro_batch : 0;
+        const bool by_micro_batch = apart_ || (stages_ && carried_.at(root).sharded);
+        const int32_t together = by_micro_batch ? ops_[at].micro_batch : 0;
         Chain& chain = chains_[{root, together}];
         chain.carried = root;
         if (chain.writes.empty()) {
@@ -331,6 +332,7 @@ class ProgramSums {
   Module& module_;
   const Sharding& sharding_;
   bool apart_;
+  bool stages_;  // a program has several micro-batches, and no more than one whole gradient at once
   const std::map<ValueId, Summed>& carried_;
   Builder builder_;
   std::vector<Op> ops_;

@@ -59,11 +59,17 @@ bool updates_weights_first(const Recipe& recipe) {
   const auto is_at = [&](OffloadItem item, Space space) {
     return recipe.offload.home_of(item, kNoLayer) == space;
   };
-  return recipe.fold_update && !recipe.sharding.on() && recipe.offload.ahead > 1 &&
-         recipe.groups() > 1 && recipe.master && recipe.precision != Dtype::f32 &&
-         !recipe.host_update.covers(kNoLayer) && is_at(OffloadItem::master, Space::host) &&
-         is_at(OffloadItem::optimizer, Space::host) && is_at(OffloadItem::params, Space::device) &&
-         is_at(OffloadItem::grads, Space::device);
+  return recipe.fold_update && !recipe.sharding.on() && recipe.mesh.pp == 1 &&
+         recipe.offload.ahead > 1 && recipe.groups() > 1 && recipe.master &&
+         recipe.precision != Dtype::f32 && !recipe.host_update.covers(kNoLayer) &&
+         is_at(OffloadItem::master, Space::host) && is_at(OffloadItem::optimizer, Space::host) &&
+         is_at(OffloadItem::params, Space::device) && is_at(OffloadItem::grads, Space::device);
+}
+
+ProgramRole last_training_program(const Module& module) {
+  for (const ProgramRole role : {ProgramRole::training_last, ProgramRole::training_next})
+    if (module.program_index(role) >= 0) return role;
+  return ProgramRole::training_first;
 }
 
 Updates::Updates(Module& module, const Recipe& recipe)

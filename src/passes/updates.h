@@ -18,6 +18,9 @@ Cut cut_of(const Module& module, ValueId parameter, const Recipe& recipe);
 // for the next backward (fold_updates.h)? The last micro-batches' program then has the update.
 bool updates_weights_first(const Recipe& recipe);
 
+// The program that writes gradients last.
+ProgramRole last_training_program(const Module& module);
+
 class Updates {
  public:
   struct Trained {

@@ -149,6 +149,7 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
         run = std::make_unique<SmallRun>(model, build, mine, o);
         RankResult& result = results[static_cast<size_t>(rank)];
         result.losses = run->losses(steps);
+        run->feed_last();
         result.evaluated = run->evaluate();
         result.bytes.push_back(bytes_of(*run));
       } catch (const std::exception& e) {

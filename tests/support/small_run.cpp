@@ -43,7 +43,8 @@ SmallRun::SmallRun(const std::string& model, const BuildOptions& build, Recipe r
   executor_ = std::make_unique<Executor>(plan_.module, device_, options);
   initialise(*executor_, /*seed=*/5);
   derive(*executor_);
-  targets_ = module()[executor_->shared("targets")].type.shape.elements();
+  batch_ = build.batch;
+  targets_ = batch_ * (model_.config().transformer ? build.seq : 1);
 }
 
 void SmallRun::load(const std::string& directory) {
@@ -65,11 +66,13 @@ void SmallRun::feed(int64_t micro_batch, int64_t n) {
   const Key key = random_key(11, static_cast<uint64_t>(micro_batch), hash_name("tokens"));
   HostValues host(*executor_);
   auto fill = [&](std::string_view name, uint64_t stream) {
-    const auto out = host.make<int32_t>(executor_->shared(micro_batch_input(name, n)));
+    const ValueId id = module().find_shared(micro_batch_input(name, n));
+    if (!id.valid()) return;  // another stage's
+    const auto out = host.make<int32_t>(id);
     for (size_t i = 0; i < out.size(); ++i)
       out[i] = static_cast<int32_t>(philox(key, i, stream)[0] % V);
   };
-  if (module().find_shared("tokens").valid()) fill("tokens", 0);
+  fill("tokens", 0);
   if (const ValueId features = module().find_shared(micro_batch_input("features", n));
       features.valid()) {
     const auto out = host.make<float>(features);
@@ -78,17 +81,19 @@ void SmallRun::feed(int64_t micro_batch, int64_t n) {
   fill("targets", 1);
   if (const ValueId starts = module().find_shared(micro_batch_input("starts", n)); starts.valid())
     fill_starts(host.make<int32_t>(starts), module()[starts].type.shape[1], key);
-  auto set = [&](std::string_view name, int64_t value) {
+  auto set = [&](std::string_view name, auto value) {
     const ValueId id = module().find_shared(name);
     if (id.valid()) executor_->write_scalar(id, value);
   };
-  set(micro_batch_input("sample", n),
-      micro_batch * module()[executor_->shared("targets")].type.shape[0]);
-  set("seed", 3);
+  set(micro_batch_input("sample", n), micro_batch * batch_);
+  set("seed", int64_t{3});
   set("step", micro_batch / micro_batches());
-  executor_->write_scalar(executor_->shared(shared_names::kLossGrad),
-                          1.0F / static_cast<float>(targets_ * micro_batches()));
+  set(shared_names::kLossGrad, 1.0F / static_cast<float>(targets_ * micro_batches()));
   executor_->write_scalar(executor_->shared(shared_names::kLearningRate), lr);
+}
+
+void SmallRun::feed_last() {
+  feed((fed_ - 1) * recipe_.sharding.ranks + recipe_.sharding.rank);
 }
 
 float SmallRun::mean_loss(int64_t micro_batches) const {

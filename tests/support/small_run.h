@@ -30,6 +30,7 @@ class SmallRun {
   float evaluate();  // mean loss of the current batch, through the program `eval`
   // Tokens and targets of that number, from a fixed seed, as the n-th that a program takes together.
   void feed(int64_t micro_batch, int64_t n = 0);
+  void feed_last();  // the last that was fed in a step, as the first: what `evaluate` takes
   // Weights of a directory, in place of those that were drawn.
   void load(const std::string& directory);
   void load_adapter(const std::string& directory);
@@ -49,6 +50,7 @@ class SmallRun {
   Recipe recipe_;
   Plan plan_;
   std::unique_ptr<Executor> executor_;
+  int64_t batch_ = 0;
   int64_t targets_ = 0;  // per micro-batch
   int64_t fed_ = 0;
 };

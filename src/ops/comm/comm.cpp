@@ -75,7 +75,13 @@ ValueId emit(Builder& b, const OpDef& def, std::string_view name, ValueId x, con
 std::vector<Type> infer_send(const OpView&) { return {}; }
 std::vector<Type> infer_recv(const OpView& op) { return {type_from_attrs(op)}; }
 
-Attrs attrs_of(const Message& m) { return {{"axis", m.axis}, {"peer", m.peer}, {"seq", m.seq}}; }
+Attrs attrs_of(const Message& m) {
+  Attrs attrs{{"axis", m.axis}, {"peer", m.peer}, {"seq", m.seq}};
+  if (!m.lane.empty()) attrs.set("lane", m.lane);
+  if (m.ranks > 0) attrs.set("ranks", m.ranks);
+  if (m.stride != 1) attrs.set("stride", m.stride);
+  return attrs;
+}
 
 }  // namespace
 

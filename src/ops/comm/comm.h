@@ -35,6 +35,9 @@ struct Message {
   std::string axis;  // "pp"
   int64_t peer = 0;  // coordinate of the other rank on that axis
   int64_t seq = 0;
+  std::string lane = "";  // of the axis: both ends have the same
+  int64_t ranks = 0;      // of the axis, and their distance; 0: all there are
+  int64_t stride = 1;
 };
 void send(Builder& b, std::string_view name, ValueId x, const Message& m);
 ValueId recv(Builder& b, std::string_view name, Type type, const Message& m);

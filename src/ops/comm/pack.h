@@ -11,13 +11,18 @@
 
 namespace snug::ops {
 
-// (parts...) -> row [packed(n0) + packed(n1) + ...], all of one dtype.
+// (parts...) -> row [packed(n0) + packed(n1) + ...], all of one dtype. With attr `unit` 1 there is
+// nothing between them.
 extern const OpDef pack_def;
 
 // What a part of so many elements takes of the row: the next begins where kernels like it.
-constexpr int64_t packed(int64_t elements) { return round_up(elements, 64); }
+constexpr int64_t kPackUnit = 64;
+constexpr int64_t packed(int64_t elements, int64_t unit = kPackUnit) {
+  return round_up(elements, unit);
+}
 
-ValueId pack(Builder& b, std::string_view name, std::vector<ValueId> parts);
+ValueId pack(Builder& b, std::string_view name, std::vector<ValueId> parts,
+             int64_t unit = kPackUnit);
 
 void pack_cuda(const KernelArgs& args);
 

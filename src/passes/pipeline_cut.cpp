@@ -1,0 +1,280 @@
+// One stage of a pipeline out of the whole model's programs. A value that another stage reads goes
+// from neighbour to neighbour until it is there: forward what the next layers read, backward the
+// gradients of that.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "ops/optimizer/sum_blocks.h"
+#include "passes/passes.h"
+#include "passes/pipeline_parallel.h"
+#include "passes/stages.h"
+
+namespace snug {
+namespace {
+
+// A value that leaves the stage that makes it.
+struct Crossing {
+  ValueId value;
+  bool in_forward;  // is it made there?
+  int64_t from;
+  int64_t furthest[2];  // by way: the last stage that reads it
+
+  // Does it go from that stage to the next one on the way?
+  bool leaves(int64_t stage, Way way) const {
+    return way == Way::up ? from <= stage && stage < furthest[0]
+                          : from >= stage && stage > furthest[1];
+  }
+  bool enters(int64_t stage, Way way) const {
+    return way == Way::up ? from < stage && stage <= furthest[0]
+                          : from > stage && stage >= furthest[1];
+  }
+};
+
+class StageOfProgram {
+ public:
+  StageOfProgram(Module& module, const Stages& stages, std::string_view program,
+                 const Recipe& recipe)
+      : module_(module), recipe_(recipe), builder_(module, program) {
+    ops_ = std::exchange(builder_.program().ops, {});
+    stage_of_ = stages.of({.name = std::string(program), .ops = ops_});
+    read_originals();
+    find_crossings();
+  }
+
+  void run() {
+    size_t at = 0;
+    const auto add = [&](Way way, auto&& goes_on) {
+      builder_.set_phase(way == Way::up ? Phase::forward : Phase::backward);
+      receive(way);
+      for (; at < ops_.size() && goes_on(ops_[at]); ++at) {
+        if (stage_of_[at] != stage()) continue;
+        builder_.program().ops.push_back(std::move(ops_[at]));
+        for (const ValueId id : builder_.last().outputs) send(id, way);
+      }
+    };
+    add(Way::up, [](const Op& op) { return op.phase == Phase::forward; });
+    add(Way::down, [](const Op&) { return true; });
+  }
+
+ private:
+  int64_t stage() const { return recipe_.mesh.stage; }
+
+  // What an earlier stage recomputes for its backward comes too late for a later one, which has
+  // received the original.
+  void read_originals() {
+    std::map<std::string_view, size_t> by_name;
+    std::map<ValueId, std::pair<size_t, ValueId>> repeats;  // its op, and the original
+    for (size_t at = 0; at < ops_.size(); ++at) {
+      Op& op = ops_[at];
+      for (ValueId& id : op.inputs) {
+        const auto repeat = repeats.find(id);
+        if (repeat != repeats.end() && stage_of_[repeat->second.first] < stage_of_[at])
+          id = repeat->second.second;
+      }
+      by_name[op.name] = at;
+      const auto found = by_name.find(op.clone_of.empty() ? op.backward_of : op.clone_of);
+      if (found == by_name.end()) continue;
+      for (const auto& [port, original] : recomputed_by(op, ops_[found->second]))
+        repeats[op.outputs[port]] = {at, original};
+    }
+  }
+
+  // Of the outputs of an op that repeats or differentiates another: those that repeat one of its.
+  static std::vector<std::pair<size_t, ValueId>> recomputed_by(const Op& op, const Op& original) {
+    std::vector<std::pair<size_t, ValueId>> out;
+    const auto repeats = [&](size_t port, int of) {
+      out.emplace_back(port, original.outputs[static_cast<size_t>(of)]);
+    };
+    const auto& fused = original.def->fused_recompute;
+    const auto& from_output = original.def->recompute_from_output;
+    if (op.clone_of.empty()) {
+      if (fused && fused->with == op.def)
+        repeats(static_cast<size_t>(fused->recomputed), fused->output);
+      return out;
+    }
+    for (size_t port = 0; port < op.outputs.size(); ++port)
+      repeats(port, op.def == original.def ? static_cast<int>(port) : from_output->outputs[port]);
+    return out;
+  }
+
+  void find_crossings() {
+    std::map<ValueId, size_t> made;
+    for (size_t at = 0; at < ops_.size(); ++at) {
+      for (size_t port = 0; port < ops_[at].inputs.size(); ++port) {
+        const ValueId id = ops_[at].inputs[port];
+        if (!id.valid() || note_reader(made, id, at)) continue;
+        // A gradient to which another stage adds its part: they are added up later.
+        ops_[at].inputs[port] = {};
+      }
+      if (ops_[at].predicate.valid()) note_reader(made, ops_[at].predicate, at);
+      for (const ValueId id : ops_[at].outputs) made[id] = at;
+    }
+    std::ranges::stable_sort(crossings_, {}, [&](const Crossing& c) { return made.at(c.value); });
+  }
+
+  // False where what it reads is another stage's part of a sum.
+  bool note_reader(const std::map<ValueId, size_t>& made, ValueId id, size_t at) {
+    while (!made.contains(id) && module_[id].base.valid()) id = module_[id].base;
+    if (!made.contains(id)) return true;
+    const int64_t from = stage_of_[made.at(id)], to = stage_of_[at];
+    const bool in_forward = ops_[made.at(id)].phase == Phase::forward;
+    if (from == to) return true;
+    if (!module_[id].owns_bytes()) return false;
+    auto known = std::ranges::find(crossings_, id, &Crossing::value);
+    if (known == crossings_.end())
+      known = crossings_.insert(
+          known, {.value = id, .in_forward = in_forward, .from = from, .furthest = {from, from}});
+    known->furthest[0] = std::max(known->furthest[0], to);
+    known->furthest[1] = std::min(known->furthest[1], to);
+    if (to > from && !in_forward)
+      throw internal_error("'{}' of backward is read by stage {}, behind stage {} that makes it",
+                           module_[id].name, to, from);
+    return true;
+  }
+
+  int64_t number_of(const Crossing& c) const { return &c - crossings_.data(); }
+
+  void receive(Way way) {
+    const StageLink link{recipe_, way};
+    for (const Crossing& c : crossings_) {
+      if (c.enters(stage(), way)) {
+        builder_.set_layer(module_[c.value].layer);
+        ops::recv(builder_, module_[c.value].name + ".received", module_[c.value].type,
+                  link.from(number_of(c)));
+        builder_.last().outputs = {c.value};
+      }
+      // What only passes through, and what forward has made for another stage's backward.
+      const bool is_here =
+          c.enters(stage(), way) || (way == Way::down && c.from == stage() && c.in_forward);
+      if (is_here && c.leaves(stage(), way)) send(c, way);
+    }
+  }
+
+  void send(ValueId id, Way way) {
+    const auto c = std::ranges::find(crossings_, id, &Crossing::value);
+    if (c != crossings_.end() && c->leaves(stage(), way)) send(*c, way);
+  }
+  void send(const Crossing& c, Way way) {
+    builder_.set_layer(module_[c.value].layer);
+    ops::send(builder_, module_[c.value].name + ".sent", c.value,
+              StageLink{recipe_, way}.to(number_of(c)));
+  }
+
+  Module& module_;
+  const Recipe& recipe_;
+  Builder builder_;
+  std::vector<Op> ops_;
+  std::vector<int64_t> stage_of_;
+  std::vector<Crossing> crossings_;  // in the order in which they are made
+};
+
+// By gradient: the stages that have a part of it, as the whole model's training program says.
+using Parts = std::map<ValueId, std::set<int64_t>>;
+
+Parts parts_of_gradients(const Module& module, const Stages& stages, const Program& training) {
+  Parts parts;
+  const std::vector<int64_t> stage_of = stages.of(training);
+  for (size_t at = 0; at < training.ops.size(); ++at) {
+    for (const ValueId id : training.ops[at].outputs) {
+      const ValueId root = module.root(id);
+      if (module[root].category == Category::grads && module[root].shared())
+        parts[root].insert(stage_of[at]);
+    }
+  }
+  return parts;
+}
+
+// What is known of a gradient that the first and the last stage have a part of: a parameter of its
+// own on each (share_between_stages).
+void mark_gradients_of_two(Module& module, const Parts& parts, const Mesh& mesh) {
+  for (const auto& [gradient, stages] : parts) {
+    if (stages.size() == 1) continue;
+    if (stages != std::set<int64_t>{0, mesh.pp - 1})
+      throw usage_error("--pp {}: layers of several stages share '{}'", mesh.pp,
+                        module[module[gradient].parameter].name)
+          .hint("only what comes before the first layer and behind the last may share");
+    module[gradient].param = module[module[gradient].parameter].param;
+  }
+}
+
+// In front of the update: the loss, and what other stages have summed of their gradients.
+void receive_for_update(Module& module, const Parts& parts, const Recipe& recipe) {
+  const Mesh& mesh = recipe.mesh;
+  std::vector<int64_t> blocks(static_cast<size_t>(mesh.pp));
+  for (const auto& [gradient, stages] : parts)
+    blocks[static_cast<size_t>(*stages.begin())] +=
+        ops::sum_blocks(module[gradient].type.shape.elements());
+  Builder b(module, ProgramRole::update);
+  b.set_phase(Phase::update);
+  share_loss(b, module.find_shared(shared_names::kLoss), recipe);
+  const auto receive = [&](Way way, int64_t stage) {
+    const int64_t count = blocks[static_cast<size_t>(stage)];
+    if (count == 0) return;
+    const ValueId row = ops::recv(b, fmt::format("norm.stage.{}", stage), {Dtype::f64, {count}},
+                                  StageLink{recipe, way}.from(stage));
+    module[row].category = Category::comm;
+  };
+  for (int64_t stage = 0; stage < mesh.stage; ++stage) receive(Way::up, stage);
+  for (int64_t stage = mesh.stage + 1; stage < mesh.pp; ++stage) receive(Way::down, stage);
+}
+
+// Shared values that this stage has nothing to do with.
+void drop_what_others_have(Module& module) {
+  std::vector<bool> used(module.values.size());
+  const auto use = [&](ValueId id) {
+    for (; id.valid(); id = module[id].base) used[static_cast<size_t>(id.index)] = true;
+  };
+  for (const char* name : {shared_names::kLoss, shared_names::kLossScale})
+    use(module.find_shared(name));
+  for (const Program& program : module.programs) {
+    for (const Op& op : program.ops) {
+      for (const ValueId id : op.inputs) use(id);
+      for (const ValueId id : op.outputs) use(id);
+      use(op.predicate);
+    }
+  }
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (used[i]) continue;
+    module.values[i].scope = Scope::local;  // which nobody reads
+    module.values[i].program = 0;
+  }
+  sweep_values(module);
+}
+
+}  // namespace
+
+bool StageLink::has_source() const {
+  return way == Way::up ? !recipe.mesh.is_first_stage() : !recipe.mesh.is_last_stage();
+}
+bool StageLink::has_target() const {
+  return way == Way::up ? !recipe.mesh.is_last_stage() : !recipe.mesh.is_first_stage();
+}
+
+ops::Message StageLink::message(bool sends, int64_t seq) const {
+  const Mesh& mesh = recipe.mesh;
+  const int64_t peer = mesh.stage + (sends == (way == Way::up) ? 1 : -1);
+  const int64_t boundary = std::min(peer, mesh.stage);
+  return {.axis = std::string(mesh_axes::kStages),
+          .peer = peer,
+          .seq = seq,
+          .lane = fmt::format("{}{}", way == Way::up ? "up" : "down", boundary % 2),
+          .ranks = mesh.pp,
+          .stride = recipe.sharding.ranks * mesh.tp};
+}
+
+void cut_into_stages(Module& module, const Recipe& recipe) {
+  const std::string training(program_name(ProgramRole::training_first));
+  const Stages stages(module, module.program(training), recipe);
+  const Parts parts = parts_of_gradients(module, stages, module.program(training));
+  mark_gradients_of_two(module, parts, recipe.mesh);
+  for (const ProgramRole role : {ProgramRole::training_first, ProgramRole::evaluation})
+    StageOfProgram(module, stages, program_name(role), recipe).run();
+  receive_for_update(module, parts, recipe);
+  // What was recomputed for another stage alone.
+  eliminate_dead(module);
+  drop_what_others_have(module);
+}
+
+}  // namespace snug

@@ -1,0 +1,174 @@
+// Stages of a pipeline, each a thread with a plan and an arena of its own, against one device with the
+// same micro-batches: losses, weights and optimizer state have the same bits. Where the first and the
+// last stage share a table, its gradient is added up in another order, and they are close.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "base/rng.h"
+#include "support/random_job.h"
+#include "support/rank_run.h"
+
+namespace snug {
+namespace {
+
+constexpr int kSteps = 3;
+
+// A model of tests/parity with so many layers.
+std::string with_layers(const std::string& family, int64_t layers) {
+  if (family == "mlp") return fmt::format("mlp:24x{}", layers);
+  std::ifstream file(tests_dir() + "/parity/" + family + "/config.json");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string deeper =
+      std::regex_replace(text.str(), std::regex("\"(num_hidden_layers|n_layer)\": [0-9]+"),
+                         fmt::format("\"$1\": {}", layers));
+  const std::string path =
+      fmt::format("{}/{}-{}-{}.json", testing::TempDir(), family, layers,
+                  testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::ofstream(path) << deeper;
+  return path;
+}
+
+class Pipeline : public ::testing::Test {
+ protected:
+  void SetUp() override { omp_set_num_threads(1); }
+
+  static DrawnRecipe job(const std::string& family, int64_t layers, int64_t pp, int64_t accum) {
+    DrawnRecipe job{.model = with_layers(family, layers), .build = {.batch = 2, .seq = 12}};
+    job.recipe.mesh.pp = pp;
+    job.recipe.accum = accum;
+    job.text =
+        fmt::format("{} of {} layers, {} stages, {} micro-batches", family, layers, pp, accum);
+    return job;
+  }
+
+  static RankResult without_stages(const DrawnRecipe& job) {
+    Recipe recipe = job.recipe;
+    recipe.mesh = {};
+    return run(job, recipe);
+  }
+  static RankResult run(const DrawnRecipe& job, const Recipe& recipe) {
+    const std::string disk = testing::TempDir();
+    return run_ranks(job.model, job.build, recipe, kSteps, {.offload_dir = disk});
+  }
+
+  // What a plan says is what a run takes, on every rank.
+  static void expect_planned_bytes(const RankResult& result) {
+    for (const auto& spaces : result.bytes) {
+      for (const RankSpaceBytes& b : spaces) {
+        EXPECT_EQ(b.allocated, b.planned);
+        EXPECT_EQ(b.measured, b.written);
+      }
+    }
+  }
+
+  static void expect_same(const DrawnRecipe& job) {
+    SCOPED_TRACE(job.text);
+    const RankResult one = without_stages(job);
+    const RankResult stages = run(job, job.recipe);
+    EXPECT_EQ(stages.losses, one.losses);
+    EXPECT_EQ(stages.evaluated, one.evaluated);
+    ASSERT_EQ(stages.weights.size(), one.weights.size());
+    for (const auto& [name, bytes] : one.weights)
+      EXPECT_TRUE(stages.weights.at(name) == bytes) << name;
+    expect_planned_bytes(stages);
+  }
+
+  static void expect_close(const DrawnRecipe& job, float relative) {
+    SCOPED_TRACE(job.text);
+    const RankResult one = without_stages(job);
+    const RankResult stages = run(job, job.recipe);
+    ASSERT_EQ(stages.losses.size(), one.losses.size());
+    EXPECT_EQ(stages.losses[0], one.losses[0]) << "before the first update all bits are the same";
+    for (size_t i = 0; i < one.losses.size(); ++i)
+      EXPECT_NEAR(stages.losses[i], one.losses[i], relative * one.losses[i]) << i;
+    EXPECT_NEAR(stages.evaluated, one.evaluated, relative * one.evaluated);
+    ASSERT_EQ(stages.weights.size(), one.weights.size());
+    expect_planned_bytes(stages);
+  }
+};
+
+TEST_F(Pipeline, EveryNumberOfMicroBatchesHasTheBitsOfOneDevice) {
+  for (const int64_t pp : {2, 3, 4})
+    for (const int64_t accum : {1, 2, 3, 4, 5, 7, 8, 11}) expect_same(job("llama", 5, pp, accum));
+}
+
+TEST_F(Pipeline, SharedTablesAreClose) {
+  for (const int64_t pp : {2, 3})
+    for (const int64_t accum : {1, 4, 7}) expect_close(job("gpt2", 4, pp, accum), 1e-5F);
+}
+
+TEST_F(Pipeline, FamiliesHaveTheBitsOfOneDevice) {
+  for (const char* family :
+       {"llama", "mistral", "mistral_window", "gpt_neox", "olmo2", "phi3", "stablelm", "mlp"})
+    expect_same(job(family, 4, 2, 5));
+  for (const char* family :
+       {"gpt2", "llama3", "opt", "qwen2", "qwen3", "bert", "stablelm_parallel"})
+    expect_close(job(family, 4, 2, 5), 1e-5F);
+}
+
+// A recipe of the other random tests, over stages and data-parallel ranks.
+DrawnRecipe draw_pipeline(int seed) {
+  const DrawnRankJob drawn = draw_rank_job(seed);
+  DrawnRecipe job = drawn;
+  const Key key = random_key(59, static_cast<uint64_t>(seed), hash_name("pipeline"));
+  uint64_t draws = 0;
+  const auto below = [&](int64_t n) {
+    return static_cast<int64_t>(philox(key, draws++)[0] % static_cast<uint64_t>(n));
+  };
+  constexpr const char* kFamilies[] = {"llama", "mistral_window", "olmo2", "phi3",
+                                       "mlp",   "gpt2",           "qwen2", "bert"};
+  const std::string family = kFamilies[below(std::size(kFamilies))];
+  const int64_t layers = 4 + below(3);
+  job.model = with_layers(family, layers);
+  if (family == "mlp" || family == "bert") job.build.packed = false;
+  if (family == "mlp") {
+    job.build.seq = 1;
+    job.recipe.adapters = {};
+  }
+  Recipe& r = job.recipe;
+  r.mesh.pp = 2 + below(3);
+  r.accum = 1 + below(9);
+  r.micro_group = 1;
+  if (std::exchange(r.update_in_backward, false)) r.clip = below(2) == 0 ? 0 : 1;
+  r.sharding.ranks = 1 + below(3);
+  r.sharding.group = 0;
+  if (!r.sharding.on()) r.sharding.stage = 0;
+  std::erase_if(r.offload.rules, [](const auto& x) {
+    return x.item == OffloadItem::activations || x.item == OffloadItem::params;
+  });
+  job.text = fmt::format("seed {}: {} of {} layers, pp {}, {} micro-batches, dp {}; {}", seed,
+                         family, layers, r.mesh.pp, r.accum, r.sharding.ranks, drawn.text);
+  return job;
+}
+
+TEST_F(Pipeline, RandomJobsHaveTheBitsOfOneDevice) {
+  const auto failures_so_far = [] {
+    return testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
+  };
+  for (int seed = 0; seed < seeds_to_try(8); ++seed) {
+    const int before = failures_so_far();
+    const DrawnRecipe job = draw_pipeline(seed);
+    const bool tied = job.model.find("gpt2") != std::string::npos ||
+                      job.model.find("qwen2") != std::string::npos ||
+                      job.model.find("bert") != std::string::npos;
+    // Where the table is frozen nobody adds to its gradient.
+    if (tied && !job.recipe.adapters.on()) {
+      expect_close(job, job.recipe.precision == Dtype::f32 ? 1e-3F : 0.03F);
+    } else {
+      expect_same(job);
+    }
+    fmt::print("{} {}\n", failures_so_far() > before ? "FAILED" : "ok", job.text);
+  }
+}
+
+}  // namespace
+}  // namespace snug
