@@ -73,7 +73,6 @@ void resolve_sharding(Options& o, Recipe& r) {
   if (sharers == mesh.dp) o.shard.clear();
   o.zero = stage != "auto" ? stage : mesh.dp > 1 ? "1" : "0";
   if (mesh.tp > 1) throw usage_error("--tp {}: ranks do not share matrices yet", mesh.tp);
-  if (mesh.pp > 1) throw usage_error("--pp {}: there are no pipeline stages yet", mesh.pp);
   r.mesh = {.pp = mesh.pp, .tp = mesh.tp};
   r.sharding = {.ranks = mesh.dp,
                 .stage = o.zero[0] - '0',
@@ -174,6 +173,26 @@ void refuse_whole_parameters_elsewhere(const Options& o, const Recipe& r) {
       .hint("give --zero 3, or leave params on the device");
 }
 
+// What a pipeline does not have.
+void refuse_beside_stages(const Options& o, const Recipe& r) {
+  if (r.mesh.pp == 1) return;
+  const auto refuse = [&](const std::string& what, std::string_view why) {
+    return usage_error("{} with --pp {}: {}", what, r.mesh.pp, why);
+  };
+  if (r.micro_group > 1)
+    throw refuse("--micro-order " + o.micro_order,
+                 "stages have an order of micro-batches of their own");
+  if (r.update_in_backward)
+    throw refuse("--update-in-backward", "a stage's update waits for the loss of the last one");
+  if (r.offload.moves(OffloadItem::activations))
+    throw refuse("--offload " + o.offload,
+                 "what several micro-batches keep for backward stays on the device")
+        .hint("--recompute keeps less");
+  if (r.recompute.kind == RecomputePolicy::Kind::automatic)
+    throw refuse("--recompute " + o.recompute, "how much to recompute is not searched there")
+        .hint("give --recompute none, every:K or full");
+}
+
 // On a GPU it hides what state that lives elsewhere takes to move.
 void resolve_fold_update(Options& o, Recipe& r) {
   require_word(o.fold_update, "fold-update", {"auto", "on", "off"});
@@ -238,6 +257,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   r.accum = o.accum;
   r.sums_apart = o.deterministic;
   resolve_micro_order(o, r);
+  if (o.recompute == "auto" && r.mesh.pp > 1) o.recompute = "none";
   if (o.recompute == "auto") o.recompute = budget ? auto_within(o, *budget) : "none";
   r.recompute = parse_recompute(o.recompute);
   r.compress = parse_compress(o.compress);
@@ -255,6 +275,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   resolve_optimizer(o, r);
   r.update_in_backward = o.update_in_backward;
   resolve_fold_update(o, r);
+  refuse_beside_stages(o, r);
   for (const Technique& t : techniques())
     if (t.refuse != nullptr) t.refuse(o, r);
   return r;

@@ -85,6 +85,8 @@ PlannedRun plan_within_limits(const Resolved& run) {
 }  // namespace
 
 PlannedRun plan_run(const Resolved& run) {
+  // Stages are planned as they are asked for: what a search tries is one device's.
+  if (run.recipe.mesh.pp > 1) return plan_as_asked(run);
   if (leaves_recompute_open(run) && !budget_decides(run)) {
     PlanSearch search = search_for(run);
     Limits limits = run.limits();

@@ -14,8 +14,9 @@ namespace {
 // For every position of a packed row: where its document begins.
 constexpr const char* kStarts = "starts";
 
-int64_t elements_of(const Executor& executor, std::string_view input) {
-  return executor.module()[executor.shared(input)].type.shape.elements();
+// Of a micro-batch's row: the sequence's tokens, or a class.
+int64_t targets_per_row(const Resolved& run) {
+  return run.model.config().transformer ? run.build.seq : 1;
 }
 
 // The token that hides others: as asked, or the last of the vocabulary.
@@ -32,6 +33,8 @@ int32_t mask_token(const Resolved& run) {
 
 Samples Samples::for_training(const Resolved& run) {
   Samples out;
+  out.rows_ = run.build.batch;
+  out.row_targets_ = targets_per_row(run);
   const Options& o = run.options;
   if (!run.model.config().transformer) {
     if (o.data != "synthetic" || !o.eval_data.empty() || o.holdout > 0) {
@@ -40,6 +43,7 @@ Samples Samples::for_training(const Resolved& run) {
           "can be held out",
           o.model);
     }
+    out.row_features_ = run.model.config().C;
     out.features_ =
         std::make_shared<SyntheticFeatures>(run.model.config().C, static_cast<uint64_t>(o.seed));
     return out;
@@ -77,20 +81,18 @@ DataFingerprint Samples::fingerprint() const {
   return features_ ? DataFingerprint{.checksum = Checksum().text()} : train_->fingerprint();
 }
 
-void Samples::make_tokens(const Dataset& data, const Executor& executor, int64_t first_sample) {
-  tokens_.resize(static_cast<size_t>(elements_of(executor, "tokens")));
-  if (packed_ && !executor.module().find_shared(kStarts).valid()) {
-    throw internal_error("samples are packed, and the program has no input '{}'", kStarts);
-  }
+void Samples::make_tokens(const Dataset& data, int64_t first_sample) {
+  tokens_.resize(targets_.size());
   if (packed_) starts_.resize(tokens_.size());
   data.fill(first_sample, tokens_, targets_, starts_);
   if (masking_) masking_->apply(first_sample, data.T(), tokens_, targets_);
 }
 
 void Samples::send(Executor& executor, int64_t micro_batch) const {
+  // One stage of a pipeline reads tokens, another targets.
   const auto write = [&](std::string_view input, const auto& values) {
-    executor.write(executor.shared(micro_batch_input(input, micro_batch)),
-                   std::as_bytes(std::span(values)));
+    const ValueId id = executor.module().find_shared(micro_batch_input(input, micro_batch));
+    if (id.valid()) executor.write(id, std::as_bytes(std::span(values)));
   };
   if (features_) {
     write("features", feature_values_);
@@ -102,29 +104,27 @@ void Samples::send(Executor& executor, int64_t micro_batch) const {
 }
 
 void Samples::feed(Executor& executor, int64_t first_sample, int64_t rows, int64_t micro_batch) {
-  targets_.resize(static_cast<size_t>(elements_of(executor, "targets")));
+  targets_.resize(static_cast<size_t>(rows_ * row_targets_));
   if (train_) {
-    make_tokens(*train_, executor, first_sample);
+    make_tokens(*train_, first_sample);
   } else {
-    feature_values_.resize(static_cast<size_t>(elements_of(executor, "features")));
+    feature_values_.resize(static_cast<size_t>(rows_ * row_features_));
     features_->fill(first_sample, feature_values_, targets_);
   }
-  ignore_behind(executor, rows);
+  ignore_behind(rows);
   send(executor, micro_batch);
 }
 
 void Samples::feed_held_out(Executor& executor, int64_t first_sample, int64_t rows) {
-  targets_.resize(static_cast<size_t>(elements_of(executor, "targets")));
-  make_tokens(*held_out_, executor, first_sample);
-  ignore_behind(executor, rows);
+  targets_.resize(static_cast<size_t>(rows_ * row_targets_));
+  make_tokens(*held_out_, first_sample);
+  ignore_behind(rows);
   send(executor, 0);
 }
 
 // Targets of the rows from that one on do not count.
-void Samples::ignore_behind(const Executor& executor, int64_t rows) {
-  const Shape& shape = executor.module()[executor.shared("targets")].type.shape;
-  const auto per_row = targets_.size() / static_cast<size_t>(shape[0]);
-  std::ranges::fill(std::span(targets_).subspan(static_cast<size_t>(rows) * per_row),
+void Samples::ignore_behind(int64_t rows) {
+  std::ranges::fill(std::span(targets_).subspan(static_cast<size_t>(rows * row_targets_)),
                     kIgnoredTarget);
 }
 
@@ -146,12 +146,12 @@ Feeder::Feeder(Executor& executor, const Resolved& run, Samples& samples)
       ranks_(run.recipe.sharding.ranks),
       rank_(run.recipe.sharding.rank),
       sequences_(run.options.global_batch),
-      tokens_(elements_of(executor, "targets") / batch_),
+      tokens_(targets_per_row(run)),
       seed_(run.options.seed),
       seed_id_(executor.module().find_shared("seed")),
       step_id_(executor.module().find_shared("step")),
       lr_id_(executor.shared(shared_names::kLearningRate)),
-      loss_grad_id_(executor.shared(shared_names::kLossGrad)) {}
+      loss_grad_id_(executor.module().find_shared(shared_names::kLossGrad)) {}
 
 void Feeder::before(const Program& program, int64_t step) {
   set(lr_id_, static_cast<float>(learning_rate(schedule_, step)));

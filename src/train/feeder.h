@@ -39,14 +39,15 @@ class Samples {
   int64_t targets(int64_t first_sample, int64_t samples) const;
 
  private:
-  void make_tokens(const Dataset& data, const Executor& executor, int64_t first_sample);
-  void ignore_behind(const Executor& executor, int64_t rows);
+  void make_tokens(const Dataset& data, int64_t first_sample);
+  void ignore_behind(int64_t rows);
   void send(Executor& executor, int64_t micro_batch) const;
 
   std::shared_ptr<const Dataset> train_, held_out_;
   std::shared_ptr<const SyntheticFeatures> features_;
-  std::optional<Masking> masking_;  // the model sees the whole sequence
-  bool packed_ = false;             // rows hold several samples: programs are told where they begin
+  std::optional<Masking> masking_;                         // the model sees the whole sequence
+  int64_t rows_ = 0, row_targets_ = 0, row_features_ = 0;  // of a micro-batch
+  bool packed_ = false;  // rows hold several samples: programs are told where they begin
   std::vector<int32_t> tokens_, targets_, starts_;
   std::vector<float> feature_values_;
 };

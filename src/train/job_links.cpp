@@ -1,13 +1,16 @@
 #include "train/job_links.h"
 
 #include <numeric>
+#include <set>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "comm/mpi.h"
 #include "comm/nccl.h"
 #include "comm/sockets.h"
+#include "ir/op_def.h"
 
 namespace snug {
 
@@ -29,6 +32,23 @@ void JobLinks::abort(const std::string& why) {
 
 Communicator& JobLinks::group_of(std::string_view lane, std::string_view axis) {
   return group(lane, kind_, job_ranks_on(axis, mesh_, sharding_));
+}
+
+void JobLinks::open_groups(const Module& module) {
+  std::set<std::string> lanes;  // each with its axis
+  for (const Program& program : module.programs) {
+    for (const Op& op : program.ops)
+      if (op.def->comm != Comm::none) lanes.insert(op.lane + " " + op.attrs.s("axis"));
+  }
+  for (const std::string& others :
+       job_.exchange(join(std::vector(lanes.begin(), lanes.end()), "\n"))) {
+    for (const std::string& lane : split(others, '\n'))
+      if (!lane.empty()) lanes.insert(lane);
+  }
+  for (const std::string& lane : lanes) {
+    const size_t space = lane.find(' ');
+    group_of(lane.substr(0, space), lane.substr(space + 1));
+  }
 }
 
 Communicator& JobLinks::host_group(std::string_view what) {

@@ -21,6 +21,7 @@
 #include "train/rank_pieces.h"
 #include "train/run_saver.h"
 #include "train/run_state.h"
+#include "train/stage_pieces.h"
 #include "train/trained_output.h"
 #include "train/transfer_progress.h"
 
@@ -182,7 +183,8 @@ class Training {
     TransferProgress progress("reading " + from, run_state_bytes(module), observer_.doing);
     ValuePieces pieces(executor_);
     load_run_state(module, progress.into(pieces),
-                   RunStateReader(resumed.checkpoint, resumed.manifest), run_.recipe.sharding);
+                   RunStateReader(resumed.checkpoint, resumed.manifest), run_.recipe.sharding,
+                   run_.recipe.mesh.pp > 1 ? HasMore::yes : HasMore::no);
     step_ = resumed.manifest.step;
     skipped_ = resumed.manifest.skipped;
     feeder_.rewind(resumed.manifest.position);
@@ -437,7 +439,8 @@ class Training {
       executor_.run(ProgramRole::evaluation);
       sum += executor_.read_scalar<float>(executor_.shared(shared_names::kLoss));
     }
-    if (job_ != nullptr) targets = job_->job().sum(targets);
+    // Every stage has seen the same.
+    if (job_ != nullptr) targets = job_->job().sum(targets) / run_.recipe.mesh.pp;
     const double loss = sum / static_cast<double>(targets);
     if (report_.first_eval == 0) report_.first_eval = loss;
     report_.last_eval = loss;
@@ -453,7 +456,9 @@ class Training {
     const Module& module = executor_.module();
     const Part part = trained_part(run_.recipe);
     ValuePieces pieces(executor_);
-    if (job_ == nullptr || job_->is_first()) {
+    if (run_.recipe.mesh.pp > 1) {
+      save_stages(pieces, part);
+    } else if (job_ == nullptr || job_->is_first()) {
       TransferProgress progress("saving", saved_bytes(module, part), observer_.doing);
       PiecesOf all = job_ == nullptr ? pieces_of(pieces)
                                      : over_ranks(module, pieces, job_->host_group(kModelGroup));
@@ -464,6 +469,15 @@ class Training {
     }
     if (job_ != nullptr) job_->job().exchange("");  // nobody ends before the model is there
     report_.out = run_.options.out;
+  }
+
+  void save_stages(ValuePieces& pieces, Part part) {
+    StagePieces stages(run_, recompute_, executor_.module(), pieces, *job_, part);
+    Communicator& group = job_->host_group(kModelGroup);
+    if (!job_->is_first()) return stages.send(group);
+    TransferProgress progress("saving", saved_bytes(stages.whole(), part), observer_.doing);
+    save_trained(run_, stages.whole(), progress.pieces_of(stages.pieces_of(group)),
+                 to_toml(run_, recompute_), run_.options.out);
   }
 
   JobLinks* job_;  // nullptr: there is no other rank

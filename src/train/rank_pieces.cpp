@@ -7,8 +7,9 @@ namespace {
 
 bool is_shard(const Value& value) { return value.shard_of.rank() > 0; }
 
-// Of another rank's bytes, in pieces.
-void receive(Communicator& group, int rank, int64_t bytes, const LookAtPiece& visit) {
+}  // namespace
+
+void receive_pieces(Communicator& group, int rank, int64_t bytes, const LookAtPiece& visit) {
   std::vector<std::byte> piece(static_cast<size_t>(std::min(bytes, ValuePieces::kPieceBytes)));
   for (int64_t left = bytes; left > 0;) {
     const auto next =
@@ -20,7 +21,7 @@ void receive(Communicator& group, int rank, int64_t bytes, const LookAtPiece& vi
 }
 
 // The same pieces, whatever the value's own are.
-void send(Communicator& group, ValuePieces& mine, const ValuePart& part) {
+void send_pieces(Communicator& group, ValuePieces& mine, const ValuePart& part) {
   for (int64_t at = 0; at < part.bytes; at += ValuePieces::kPieceBytes) {
     std::vector<std::byte> piece;
     mine.look({part.value, part.offset + at, std::min(part.bytes - at, ValuePieces::kPieceBytes)},
@@ -30,8 +31,6 @@ void send(Communicator& group, ValuePieces& mine, const ValuePart& part) {
     group.send(piece, 0, nullptr);
   }
 }
-
-}  // namespace
 
 PiecesOf over_ranks(const Module& module, ValuePieces& mine, Communicator& group) {
   return [&](const ValuePart& part, const LookAtPiece& visit) {
@@ -43,7 +42,7 @@ PiecesOf over_ranks(const Module& module, ValuePieces& mine, Communicator& group
       if (rank == 0) {
         mine.look({part.value, of.offset, of.bytes}, visit);
       } else {
-        receive(group, rank, of.bytes, visit);
+        receive_pieces(group, rank, of.bytes, visit);
       }
     }
   };
@@ -54,7 +53,7 @@ void send_to_first(const Module& module, ValuePieces& mine, Communicator& group,
     const Value& value = module[tensor.value];
     if (!is_shard(value)) continue;
     const ShardPart of = in_shard(value, tensor.part());
-    if (of.bytes > 0) send(group, mine, {tensor.value, of.offset, of.bytes});
+    if (of.bytes > 0) send_pieces(group, mine, {tensor.value, of.offset, of.bytes});
   }
 }
 

@@ -10,6 +10,10 @@
 
 namespace snug {
 
+// Bytes of a part between two ranks, in pieces of the same size on both ends.
+void receive_pieces(Communicator& group, int rank, int64_t bytes, const LookAtPiece& visit);
+void send_pieces(Communicator& group, ValuePieces& mine, const ValuePart& part);
+
 // `group` moves bytes of the host; the other ranks that share the first copy of the state call
 // send_to_first meanwhile.
 PiecesOf over_ranks(const Module& module, ValuePieces& mine, Communicator& group);

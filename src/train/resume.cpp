@@ -22,9 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // How a step is computed, to the same bits: chosen anew where one of these, or a limit, is given.
-constexpr std::array<std::string_view, 8> kExact{"recompute",   "offload",       "offload-ahead",
-                                                 "fold-update", "host-update",   "zero",
-                                                 "shard",       "zero-threshold"};
+constexpr std::array<std::string_view, 9> kExact{"recompute",   "offload",        "offload-ahead",
+                                                 "fold-update", "host-update",    "zero",
+                                                 "shard",       "zero-threshold", "pp"};
 constexpr std::array<std::string_view, 5> kLimits{"budget", "host-budget", "disk-budget", "device",
                                                   "offload-dir"};
 // What is done beside the steps.
@@ -73,6 +73,7 @@ Options on_ranks(Options options, int64_t ranks) {
     options.accum = micro_batches_of(options.global_batch,
                                      checked_mul(options.batch, ranks, "sequences of all ranks"));
   options.ranks = ranks;
+  options.pp = 0;
   if (ranks > 1) return options;
   options.zero = "auto";
   options.shard.clear();
@@ -103,7 +104,8 @@ Resumed resume(const Options& asked) {
                     });
   for (const std::string_view name : kExact)
     if (anew && is_exact(name, settled)) options[name] = first.at(std::string(name));
-  if (ranks != before) {
+  const bool other_stages = is_in(given, "pp") && wanted.at("pp") != options.at("pp");
+  if (ranks != before || other_stages) {
     options = options_json(on_ranks(options_from_json(options), ranks));
     options["micro-order"] = first.at("micro-order");
   }

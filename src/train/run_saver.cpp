@@ -72,7 +72,8 @@ RunSaver::RunSaver(const PlannedRun& planned, Executor& executor, RunManifest be
       manifest_(std::move(begun)),
       observer_(observer),
       cost_(save_cost(planned)),
-      state_(state_to_save(executor.module(), planned.run.recipe.sharding)) {
+      state_(
+          state_to_save(executor.module(), planned.run.recipe.sharding, planned.run.recipe.mesh)) {
   if (job_ != nullptr) {
     ranks_.emplace(job_->host_group(kSavingGroup));
     manifest_.run = job_->job().exchange(manifest_.run).front();
@@ -163,8 +164,10 @@ std::string RunSaver::write_pieces(Saving& saving, const fs::path& folder) const
     });
   };
   const Sharding& ranks = run_.recipe.sharding;
-  return pieces_text(save_run_state(executor_.module(), state_, pieces_of,
-                                    folder / state_file(ranks.rank, ranks.ranks)));
+  const Mesh& mesh = run_.recipe.mesh;
+  return pieces_text(save_run_state(
+      executor_.module(), state_, pieces_of,
+      folder / state_file(mesh.stage * ranks.ranks + ranks.rank, mesh.pp * ranks.ranks)));
 }
 
 fs::path RunSaver::show(StagedCheckpoint& staged, const RunManifest& manifest,

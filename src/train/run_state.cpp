@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "passes/pipeline_parallel.h"
 #include "train/run_directory.h"
 
 namespace snug {
@@ -44,7 +45,7 @@ void require_same_pieces(const fs::path& checkpoint, const std::string& name,
 }
 
 // What the run that goes on needs is what the checkpoint has.
-void require_values_of(const Module& module, const RunStateReader& reader) {
+void require_values_of(const Module& module, const RunStateReader& reader, HasMore more) {
   const std::string checkpoint = reader.checkpoint().string();
   constexpr const char* kHint = "it is of another model, optimizer or precision";
   std::set<std::string_view> needed;
@@ -66,7 +67,7 @@ void require_values_of(const Module& module, const RunStateReader& reader) {
     }
   }
   for (const std::string_view name : reader.values()) {
-    if (needed.contains(name)) continue;
+    if (more == HasMore::yes || needed.contains(name)) continue;
     throw bad_input("checkpoint {} has {}, which this run does not keep from step to step",
                     checkpoint, name)
         .hint(kHint);
@@ -186,6 +187,20 @@ int64_t run_state_of_ranks_bytes(const Module& module) {
   return bytes;
 }
 
+// Counts and scales are every stage's; a table that two stages share is a parameter of each.
+std::vector<ValueId> saved_by_stage(const Module& module, std::span<const ValueId> state,
+                                    const Mesh& mesh) {
+  std::vector<ValueId> mine;
+  for (const ValueId id : state) {
+    const Value& value = module[id];
+    const ValueId gradient = module.gradient_of(id);
+    const bool is_elsewhere = value.category == Category::buffers ||
+                              (gradient.valid() && is_counted_elsewhere(module[gradient], mesh));
+    if (mesh.is_first_stage() || !is_elsewhere) mine.push_back(id);
+  }
+  return mine;
+}
+
 // Shards are written by the ranks of the first copy, and are equally large; what all ranks have is dealt
 // out, by bytes.
 std::vector<ValueId> saved_by_rank(const Module& module, std::span<const ValueId> state,
@@ -238,8 +253,8 @@ std::vector<SavedPiece> save_run_state(const Module& module, std::span<const Val
 }
 
 void load_run_state(const Module& module, const MakePieces& into, const RunStateReader& reader,
-                    const Sharding& sharding) {
-  require_values_of(module, reader);
+                    const Sharding& sharding, HasMore more) {
+  require_values_of(module, reader, more);
   int64_t cut = 0;  // pieces that ranks share
   for (const ValueId id : run_state(module)) {
     const Value& value = module[id];

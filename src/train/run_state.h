@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "formats/safetensors.h"
-#include "passes/sharding.h"
+#include "passes/mesh.h"
 #include "train/checkpoint.h"
 #include "train/run_manifest.h"
 
@@ -32,6 +32,9 @@ std::vector<ValueId> run_state(const Module& module);
 int64_t run_state_bytes(const Module& module);           // on this rank
 int64_t run_state_of_ranks_bytes(const Module& module);  // once, of all ranks together
 // What a rank writes of these. All ranks have the same, in the same order.
+// Of stages that have the same, the first one writes it.
+std::vector<ValueId> saved_by_stage(const Module& module, std::span<const ValueId> state,
+                                    const Mesh& mesh);
 std::vector<ValueId> saved_by_rank(const Module& module, std::span<const ValueId> state,
                                    const Sharding& sharding);
 // Those whose every byte load_run_state writes: what is padded is not among them.
@@ -72,10 +75,13 @@ class RunStateReader {
   std::map<std::string, std::vector<Extent>, std::less<>> values_;
 };
 
+// May a checkpoint have values that the module does not have? Those of other stages.
+enum class HasMore : uint8_t { no, yes };
+
 // What the module has of each value. Throws bad_input, before anything is loaded, where the values are
 // not those of the module, and at the first piece whose bytes are not those that were saved. Pieces
 // that no rank reads whole are checked by one of them, each by another.
 void load_run_state(const Module& module, const MakePieces& into, const RunStateReader& reader,
-                    const Sharding& sharding = {});
+                    const Sharding& sharding = {}, HasMore more = HasMore::no);
 
 }  // namespace snug

@@ -133,11 +133,19 @@ void require_room_to_save(const OutputDirectory& out, const Resolved& run, const
 void require_same_plan(Job& job, const PlannedRun& planned, const Samples& samples) {
   const DataFingerprint data = samples.fingerprint();
   job.require_alike("data", fmt::format("{} tokens, checksum {}", data.tokens, data.checksum));
-  job.require_alike("plan",
-                    fmt::format("{}\narena of {} bytes", to_toml(planned.run, planned.recompute),
-                                format_exact(arena_of(planned.plan))));
-  // Then no rank waits in vain for another.
-  job.require_alike("collectives", collectives_text(planned.plan.module));
+  job.require_alike("plan", to_toml(planned.run, planned.recompute));
+  // Then no rank waits in vain for another of its stage.
+  const std::string mine =
+      fmt::format("arena of {} bytes\n{}", format_exact(arena_of(planned.plan)),
+                  collectives_text(planned.plan.module));
+  if (planned.run.recipe.mesh.pp == 1) return job.require_alike("collectives", mine);
+  const std::vector<std::string> all = job.exchange(checksum_text(mine));
+  const size_t stage = all.size() / static_cast<size_t>(planned.run.recipe.mesh.pp);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] != all[rank / stage * stage])
+      throw internal_error("ranks {} and {} of one stage have other programs", rank / stage * stage,
+                           rank);
+  }
 }
 
 int gpu_of(const Options& options, const Job& job) {
@@ -219,6 +227,7 @@ TrainReport train_rank(const Options& options, const TrainObserver& observer, Jo
       .weights = weights.get(), .adapter = adapter.get(), .resumed = resumed ? &*resumed : nullptr};
   if (job == nullptr) return run_training(planned, observer, samples, *device, origin);
   JobLinks links(*job, device->kind(), run.recipe.mesh, run.recipe.sharding);
+  if (run.recipe.mesh.pp > 1) links.open_groups(plan.module);
   return run_training(planned, observer, samples, *device, origin, &links);
 }
 
