@@ -61,6 +61,13 @@ void add_model(CLI::App& app, Options& options) {
       ->required();
 }
 
+void add_named(CLI::App& app, Options& options, std::span<const std::string_view> names) {
+  each_option(options, [&](std::string_view key, auto& member, std::string_view help, OptionUse) {
+    if (std::ranges::find(names, key) != names.end())
+      add_option(app, fmt::format("--{}", key), member, std::string(help));
+  });
+}
+
 [[noreturn]] void refuse_no_model(const CLI::App& app) {
   throw usage_error("{} needs a MODEL", app.get_name())
       .hint("a built-in name (`snug models` lists them), a config.json, or a model's directory");
@@ -147,10 +154,17 @@ void add_number(CLI::App& app, const std::string& name, double& member, std::str
 
 void add_some_options(CLI::App& app, Options& options, std::span<const std::string_view> names) {
   add_model(app, options);
-  each_option(options, [&](std::string_view key, auto& member, std::string_view help, OptionUse) {
-    if (std::ranges::find(names, key) != names.end())
-      add_option(app, fmt::format("--{}", key), member, std::string(help));
-  });
+  add_named(app, options, names);
+}
+
+void add_plan_options(CLI::App& app, Options& options) {
+  constexpr std::string_view kNames[] = {
+      "batch",   "seq", "accum",  "precision", "optimizer", "attention",   "loss",  "recompute",
+      "dropout", "gpu", "device", "budget",    "tf32",      "state-dtype", "master"};
+  app.add_option("--model", options.model,
+                 "what was trained, to plan changes: a built-in name, a config.json, or a Hugging "
+                 "Face directory");
+  add_named(app, options, kNames);
 }
 
 void add_options(CLI::App& app, Options& options, OptionUse use) {

@@ -19,6 +19,9 @@ void add_options(CLI::App& app, Options& options, OptionUse use);
 // Adds MODEL and the named options only, for a verb that has no use for the others.
 void add_some_options(CLI::App& app, Options& options, std::span<const std::string_view> names);
 
+// Adds --model and what a plan of it depends on, all optional: for a verb whose question is another.
+void add_plan_options(CLI::App& app, Options& options);
+
 // A number of a verb's own, with its default in the help; what is no number is refused.
 void add_number(CLI::App& app, const std::string& name, int64_t& member, std::string help);
 void add_number(CLI::App& app, const std::string& name, double& member, std::string help);

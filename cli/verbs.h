@@ -15,6 +15,7 @@ int sample_verb(const std::vector<std::string>& arguments);
 int checkpoint_verb(const std::vector<std::string>& arguments);
 int merge_verb(const std::vector<std::string>& arguments);
 int fit_verb(const std::vector<std::string>& arguments);
+int inspect_verb(const std::vector<std::string>& arguments);
 int ladder_verb(const std::vector<std::string>& arguments);
 int bench_verb(const std::vector<std::string>& arguments);
 int calibrate_verb(const std::vector<std::string>& arguments);

@@ -1,0 +1,24 @@
+#include "snug/inspect.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "report/inspect_report.h"
+#include "verbs/priced_plan.h"
+
+namespace snug {
+
+InspectReport inspect(const InspectOptions& options) {
+  const pytorch::Snapshot snapshot = pytorch::read_snapshot(options.snapshot);
+  if (snapshot.devices.empty())
+    throw bad_input("{} has no segment and no event: nothing was allocated or recorded",
+                    options.snapshot)
+        .hint("torch.cuda.memory._record_memory_history() goes before the model is made");
+  InspectFacts facts{.file = options.snapshot,
+                     .blocks = options.blocks,
+                     .snapshot = &snapshot,
+                     .devices = pytorch::examine(snapshot)};
+  if (options.run) facts.plan = priced_plan(*options.run);
+  return {.table = inspect_table(facts, Paint{stdout_is_terminal()}), .json = inspect_json(facts)};
+}
+
+}  // namespace snug

@@ -1,0 +1,13 @@
+// What a remedy of PyTorch's memory costs: the same change to Snug's plan of the same model.
+#pragma once
+
+#include "report/inspect_report.h"
+#include "snug/options.h"
+
+namespace snug {
+
+// The plan that is nearest to a plain PyTorch training: everything kept, the loss whole, AdamW, and
+// what the options say. Changes that the options refuse are left out.
+PricedPlan priced_plan(const Options& options);
+
+}  // namespace snug
