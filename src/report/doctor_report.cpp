@@ -11,28 +11,6 @@ namespace {
 
 constexpr int kFactColumns = 16;
 
-// Text in lines of kColumns, broken between words; all but the first begin with `indent` blanks.
-std::string wrap(const std::string& text, int indent) {
-  std::string out;
-  int column = indent;
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    const auto width = static_cast<int>(end - at);
-    if (column > indent && column + 1 + width > kColumns) {
-      out += "\n" + std::string(static_cast<size_t>(indent), ' ');
-      column = indent;
-    } else if (column > indent) {
-      out += ' ';
-      ++column;
-    }
-    out += text.substr(at, end - at);
-    column += width;
-    at = end + 1;
-  }
-  return out + "\n";
-}
-
 class Table {
  public:
   // "✓ cuDNN    9.13.0", or "✗ cuDNN    what is not there".
