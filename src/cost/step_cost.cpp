@@ -1,6 +1,7 @@
 #include "cost/step_cost.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -23,19 +24,28 @@ int64_t moved_bytes(const Module& module, const Op& op) {
   return move ? move->bytes : 0;
 }
 
-double end_of(const Order& order, std::span<const double> seconds) {
-  double last = 0;
+struct Busy {
+  double begin = 0, end = 0;
+};
+
+std::vector<Busy> times_of(const Order& order, std::span<const double> seconds) {
   std::vector<double> free(static_cast<size_t>(order.lanes()));
-  std::vector<double> ends(seconds.size());
+  std::vector<Busy> times(seconds.size());
   for (size_t i = 0; i < seconds.size(); ++i) {
     const auto op = static_cast<int32_t>(i);
     double& lane = free[static_cast<size_t>(order.lane_of(op))];
     for (const int32_t other : order.waits(op))
-      lane = std::max(lane, ends[static_cast<size_t>(other)]);
+      lane = std::max(lane, times[static_cast<size_t>(other)].end);
+    times[i].begin = lane;
     lane += seconds[i];
-    ends[i] = lane;
-    last = std::max(last, lane);
+    times[i].end = lane;
   }
+  return times;
+}
+
+double end_of(const Order& order, std::span<const double> seconds) {
+  double last = 0;
+  for (const Busy& time : times_of(order, seconds)) last = std::max(last, time.end);
   return last;
 }
 
@@ -108,6 +118,40 @@ StepCost step_cost(const Module& module, const CostModel& model) {
     cost.step_seconds += runs * seconds_on_lanes(module, program, seconds);
   }
   return cost;
+}
+
+std::vector<Span> predicted_spans(const Module& module, const CostModel& model) {
+  std::map<std::string, std::vector<Busy>> known;  // by program
+  const auto times = [&](const Program& program) -> const std::vector<Busy>& {
+    const auto [found, fresh] = known.try_emplace(program.name);
+    if (fresh) found->second = times_of(Order(module, program), model.seconds(module, program));
+    return found->second;
+  };
+  std::vector<Span> spans;
+  double start = 0;
+  int32_t run = 0;
+  for (const Repeat& region : module.step) {
+    for (int64_t i = 0; i < region.times; ++i) {
+      for (const std::string& name : region.programs) {
+        const Program& program = module.program(name);
+        double end = start;
+        for (size_t op = 0; op < program.ops.size(); ++op) {
+          const Busy& busy = times(program)[op];
+          spans.push_back({.origin = SpanOrigin::predicted,
+                           .run = run,
+                           .program = module.program_index(name),
+                           .op = static_cast<int32_t>(op),
+                           .lane = program.ops[op].lane,
+                           .begin = start + busy.begin,
+                           .end = start + busy.end});
+          end = std::max(end, spans.back().end);
+        }
+        start = end;
+        ++run;
+      }
+    }
+  }
+  return spans;
 }
 
 }  // namespace snug

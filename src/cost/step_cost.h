@@ -12,6 +12,7 @@
 
 #include "cost/cost_model.h"
 #include "ir/program.h"
+#include "ir/span.h"
 
 namespace snug {
 
@@ -72,6 +73,10 @@ struct ServedCost {
   double seconds = 0;
 };
 std::optional<ServedCost> served_cost(const Module& module, const CostModel& model);
+
+// Every op of a step when it is predicted to run, program after program, by the same rule as
+// `step_cost`: the last one ends when the step does.
+std::vector<Span> predicted_spans(const Module& module, const CostModel& model);
 
 // When the last op of a program ends, given what each takes: an op starts when its lane is free and
 // what it waits for on other lanes has ended. On one lane that is the sum.

@@ -195,5 +195,26 @@ TEST(StepCost, AnOpWaitsForWhatItStandsAfter) {
   EXPECT_EQ(seconds_on_lanes(f.module, f.module.program("p"), std::vector<double>{7, 1}), 8);
 }
 
+TEST(StepCost, PredictedSpansAreTheStepOpByOp) {
+  const CostModel model = nominal_model(Backend::cpu);
+  const Module module = compiled("full", 3);
+  const std::vector<Span> spans = predicted_spans(module, model);
+  size_t ops = 0;
+  double busy = 0, free = 0;
+  for (const Program& program : module.programs)
+    ops += program.ops.size() * static_cast<size_t>(runs_per_step(module, program.name));
+  EXPECT_EQ(spans.size(), ops);
+  for (const Span& span : spans) {
+    EXPECT_EQ(span.origin, SpanOrigin::predicted);
+    EXPECT_GE(span.begin, free * (1 - 1e-12)) << "overlaps the one before";
+    free = span.end;
+    busy += span.seconds();
+  }
+  const double step = step_cost(module, model).step_seconds;
+  EXPECT_NEAR(spans.back().end, step, 1e-9 * step);
+  EXPECT_NEAR(busy, step, 1e-9 * step) << "one lane is always busy";
+  EXPECT_EQ(spans.back().run, 3) << "three micro-batches and the update";
+}
+
 }  // namespace
 }  // namespace snug

@@ -1,5 +1,7 @@
 #include "hal/device.h"
 
+#include <chrono>
+
 #include "base/error.h"
 
 namespace snug {
@@ -16,6 +18,14 @@ struct NoArrival final : Arrival {
   void wait() override {}
 };
 
+struct HostStamp final : Stamp {
+  void record(int32_t) override { at = std::chrono::steady_clock::now(); }
+  double seconds_since(const Stamp& earlier) const override {
+    return std::chrono::duration<double>(at - dynamic_cast<const HostStamp&>(earlier).at).count();
+  }
+  std::chrono::steady_clock::time_point at;
+};
+
 }  // namespace
 
 std::unique_ptr<Recording> Device::record(const std::function<void()>&) {
@@ -27,6 +37,8 @@ void* Device::lane_stream(int32_t) { return stream(); }
 std::unique_ptr<LaneEvent> Device::make_event() { return std::make_unique<NoEvent>(); }
 
 std::unique_ptr<Arrival> Device::make_arrival() { return std::make_unique<NoArrival>(); }
+
+std::unique_ptr<Stamp> Device::make_stamp() { return std::make_unique<HostStamp>(); }
 
 void Device::copy(std::span<std::byte> to, const std::byte* from, int32_t) {
   upload(to.data(), {from, to.size()});

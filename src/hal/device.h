@@ -49,6 +49,16 @@ class LaneEvent {
   virtual void wait(int32_t lane) = 0;    // this lane goes on after the point recorded last
 };
 
+// A moment in the work of one lane by the device's own clock, for those who measure. Inside a
+// recording every launch of it has another.
+class Stamp {
+ public:
+  virtual ~Stamp() = default;
+  virtual void record(int32_t lane) = 0;  // when this lane has done what it was given so far
+  // Between the moments recorded last; the device has come by both.
+  virtual double seconds_since(const Stamp& earlier) const = 0;
+};
+
 // A point in the work of one lane that threads of the host wait for, while others launch steps.
 class Arrival {
  public:
@@ -122,6 +132,7 @@ class Device {
   virtual void* lane_stream(int32_t lane);
   virtual std::unique_ptr<LaneEvent> make_event();
   virtual std::unique_ptr<Arrival> make_arrival();
+  virtual std::unique_ptr<Stamp> make_stamp();
   // Between memory of `allocate` and of `allocate_host`, or inside one of them.
   virtual void copy(std::span<std::byte> to, const std::byte* from, int32_t lane);
   // The lane calls `work` on the host when it comes by, and goes on when that returns; inside a

@@ -226,6 +226,7 @@ void Executor::run(std::string_view name) {
   } else {
     run_lanes(program);
   }
+  add_spans(program);
 }
 
 void Executor::run_op(const Compiled& program, size_t at) const {
@@ -249,7 +250,7 @@ void Executor::run_lanes(size_t index) {
   lanes_->run(*program.order, [&](int32_t op) {
     if (options_.delay_seed) pause(mix(*options_.delay_seed + delays_), *program.order, op);
     ask_to_write(program, static_cast<size_t>(op));
-    run_op(program, static_cast<size_t>(op));
+    run_measured(program, static_cast<size_t>(op));
   });
 }
 
@@ -269,7 +270,7 @@ void Executor::run_in_random_order(size_t index) {
   for (const auto& [root, place] : last_use) dead[place].push_back(root);
   for (size_t place = 0; place < order.size(); ++place) {
     ask_to_write(program, static_cast<size_t>(order[place]));
-    run_op(program, static_cast<size_t>(order[place]));
+    run_measured(program, static_cast<size_t>(order[place]));
     if (!options_.poison_dead) continue;
     for (ValueId root : dead[place]) overwrite(root, kNanByte);
   }
@@ -284,7 +285,7 @@ void Executor::run_on_host(size_t index) {
       allow_access(range.data(), static_cast<int64_t>(range.size()));
     }
     ask_to_write(program, at);
-    run_op(program, at);
+    run_measured(program, at);
     if (observe) observe(index, at);
     poison_what_died(program, at);
     for (const auto& range : std::span(program.ranges).subspan(lives.first_dead, lives.dead))

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,7 @@
 #include "ir/op_def.h"
 #include "ir/order.h"
 #include "ir/program.h"
+#include "ir/span.h"
 #include "runtime/lanes.h"
 
 namespace snug {
@@ -140,6 +142,11 @@ class Executor {
   // The highest byte written so far, plus one.
   int64_t measured_bytes(Space space = Space::device) const;
 
+  // From now on every run of a program adds the spans of its ops to `log`, until this is called with
+  // nullptr: results stay as they are. On streams the ops of a run are recorded once more, with
+  // stamps between them, and a run is waited for. Called between programs; `log` outlives it.
+  void measure_spans(SpanLog* log);
+
   // nullptr: nothing lives on disk.
   const DiskFile* disk() const { return disk_.get(); }
 
@@ -160,6 +167,12 @@ class Executor {
     int64_t offset = 0;
     std::span<std::byte> memory;
     bool rest_is_free = false;  // as DiskFile::write says it
+  };
+  // By op: before it, where it does not begin with the end of the last one, and behind it.
+  struct Stamps {
+    std::unique_ptr<Stamp> start;
+    std::vector<std::unique_ptr<Stamp>> begins, ends;
+    std::unique_ptr<Recording> recording;
   };
   struct Compiled {
     std::vector<Tensor> tensors;
@@ -185,6 +198,14 @@ class Executor {
     bool writes_state = false;
     bool ran = false;
     std::unique_ptr<Recording> recording;
+    std::unique_ptr<Stamps> stamps;  // while it is measured
+  };
+  struct Measuring {
+    SpanLog* log = nullptr;
+    double zero_seconds = 0;           // of the host's clock, when it began
+    std::unique_ptr<Stamp> zero;       // the same of the device's
+    std::vector<double> begins, ends;  // by op of the program that runs
+    std::map<std::string, double> lane_ends;
   };
 
   Compiled resolve(size_t index);
@@ -199,6 +220,17 @@ class Executor {
   void run_in_random_order(size_t index);
   void run_op(const Compiled& program, size_t at) const;
   static void communicate(const Op& op, Communicator& group, const KernelArgs& args, void* stream);
+  bool measures() const { return measuring_ && !observe; }
+  // Ops from this one on that run as one.
+  size_t together(const Compiled& program, size_t op) const {
+    return observe || options_.poison_dead ? 1 : program.batches[op];
+  }
+  void run_measured(const Compiled& program, size_t at);
+  void make_stamps(size_t index);
+  void stamp_begin(const Compiled& program, size_t at);
+  void stamp_end(const Compiled& program, size_t at);
+  void read_stamps(size_t index);
+  void add_spans(size_t index);
   void ask_to_write(const Compiled& program, size_t op, size_t count = 1) const;
   void run_on_stream(size_t index);
   void enqueue_all(size_t index);
@@ -244,7 +276,8 @@ class Executor {
   std::exception_ptr failure_;
   std::atomic<bool> failed_ = false;
   std::vector<Compiled> programs_;
-  std::span<std::byte> transient_;  // transient values: everything above the shared ones
+  std::unique_ptr<Measuring> measuring_;  // nullptr: it is not measured
+  std::span<std::byte> transient_;        // transient values: everything above the shared ones
 };
 
 }  // namespace snug

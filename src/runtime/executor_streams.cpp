@@ -144,13 +144,16 @@ void Executor::delay(const Compiled& program, size_t op) {
 void Executor::run_on_stream(size_t index) {
   Compiled& program = programs_[index];
   const bool asks = before_write && program.writes_state;
+  if (measures()) make_stamps(index);
   if (!program.ran || observe || asks) {
     enqueue_all(index);
     program.ran |= !observe;  // who looks on sees ops one by one: batches may still have to load
     return;
   }
-  if (!program.recording) program.recording = device_.record([&] { enqueue_all(index); });
-  program.recording->launch();
+  std::unique_ptr<Recording>& recording =
+      measures() ? program.stamps->recording : program.recording;
+  if (!recording) recording = device_.record([&] { enqueue_all(index); });
+  recording->launch();
 }
 
 // In batches, unless somebody looks at every op or at what becomes of its bytes. List order is the
@@ -158,19 +161,21 @@ void Executor::run_on_stream(size_t index) {
 void Executor::enqueue_all(size_t index) {
   const Compiled& program = programs_[index];
   const std::vector<Op>& ops = module_.programs[index].ops;
-  const bool one_by_one = observe || options_.poison_dead;
   std::optional<int32_t> layer;  // that lane 0 is in
+  if (measures()) program.stamps->start->record(0);
   fork(program.side_lanes);
   for (size_t at = 0; at < ops.size();) {
     const int32_t lane = program.lanes[at];
-    const size_t count = one_by_one ? 1 : program.batches[at];
+    const size_t count = together(program, at);
     if (observe || (lane == 0 && layer != ops[at].layer))
       device_.mark(static_cast<int32_t>(index << kMarkBits | at));
     if (lane == 0) layer = ops[at + count - 1].layer;
     ask_to_write(program, at, count);
     wait_for_others(program, at);
     delay(program, at);
+    stamp_begin(program, at);
     launch(index, at, count);
+    stamp_end(program, at);
     tell_others(program, at, count);
     if (observe) {
       device_.synchronise();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <random>
 #include <set>
 
@@ -165,6 +166,81 @@ TEST(Lanes, StreamsGiveTheSameBits) {
 }
 
 // On threads, in random orders with dead values overwritten, and where streams call it.
+// Every op once, in the order of its lane and behind what it waits for.
+void expect_spans_follow_order(const Module& module, std::span<const Span> spans) {
+  const Program& program = module.programs.front();
+  const Order order(module, program);
+  std::vector<const Span*> by_op(program.ops.size());
+  std::map<std::string, double> lane_ends;
+  for (const Span& span : spans) {
+    EXPECT_LE(span.begin, span.end);
+    EXPECT_GE(span.begin, lane_ends[span.lane]) << "overlaps within lane " << span.lane;
+    lane_ends[span.lane] = span.end;
+    for (int32_t op = span.op; op < span.op + span.ops; ++op) {
+      EXPECT_EQ(by_op[static_cast<size_t>(op)], nullptr) << "op " << op << " twice";
+      EXPECT_EQ(program.ops[static_cast<size_t>(op)].lane, span.lane);
+      by_op[static_cast<size_t>(op)] = &span;
+    }
+  }
+  for (size_t op = 0; op < by_op.size(); ++op) {
+    ASSERT_NE(by_op[op], nullptr) << program.ops[op].name;
+    for (const int32_t other : order.waits(static_cast<int32_t>(op)))
+      EXPECT_GE(by_op[op]->begin, by_op[static_cast<size_t>(other)]->end) << program.ops[op].name;
+  }
+}
+
+// Runs without, with and again without being measured.
+void expect_measured_like_unmeasured(const LaneProgram& f, Device& device) {
+  const std::vector<float> want = in_list_order(f);
+  Executor executor(f.module, device);
+  SpanLog log;
+  for (int run = 0; run < 9; ++run) {
+    if (run == 3) executor.measure_spans(&log);
+    if (run == 6) executor.measure_spans(nullptr);
+    ASSERT_EQ(result_of(executor, f), want) << "run " << run;
+  }
+  EXPECT_EQ(log.run, 3);
+  std::ranges::stable_sort(log.spans, {}, &Span::run);
+  for (int32_t run = 0; run < 3; ++run) {
+    std::vector<Span> of_run;
+    std::ranges::copy_if(log.spans, std::back_inserter(of_run),
+                         [&](const Span& span) { return span.run == run; });
+    expect_spans_follow_order(f.module, of_run);
+  }
+}
+
+TEST(Lanes, MeasuredSpansFollowTheOrderAndChangeNothing) {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    LaneProgram f(seed);
+    f.placed();
+    const auto threads = cpu_device();
+    expect_measured_like_unmeasured(f, *threads);
+    QueuedDevice streams(seed);
+    expect_measured_like_unmeasured(f, streams);
+  }
+}
+
+// As many events and as many launches as before: a run that is not measured pays nothing.
+TEST(Lanes, StampsAreOnlyInWhatIsMeasured) {
+  LaneProgram f(5);
+  f.placed();
+  QueuedDevice device(1);
+  Executor executor(f.module, device);
+  const auto work = [&] {
+    const int64_t before = device.done();
+    result_of(executor, f);
+    device.synchronise();
+    return device.done() - before;
+  };
+  work();
+  const int64_t plain = work();
+  SpanLog log;
+  executor.measure_spans(&log);
+  EXPECT_GT(work(), plain);
+  executor.measure_spans(nullptr);
+  EXPECT_EQ(work(), plain);
+}
+
 TEST(Lanes, DiskGivesTheSameBits) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     LaneProgram f(seed, /*disk=*/true);

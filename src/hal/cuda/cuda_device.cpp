@@ -77,6 +77,19 @@ class StreamEvent final : public LaneEvent {
   Event event_{cudaEventDisableTiming};
 };
 
+class StreamStamp final : public Stamp {
+ public:
+  explicit StreamStamp(Streams& streams) : streams_(streams) {}
+  void record(int32_t lane) override { event_.record_here(streams_[lane]); }
+  double seconds_since(const Stamp& earlier) const override {
+    return event_.ms_since(dynamic_cast<const StreamStamp&>(earlier).event_) / 1e3;
+  }
+
+ private:
+  Streams& streams_;
+  Event event_;
+};
+
 // What goes up passes through slots of pinned memory in turn: the host fills one while the device
 // copies from another, and neither waits for the step that is running.
 class UploadRing {
@@ -336,6 +349,7 @@ class CudaDeviceImpl final : public CudaDevice {
   std::unique_ptr<LaneEvent> make_event() override {
     return std::make_unique<StreamEvent>(*streams_);
   }
+  std::unique_ptr<Stamp> make_stamp() override { return std::make_unique<StreamStamp>(*streams_); }
   std::unique_ptr<Arrival> make_arrival() override {
     if (!arrival_words_) arrival_words_ = std::make_shared<cuda::ArrivalWords>();
     return cuda::make_arrival(arrival_words_, [this](int32_t lane) { return (*streams_)[lane]; });

@@ -21,6 +21,14 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "recording an event"); }
+  // The same, and inside a capture a node of the graph: every launch records it anew.
+  void record_here(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(stream, &status), "asking a stream");
+    const unsigned flags =
+        status == cudaStreamCaptureStatusActive ? cudaEventRecordExternal : cudaEventRecordDefault;
+    check(cudaEventRecordWithFlags(event_, stream, flags), "recording an event");
+  }
   // What comes next on this stream waits for what the event was recorded after.
   void wait_on(cudaStream_t stream) const {
     check(cudaStreamWaitEvent(stream, event_, 0), "having a stream wait");

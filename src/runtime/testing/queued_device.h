@@ -68,9 +68,11 @@ class QueuedDevice final : public Device {
       const Item item = std::move(chosen.items.front());
       chosen.items.pop_front();
       if (item.kind == Item::works) item.run();
+      ++done_;
       if (item.kind == Item::records) passed_.insert(item.event);
     }
   }
+  int64_t done() const { return done_; }  // pieces of work so far
   // Has all that was enqueued been done?
   bool idle() const {
     return std::ranges::all_of(lanes_, [](const auto& each) { return each->items.empty(); });
@@ -88,6 +90,7 @@ class QueuedDevice final : public Device {
   void* lane_stream(int32_t index) override { return static_cast<Queue*>(&lane(index)); }
   std::unique_ptr<LaneEvent> make_event() override { return std::make_unique<Event>(*this); }
   std::unique_ptr<Arrival> make_arrival() override { return std::make_unique<Arrived>(*this); }
+  std::unique_ptr<Stamp> make_stamp() override { return std::make_unique<Counted>(*this); }
   void copy(std::span<std::byte> to, const std::byte* from, int32_t index) override {
     ++copies;
     lane(index).push([=, this] { cpu_->upload(to.data(), {from, to.size()}); });
@@ -132,6 +135,18 @@ class QueuedDevice final : public Device {
     void record(int32_t) override {}
     void wait() override { device.synchronise(); }
     QueuedDevice& device;
+  };
+  // Its clock counts what was done on all lanes.
+  struct Counted final : Stamp {
+    explicit Counted(QueuedDevice& d) : device(d) {}
+    void record(int32_t index) override {
+      device.add(index, {Item::works, [this] { at = device.done_; }});
+    }
+    double seconds_since(const Stamp& earlier) const override {
+      return static_cast<double>(at - dynamic_cast<const Counted&>(earlier).at);
+    }
+    QueuedDevice& device;
+    int64_t at = 0;
   };
   using Items = std::vector<std::pair<int32_t, Item>>;
   struct Recorded final : Recording {
@@ -188,7 +203,7 @@ class QueuedDevice final : public Device {
   std::unique_ptr<Device> cpu_ = cpu_device();
   uint64_t random_;
   std::vector<std::unique_ptr<Lane>> lanes_;
-  int64_t numbers_ = 0;
+  int64_t numbers_ = 0, done_ = 0;
   std::set<int64_t> passed_, captured_;
   std::unique_ptr<Capture> capture_;
 };
