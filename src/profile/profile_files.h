@@ -1,0 +1,22 @@
+// The files of a profile, in one directory:
+//
+//   trace.json        lanes, waits and memory over time: Perfetto, chrome://tracing
+//   spans.jsonl       when every op ran, measured and predicted, a line each
+//   spans.csv         the same as a table
+//   snapshot.pickle   the arena over a step: PyTorch's memory viewer
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "profile/profile.h"
+
+namespace snug {
+
+// Makes the directory; each file appears when it is complete. Returns their paths. Throws bad_input
+// where they cannot be written.
+std::vector<std::string> write_profile_files(const Profile& profile,
+                                             const std::filesystem::path& directory);
+
+}  // namespace snug
