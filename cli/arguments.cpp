@@ -114,6 +114,17 @@ void refuse_empty(const CLI::App& app, const std::vector<std::string>& arguments
   }
 }
 
+// --profile alone is --profile of the default number of steps.
+std::vector<std::string> with_values(std::vector<std::string> words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] != "--profile") continue;
+    const bool has_value = i + 1 < words.size() && !words[i + 1].empty() &&
+                           words[i + 1].find_first_not_of("0123456789") == std::string::npos;
+    if (!has_value) words[i] = fmt::format("--profile={}", kProfileSteps);
+  }
+  return words;
+}
+
 }  // namespace
 
 std::vector<std::string> option_names(const CLI::App& app) {
@@ -186,8 +197,9 @@ bool parse(CLI::App& app, const std::vector<std::string>& arguments) {
   return true;
 }
 
-bool parse_words(CLI::App& app, const std::vector<std::string>& arguments) {
+bool parse_words(CLI::App& app, const std::vector<std::string>& given) {
   app.allow_extras();
+  const std::vector<std::string> arguments = with_values(given);
   app.add_flag_callback("--quiet", silence_log, "nothing on stderr but errors");
   try {
     app.parse(std::vector(arguments.rbegin(), arguments.rend()));  // CLI11 takes them last first

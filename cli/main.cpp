@@ -24,6 +24,7 @@ constexpr Verb kVerbs[] = {
     {"plan", "does it fit, and where do the bytes go: no GPU, no weights, no data needed",
      plan_verb},
     {"train", "trains inside the plan, and saves a model that transformers opens", train_verb},
+    {"profile", "where the time and the memory of a step go: every op on every lane", profile_verb},
     {"eval", "loss and perplexity of a model over data, by the forward pass alone", eval_verb},
     {"sample", "goes on with a prompt: text from a model, token by token", sample_verb},
     {"checkpoint", "what a run has saved, whether it is whole, and the model in it",

@@ -1,5 +1,5 @@
-// snug train MODEL: the plan, a line per step (and a progress bar on a terminal), and where the
-// model went.
+// snug train MODEL: the plan, a line per step (on a terminal one line that shows where it is), and
+// where the model went.
 #include <unistd.h>
 
 #include <atomic>
@@ -54,13 +54,22 @@ class TrainView {
     std::signal(SIGTERM, on_interrupt);
   }
 
+  // A terminal shows the status line instead, but for what a person must know.
+  bool prints(const StepReport& report) const {
+    if (options_.json) return true;
+    if (options_.log_every > 0)
+      return report.step % options_.log_every == 0 || report.step == report.steps;
+    return !on_terminal_ || report.skipped || report.step == report.steps;
+  }
+
   void stepped(const StepReport& report) {
-    print("{}\n", options_.json ? step_json(report) : step_line(report, options_));
-    flush_results();
+    if (prints(report)) {
+      print("{}\n", options_.json ? step_json(report) : step_line(report, options_));
+      flush_results();
+    }
     if (report.peak_bytes != said_bytes_) log_line(memory_line(report));
     said_bytes_ = report.peak_bytes;
-    seconds_ += report.seconds;
-    if (report.step < report.steps) show_status(progress_bar(report, seconds_));
+    if (report.step < report.steps) show_status(status_line(report));
   }
 
   void evaluated(int64_t step, double loss) const {
@@ -69,8 +78,8 @@ class TrainView {
   }
 
   const Options& options_;
+  const bool on_terminal_ = stdout_is_terminal() && stderr_is_terminal();
   int64_t said_bytes_ = -1;
-  double seconds_ = 0;
 };
 
 }  // namespace
@@ -103,6 +112,7 @@ int train_verb(const std::vector<std::string>& arguments) {
     log_text(summary);
   if (report.prediction)
     print("{}\n", options.json ? report.prediction->json : "\n" + report.prediction->table);
+  if (report.profile) print_profile(*report.profile, options.json);
   return 0;
 }
 

@@ -2,13 +2,15 @@
 // returns the exit code.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
+
+#include "snug/snug.h"
 
 namespace snug::cli {
 
 int plan_verb(const std::vector<std::string>& arguments);
+int profile_verb(const std::vector<std::string>& arguments);
 int train_verb(const std::vector<std::string>& arguments);
 int eval_verb(const std::vector<std::string>& arguments);
 int sample_verb(const std::vector<std::string>& arguments);
@@ -24,5 +26,8 @@ int doctor_verb(const std::vector<std::string>& arguments);
 int gpus_verb(const std::vector<std::string>& arguments);
 int tokenize_verb(const std::vector<std::string>& arguments);
 int models_verb(const std::vector<std::string>& arguments);
+
+// The report on stdout, and where its files are.
+void print_profile(const ProfileReport& report, bool json);
 
 }  // namespace snug::cli

@@ -15,6 +15,9 @@
 
 namespace snug {
 
+// What --profile alone says.
+constexpr int64_t kProfileSteps = 3;
+
 struct Options {
   std::string model;  // a built-in name, a config.json, or a Hugging Face directory
 
@@ -106,6 +109,10 @@ struct Options {
   bool new_data = false;
   std::string on_nan = "stop";
   std::string grace;
+  int64_t profile = 0;
+  std::string profile_dir;
+  std::string tensorboard;
+  int64_t log_every = 0;
   int64_t threads = 0;
   int64_t ranks = 0;  // 0: 1, or as many as whoever started this process says
   bool log_ranks = false;
@@ -340,6 +347,14 @@ void each_option(O& o, Visit&& visit) {
       "time between SIGTERM and the end, e.g. 30s: a run that is stopped saves its checkpoint and "
       "leaves the model to `snug checkpoint --export`",
       train);
+  visit("profile", o.profile,
+        "steps that are measured op by op, after a few that warm up (--profile alone: 3; 0: none)",
+        train);
+  visit("profile-dir", o.profile_dir,
+        "directory for the files of --profile (not given: profile in --out, or none)", train);
+  visit("tensorboard", o.tensorboard, "directory for event files that TensorBoard reads", train);
+  visit("log-every", o.log_every,
+        "steps between two lines (0: every step, and on a terminal none but a status line)", train);
   visit("new-data", o.new_data, "--resume goes on although the data is not what it was", train);
   visit("threads", o.threads, "CPU threads of a rank (0: all, shared by the ranks of --ranks)",
         train);

@@ -54,6 +54,15 @@ struct StepReport {
   int64_t peak_bytes = 0;  // measured
   double loss_scale = 0;   // after the step; 0: there is none
   bool skipped = false;  // the gradient norm was not finite: parameters and optimizer are as before
+
+  double samples_per_s = 0;
+  double hours_left = 0;        // at the pace of the last steps
+  int64_t allocated_bytes = 0;  // the arena
+  int64_t context_bytes = 0;    // a GPU's driver and libraries beside it, as looked at last
+  int64_t budget_bytes = 0;     // for both; 0: there is none
+  int64_t process_bytes = 0;    // resident in host memory
+  // Of a GPU, where its driver tells; negative: it does not.
+  double utilisation = -1, watts = -1, clock_mhz = -1;
 };
 
 struct TrainObserver {
@@ -72,6 +81,13 @@ struct PredictionReport {
   std::string json;   // for programs: one line
 };
 
+// Where the time and the bytes of a step go: measured where something ran, predicted in any case.
+struct ProfileReport {
+  std::string table;               // for people
+  std::string json;                // for programs: one line
+  std::vector<std::string> files;  // that were written
+};
+
 struct TrainReport {
   int64_t steps = 0;
   double first_loss = 0;
@@ -82,9 +98,14 @@ struct TrainReport {
   int64_t context_bytes = 0;  // what a GPU's driver and libraries hold beside it, before step 0
   std::string out;            // where the model was written, if anywhere
   std::optional<PredictionReport> prediction;  // with Options::explain
+  std::optional<ProfileReport> profile;        // with Options::profile
 };
 
 TrainReport train(const Options& options, const TrainObserver& observer);
+
+// A few steps of that training, `options.profile` of them measured (0: 3), and nothing kept but the
+// files of --profile-dir. On the device "null" nothing runs: all is predicted.
+ProfileReport profile(const Options& options, const TrainObserver& observer);
 
 struct EvalReport {
   double loss = 0;                      // mean per target

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -21,6 +22,18 @@ std::atomic<int> results_lost{0};  // errno of the first failure
 // stderr is the last resort: what it does not take is dropped.
 void write_error_stream(std::string_view text) {
   [[maybe_unused]] const size_t written = std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+// As much as one line of the terminal takes: what goes on in the next could not be replaced.
+std::string_view first_line_of(std::string_view text) {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return text;
+  int columns = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80U;  // a character
+    if (begins && ++columns == size.ws_col) return text.substr(0, i);
+  }
+  return text;
 }
 
 void remember_failure() {
@@ -59,7 +72,7 @@ void show_status(std::string_view text) {
   if (silent || !stderr_is_terminal()) return;
   clear_status();
   flush_results();
-  write_error_stream(text);
+  write_error_stream(first_line_of(text));
   status_shown = true;
 }
 

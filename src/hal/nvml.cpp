@@ -29,6 +29,10 @@ struct ProcessInfo {
   unsigned long long bytes;
   unsigned int gpu_instance, compute_instance;
 };
+struct Utilisation {
+  unsigned int gpu, memory;  // percent
+};
+constexpr int kClockOfMultiprocessors = 1;
 constexpr unsigned long long kNotTold = ~0ULL;
 
 using Text = std::array<char, 96>;
@@ -56,6 +60,12 @@ struct Functions {
   int (*processes)(Handle, unsigned*, ProcessInfo*) =
       library.function<int(Handle, unsigned*, ProcessInfo*)>(
           "nvmlDeviceGetComputeRunningProcesses_v3");
+  int (*utilisation)(Handle, Utilisation*) =
+      library.function<int(Handle, Utilisation*)>("nvmlDeviceGetUtilizationRates");
+  int (*milliwatts)(Handle, unsigned*) =
+      library.function<int(Handle, unsigned*)>("nvmlDeviceGetPowerUsage");
+  int (*clock)(Handle, int,
+               unsigned*) = library.function<int(Handle, int, unsigned*)>("nvmlDeviceGetClockInfo");
 };
 
 template <typename... Parameters, typename... Arguments>
@@ -156,6 +166,19 @@ std::optional<NvmlMemory> gpu_memory(const std::string& pci_address) {
   if (call == nullptr) return {};
   const auto device = find(*call, pci_address);
   return device ? memory_of(*call, *device) : std::nullopt;
+}
+
+GpuGauges gpu_gauges(const std::string& pci_address) {
+  const Functions* call = nvml();
+  const auto device = call == nullptr ? std::nullopt : find(*call, pci_address);
+  GpuGauges gauges;
+  if (!device) return gauges;
+  Utilisation busy{};
+  if (ok(call->utilisation, *device, &busy)) gauges.utilisation = busy.gpu;
+  unsigned number = 0;
+  if (ok(call->milliwatts, *device, &number)) gauges.watts = number / 1e3;
+  if (ok(call->clock, *device, kClockOfMultiprocessors, &number)) gauges.clock_mhz = number;
+  return gauges;
 }
 
 }  // namespace snug

@@ -39,8 +39,16 @@ struct DriverProbe {
 };
 DriverProbe probe_driver();
 
+// Of the whole GPU, now; what the driver does not tell is empty.
+struct GpuGauges {
+  std::optional<double> utilisation;  // percent of the last moments in which a kernel ran
+  std::optional<double> watts;
+  std::optional<double> clock_mhz;  // of the multiprocessors
+};
+
 // By PCI address ("0000:03:00.0"), which CUDA and NVML both know: they number GPUs differently.
 std::optional<GpuProbe> probe_gpu(const std::string& pci_address);
 std::optional<NvmlMemory> gpu_memory(const std::string& pci_address);
+GpuGauges gpu_gauges(const std::string& pci_address);
 
 }  // namespace snug

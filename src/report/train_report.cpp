@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "report/layout.h"
 
 namespace snug {
 namespace {
@@ -41,6 +42,29 @@ std::string step_json(const StepReport& r) {
       .dump();
 }
 
+std::string history_json(const StepReport& r) {
+  const auto or_nothing = [](double value) { return value < 0 ? Json(nullptr) : Json(value); };
+  return Json{{"step", r.step},
+              {"loss", r.loss},
+              {"lr", r.lr},
+              {"grad_norm", r.grad_norm},
+              {"tokens", r.tokens},
+              {"tokens_per_s", r.tokens_per_s},
+              {"samples_per_s", r.samples_per_s},
+              {"seconds", r.seconds},
+              {"hours_left", r.hours_left},
+              {"allocated_bytes", r.allocated_bytes},
+              {"peak_bytes", r.peak_bytes},
+              {"context_bytes", r.context_bytes},
+              {"process_bytes", r.process_bytes},
+              {"utilisation", or_nothing(r.utilisation)},
+              {"watts", or_nothing(r.watts)},
+              {"clock_mhz", or_nothing(r.clock_mhz)},
+              {"loss_scale", r.loss_scale > 0 ? Json(r.loss_scale) : Json(nullptr)},
+              {"skipped", r.skipped}}
+      .dump();
+}
+
 std::string eval_line(int64_t step, double loss) {
   return fmt::format("step {:>5}        held-out loss {:.4f}", step, loss);
 }
@@ -56,13 +80,18 @@ std::string memory_line(const StepReport& r) {
                      format_exact(r.peak_bytes));
 }
 
-std::string progress_bar(const StepReport& r, double seconds) {
-  constexpr int kWidth = 40;
+std::string status_line(const StepReport& r) {
+  constexpr int kWidth = 20;
   const auto filled = static_cast<int>(kWidth * r.step / r.steps);
   std::string bar;
   for (int i = 0; i < kWidth; ++i) bar += i < filled ? "█" : "░";
-  const double left = seconds / static_cast<double>(r.step) * static_cast<double>(r.steps - r.step);
-  return fmt::format("{} {:>3}%  {} left", bar, 100 * r.step / r.steps, format_seconds(left));
+  const int64_t used = r.allocated_bytes + r.context_bytes;
+  const std::string memory =
+      r.budget_bytes > 0 ? fmt::format("{} of {}", format_bytes(used), format_bytes(r.budget_bytes))
+                         : format_bytes(used);
+  return fmt::format("{} {:>3}%  step {}/{}  {} left  loss {:.4f}  {} tok/s  {}", bar,
+                     100 * r.step / r.steps, r.step, r.steps, format_seconds(3600 * r.hours_left),
+                     r.loss, format_count(r.tokens_per_s), memory);
 }
 
 std::string transfer_text(int64_t done, int64_t total, double seconds) {

@@ -73,6 +73,7 @@ class Feeder {
   // Targets that count in the step whose micro-batches are being fed, or were last.
   int64_t step_targets() const { return step_targets_; }
   int64_t tokens_per_step() const { return tokens_ * sequences_; }
+  int64_t sequences_per_step() const { return sequences_; }
 
  private:
   void feed(int64_t micro_batch);

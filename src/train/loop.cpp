@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -19,9 +17,12 @@
 #include "train/nan_search.h"
 #include "train/op_predictions.h"
 #include "train/rank_pieces.h"
+#include "train/run_records.h"
 #include "train/run_saver.h"
 #include "train/run_state.h"
 #include "train/stage_pieces.h"
+#include "train/step_profiler.h"
+#include "train/step_reports.h"
 #include "train/trained_output.h"
 #include "train/transfer_progress.h"
 
@@ -61,14 +62,6 @@ struct BadStep {
   int64_t step, position;
 };
 
-// What a step leaves behind for the host, on its way while the next step runs.
-struct Pending {
-  int64_t step = 0;
-  int64_t position = 0;  // of the data, where the step began
-  int64_t targets = 0;   // that count
-  std::unique_ptr<Reading> reading;
-};
-
 class Training {
  public:
   Training(const PlannedRun& planned, const TrainObserver& observer, Samples& samples,
@@ -83,7 +76,8 @@ class Training {
                   {.math = math_of(planned),
                    .offload_dir = run_.options.offload_dir,
                    .group_of = groups_of(job)}),
-        feeder_(executor_, run_, samples) {
+        feeder_(executor_, run_, samples),
+        records_(planned, observer, origin.resumed, job == nullptr || job->is_first()) {
     if (executor_.disk() != nullptr)
       for (const std::string& note : executor_.disk()->notes()) say(observer, note);
     const Module& module = executor_.module();
@@ -114,6 +108,8 @@ class Training {
     memory_.emplace(run_, executor_, saver_ ? saver_->staging_bytes() : 0);
     report_.context_bytes = memory_->context();
     memory_->require_context_within_budget();
+    reports_.emplace(run_, executor_, feeder_, report_.context_bytes);
+    if (run_.options.profile > 0) profiler_.emplace(planned, executor_, step_);
     for (const char* name :
          {shared_names::kLoss, shared_names::kGradNorm, shared_names::kLossScale})
       if (const ValueId id = module.find_shared(name); id.valid()) reported_.push_back(id);
@@ -147,6 +143,7 @@ class Training {
     if (saver_ && report_.stopped_early) saver_->try_to_save(place());
     if (!report_.stopped_early || run_.options.grace.empty()) save();
     if (saver_) saver_->save(place());
+    if (profiler_) report_.profile = profiler_->finish(report_.peak_bytes);
     compare_with_prediction();
     return report_;
   }
@@ -254,6 +251,7 @@ class Training {
     if (job_ != nullptr) job_->job().progress(step_, 0, fmt::format("step {}", step_ + 1));
     feeder_.pass_bad_samples();
     const int64_t position = feeder_.position();
+    if (profiler_) profiler_->before(step_);
     const Module& module = executor_.module();
     const Program& last_program = module.program(module.step.back().programs.back());
     executor_.run_step([&](const Program& program) {
@@ -304,6 +302,8 @@ class Training {
     report_.steps = r.step;
     if (step_seconds_.size() < step_seconds_.capacity()) step_seconds_.push_back(r.seconds);
     if (observer_.stepped) observer_.stepped(r);
+    records_.stepped(r);
+    if (profiler_) profiler_->settled(r);
     say_where_disk_is_slow();
     if (!std::isfinite(r.loss)) meet_non_finite_loss(r, position);
     stop_when_nothing_is_learned(r);
@@ -321,23 +321,12 @@ class Training {
 
   // `last`: what was read behind the step before, unless something else ran between.
   StepReport report_of(const Pending& pending, const Reading* last) {
-    StepReport r;
-    r.step = pending.step + 1;
-    r.steps = run_.options.steps;
-    r.loss = number(pending, 0) / static_cast<double>(pending.targets);
-    r.grad_norm = number(pending, 1);
-    r.lr = learning_rate(run_.schedule, pending.step);
-    r.tokens = r.step * feeder_.tokens_per_step();
-    r.seconds = last != nullptr ? pending.reading->seconds_since(*last)
-                                : std::chrono::duration<double>(Clock::now() - clock_).count();
-    r.tokens_per_s = static_cast<double>(feeder_.tokens_per_step()) / r.seconds;
-    r.planned_bytes = executor_.planned_bytes();
+    const double seconds = last != nullptr
+                               ? pending.reading->seconds_since(*last)
+                               : std::chrono::duration<double>(Clock::now() - clock_).count();
     if (pending.step == 0 || shares_host_memory(device_))
       report_.peak_bytes = executor_.measured_bytes();  // elsewhere it would stop the device
-    r.peak_bytes = report_.peak_bytes;
-    r.skipped = !std::isfinite(r.grad_norm);
-    if (run_.recipe.loss_scale.on()) r.loss_scale = number(pending, 2);
-    return r;
+    return reports_->of(pending, seconds, report_.peak_bytes);
   }
 
   // As --on-nan says.
@@ -372,6 +361,7 @@ class Training {
     stays.merge(loaded_run_state(executor_.module()));
     initialise(executor_, static_cast<uint64_t>(run_.options.seed), stays);
     go_on(last);
+    records_.go_back_to(step_);
     derive(executor_);
     feeder_.leave_out(std::move(left_out));
     clock_ = Clock::now();
@@ -415,13 +405,6 @@ class Training {
                   : "try --precision bf16 or fp32, or a smaller --lr from the start");
   }
 
-  // The sign of a NaN says nothing, and is not worth printing.
-  static double number(const Pending& pending, size_t i) {
-    float value = 0;
-    std::memcpy(&value, pending.reading->piece(i).data(), sizeof(value));
-    return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
-  }
-
   // Held-out loss, inside the same arena.
   void evaluate(int64_t step) {
     if (!samples_.has_held_out()) return;
@@ -445,6 +428,7 @@ class Training {
     if (report_.first_eval == 0) report_.first_eval = loss;
     report_.last_eval = loss;
     if (observer_.evaluated) observer_.evaluated(step, loss);
+    records_.evaluated(step, loss);
     settled_.reset();
     clock_ = Clock::now();
   }
@@ -488,7 +472,10 @@ class Training {
   Device& device_;
   Executor executor_;
   Feeder feeder_;
-  std::optional<RunSaver> saver_;  // where there is an --out
+  RunRecords records_;
+  std::optional<StepReports> reports_;
+  std::optional<StepProfiler> profiler_;  // with --profile
+  std::optional<RunSaver> saver_;         // where there is an --out
   std::optional<DeviceMemory> memory_;
   std::vector<ValueId> reported_;  // loss, norm and, where there is one, the loss scale
   TrainReport report_;

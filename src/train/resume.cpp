@@ -28,11 +28,12 @@ constexpr std::array<std::string_view, 9> kExact{"recompute",   "offload",      
 constexpr std::array<std::string_view, 5> kLimits{"budget", "host-budget", "disk-budget", "device",
                                                   "offload-dir"};
 // What is done beside the steps.
-constexpr std::array<std::string_view, 22> kBeside{
-    "json",       "out",        "threads",      "explain",    "tune",      "data",
-    "eval-data",  "eval-every", "eval-batches", "save-every", "save-sync", "keep",
-    "keep-every", "overwrite",  "on-nan",       "grace",      "resume",    "resume-changed",
-    "new-data",   "cache",      "log-ranks",    "share-gpu"};
+constexpr std::array<std::string_view, 26> kBeside{
+    "json",        "out",        "threads",      "explain",    "tune",      "data",
+    "eval-data",   "eval-every", "eval-batches", "save-every", "save-sync", "keep",
+    "keep-every",  "overwrite",  "on-nan",       "grace",      "resume",    "resume-changed",
+    "new-data",    "cache",      "log-ranks",    "share-gpu",  "profile",   "profile-dir",
+    "tensorboard", "log-every"};
 
 template <size_t N>
 bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {

@@ -23,6 +23,7 @@
 #include "train/run_directory.h"
 #include "train/run_saver.h"
 #include "train/run_state.h"
+#include "train/step_profiler.h"
 #include "train/trained_output.h"
 #include "verbs/here.h"
 #include "verbs/host_budget.h"
@@ -75,6 +76,8 @@ void limit_disk(Resolved& run) {
 }
 
 void check_saving(const Options& o) {
+  require_at_least(0, o.profile, "profile");
+  require_at_least(0, o.log_every, "log-every");
   parse_save_interval(o.save_every);
   if (!o.grace.empty() && !parse_seconds(o.grace))
     throw usage_error("--grace '{}' is not a time", o.grace).hint("for example --grace 30s");
@@ -221,7 +224,9 @@ TrainReport train_rank(const Options& options, const TrainObserver& observer, Jo
     const NullRun followed = run_null(plan.module);
     say(observer, fmt::format("null device: followed {} ops over {} bytes; nothing was computed",
                               format_exact(followed.ops), format_exact(followed.high_water[0])));
-    return {};
+    TrainReport report;
+    if (run.options.profile > 0) report.profile = predicted_profile(planned);
+    return report;
   }
   const Origin origin{
       .weights = weights.get(), .adapter = adapter.get(), .resumed = resumed ? &*resumed : nullptr};

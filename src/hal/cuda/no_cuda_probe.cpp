@@ -12,5 +12,6 @@ std::string why_no_cuda() {
 std::optional<int64_t> gpu_used_bytes(int) { return {}; }
 std::optional<int64_t> gpu_free_bytes(int) { return {}; }
 std::optional<int64_t> gpu_bytes_of_this_process(int) { return {}; }
+GpuGauges gauges_of_this_gpu() { return {}; }
 
 }  // namespace snug

@@ -139,6 +139,12 @@ std::optional<int64_t> gpu_bytes_of_this_process(int device) {
   return mine != gpu->processes.end() ? mine->bytes : std::nullopt;
 }
 
+GpuGauges gauges_of_this_gpu() {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return {};
+  return gpu_gauges(pci_address(device));
+}
+
 std::optional<int64_t> gpu_free_bytes(int device) {
   const auto memory = gpu_memory(pci_address(device));
   if (!memory) return {};

@@ -45,4 +45,7 @@ std::optional<int64_t> gpu_free_bytes(int device);
 // containers).
 std::optional<int64_t> gpu_bytes_of_this_process(int device);
 
+// Of the GPU that this thread uses.
+GpuGauges gauges_of_this_gpu();
+
 }  // namespace snug
