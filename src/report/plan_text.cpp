@@ -261,15 +261,14 @@ std::string summary_text(const MemoryBreakdown& memory, const PlanFacts& facts,
 
 std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, bool colour) {
   const Paint paint{colour};
-  std::string out = header(memory, facts, paint);
-  out += verdict_text(memory, facts, paint);
+  // What was asked first: does it fit, how fast is it, what was chosen.
+  std::string out = summary_text(memory, facts, paint);
+  out += kernels(facts, paint);
+  out += choice_text(facts);
   out +=
       leaves_device(memory, facts) ? spaces_text(memory, paint) : breakdown(memory.device(), paint);
   out += facts_of_peak(memory);
-  out += speed(facts);
-  out += kernels(facts, paint);
   out += saves_text(facts);
-  out += choice_text(facts);
   out += lanes_text(facts, paint);
   out += layers_text(memory, paint);
   out += largest(memory.device(), paint);
