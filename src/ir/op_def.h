@@ -257,6 +257,11 @@ struct FusedRecompute {
   std::vector<int> inputs = {};
 };
 
+// Whether an op computes the features of a token each by itself, so that ranks can share them. Its
+// first input and output are then cut along their last axis: anywhere, each of two halves, or queries,
+// keys and values by heads (attributes heads and kv_heads).
+enum class Features : uint8_t { together, alone, in_halves, in_heads };
+
 enum class Comm : uint8_t { none, collective, send, recv };
 enum class CollectiveKind : uint8_t {
   none,
@@ -290,8 +295,9 @@ struct OpDef {
   // Inputs that must come back from lossy storage unchanged: what a norm divides by, softmax's
   // statistics. `compress` leaves the values that such a port reads alone.
   std::vector<int> exact = {};
-  bool selective = false;       // makes far more bytes than it reads: the first to be recomputed
-  bool matmul = false;          // multiplies by a weight, or makes the gradient of one
+  bool selective = false;  // makes far more bytes than it reads: the first to be recomputed
+  bool matmul = false;     // multiplies by a weight, or makes the gradient of one
+  Features features = Features::together;
   bool crosses_spaces = false;  // copies between device, host and disk
   Comm comm = Comm::none;       // attrs: axis, seq, and for send/recv peer
   CollectiveKind collective = CollectiveKind::none;

@@ -23,6 +23,28 @@ inline Key op_key(int64_t seed, int64_t step, const Attrs& attrs) {
                     hash_name(attrs.s("key")));
 }
 
+// Where a value holds some of the samples' rows, in a row: attributes `first_row`, its first among all
+// of the batch's, and `rows`, how many a sample has. Without them dim 0 counts samples.
+struct DrawnRows {
+  int64_t first = 0;       // element of the batch
+  int64_t per_sample = 0;  // elements
+  static DrawnRows of(const Shape& shape, const Attrs& attrs) {
+    if (!attrs.has("rows")) {
+      return {0, shape.rank() == 0 ? 1 : shape.elements() / std::max<int64_t>(shape[0], 1)};
+    }
+    return {attrs.i("first_row") * shape.back(), attrs.i("rows") * shape.back()};
+  }
+  // fn(sample of the batch, its first element here, and where that is, how many) for `elements`.
+  template <typename Fn>
+  void for_samples(int64_t elements, const Fn& fn) const {
+    for (int64_t at = 0, n = 0; at < elements; at += n) {
+      const int64_t begin = (first + at) % per_sample;
+      n = std::min(elements - at, per_sample - begin);
+      fn((first + at) / per_sample, begin, at, n);
+    }
+  }
+};
+
 // Dropout keeps an element when its 16 random bits reach the threshold; p counts to the nearest
 // 1 / 65536.
 inline uint32_t drop_threshold(double p) {

@@ -26,6 +26,7 @@
 #include "ops/linear/linear_parts.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/loss/linear_cross_entropy.h"
+#include "ops/loss/vocabulary_loss.h"
 #include "ops/norm/layer_norm.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/optimizer/adam_mini.h"
@@ -63,6 +64,7 @@ Registry registry() {
       &cross_entropy_def, &cross_entropy_grad_def,
       &linear_cross_entropy_def, &linear_cross_entropy_grad_def, &linear_bias_cross_entropy_grad_def,
       &linear_cross_entropy_grad_input_def,
+      &vocabulary_stats_def, &vocabulary_loss_def, &vocabulary_loss_grad_def, &vocabulary_bias_loss_grad_def,
       // optimizer
       &adamw_def, &adamw8bit_def, &adam_mini_def, &lion_def, &sgd_def, &sgd_momentum_def,
       &adamw_master_def, &adamw8bit_master_def, &adam_mini_master_def, &lion_master_def,
@@ -71,7 +73,7 @@ Registry registry() {
       // compress
       &quantize_int8_def, &dequantize_int8_def, &dequantize_nf4_def,
       // comm
-      &all_gather_def, &all_to_all_def, &column_def, &pack_def, &rank_sum_def, &reduce_scatter_def, &all_reduce_def, &broadcast_def, &send_def, &recv_def,
+      &all_gather_def, &gather_rows_def, &scatter_rows_def, &all_to_all_def, &column_def, &pack_def, &rank_sum_def, &reduce_scatter_def, &all_reduce_def, &broadcast_def, &send_def, &recv_def,
   };
   return all;
 }

@@ -13,6 +13,9 @@ std::vector<Type> infer(const OpView& op) {
   const double p = op.attrs.f("p");
   op.require(p >= 0 && p < 1, "p = {} is not in [0, 1)", p);
   op.require(op.shape(kX).rank() >= 1, "x {} has no axis that counts samples", op.in(kX).text());
+  op.require(!op.attrs.has("rows") || (op.attrs.i("rows") > 0 && op.attrs.i("first_row") >= 0 &&
+                                       op.shape(kX).rank() == 2),
+             "{} does not hold rows of samples", op.in(kX).text());
   for (size_t port = kSeed; port <= kSample; ++port) {
     op.require(op.in(port) == Type{Dtype::i64, {}}, "{} {} is not i64[]", op.def.inputs[port].name,
                op.in(port).text());
@@ -36,15 +39,15 @@ void reference(const RefArgs& a) {
   const Key key = op_key(scalar(kSeed), scalar(kStep), a.attrs);
   const double p = a.attrs.f("p");
   const uint32_t threshold = drop_threshold(p);
-  const int64_t B = a.in(kX).shape()[0];
-  const int64_t per_sample = a.in(kX).shape().elements() / std::max<int64_t>(B, 1);
-  for (int64_t b = 0; b < B; ++b) {
-    for (int64_t e = 0; e < per_sample; ++e) {
-      const auto at = static_cast<size_t>(b * per_sample + e);
-      const bool kept = keeps(key, scalar(kSample) + b, e, threshold);
-      a.out(0).v[at] = kept ? a.in(kX).v[at] * drop_scale(p) : 0;
-    }
-  }
+  const Shape& shape = a.in(kX).shape();
+  DrawnRows::of(shape, a.attrs)
+      .for_samples(shape.elements(), [&](int64_t b, int64_t begin, int64_t first, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          const auto at = static_cast<size_t>(first + i);
+          const bool kept = keeps(key, scalar(kSample) + b, begin + i, threshold);
+          a.out(0).v[at] = kept ? a.in(kX).v[at] * drop_scale(p) : 0;
+        }
+      });
 }
 
 std::vector<Sample> samples() {
@@ -54,8 +57,17 @@ std::vector<Sample> samples() {
                   {{{Dtype::f32, shape}}, scalar(11), scalar(3), scalar(40)},
                   {{"p", p}, {"key", "h.0.dropout"}}};
   };
-  return {sample("one in ten", {3, 5, 8}, 0.1), sample("odd samples", {4, 7}, 0.5),
-          sample("none", {2, 3}, 0), sample("several blocks", {2, 9001}, 0.9)};
+  Sample rows = sample("some rows", {7, 24}, 0.3), odd = sample("odd rows", {11, 5}, 0.5);
+  for (Sample* s : {&rows, &odd}) {
+    s->attrs.set("first_row", 5);
+    s->attrs.set("rows", 4);
+  }
+  return {std::move(rows),
+          std::move(odd),
+          sample("one in ten", {3, 5, 8}, 0.1),
+          sample("odd samples", {4, 7}, 0.5),
+          sample("none", {2, 3}, 0),
+          sample("several blocks", {2, 9001}, 0.9)};
 }
 
 }  // namespace

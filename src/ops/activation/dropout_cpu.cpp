@@ -17,17 +17,20 @@ struct Mask {
   float scale;
 };
 
-// Elements [begin, end) of one sample; begin is a multiple of 8.
+// Elements [begin, end) of one sample, of which x and y hold those from `begin` on.
 template <typename T>
 void apply(Mask mask, uint64_t sample, const T* x, T* y, int64_t begin, int64_t end) {
   uint16_t bits[kTile];
-  for (int64_t at = begin; at < end; at += kTile) {
+  for (int64_t at = begin / 8 * 8; at < end; at += kTile) {
     mask_bits(mask.key, static_cast<uint64_t>(at / 8), sample, bits);
-    const int64_t n = std::min(kTile, end - at);
+    const int64_t from = std::max(begin, at), n = std::min(at + kTile, end) - from;
+    const uint16_t* drawn = bits + (from - at);
+    const T* in = x + (from - begin);
+    T* out = y + (from - begin);
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
-      const float scaled = x[at + i] * mask.scale;
-      store(y[at + i], bits[i] >= mask.threshold ? scaled : 0.0F);
+      const float scaled = in[i] * mask.scale;
+      store(out[i], drawn[i] >= mask.threshold ? scaled : 0.0F);
     }
   }
 }
@@ -41,16 +44,16 @@ void dropout(const KernelArgs& a) {
   const auto first_sample = static_cast<uint64_t>(scalar(3));
   const T* x = a.in<T>(0);  // [B, ...]
   T* y = a.out<T>(0);       // may be x
-  const int64_t B = a.in(0).shape()[0];
-  const int64_t per_sample = a.in(0).elements() / std::max<int64_t>(B, 1);
+  const DrawnRows rows = DrawnRows::of(a.in(0).shape(), a.attrs);
   constexpr int64_t kBlock = 4096;
-  const int64_t blocks = ceil_div(per_sample, kBlock);
-#pragma omp parallel for collapse(2) schedule(static)
-  for (int64_t b = 0; b < B; ++b) {
-    for (int64_t block = 0; block < blocks; ++block) {
-      apply(mask, first_sample + static_cast<uint64_t>(b), x + b * per_sample, y + b * per_sample,
-            block * kBlock, std::min(per_sample, (block + 1) * kBlock));
-    }
+#pragma omp parallel for schedule(static)
+  for (int64_t first = 0; first < a.in(0).elements(); first += kBlock) {
+    const DrawnRows block{rows.first + first, rows.per_sample};
+    block.for_samples(std::min(kBlock, a.in(0).elements() - first),
+                      [&](int64_t b, int64_t begin, int64_t at, int64_t n) {
+                        apply(mask, first_sample + static_cast<uint64_t>(b), x + first + at,
+                              y + first + at, begin, begin + n);
+                      });
   }
 }
 

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "kernels/cuda/mask_bits.cuh"
 #include "kernels/cuda/rows.cuh"
 #include "ops/activation/activation_cuda.h"
@@ -15,6 +17,7 @@ struct Dropout {
   const int64_t *seed, *step, *sample;
   uint64_t name;
   int64_t per_sample;
+  int64_t first_sample, first_element;  // of x
   uint32_t threshold;
   float scale;
 };
@@ -29,21 +32,32 @@ __global__ void __launch_bounds__(RowTiles::kMostThreads) dropout(Dropout<T> p, 
   V x[kPerThread];
   for_tile_vectors<V, kPerThread>(
       first, vectors, [&](int k, int64_t at) { x[k] = V::load_once(p.x + start + at); });
-  const auto sample = static_cast<uint64_t>(*p.sample + row);
+  const auto sample = static_cast<uint64_t>(*p.sample + p.first_sample + row);
   const Key key =
       random_key(static_cast<uint64_t>(*p.seed), static_cast<uint64_t>(*p.step), p.name);
   for_tile_vectors<V, kPerThread>(first, vectors, [&](int k, int64_t at) {
-    const MaskBits bits(key, static_cast<uint64_t>(at) / 8, sample);
+    const int64_t element = p.first_element + at;
+    const MaskBits bits(key, static_cast<uint64_t>(element) / 8, sample);
     V y;
     if constexpr (V::kSize == 8) {
 #pragma unroll
       for (int i = 0; i < 8; ++i) y.set(i, bits.keeps(i, p.threshold) ? x[k][i] * p.scale : 0.0F);
     } else {
-      const uint32_t kept = bits.kept(p.threshold) >> (at % 8);
+      const uint32_t kept = bits.kept(p.threshold) >> (element % 8);
 #pragma unroll
       for (int i = 0; i < V::kSize; ++i) y.set(i, (kept >> i & 1) != 0 ? x[k][i] * p.scale : 0.0F);
     }
     y.store(p.y + start + at);
+  });
+}
+
+// Of `samples` whose elements are all here, or of some elements of one.
+template <typename T>
+void launch(Dropout<T> p, int64_t samples, cudaStream_t stream) {
+  visit_width<T>(std::gcd(p.per_sample, p.first_element), [&](auto access) {
+    using V = decltype(access);
+    const RowTiles tiles = row_tiles<kPerThread>(samples, p.per_sample / V::kSize);
+    dropout<T, V><<<tiles.blocks, tiles.threads, 0, stream>>>(p, tiles.tiles);
   });
 }
 
@@ -52,22 +66,29 @@ __global__ void __launch_bounds__(RowTiles::kMostThreads) dropout(Dropout<T> p, 
 void dropout_cuda(const KernelArgs& a) {
   if (a.in(kX).elements() == 0) return;
   const double drop = a.attrs.f("p");
-  const int64_t B = a.in(kX).shape()[0];
+  const DrawnRows rows = DrawnRows::of(a.in(kX).shape(), a.attrs);
   visit_device_float(a.in(kX).type->dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Dropout<T> p{.x = a.in<T>(kX),
-                       .y = a.out<T>(0),
-                       .seed = a.in<int64_t>(kSeed),
-                       .step = a.in<int64_t>(kStep),
-                       .sample = a.in<int64_t>(kSample),
-                       .name = hash_name(a.attrs.s("key")),
-                       .per_sample = a.in(kX).elements() / B,
-                       .threshold = drop_threshold(drop),
-                       .scale = static_cast<float>(drop_scale(drop))};
-    visit_width<T>(p.per_sample, [&](auto access) {
-      using V = decltype(access);
-      const RowTiles tiles = row_tiles<kPerThread>(B, p.per_sample / V::kSize);
-      dropout<T, V><<<tiles.blocks, tiles.threads, 0, stream_of(a)>>>(p, tiles.tiles);
+    Dropout<T> p{.x = a.in<T>(kX),
+                 .y = a.out<T>(0),
+                 .seed = a.in<int64_t>(kSeed),
+                 .step = a.in<int64_t>(kStep),
+                 .sample = a.in<int64_t>(kSample),
+                 .name = hash_name(a.attrs.s("key")),
+                 .per_sample = rows.per_sample,
+                 .first_sample = 0,
+                 .first_element = 0,
+                 .threshold = drop_threshold(drop),
+                 .scale = static_cast<float>(drop_scale(drop))};
+    if (!a.attrs.has("rows")) return launch(p, a.in(kX).elements() / p.per_sample, stream_of(a));
+    const Dropout<T> all = p;
+    rows.for_samples(a.in(kX).elements(), [&](int64_t b, int64_t begin, int64_t at, int64_t n) {
+      p.x = all.x + at;
+      p.y = all.y + at;
+      p.per_sample = n;
+      p.first_sample = b;
+      p.first_element = begin;
+      launch(p, 1, stream_of(a));
     });
   });
   check_launch("dropout");

@@ -94,6 +94,7 @@ const OpDef gelu_def{
     .fused_recompute =
         FusedRecompute{
             .grad = &gelu_grad_def, .with = &gelu_recompute_grad_def, .output = 0, .recomputed = 1},
+    .features = Features::alone,
     .kernels = float_kernels(gelu_cpu, {.run = SNUG_CUDA_KERNEL(gelu_cuda)}),
     .reference = reference,
     .samples = samples,

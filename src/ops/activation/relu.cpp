@@ -49,6 +49,7 @@ const OpDef relu_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"rows", {0}, {0}}},
+    .features = Features::alone,
     .kernels = float_kernels(relu_cpu, {.run = SNUG_CUDA_KERNEL(relu_cuda)}),
     .reference = reference,
     .samples = samples,

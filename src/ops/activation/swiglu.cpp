@@ -114,6 +114,7 @@ const OpDef swiglu_def{
                                       .with = &swiglu_recompute_grad_def,
                                       .output = 0,
                                       .recomputed = 1},
+    .features = Features::in_halves,
     .kernels = float_kernels(swiglu_cpu, {.run = SNUG_CUDA_KERNEL(swiglu_cuda)}),
     .reference = reference,
     .samples = samples,

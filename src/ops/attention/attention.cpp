@@ -229,7 +229,12 @@ std::vector<Sample> samples() {
     s.inputs.push_back(packed_starts(B, T, std::move(lengths)));
     return s;
   };
+  // Ranks share the heads: these are the third and those after it.
+  Sample later = sample("dropout, later heads", 1, 67,
+                        {.heads = 2, .kv_heads = 1, .head_dim = 8, .dropout = 0.2});
+  later.attrs.set("first_head", 2);
   return {
+      std::move(later),
       sample("one token", 2, 1, {.heads = 2, .kv_heads = 1, .head_dim = 4}),
       sample("causal", 2, 9, {.heads = 2, .kv_heads = 2, .head_dim = 8}),
       sample("full", 2, 9, {.heads = 2, .kv_heads = 2, .head_dim = 8, .causal = false}),
@@ -282,6 +287,7 @@ const OpDef attention_def{
     .served = served_attention,
     .random = true,
     .selective = true,
+    .features = Features::in_heads,
     .kernels = float_kernels(attention_cpu, {.run = SNUG_CUDA_KERNEL(attention_cuda)}),
     .reference = attention_reference,
     .samples = samples,
@@ -310,6 +316,7 @@ const OpDef chunked_attention_def{
     .served = served_flash_attention,
     .random = true,
     .selective = true,
+    .features = Features::in_heads,
     .kernels = float_kernels(chunked_attention_cpu, kFlashCuda),
     .reference = flash_attention_reference,
     .samples = chunked_samples,
@@ -339,6 +346,7 @@ const OpDef flash_attention_def{
     .served = served_flash_attention,
     .random = true,
     .selective = true,
+    .features = Features::in_heads,
     .kernels = float_kernels(flash_attention_cpu, kFlashCuda),
     .reference = flash_attention_reference,
     .samples = samples,

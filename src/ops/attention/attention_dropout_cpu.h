@@ -1,4 +1,4 @@
-// Dropout on attention probabilities: element (h*T + i)*T + j of global sample `sample + b`,
+// Dropout on attention probabilities: element (h*T + i)*T + j, of all ranks' heads, of global sample `sample + b`,
 // whatever the tiling.
 #pragma once
 
@@ -9,9 +9,10 @@ namespace snug::ops {
 
 struct AttentionDropout {
   Key key = 0;
-  int64_t sample = 0;      // global index of the batch's first sample
-  uint32_t threshold = 0;  // 0: off
-  float scale = 1;         // 1 / (1 - p): what a kept probability is multiplied by
+  int64_t sample = 0;       // global index of the batch's first sample
+  int64_t first_drawn = 0;  // element of the first head here: attribute `first_head`
+  uint32_t threshold = 0;   // 0: off
+  float scale = 1;          // 1 / (1 - p): what a kept probability is multiplied by
 
   bool on() const { return threshold != 0; }
 

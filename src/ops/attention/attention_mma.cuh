@@ -322,6 +322,7 @@ __device__ void walk(int count, Load&& load, Round&& round, Use&& use) {
 
 // Eight neighbours from `element` on. `whole`: it is a multiple of 8, and so are all others here.
 __device__ inline MaskBits mask_from(const DropoutFactors& dropout, uint64_t element, bool whole) {
+  element += static_cast<uint64_t>(dropout.first);  // of whole heads: it changes `whole` for none
   MaskBits bits(dropout.key, element / 8, dropout.stream);
   if (!whole) {
     const MaskBits next(dropout.key, element / 8 + 1, dropout.stream);

@@ -59,7 +59,8 @@ class Problem {
     if (dropout_ == 0) return 1;
     const auto scalar = [&](size_t port) { return static_cast<int64_t>(a_.in(port).v[0]); };
     const Key key = op_key(scalar(random_), scalar(random_ + 1), a_.attrs);
-    const int64_t element = (r.h * p.T + r.i) * p.T + j;
+    const int64_t head = a_.attrs.i("first_head", 0) + r.h;
+    const int64_t element = (head * p.T + r.i) * p.T + j;
     const bool kept = keeps(key, scalar(random_ + 2) + r.b, element, drop_threshold(dropout_));
     return kept ? drop_scale(dropout_) : 0;
   }

@@ -23,6 +23,12 @@ struct PackedHeads {
 };
 
 PackedHeads packed_heads(const Shape& qkv, const Attrs& attrs);
+// Where ranks share the heads, the attribute `first_head` is that of the first query head here. Of all
+// heads' probabilities [H,T,T] of a sample, its first: which element dropout draws for.
+inline int64_t first_dropped(const KernelArgs& a) {
+  const int64_t T = a.in(0).shape()[1];
+  return a.attrs.i("first_head", 0) * T * T;
+}
 
 // Which keys a query sees, from the attributes "causal" and "window" and, where rows hold several
 // samples, from the input `starts` (ops/packed_rows.h). What it answers is of one row: of_row(b).

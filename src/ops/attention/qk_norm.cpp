@@ -161,6 +161,7 @@ const OpDef qk_norm_def{
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"batch", {0, Split::kWhole, Split::kWhole}, {0, 0}}},
     .exact = {kQkv},
+    .features = Features::in_heads,
     .kernels = float_kernels(qk_norm_cpu, {.run = SNUG_CUDA_KERNEL(qk_norm_cuda)}),
     .reference = reference,
     .samples = samples,

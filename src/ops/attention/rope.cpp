@@ -132,6 +132,7 @@ const OpDef rope_def{
     .cost = cost,
     .alias = {{.output = 0, .input = 0}},
     .splits = {{"batch", {0, 0}, {0}}},
+    .features = Features::in_heads,
     .kernels = float_kernels(rope_cpu, {.run = SNUG_CUDA_KERNEL(rope_cuda)}),
     .reference = reference,
     .samples = samples,

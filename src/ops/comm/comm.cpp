@@ -47,6 +47,34 @@ std::vector<Type> infer_scatter(const OpView& op) {
   return {with_front(op.in(0), op.shape(0)[0] / ranks)};
 }
 
+std::vector<Type> infer_gather_rows(const OpView& op) {
+  const int64_t batch = op.attrs.i("batch"), length = op.attrs.i("length");
+  op.require(op.shape(0).rank() == 2 && op.shape(0)[0] * ranks_of(op) == batch * length,
+             "{} of each of {} ranks are not the tokens of [{},{}]", op.in(0).text(), ranks_of(op),
+             batch, length);
+  return {{op.in(0).dtype, {batch, length, op.shape(0)[1]}}};
+}
+
+std::vector<Type> infer_scatter_rows(const OpView& op) {
+  const int64_t ranks = ranks_of(op);
+  op.require(op.shape(0).rank() == 3 && op.shape(0).rows() % ranks == 0,
+             "the tokens of {} do not divide over {} ranks", op.in(0).text(), ranks);
+  return {{op.in(0).dtype, {op.shape(0).rows() / ranks, op.shape(0).back()}}};
+}
+
+void grad_of_gather_rows(GradContext& g) {
+  Attrs attrs = g.attrs();
+  g.set(0, g.emit(scatter_rows_def, {g.dout(0)}, std::move(attrs))[0]);
+}
+
+void grad_of_scatter_rows(GradContext& g) {
+  Attrs attrs = g.attrs();
+  const Shape& all = g.type(g.in(0)).shape;
+  attrs.set("batch", all[0]);
+  attrs.set("length", all[1]);
+  g.set(0, g.emit(gather_rows_def, {g.dout(0)}, std::move(attrs))[0]);
+}
+
 // What one rank sends and receives in a ring: it passes on every block but its own, once or
 // (all_reduce) twice.
 Cost ring(int64_t full_bytes, int64_t ranks, int64_t rounds) {
@@ -63,10 +91,14 @@ Cost cost_all_reduce(const OpView& op, std::span<const Type>, Backend) {
   return ring(op.in(0).bytes(), ranks_of(op), 2);
 }
 
-ValueId emit(Builder& b, const OpDef& def, std::string_view name, ValueId x, const Collective& c) {
+Attrs attrs_of(const Collective& c) {
   Attrs attrs{{"axis", c.axis}, {"ranks", c.ranks}, {"seq", c.seq}};
   if (c.stride != 1) attrs.set("stride", c.stride);
-  return b.emit(def, name, {x}, std::move(attrs))[0];
+  return attrs;
+}
+
+ValueId emit(Builder& b, const OpDef& def, std::string_view name, ValueId x, const Collective& c) {
+  return b.emit(def, name, {x}, attrs_of(c))[0];
 }
 
 // --- messages -----------------------------------------------------------------------------------
@@ -103,6 +135,30 @@ const OpDef all_to_all_def{
     .cost = cost_scatter,
     .comm = Comm::collective,
     .collective = CollectiveKind::exchange,
+};
+
+// What it makes is larger than what it reads, by the number of ranks: the first to be recomputed.
+const OpDef gather_rows_def{
+    .kind = "gather_rows",
+    .inputs = {"rows"},
+    .outputs = {"all"},
+    .infer = infer_gather_rows,
+    .grad = grad_of_gather_rows,
+    .cost = cost_gather,
+    .selective = true,
+    .comm = Comm::collective,
+    .collective = CollectiveKind::gather,
+};
+
+const OpDef scatter_rows_def{
+    .kind = "scatter_rows",
+    .inputs = {"all"},
+    .outputs = {"rows"},
+    .infer = infer_scatter_rows,
+    .grad = grad_of_scatter_rows,
+    .cost = cost_scatter,
+    .comm = Comm::collective,
+    .collective = CollectiveKind::reduce_scatter,
 };
 
 const OpDef reduce_scatter_def{
@@ -154,6 +210,16 @@ const OpDef recv_def{
 
 ValueId all_gather(Builder& b, std::string_view name, ValueId shard, const Collective& c) {
   return emit(b, all_gather_def, name, shard, c);
+}
+ValueId gather_rows(Builder& b, std::string_view name, ValueId rows, int64_t batch, int64_t length,
+                    const Collective& c) {
+  Attrs attrs = attrs_of(c);
+  attrs.set("batch", batch);
+  attrs.set("length", length);
+  return b.emit(gather_rows_def, name, {rows}, std::move(attrs))[0];
+}
+ValueId scatter_rows(Builder& b, std::string_view name, ValueId all, const Collective& c) {
+  return emit(b, scatter_rows_def, name, all, c);
 }
 ValueId all_to_all(Builder& b, std::string_view name, ValueId blocks, const Collective& c) {
   return emit(b, all_to_all_def, name, blocks, c);

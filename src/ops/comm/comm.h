@@ -11,8 +11,11 @@
 
 namespace snug::ops {
 
-extern const OpDef all_gather_def;      // (shard) -> full: dim 0 times ranks, in rank order
-extern const OpDef all_to_all_def;      // (blocks) -> blocks: block r is rank r's, from rank r
+extern const OpDef all_gather_def;  // (shard) -> full: dim 0 times ranks, in rank order
+extern const OpDef all_to_all_def;  // (blocks) -> blocks: block r is rank r's, from rank r
+// Blocks of tokens, as tensor parallelism has them between matmuls; each is the other's gradient.
+extern const OpDef gather_rows_def;     // (rows [n, C]) -> all [batch, length, C], in rank order
+extern const OpDef scatter_rows_def;    // (all [B, T, C]) -> rows [B*T/ranks, C]: summed over ranks
 extern const OpDef reduce_scatter_def;  // (full) -> shard: summed over ranks, one block each
 extern const OpDef all_reduce_def;      // (x) -> y: summed over ranks; y may lie in x
 extern const OpDef broadcast_def;       // (x) -> y: rank 0's x; y may lie in x
@@ -26,6 +29,9 @@ struct Collective {
   int64_t stride = 1;  // of the job's ranks, from one of these to the next
 };
 ValueId all_gather(Builder& b, std::string_view name, ValueId shard, const Collective& c);
+ValueId gather_rows(Builder& b, std::string_view name, ValueId rows, int64_t batch, int64_t length,
+                    const Collective& c);
+ValueId scatter_rows(Builder& b, std::string_view name, ValueId all, const Collective& c);
 ValueId all_to_all(Builder& b, std::string_view name, ValueId blocks, const Collective& c);
 ValueId reduce_scatter(Builder& b, std::string_view name, ValueId full, const Collective& c);
 ValueId all_reduce(Builder& b, std::string_view name, ValueId x, const Collective& c);

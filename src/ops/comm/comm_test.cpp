@@ -33,6 +33,18 @@ TEST_F(CommTest, GatherAndScatterAreInverseShapes) {
   EXPECT_EQ(cost().bytes_read, 3 * 96);
 }
 
+TEST_F(CommTest, BlocksOfTokensAreGatheredAndScattered) {
+  const ValueId all = gather_rows(b_, "gather", x_, 2, 12, {.axis = "tp", .ranks = 3});
+  EXPECT_EQ(b_.type(all).text(), "f32[2,12,3]");
+  EXPECT_EQ(cost().bytes_written, 2 * 96);
+  const ValueId rows = scatter_rows(b_, "scatter", all, {.axis = "tp", .ranks = 3});
+  EXPECT_EQ(b_.type(rows), b_.type(x_));
+  EXPECT_THAT(refusal_of([&] { gather_rows(b_, "g", x_, 2, 11, {.axis = "tp", .ranks = 3}); }),
+              HasSubstr("f32[8,3] of each of 3 ranks are not the tokens of [2,11]"));
+  EXPECT_THAT(refusal_of([&] { scatter_rows(b_, "s", all, {.axis = "tp", .ranks = 5}); }),
+              HasSubstr("the tokens of f32[2,12,3] do not divide over 5 ranks"));
+}
+
 TEST_F(CommTest, AllReduceMovesEveryBlockTwice) {
   const ValueId y = all_reduce(b_, "reduce", x_, {.axis = "tp", .ranks = 2});
   EXPECT_EQ(b_.type(y), b_.type(x_));

@@ -44,6 +44,8 @@ void grad(GradContext& g) {
   if (g.wants(kTable)) {
     Attrs attrs = rows(kTable);
     set_padding(attrs, padding_of(g.attrs()));
+    for (const char* shared : {"first", "words"})
+      if (g.attrs().has(shared)) attrs.set(shared, g.attrs().i(shared));
     set_scale(attrs, scale_of(g.attrs()));
     g.set(kTable, g.emit(embedding_grad_def, {dy, g.in(kTokens)}, std::move(attrs))[0]);
   }
@@ -71,13 +73,16 @@ void reference(const RefArgs& a) {
   const auto C = static_cast<size_t>(a.in(kTable).shape().back());
   const int64_t T = a.in(kTokens).shape().back();
   for (size_t r = 0; r < a.in(kTokens).v.size(); ++r) {
-    const auto token = static_cast<size_t>(a.in(kTokens).v[r]);
+    const int64_t rows = a.in(kTable).shape()[0];
+    const auto token = static_cast<int64_t>(a.in(kTokens).v[r]) - first_word(a.attrs);
+    const bool here = token >= 0 && token < rows, others = others_here(a.attrs);
     const auto position = static_cast<size_t>(
         position_in_sample(a, kStarts, static_cast<int64_t>(r), T) + first_position(a.attrs));
     for (size_t c = 0; c < C; ++c) {
-      double sum = scale_of(a.attrs) * a.in(kTable).v[token * C + c];
-      if (a.has(kPositions)) sum += a.in(kPositions).v[position * C + c];
-      if (a.has(kTypes)) sum += a.in(kTypes).v[c];
+      double sum = 0;
+      if (here) sum = scale_of(a.attrs) * a.in(kTable).v[static_cast<size_t>(token) * C + c];
+      if (a.has(kPositions) && others) sum += a.in(kPositions).v[position * C + c];
+      if (a.has(kTypes) && others) sum += a.in(kTypes).v[c];
       a.out(0).v[r * C + c] = sum;
     }
   }
@@ -112,7 +117,13 @@ std::vector<Sample> samples() {
   };
   Sample behind_others = sample("behind others", {2, 3}, {11, 8}, {.positions = 20});
   behind_others.inputs.push_back({{Dtype::i32, {2, 3}}, Fill::constant(-12)});
+  // Words 6 to 16 of 30.
+  Sample some_words = sample("some words", {3, 40}, {30, 16}, {.positions = 40, .scale = 0.5});
+  some_words.inputs[0].type.shape = {11, 16};
+  some_words.attrs.set("first", 6);
+  some_words.attrs.set("words", 30);
   return {
+      std::move(some_words),
       sample("tokens alone", {2, 3}, {11, 8}, {}),
       sample("positions", {3, 7}, {13, 21}, {.positions = 9}),
       sample("positions and types", {2, 50}, {17, 37}, {.positions = 50, .types = 2}),

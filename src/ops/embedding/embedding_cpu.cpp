@@ -16,21 +16,27 @@ void look_up(const KernelArgs& a) {
   const int64_t C = a.in(0).shape().back();
   const T* table = a.in<T>(0);               // [V, C]
   const int32_t* tokens = a.in<int32_t>(1);  // [B, T]
-  const T* positions = a.in<T>(2);           // [P, C] or absent; from the first position on
+  const bool others = others_here(a.attrs);
+  const T* positions =
+      others ? a.in<T>(2) : nullptr;  // [P, C] or absent; from the first position on
   if (positions != nullptr) positions += first_position(a.attrs) * C;
-  const T* types = a.in<T>(3);               // [N, C] or absent
-  const int32_t* starts = a.in<int32_t>(4);  // [B, T] or absent
-  T* y = a.out<T>(0);                        // [B, T, C]
+  const T* types = others ? a.in<T>(3) : nullptr;  // [N, C] or absent
+  const int32_t* starts = a.in<int32_t>(4);        // [B, T] or absent
+  T* y = a.out<T>(0);                              // [B, T, C]
   const float scale = rounded_scale(a);
+  const int64_t first = first_word(a.attrs), words = a.in(0).shape()[0];
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < rows; ++r) {
-    const T* row = table + tokens[r] * C;
+    const int64_t word = tokens[r] - first;
+    const bool here = word >= 0 && word < words;
+    const T* row = table + (here ? word : 0) * C;
+    const float times = here ? scale : 0.0F;
     const T* position =
         positions != nullptr ? positions + position_in_sample(starts, r, length) * C : nullptr;
     T* yr = y + r * C;
 #pragma omp simd
     for (int64_t c = 0; c < C; ++c) {
-      float sum = row[c] * scale;
+      float sum = row[c] * times;
       if (position != nullptr) sum += position[c];
       if (types != nullptr) sum += types[c];
       store(yr[c], sum);
@@ -93,15 +99,22 @@ struct Places {
   int32_t* next;   // [tokens]
 };
 
+// Whose rows of the table tokens name: those that are not here, and the padding, name none.
+struct TableWords {
+  int64_t first, rows, padding;
+  int32_t row(int32_t token) const { return row_of_word(token, first, rows, padding); }
+};
+
 // lists: [V + n]
-Places find_places(std::span<const int32_t> tokens, int64_t V, int64_t padding, int32_t* lists) {
+Places find_places(std::span<const int32_t> tokens, const TableWords& words, int32_t* lists) {
+  const int64_t V = words.rows;
   const Places p{.first = lists, .next = lists + V};
   std::fill_n(p.first, V, Places::kNone);
   for (auto r = static_cast<int64_t>(tokens.size()) - 1; r >= 0; --r) {
-    const int32_t token = tokens[static_cast<size_t>(r)];
-    if (token == padding) continue;
-    p.next[r] = p.first[token];
-    p.first[token] = static_cast<int32_t>(r);
+    const int32_t row = words.row(tokens[static_cast<size_t>(r)]);
+    if (row == V) continue;
+    p.next[r] = p.first[row];
+    p.first[row] = static_cast<int32_t>(r);
   }
   return p;
 }
@@ -109,10 +122,11 @@ Places find_places(std::span<const int32_t> tokens, int64_t V, int64_t padding, 
 // Adds every row of dy to the row of the output that its token names. The first place of a token
 // adds up its row.
 void add_by_token(const KernelArgs& a, std::span<const int32_t> tokens, int32_t* lists) {
-  const Places places = find_places(tokens, a.out(0).shape()[0], padding_of(a.attrs), lists);
+  const TableWords words{first_word(a.attrs), a.out(0).shape()[0], padding_of(a.attrs)};
+  const Places places = find_places(tokens, words, lists);
   const auto row_of = [&](int64_t r) -> int64_t {
-    const int32_t token = tokens[static_cast<size_t>(r)];
-    return places.first[token] == r ? token : kNoRow;
+    const int32_t row = words.row(tokens[static_cast<size_t>(r)]);
+    return row < words.rows && places.first[row] == r ? row : kNoRow;
   };
   gather_rows(a, static_cast<int64_t>(tokens.size()), row_of, [&](int64_t token, const auto& add) {
     for (int32_t r = places.first[token]; r != Places::kNone; r = places.next[r]) add(r);

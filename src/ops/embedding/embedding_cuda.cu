@@ -19,7 +19,8 @@ struct LookUp {
   const int32_t* starts;  // [B, T] or absent
   T* y;                   // [B, T, C]
   int64_t rows, length, C;
-  float scale;  // of the table's rows
+  int64_t first, words;  // of the table
+  float scale;           // of the table's rows
 };
 
 constexpr int kRowsPerBlock = 8;  // a warp each
@@ -37,7 +38,10 @@ template <int N, typename T>
 __global__ void __launch_bounds__(kRowsPerBlock * 32) look_up(LookUp<T> p) {
   const int64_t r = int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / 32;
   if (r >= p.rows) return;
-  const T* row = p.table + p.tokens[r] * p.C;
+  const int64_t word = p.tokens[r] - p.first;
+  const bool here = word >= 0 && word < p.words;
+  const T* row = p.table + (here ? word : 0) * p.C;
+  const float scale = here ? p.scale : 0.0F;
   const T* position = p.positions != nullptr
                           ? p.positions + position_in_sample(p.starts, r, p.length) * p.C
                           : nullptr;
@@ -54,7 +58,7 @@ __global__ void __launch_bounds__(kRowsPerBlock * 32) look_up(LookUp<T> p) {
       if (c >= p.C) break;
       float sum[N];
 #pragma unroll
-      for (int i = 0; i < N; ++i) sum[i] = to_float(in[u].v[i]) * p.scale;
+      for (int i = 0; i < N; ++i) sum[i] = to_float(in[u].v[i]) * scale;
       if (position != nullptr) add_floats<N>(position + c, sum);
       if (p.types != nullptr) add_floats<N>(p.types + c, sum);
       store_floats<N>(p.y + r * p.C + c, sum);
@@ -115,15 +119,18 @@ void embedding_cuda(const KernelArgs& a) {
   visit_device_float(a.in(0).type->dtype, [&](auto zero) {
     using T = decltype(zero);
     const int64_t skipped = first_position(a.attrs) * a.in(0).shape().back();
+    const bool others = others_here(a.attrs);
     const LookUp<T> p{.table = a.in<T>(0),
                       .tokens = a.in<int32_t>(1),
-                      .positions = a.has(2) ? a.in<T>(2) + skipped : nullptr,
-                      .types = a.in<T>(3),
+                      .positions = a.has(2) && others ? a.in<T>(2) + skipped : nullptr,
+                      .types = others ? a.in<T>(3) : nullptr,
                       .starts = a.in<int32_t>(4),
                       .y = a.out<T>(0),
                       .rows = a.in(1).elements(),
                       .length = a.in(1).shape().back(),
                       .C = a.in(0).shape().back(),
+                      .first = first_word(a.attrs),
+                      .words = a.in(0).shape()[0],
                       .scale = rounded_scale(a)};
     if (p.rows == 0) return;
     const auto blocks = static_cast<unsigned>(ceil_div(p.rows, kRowsPerBlock));

@@ -92,12 +92,13 @@ void scatter(const OpDef& def, const RefArgs& a, RowOf&& row_of, double scale = 
 }
 
 void reference_table(const RefArgs& a) {
-  const auto padding = static_cast<double>(padding_of(a.attrs));
+  const int64_t rows = a.out(0).shape()[0];
   scatter(
       embedding_grad_def, a,
       [&](size_t r) {
-        const double token = a.in(kTokens).v[r];
-        return token == padding ? kNoRow : static_cast<size_t>(token);
+        const int32_t row = row_of_word(static_cast<int32_t>(a.in(kTokens).v[r]),
+                                        first_word(a.attrs), rows, padding_of(a.attrs));
+        return row == rows ? kNoRow : static_cast<size_t>(row);
       },
       scale_of(a.attrs));
 }

@@ -24,10 +24,15 @@ struct TableGrad {
   float* parts;              // [segments, 2, C]
   int64_t C;
   int n;
-  int32_t padding;  // the token without gradient, or kNoToken
-  bool add;         // does dtable hold a sum already?
-  float scale;      // of dy
+  int32_t padding;     // the token without gradient, or kNoToken
+  int32_t first, end;  // the words of the table
+  bool add;            // does dtable hold a sum already?
+  float scale;         // of dy
 
+  __device__ bool trains(int32_t token) const {
+    return token >= first && token < end && token != padding;
+  }
+  __device__ G* row(int32_t token) const { return dtable + (token - first) * C; }
   __device__ int32_t token_at(int i) const { return i >= 0 && i < n ? places[i].token : kNoToken; }
   // Of a token that began in an earlier segment, and of one that goes on in the next.
   __device__ float* head(int segment) const { return parts + int64_t{segment} * 2 * C; }
@@ -35,8 +40,8 @@ struct TableGrad {
 
   template <int N>
   __device__ void write(int32_t token, int64_t c, float (&sum)[N]) const {
-    if (token == padding) return;
-    G* to = dtable + token * C + c;
+    if (!trains(token)) return;
+    G* to = row(token) + c;
     if (add) {
       float before[N];
       load_floats<N>(to, before);
@@ -89,7 +94,7 @@ __global__ void __launch_bounds__(kThreads) sum_segments(TableGrad<T, G> p) {
       const int k = base + u + 1;  // in the window
       if (k > count) continue;
       in[u].load(p.dy + window[k].row * p.C + c);
-      if (kAdd && ends(k)) before[u].load(p.dtable + window[k].token * p.C + c);
+      if (kAdd && ends(k) && p.trains(window[k].token)) before[u].load(p.row(window[k].token) + c);
     }
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
@@ -103,11 +108,11 @@ __global__ void __launch_bounds__(kThreads) sum_segments(TableGrad<T, G> p) {
         store_floats<N>(p.head(segment) + c, sum);
       } else if (goes_on) {
         store_floats<N>(p.tail(segment) + c, sum);
-      } else if (const int32_t token = window[k].token; token != p.padding) {
+      } else if (const int32_t token = window[k].token; p.trains(token)) {
 #pragma unroll
         for (int i = 0; i < N; ++i)
           if (kAdd) sum[i] += before[u][i];
-        store_floats<N>(p.dtable + token * p.C + c, sum);
+        store_floats<N>(p.row(token) + c, sum);
       }
       began_before = false;
 #pragma unroll
@@ -158,7 +163,8 @@ void launch(const TableGrad<T, G>& p, cudaStream_t stream) {
 void add_by_token_cuda(const KernelArgs& a, const int32_t* tokens, bool add, std::byte* scratch) {
   const int64_t n = a.in(0).shape().rows(), C = a.out(0).shape().back();
   if (n == 0) return;
-  const TokenPlace* places = order_tokens(tokens, n, a.out(0).shape()[0], scratch, a.stream);
+  const int64_t rows = a.out(0).shape()[0], first = first_word(a.attrs);
+  const TokenPlace* places = order_tokens(tokens, n, a.attrs.i("words", rows), scratch, a.stream);
   auto* parts = reinterpret_cast<float*>(scratch + EmbeddingGradScratch::of(n, C).parts);
   visit_device_float(a.in(0).type->dtype, [&](auto x) {
     visit_device_float(a.out(0).type->dtype, [&](auto g) {
@@ -170,6 +176,8 @@ void add_by_token_cuda(const KernelArgs& a, const int32_t* tokens, bool add, std
                                         .C = C,
                                         .n = static_cast<int>(n),
                                         .padding = static_cast<int32_t>(padding_of(a.attrs)),
+                                        .first = static_cast<int32_t>(first),
+                                        .end = static_cast<int32_t>(first + rows),
                                         .add = add,
                                         .scale = rounded_scale(a)};
       if (vectorises<T>(C) && aligned(p.dy, p.dtable)) {

@@ -54,7 +54,8 @@ void reference(const RefArgs& a) {
   for (int64_t r = 0; r < a.in(kX).shape().rows(); ++r) {
     for (int64_t o = 0; o < w.out; ++o) {
       const auto at = static_cast<size_t>(r * w.out + o);
-      double sum = a.has(kBias) ? a.in(kBias).v[static_cast<size_t>(o)] : 0;
+      double sum =
+          a.has(kBias) && a.attrs.b(kBiasHere, true) ? a.in(kBias).v[static_cast<size_t>(o)] : 0;
       if (a.has(kResidual)) sum += a.in(kResidual).v[at];
       for (int64_t i = 0; i < w.in; ++i) {
         sum += a.in(kX).v[static_cast<size_t>(r * w.in + i)] * a.in(kWeight).v[w.at(o, i)];

@@ -13,6 +13,10 @@ const void* data_of(const KernelArgs& a, size_t port) {
   return a.has(port) ? a.in(port).data : nullptr;
 }
 
+const void* bias_of(const KernelArgs& a) {
+  return a.attrs.b(kBiasHere, true) ? data_of(a, 2) : nullptr;
+}
+
 GemmTypes types_of(const Tensor& a, const Tensor& b, const Tensor& c) {
   return {a.type->dtype, b.type->dtype, c.type->dtype};
 }
@@ -29,7 +33,7 @@ void linear_cpu(const KernelArgs& a) {
               .b = weight.data,
               .c = y.data,
               .transpose_b = !is_in_out(a),
-              .bias = data_of(a, 2),
+              .bias = bias_of(a),
               .sum = data_of(a, 3),  // the residual
               .scratch = a.workspace.data()});
 }

@@ -13,6 +13,10 @@ const void* data_of(const KernelArgs& a, size_t port) {
   return a.has(port) ? a.in(port).data : nullptr;
 }
 
+const void* bias_of(const KernelArgs& a) {
+  return a.attrs.b(kBiasHere, true) ? data_of(a, 2) : nullptr;
+}
+
 // left times right; the caller says how: dimensions, what is transposed, what is added.
 CudaGemm gemm_of(const KernelArgs& a, const Tensor& left, const Tensor& right) {
   return {.a_dtype = left.type->dtype,
@@ -31,7 +35,7 @@ CudaGemm forward(const KernelArgs& a) {
   p.n = a.out(0).shape().back();
   p.k = x.shape().back();
   p.transpose_b = !is_in_out(a);
-  p.bias = data_of(a, 2);
+  p.bias = bias_of(a);
   p.sum = data_of(a, 3);  // the residual
   return p;
 }

@@ -33,6 +33,14 @@ class LinearTest : public testing::Test {
 TEST(Linear, Checks) { check_op(linear_def); }
 TEST(Linear, ChecksInHalves) { check_op_in_halves(linear_def); }
 
+// Ranks add up what they make of parts of the input: one of them adds the bias.
+TEST(Linear, AnotherRankAddsTheBias) {
+  const RefTensor x{{Dtype::f32, {1, 2}}, {1, 2}}, w{{Dtype::f32, {1, 2}}, {3, 4}};
+  const RefTensor bias{{Dtype::f32, {1}}, {100}};
+  EXPECT_THAT(run_op(linear_def, {x, w, bias})[0].v, ElementsAre(111));
+  EXPECT_THAT(run_op(linear_def, {x, w, bias}, {{"bias_here", false}})[0].v, ElementsAre(11));
+}
+
 TEST(Linear, BitsDoNotDependOnThreads) {
   auto numbers = [](const char* name, Shape shape) {
     RefTensor t{{Dtype::f32, shape}, std::vector<double>(static_cast<size_t>(shape.elements()))};

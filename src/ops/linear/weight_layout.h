@@ -6,6 +6,10 @@
 
 namespace snug::ops {
 
+// Where ranks add up what they make of parts of the input, one of them adds the bias: absent means here.
+// The gradient is that of the sum.
+constexpr const char* kBiasHere = "bias_here";
+
 constexpr const char* kWeightInOut = "weight_in_out";
 
 struct WeightLayout {

@@ -7,6 +7,8 @@
 #include "kernels/cpu/typed_gemm.h"
 #include "kernels/float_kernels.h"
 #include "ops/loss/softmax_row.h"
+#include "ops/loss/vocabulary_loss_kernels.h"
+#include "ops/loss/vocabulary_part.h"
 
 namespace snug::ops {
 namespace {
@@ -88,6 +90,13 @@ Sweep sweep_of(const KernelArgs& a, size_t bias, bool backward) {
   return s;
 }
 
+template <typename T>
+void add_bias(float* x, const T* bias, int64_t V) {
+  if (bias == nullptr) return;
+#pragma omp simd
+  for (int64_t v = 0; v < V; ++v) x[v] += static_cast<float>(bias[v]);
+}
+
 // The loss of one row, whose logits become exponentials and, with kGradient, dlogits.
 template <bool kGradient, typename T>
 double consume_row(float* x, const T* bias, int64_t V, int32_t target, float dloss) {
@@ -95,10 +104,7 @@ double consume_row(float* x, const T* bias, int64_t V, int32_t target, float dlo
     if constexpr (kGradient) std::fill_n(x, V, 0.0F);
     return 0;
   }
-  if (bias != nullptr) {
-#pragma omp simd
-    for (int64_t v = 0; v < V; ++v) x[v] += static_cast<float>(bias[v]);
-  }
+  add_bias(x, bias, V);
   const float max = row_max(x, V);
   const double target_logit = logit_of(x, V, target);
   const double sum = row_sum(V, [=](int64_t v) { return x[v] = fast_exp(x[v] - max); });
@@ -111,13 +117,10 @@ double consume_row(float* x, const T* bias, int64_t V, int32_t target, float dlo
   return static_cast<double>(max) + std::log(sum) - target_logit;
 }
 
-// Makes the logits of rows [first, first + n), returns their loss; with kGradient they are dlogits
-// after it.
-template <bool kGradient>
-double consume_chunk(const Sweep& s, int64_t first, int64_t n, float dloss) {
-  const int64_t V = s.head.V;
+// Of rows [first, first + n), without the bias.
+void make_logits(const Sweep& s, int64_t first, int64_t n) {
   typed_gemm({.m = n,
-              .n = V,
+              .n = s.head.V,
               .k = s.head.C,
               .types = logits_types(s.head.dtype),
               .a = s.x + first * s.row_bytes(),
@@ -125,6 +128,14 @@ double consume_chunk(const Sweep& s, int64_t first, int64_t n, float dloss) {
               .c = s.logits,
               .transpose_b = true,
               .scratch = s.gemm});
+}
+
+// Makes the logits of rows [first, first + n), returns their loss; with kGradient they are dlogits
+// after it.
+template <bool kGradient>
+double consume_chunk(const Sweep& s, int64_t first, int64_t n, float dloss) {
+  const int64_t V = s.head.V;
+  make_logits(s, first, n);
   visit_float(s.head.dtype, [&](auto zero) {
     const auto* bias = static_cast<const decltype(zero)*>(s.bias);
 #pragma omp parallel for schedule(static)
@@ -212,6 +223,73 @@ void make_dx(const Sweep& s, int64_t first, int64_t n, const std::byte* add, std
               .scratch = s.gemm});
 }
 
+// --- where ranks share the vocabulary -----------------------------------------------------------
+
+// What one row has of the words here, as (log-sum-exp, logit of the target or 0).
+template <typename T>
+void write_stats(float* x, const T* bias, int64_t words, int32_t target, float* stats) {
+  stats[0] = stats[1] = 0;
+  if (target == kNoTarget) return;
+  add_bias(x, bias, words);
+  if (target != kElsewhere) stats[1] = x[target];
+  stats[0] = kNoWords;
+  if (words == 0) return;
+  const float max = row_max(x, words);
+  const double sum = row_sum(words, [=](int64_t v) { return fast_exp(x[v] - max); });
+  stats[0] = static_cast<float>(static_cast<double>(max) + std::log(sum));
+}
+
+// The logits of a row become dlogits; what is no word has none.
+template <typename T>
+void differentiate_row(float* x, const T* bias, const WordsHere& here, int64_t V, int32_t target,
+                       float lse, float dloss) {
+  const int64_t words = target == kNoTarget ? 0 : here.count;
+  std::fill(x + words, x + V, 0.0F);
+  if (words == 0) return;
+  add_bias(x, bias, words);
+#pragma omp simd
+  for (int64_t v = 0; v < words; ++v) x[v] = fast_exp(x[v] - lse) * dloss;
+  if (target != kElsewhere) x[target] -= dloss;
+}
+
+// dlogits of rows [first, first + n), and their loss.
+double differentiate_chunk(const Sweep& s, const WordsHere& here, const float* stats, int64_t ranks,
+                           int64_t first, int64_t n, float dloss) {
+  make_logits(s, first, n);
+  visit_float(s.head.dtype, [&](auto zero) {
+    const auto* bias = static_cast<const decltype(zero)*>(s.bias);
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < n; ++r) {
+      const int32_t target = here.target(s.targets[first + r]);
+      const AllWords all = all_words(stats, ranks, s.head.rows, first + r);
+      s.row_loss[r] = target == kNoTarget ? 0 : all.lse - all.target;
+      differentiate_row(s.logits + r * s.head.V, bias, here, s.head.V, target,
+                        static_cast<float>(all.lse), dloss);
+    }
+  });
+  return sum_in_order(s.row_loss, n);
+}
+
+// Gradients of all chunks, whose dlogits and loss `consume(first, n)` makes.
+template <typename Consume>
+void make_gradients(const KernelArgs& a, const Sweep& s, const Consume& consume) {
+  using P = LinearCrossEntropyGradIn;
+  void* dweight = s.head.dweight ? a.out(2).data : nullptr;  // [V, C], may be dweight_sum
+  std::optional<BiasGradient> dbias;
+  if (s.head.dbias) dbias.emplace(s, a.out(3), a.in<std::byte>(P::kDbiasSum));
+
+  *a.out<float>(0) = sum_chunks(s, a.in<float>(P::kLossSum), [&](int64_t first, int64_t n) {
+    const double loss = consume(first, n);  // the logits are dlogits now
+    if (dweight != nullptr)
+      add_to_dweight(s, first, n, first > 0 ? dweight : a.in<std::byte>(P::kDweightSum), dweight);
+    if (dbias) dbias->add_chunk(n);
+    // Last: dx may lie in x, whose rows nothing reads from here on.
+    make_dx(s, first, n, a.in<std::byte>(P::kDxSum), a.out<std::byte>(1));
+    return loss;
+  });
+  if (dbias) dbias->finish();
+}
+
 }  // namespace
 
 LossHead loss_head(const KernelArgs& a, bool backward) {
@@ -238,23 +316,50 @@ void linear_cross_entropy_cpu(const KernelArgs& a) {
 }
 
 void linear_cross_entropy_grad_cpu(const KernelArgs& a) {
-  using P = LinearCrossEntropyGradIn;
-  const Sweep s = sweep_of(a, bias_port_of_grad(a), /*backward=*/true);
-  const float dloss = *a.in<float>(P::kDloss);
-  void* dweight = s.head.dweight ? a.out(2).data : nullptr;  // [V, C], may be dweight_sum
-  std::optional<BiasGradient> dbias;
-  if (s.head.dbias) dbias.emplace(s, a.out(3), a.in<std::byte>(P::kDbiasSum));
+  const Sweep s = sweep_of(a, bias_port_of_grad(a.outputs.size()), /*backward=*/true);
+  const float dloss = *a.in<float>(LinearCrossEntropyGradIn::kDloss);
+  make_gradients(a, s,
+                 [&](int64_t first, int64_t n) { return consume_chunk<true>(s, first, n, dloss); });
+}
 
-  *a.out<float>(0) = sum_chunks(s, a.in<float>(P::kLossSum), [&](int64_t first, int64_t n) {
-    const double loss = consume_chunk<true>(s, first, n, dloss);  // the logits are dlogits now
-    if (dweight != nullptr)
-      add_to_dweight(s, first, n, first > 0 ? dweight : a.in<std::byte>(P::kDweightSum), dweight);
-    if (dbias) dbias->add_chunk(n);
-    // Last: dx may lie in x, whose rows nothing reads from here on.
-    make_dx(s, first, n, a.in<std::byte>(P::kDxSum), a.out<std::byte>(1));
-    return loss;
+void vocabulary_stats_cpu(const KernelArgs& a) {
+  const Sweep s = sweep_of(a, LinearCrossEntropyIn::kBias, /*backward=*/false);
+  const WordsHere here = WordsHere::of(a.attrs, s.head.V);
+  auto* stats = a.out<float>(0);  // [rows, 2]
+  for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
+    const int64_t n = std::min(s.chunk, s.head.rows - first);
+    make_logits(s, first, n);
+    visit_float(s.head.dtype, [&](auto zero) {
+      const auto* bias = static_cast<const decltype(zero)*>(s.bias);
+#pragma omp parallel for schedule(static)
+      for (int64_t r = 0; r < n; ++r)
+        write_stats(s.logits + r * s.head.V, bias, here.count, here.target(s.targets[first + r]),
+                    stats + 2 * (first + r));
+    });
+  }
+}
+
+void vocabulary_loss_cpu(const KernelArgs& a) {
+  using P = LinearCrossEntropyIn;
+  const auto* targets = a.in<int32_t>(P::kTargets);
+  const int64_t rows = a.in(P::kTargets).elements(), ranks = a.attrs.i("ranks");
+  double loss = a.has(P::kLossSum) ? static_cast<double>(*a.in<float>(P::kLossSum)) : 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    if (targets[r] < 0) continue;
+    const AllWords all = all_words(a.in<float>(kVocabularyStats), ranks, rows, r);
+    loss += all.lse - all.target;
+  }
+  *a.out<float>(0) = static_cast<float>(loss);
+}
+
+void vocabulary_loss_grad_cpu(const KernelArgs& a) {
+  const Sweep s = sweep_of(a, bias_port_of_grad(a.outputs.size()), /*backward=*/true);
+  const WordsHere here = WordsHere::of(a.attrs, s.head.V);
+  const auto* stats = a.in<float>(vocabulary_stats_port_of_grad(s.head.dbias));
+  const float dloss = *a.in<float>(LinearCrossEntropyGradIn::kDloss);
+  make_gradients(a, s, [&](int64_t first, int64_t n) {
+    return differentiate_chunk(s, here, stats, a.attrs.i("ranks"), first, n, dloss);
   });
-  if (dbias) dbias->finish();
 }
 
 }  // namespace snug::ops

@@ -1,6 +1,8 @@
 #include "ops/loss/linear_cross_entropy_cuda.h"
 
 #include "ops/loss/loss_rows.h"
+#include "ops/loss/vocabulary_loss_kernels.h"
+#include "ops/loss/vocabulary_rows.h"
 
 namespace snug::ops {
 namespace {
@@ -160,6 +162,24 @@ void finish_dbias(const Sweep& s) {
                     s.a.stream);
 }
 
+// Of the chunk whose dlogits are in scratch.
+void add_gradients(const Sweep& s, int64_t first) {
+  if (s.head.dweight) multiply(s, first, dweight_gemm);
+  if (s.head.dbias) add_to_dbias(s, first);
+  // Last: dx may lie in x, whose rows nothing reads from here on.
+  multiply(s, first, dx_gemm);
+}
+
+VocabularyRows vocabulary_rows(const Sweep& s) {
+  const VocabularyScratch at = VocabularyScratch::of(s.head);
+  return {.words = WordsHere::of(s.a.attrs, s.head.V),
+          .targets = s.a.in<int32_t>(LinearCrossEntropyIn::kTargets),
+          .here = reinterpret_cast<int32_t*>(s.scratch(at.targets)),
+          .lse = reinterpret_cast<float*>(s.scratch(at.lse)),
+          .losses = s.losses(),
+          .rows = s.head.rows};
+}
+
 }  // namespace
 
 void linear_cross_entropy_cuda(const KernelArgs& a) {
@@ -183,23 +203,67 @@ void linear_cross_entropy_cuda_prepare(const KernelArgs& a) {
 
 void linear_cross_entropy_grad_cuda(const KernelArgs& a) {
   using P = LinearCrossEntropyGradIn;
-  const Sweep s = sweep_of(a, bias_port_of_grad(a), /*backward=*/true);
+  const Sweep s = sweep_of(a, bias_port_of_grad(a.outputs.size()), /*backward=*/true);
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
     LossRows rows = loss_rows(s, first);
     rows.dloss = a.in<float>(P::kDloss);
     multiply(s, first, logits_gemm);
     loss_and_gradient_of_rows(rows, a.stream);  // the logits are dlogits now
-    if (s.head.dweight) multiply(s, first, dweight_gemm);
-    if (s.head.dbias) add_to_dbias(s, first);
-    // Last: dx may lie in x, whose rows nothing reads from here on.
-    multiply(s, first, dx_gemm);
+    add_gradients(s, first);
+  }
+  if (s.head.dbias) finish_dbias(s);
+  sum_losses(s.losses(), s.head.rows, a.in<float>(P::kLossSum), a.out<float>(0), a.stream);
+}
+
+// --- where ranks share the vocabulary -----------------------------------------------------------
+
+void vocabulary_stats_cuda(const KernelArgs& a) {
+  const Sweep s = sweep_of(a, LinearCrossEntropyIn::kBias, /*backward=*/false);
+  const VocabularyRows all = vocabulary_rows(s);
+  find_targets(all, a.stream);
+  for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
+    LossRows rows = loss_rows(s, first);
+    rows.targets = all.here + first;
+    rows.lse = all.lse + first;
+    multiply(s, first, logits_gemm);
+    end_words(rows, all.words.count, a.stream);
+    loss_of_rows(rows, a.stream);
+  }
+  write_stats(all, a.out<float>(0), a.stream);
+}
+
+void vocabulary_loss_cuda(const KernelArgs& a) {
+  using P = LinearCrossEntropyIn;
+  const VocabularyRows all{.targets = a.in<int32_t>(P::kTargets),
+                           .losses = reinterpret_cast<double*>(a.workspace.data()),
+                           .rows = a.in(P::kTargets).elements()};
+  combine_stats(all, a.in<float>(kVocabularyStats), a.attrs.i("ranks"), a.stream);
+  sum_losses(all.losses, all.rows, a.in<float>(P::kLossSum), a.out<float>(0), a.stream);
+}
+
+void vocabulary_loss_grad_cuda(const KernelArgs& a) {
+  using P = LinearCrossEntropyGradIn;
+  const Sweep s = sweep_of(a, bias_port_of_grad(a.outputs.size()), /*backward=*/true);
+  const VocabularyRows all = vocabulary_rows(s);
+  find_targets(all, a.stream);
+  combine_stats(all, a.in<float>(vocabulary_stats_port_of_grad(s.head.dbias)), a.attrs.i("ranks"),
+                a.stream);
+  for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
+    LossRows rows = loss_rows(s, first);
+    rows.targets = all.here + first;
+    rows.lse = all.lse + first;
+    rows.dloss = a.in<float>(P::kDloss);
+    multiply(s, first, logits_gemm);
+    end_words(rows, all.words.count, a.stream);
+    gradient_of_rows(rows, rows.logits, a.stream);
+    add_gradients(s, first);
   }
   if (s.head.dbias) finish_dbias(s);
   sum_losses(s.losses(), s.head.rows, a.in<float>(P::kLossSum), a.out<float>(0), a.stream);
 }
 
 void linear_cross_entropy_grad_cuda_prepare(const KernelArgs& a) {
-  const Sweep s = sweep_of(a, bias_port_of_grad(a), /*backward=*/true);
+  const Sweep s = sweep_of(a, bias_port_of_grad(a.outputs.size()), /*backward=*/true);
   for (int64_t first = 0; first < s.head.rows; first += s.chunk) {
     prepare(s, first, logits_gemm);
     if (s.head.dweight) prepare(s, first, dweight_gemm);
