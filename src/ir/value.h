@@ -78,6 +78,28 @@ struct CheckpointPart {
   friend bool operator==(const CheckpointPart&, const CheckpointPart&) = default;
 };
 
+// `rows` runs of `width` elements: where they are in what this rank has, and where in the whole.
+struct Box {
+  int64_t rows = 1, width = 0;
+  int64_t first = 0, stride = 0;
+  int64_t whole_first = 0, whole_stride = 0;
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
+// A parameter under tensor parallelism (passes/tensor_parallel): of one that ranks cut, the boxes of the
+// whole that are this rank's; of one that all have whole, whether each sees only its own tokens.
+struct TensorCut {
+  Shape whole;  // rank 0: it is not cut
+  std::vector<Box> boxes = {};
+  // Keys and values of fewer heads than ranks: what begins at this element of each rank's part is the
+  // same on so many neighbours.
+  int64_t repeated_from = 0, repeats = 1;
+  bool partial = false;  // its gradient is a sum over the ranks
+
+  bool on() const { return whole.rank() > 0; }
+  friend bool operator==(const TensorCut&, const TensorCut&) = default;
+};
+
 // What is known of a parameter (or of other persistent state) beyond its type.
 struct Param {
   Role role = Role::none;
@@ -87,7 +109,8 @@ struct Param {
   int64_t value_heads = 0;  // the last so many of them are attention's values
   bool trainable = true;
   Stored stored = Stored::plain;
-  bool adapter = false;                    // beside the model: saved and loaded apart from it
+  bool adapter = false;  // beside the model: saved and loaded apart from it
+  TensorCut cut = {};
   std::vector<CheckpointPart> checkpoint;  // empty: not part of the saved model
   friend bool operator==(const Param&, const Param&) = default;
 };

@@ -52,7 +52,7 @@ void accumulate(Module& module, const Recipe& recipe) {
   };
   const int64_t rest = recipe.groups() - 1;
   const bool last_differs = rest > 0 && (recipe.update_in_backward || recipe.sharding.on() ||
-                                         updates_weights_first(recipe));
+                                         recipe.mesh.tp > 1 || updates_weights_first(recipe));
   add_region(last_differs ? rest - 1 : rest, ProgramRole::training_next);
   add_region(last_differs ? 1 : 0, ProgramRole::training_last);
   if (recipe.micro_group > 1)

@@ -3,25 +3,31 @@
 #include "ops/basic/cast.h"
 #include "passes/passes.h"
 #include "passes/pipeline_parallel.h"
+#include "passes/tensor_parallel.h"
 
 namespace snug {
 namespace {
 
 constexpr std::string_view kTraining = program_name(ProgramRole::training_first);
+constexpr std::string_view kEvaluation = program_name(ProgramRole::evaluation);
 
 Module differentiate(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
   Module module{.name = std::move(name)};
 
   // Training and evaluation share parameters and inputs; only training drops out.
-  const Forward training = add_forward(module, forward, ProgramRole::training_first);
-  const Forward evaluation = add_forward(module, forward, ProgramRole::evaluation);
+  Forward training = add_forward(module, forward, ProgramRole::training_first);
+  Forward evaluation = add_forward(module, forward, ProgramRole::evaluation);
+
+  // Before anything is made of the forward pass: what ranks share is smaller from the start.
+  training = tensor_parallel(module, kTraining, training, recipe.mesh);
+  evaluation = tensor_parallel(module, kEvaluation, evaluation, recipe.mesh);
 
   // First: what is frozen needs no gradient, and adapters are parameters like others.
   adapters(module, recipe.adapters);
 
   // Before backward exists: what flows back then has the right type from the start.
   precision(module, recipe.precision);
-  bind_loss(module, program_name(ProgramRole::evaluation), evaluation.loss);
+  bind_loss(module, kEvaluation, evaluation.loss);
 
   // Backward first: every later pass wants to see what is kept for it.
   autodiff(module, kTraining, training, recipe);
@@ -62,7 +68,9 @@ void micro_batches(Module& module, const Recipe& recipe) {
 
 // After micro-batches are added up, before anything works on sums or on shards.
 void share(Module& module, const Recipe& recipe) {
+  lower_tensor_sums(module, recipe.mesh);
   sum_over_ranks(module, recipe);
+  sum_over_tensor_ranks(module, recipe);
   share_between_stages(module, recipe);
   shard_parameters(module, recipe);
 }
@@ -133,15 +141,16 @@ Module compile(std::string name, const ForwardBuilder& forward, const Recipe& re
 
 Module compile_evaluation(std::string name, const ForwardBuilder& forward, const Recipe& recipe) {
   Module module{.name = std::move(name)};
-  const Forward evaluation = add_forward(module, forward, ProgramRole::evaluation);
+  Forward evaluation = add_forward(module, forward, ProgramRole::evaluation);
+  evaluation = tensor_parallel(module, kEvaluation, evaluation, recipe.mesh);
   adapters(module, recipe.adapters);
   precision(module, recipe.precision);
-  bind_loss(module, program_name(ProgramRole::evaluation), evaluation.loss);
+  bind_loss(module, kEvaluation, evaluation.loss);
   store_base(module, recipe.base);
 
   // What only backward would read, statistics of norms and rows, is not made.
   eliminate_dead(module);
-  module.step = {{1, {std::string(program_name(ProgramRole::evaluation))}}};
+  module.step = {{1, {std::string(kEvaluation)}}};
   share(module, recipe);
   continue_compile(module, recipe, Stage::homes);
   return module;

@@ -23,22 +23,27 @@ GradientSquares::GradientSquares(Builder& b, const Updates& updates, How how)
       updates_(updates),
       how_(std::move(how)) {
   for (const Updates::Trained& t : trained_) {
-    places_.push_back(row_);
-    if (t.cut.on()) row_ += t.cut.block / ops::kSumBlock;
+    places_.push_back(t.cut.on() ? row_ : whole_);
+    if (t.cut.on()) {
+      row_ += t.cut.block / ops::kSumBlock;
+    } else if (in_row(t)) {
+      for (const Piece& piece : pieces_of(t)) whole_ += ops::sum_blocks(piece.elements);
+    }
   }
 }
 
 std::vector<ValueId> GradientSquares::all() {
   std::vector<ValueId> whole(trained_.size());  // in a row: together they are few launches
   for (size_t i = 0; i < trained_.size(); ++i)
-    if (!trained_[i].cut.on() && counts(trained_[i])) whole[i] = sum_of(trained_[i]);
-  const ValueId rows = row_ > 0 ? gather() : ValueId{};
+    if (!in_row(trained_[i]) && counts(trained_[i]))
+      whole[i] = sum_of(trained_[i], pieces_of(trained_[i])[0]);
+  const ValueId rows = part_blocks() > 0 ? gather() : ValueId{};
   std::vector<ValueId> squares;
   for (size_t i = 0; i < trained_.size(); ++i) {
     if (whole[i].valid()) {
       squares.push_back(whole[i]);
-    } else if (trained_[i].cut.on() && counts(trained_[i])) {
-      squares.push_back(blocks_of(i, rows));
+    } else if (in_row(trained_[i]) && counts(trained_[i])) {
+      add_blocks_of(i, rows, squares);
     }
   }
   return squares;
@@ -48,33 +53,83 @@ bool GradientSquares::counts(const Updates::Trained& t) const {
   return !is_counted_elsewhere(module_[t.grad], how_.mesh);
 }
 
-ValueId GradientSquares::sum_of(const Updates::Trained& t) {
-  b_.set_layer(how_.in_layers ? module_[t.param].layer : kNoLayer);
-  const auto summed = how_.summed.find(t.grad);
-  if (summed == how_.summed.end())
-    return ops::sum_squares(b_, name_of_sum(t), updates_.own_part(b_, t, how_.now(t.grad)));
-  const ValueId sum = how_.now(summed->second);
-  return t.cut.on() ? ops::copy(b_, name_of_sum(t), sum) : sum;
+std::vector<GradientSquares::Piece> GradientSquares::pieces_of(const Updates::Trained& t) const {
+  const TensorCut& cut = module_[t.param].param->cut;
+  const int64_t elements = t.cut.on() ? t.cut.block : module_[t.grad].type.shape.elements();
+  if (cut.repeats == 1) return {{0, elements}};
+  return {{0, cut.repeated_from}, {cut.repeated_from, elements - cut.repeated_from, cut.repeats}};
 }
 
-// From the last to the first, so that the first is written when all are there.
-ValueId GradientSquares::gather() {
-  const int64_t ranks = shards().ranks;
-  const ValueId rows = add_shared(module_, "norm.squares", {Dtype::f64, {ranks * row_}},
-                                  Category::buffers, Scope::step);
-  ValueId first;
-  for (size_t i = trained_.size(); i-- > 0;) {
-    if (!trained_[i].cut.on()) continue;
-    first = sum_of(trained_[i]);
-    module_[first].base = rows;
-    module_[first].view_offset = shards().rank * row_ + places_[i];
-    module_[first].category = Category::buffers;
+bool GradientSquares::in_row(const Updates::Trained& t) const {
+  return t.cut.on() || module_[t.param].param->cut.on();
+}
+
+int64_t GradientSquares::part_blocks() const {
+  return whole_ + (row_ > 0 ? shards().ranks * row_ : 0);
+}
+
+ValueId GradientSquares::sum_of(const Updates::Trained& t, const Piece& piece) {
+  b_.set_layer(how_.in_layers ? module_[t.param].layer : kNoLayer);
+  const auto summed = how_.summed.find(t.grad);
+  if (summed == how_.summed.end()) {
+    ValueId gradient = updates_.own_part(b_, t, how_.now(t.grad));
+    if (piece.sharers > 1 || piece.elements < module_[gradient].type.shape.elements())
+      gradient = b_.view(gradient, name_of_sum(t) + ".piece", {piece.elements}, piece.first);
+    return ops::sum_squares(b_, name_of_sum(t), gradient);
   }
+  if (pieces_of(t).size() > 1)
+    throw usage_error(
+        "--tp: gradients of keys and values that several ranks have cannot be offloaded");
+  const ValueId sum = how_.now(summed->second);
+  return in_row(t) ? ops::copy(b_, name_of_sum(t), sum) : sum;
+}
+
+// Of this tensor rank; from the last to the first, so that the first is written when all are there.
+ValueId GradientSquares::own_sums() {
+  const Mesh& mesh = updates_.mesh();
+  const int64_t part = mesh.part * part_blocks();
+  const ValueId rows = add_shared(module_, "norm.squares", {Dtype::f64, {mesh.tp * part_blocks()}},
+                                  Category::buffers, Scope::step);
+  const auto write = [&](ValueId sum, int64_t place) {
+    module_[sum].base = rows;
+    module_[sum].view_offset = place;
+    module_[sum].category = Category::buffers;
+    return sum;
+  };
+  ValueId first;
+  if (row_ > 0) {
+    for (size_t i = trained_.size(); i-- > 0;) {
+      if (!trained_[i].cut.on()) continue;
+      first = write(sum_of(trained_[i], pieces_of(trained_[i])[0]),
+                    part + whole_ + shards().rank * row_ + places_[i]);
+    }
+    b_.set_layer(kNoLayer);
+    const ValueId own = b_.view(first, "norm.squares.own", {row_}, 0);
+    first =
+        write(ops::all_gather(b_, "norm.squares.gather", own, over_sharers(updates_.sharding())),
+              part + whole_);
+  }
+  for (size_t i = trained_.size(); i-- > 0;) {
+    if (trained_[i].cut.on() || !in_row(trained_[i])) continue;
+    const std::vector<Piece> pieces = pieces_of(trained_[i]);
+    int64_t end = places_[i];
+    for (const Piece& piece : pieces) end += ops::sum_blocks(piece.elements);
+    for (size_t p = pieces.size(); p-- > 0;) {
+      end -= ops::sum_blocks(pieces[p].elements);
+      first = write(sum_of(trained_[i], pieces[p]), part + end);
+    }
+  }
+  return first;
+}
+
+ValueId GradientSquares::gather() {
+  const Mesh& mesh = updates_.mesh();
+  const ValueId first = own_sums();
   b_.set_layer(kNoLayer);
-  const ValueId own = b_.view(first, "norm.squares.own", {row_}, 0);
-  const ValueId all =
-      ops::all_gather(b_, "norm.squares.gather", own, over_sharers(updates_.sharding()));
-  module_[all].base = rows;
+  if (mesh.tp == 1) return first;
+  const ValueId own = b_.view(first, "norm.squares.part", {part_blocks()}, 0);
+  const ValueId all = ops::all_gather(b_, "norm.squares.parts", own, over_tensor(mesh));
+  module_[all].base = module_.root(first);
   module_[all].category = Category::buffers;
   return all;
 }
@@ -83,14 +138,38 @@ const Cut& GradientSquares::shards() const {
   return std::ranges::find_if(trained_, [](const auto& t) { return t.cut.on(); })->cut;
 }
 
-// Without those of padding: what is left is what one device has.
-ValueId GradientSquares::blocks_of(size_t i, ValueId rows) {
+// Of a gradient that tensor ranks share, the sums of all of them; of others those of this rank.
+void GradientSquares::add_blocks_of(size_t i, ValueId rows, std::vector<ValueId>& squares) {
   const Updates::Trained& t = trained_[i];
-  return ops::column(b_, name_of_sum(t) + ".of_ranks", rows,
-                     {.ranks = t.cut.ranks,
-                      .first = places_[i],
-                      .each = t.cut.block / ops::kSumBlock,
-                      .elements = ops::sum_blocks(module_[t.param].whole().elements())});
+  const Mesh& mesh = updates_.mesh();
+  const bool shared = module_[t.param].param->cut.on();
+  for (int64_t part = shared ? 0 : mesh.part; part < (shared ? mesh.tp : mesh.part + 1); ++part) {
+    if (t.cut.on()) {
+      add_shards_of(i, rows, part, squares);
+      continue;
+    }
+    int64_t place = part * part_blocks() + places_[i];
+    for (const Piece& piece : pieces_of(t)) {
+      const int64_t blocks = ops::sum_blocks(piece.elements);
+      if (part % piece.sharers == 0)
+        squares.push_back(b_.view(rows, name_of_sum(t) + ".of_part", {blocks}, place));
+      place += blocks;
+    }
+  }
+}
+
+// Without those of padding: what is left is what one device has.
+void GradientSquares::add_shards_of(size_t i, ValueId rows, int64_t part,
+                                    std::vector<ValueId>& squares) {
+  const Updates::Trained& t = trained_[i];
+  const ValueId shards_of_part = b_.view(rows, name_of_sum(t) + ".of_part", {t.cut.ranks * row_},
+                                         part * part_blocks() + whole_);
+  squares.push_back(
+      ops::column(b_, name_of_sum(t) + ".of_ranks", shards_of_part,
+                  {.ranks = t.cut.ranks,
+                   .first = places_[i],
+                   .each = t.cut.block / ops::kSumBlock,
+                   .elements = ops::sum_blocks(module_[t.param].whole().elements())}));
 }
 
 }  // namespace snug

@@ -1,6 +1,7 @@
 // The sums of squares of all gradients, in the order of the parameters: what the norm is added up
 // from. A rank sums the blocks of its shards; they lie in one row for each rank, which one collective
-// gathers.
+// gathers. Where ranks share matrices, each has such rows of its part, behind the sums of what is not
+// sharded of it: one more collective gathers them all, and each gradient is counted once.
 //
 //   squares = GradientSquares(update, updates, {.summed = sums}).all();
 #pragma once
@@ -30,18 +31,28 @@ class GradientSquares {
 
  private:
   bool counts(const Updates::Trained& t) const;
-  ValueId sum_of(const Updates::Trained& t);
+  // What begins at an element of a gradient and is on so many tensor ranks.
+  struct Piece {
+    int64_t first = 0, elements = 0, sharers = 1;
+  };
+  std::vector<Piece> pieces_of(const Updates::Trained& t) const;
+  bool in_row(const Updates::Trained& t) const;  // its sums go to other ranks
+  ValueId sum_of(const Updates::Trained& t, const Piece& piece);
+  ValueId own_sums();
   ValueId gather();
+  int64_t part_blocks() const;  // of a tensor rank
   const Cut& shards() const;
-  ValueId blocks_of(size_t i, ValueId rows);
+  void add_blocks_of(size_t i, ValueId rows, std::vector<ValueId>& squares);
+  void add_shards_of(size_t i, ValueId rows, int64_t part, std::vector<ValueId>& squares);
 
   Builder& b_;
   Module& module_;
   const std::vector<Updates::Trained>& trained_;
   const Updates& updates_;
   How how_;
-  std::vector<int64_t> places_;  // by parameter: in a row
-  int64_t row_ = 0;              // blocks of a rank
+  std::vector<int64_t> places_;  // by parameter: in the row of a rank, or among what is not sharded
+  int64_t row_ = 0;              // blocks of a data-parallel rank
+  int64_t whole_ = 0;            // blocks of what a tensor rank has whole, before those rows
 };
 
 }  // namespace snug

@@ -49,6 +49,8 @@ int64_t grain_of(const Value& parameter, const Recipe& recipe) {
 Cut cut_of(const Module& module, ValueId parameter, const Recipe& recipe) {
   if (!recipe.sharding.on()) return {};
   const Value& value = module[parameter];
+  // What neighbours repeat is a part of it, which is added up among them.
+  if (value.param && value.param->cut.repeats > 1) return {};
   return cut_of(value, grain_of(value, recipe), recipe.sharding);
 }
 
@@ -59,7 +61,7 @@ bool updates_weights_first(const Recipe& recipe) {
   const auto is_at = [&](OffloadItem item, Space space) {
     return recipe.offload.home_of(item, kNoLayer) == space;
   };
-  return recipe.fold_update && !recipe.sharding.on() && recipe.mesh.pp == 1 &&
+  return recipe.fold_update && !recipe.sharding.on() && !recipe.mesh.on() &&
          recipe.offload.ahead > 1 && recipe.groups() > 1 && recipe.master &&
          recipe.precision != Dtype::f32 && !recipe.host_update.covers(kNoLayer) &&
          is_at(OffloadItem::master, Space::host) && is_at(OffloadItem::optimizer, Space::host) &&
@@ -76,6 +78,7 @@ Updates::Updates(Module& module, const Recipe& recipe)
     : module_(module),
       offload_(recipe.offload),
       sharding_(recipe.sharding),
+      mesh_(recipe.mesh),
       weights_first_(updates_weights_first(recipe)) {
   collect(recipe);
   if (trained_.empty())

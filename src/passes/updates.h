@@ -41,6 +41,7 @@ class Updates {
 
   const std::vector<Trained>& trained() const { return trained_; }
   const Sharding& sharding() const { return sharding_; }
+  const Mesh& mesh() const { return mesh_; }
 
   // The scalars of an update, all on the device.
   struct Numbers {
@@ -105,6 +106,7 @@ class Updates {
   Module& module_;
   const Offload& offload_;
   const Sharding& sharding_;
+  const Mesh& mesh_;
   bool weights_first_ = false;
   int64_t slice_ = 0;  // elements that an update takes at once of what is not all on the device
   std::vector<Trained> trained_;

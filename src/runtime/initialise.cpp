@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/rng.h"
+#include "ir/tensor_cut.h"
 #include "kernels/float_kernels.h"
 #include "ops/compress/store.h"
 #include "runtime/value_pieces.h"
@@ -16,9 +17,13 @@ std::span<T> elements(std::span<std::byte> bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-// Elements `first` and on; `first` is even, for two of them come from one draw.
+// Elements `first` and on; two of them come from one draw.
 template <typename T>
 void fill_normal(std::span<T> out, size_t first, double deviation, Key key) {
+  if (first % 2 != 0 && !out.empty()) {
+    out[0] = T(static_cast<float>(deviation * normal_pair(key, first / 2)[1]));
+    return fill_normal(out.subspan(1), first + 1, deviation, key);
+  }
   const auto pairs = static_cast<int64_t>((out.size() + 1) / 2);
 #pragma omp parallel for schedule(static)
   for (int64_t p = 0; p < pairs; ++p) {
@@ -36,15 +41,20 @@ void fill_floats(const Module& module, ValuePieces& pieces, ValueId id, uint64_t
   const Key key = random_key(seed, 0, hash_name(value.name));
   ops::visit_float(value.type.dtype, [&](auto zero) {
     using T = decltype(zero);
-    static_assert(ValuePieces::kPieceBytes % (2 * sizeof(T)) == 0, "a piece begins at a draw");
     auto first = static_cast<size_t>(value.shard_first);  // element of the next piece
     pieces.make(without_padding(module, id), [&](std::span<std::byte> next) {
       const std::span<T> out = elements<T>(next);
-      if (init.kind == Init::Kind::normal) {
-        fill_normal(out, first, init.value, key);
-      } else {
-        std::ranges::fill(out, T(static_cast<float>(init.value)));
-      }
+      const auto begin = static_cast<int64_t>(first);
+      std::ranges::fill(out, T(0.0F));
+      for_runs(value.param->cut, begin, begin + std::ssize(out), [&](const WholeRun& run) {
+        const auto at =
+            out.subspan(static_cast<size_t>(run.first - begin), static_cast<size_t>(run.elements));
+        if (init.kind == Init::Kind::normal) {
+          fill_normal(at, static_cast<size_t>(run.whole_first), init.value, key);
+        } else {
+          std::ranges::fill(at, T(static_cast<float>(init.value)));
+        }
+      });
       first += out.size();
     });
   });

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -13,7 +14,9 @@
 #include "base/rng.h"
 #include "comm/threads.h"
 #include "ir/order.h"
+#include "ir/tensor_cut.h"
 #include "ir/verifier.h"
+#include "passes/passes.h"
 #include "runtime/null_executor.h"
 #include "runtime/value_pieces.h"
 #include "support/rank_watch.h"
@@ -52,26 +55,69 @@ bool is_state(const Value& value) {
           value.category == Category::optimizer);
 }
 
+using Weights = std::map<std::string, std::vector<std::byte>>;
+using Seen = std::set<std::pair<std::string, int64_t>>;  // by value: where in the whole
+
 // What this rank has of the whole, at its place. Where another had the same, they agree.
-void collect(SmallRun& run, RankResult& result, std::set<std::pair<std::string, int64_t>>& seen) {
-  ValuePieces pieces(run.executor());
+void collect(SmallRun& run, const Value& value, ValueId id, Weights& weights, Seen& seen) {
+  const int64_t size = size_of(value.type.dtype);
+  std::vector<std::byte>& whole = weights[value.name];
+  whole.resize(static_cast<size_t>(logical_shape(run.module(), value).elements() * size));
+  std::vector<std::byte> here;
+  ValuePieces(run.executor())
+      .look({id, 0, value.elements_in_whole() * size}, [&](std::span<const std::byte> next) {
+        here.insert(here.end(), next.begin(), next.end());
+      });
+  const int64_t first = value.shard_first;
+  for_runs(tensor_cut_of(run.module(), value), first, first + value.elements_in_whole(),
+           [&](const WholeRun& w) {
+             const auto mine =
+                 std::span(here).subspan(static_cast<size_t>((w.first - first) * size),
+                                         static_cast<size_t>(w.elements * size));
+             const auto there = whole.begin() + w.whole_first * size;
+             if (!seen.emplace(value.name, w.whole_first).second &&
+                 !std::equal(mine.begin(), mine.end(), there))
+               throw internal_error("ranks have other bytes of {}", value.name);
+             std::ranges::copy(mine, there);
+           });
+}
+
+void collect_state(SmallRun& run, Weights& weights, Seen& seen) {
   for (size_t i = 0; i < run.module().values.size(); ++i) {
     const Value& value = run.module().values[i];
-    if (!is_state(value)) continue;
-    const int64_t size = size_of(value.type.dtype);
-    std::vector<std::byte>& whole = result.weights[value.name];
-    whole.resize(static_cast<size_t>(value.whole().elements() * size));
-    const bool again = !seen.emplace(value.name, value.shard_first).second;
-    int64_t at = value.shard_first * size;
-    pieces.look({{static_cast<int32_t>(i)}, 0, value.elements_in_whole() * size},
-                [&](std::span<const std::byte> next) {
-                  if (again && !std::ranges::equal(next, std::span(whole).subspan(
-                                                             static_cast<size_t>(at), next.size())))
-                    throw internal_error("ranks have other bytes of {}", value.name);
-                  std::ranges::copy(next, whole.begin() + at);
-                  at += static_cast<int64_t>(next.size());
-                });
+    if (is_state(value)) collect(run, value, {static_cast<int32_t>(i)}, weights, seen);
   }
+}
+
+// Gradients of which this rank has the sum, at the end of a step.
+Weights gradients_of(SmallRun& run, const Recipe& recipe) {
+  Weights out;
+  Seen seen;
+  const bool partly = recipe.sharding.on() && recipe.sharding.stage == 1;
+  for (size_t i = 0; i < run.module().values.size(); ++i) {
+    const Value& value = run.module().values[i];
+    if (value.category == Category::grads && value.scope == Scope::step && value.owns_bytes() &&
+        value.parameter.valid() && value.type.dtype == Dtype::f32 && !partly)
+      collect(run, value, {static_cast<int32_t>(i)}, out, seen);
+  }
+  return out;
+}
+
+// Elements that a rank does not have are zeros there.
+void put_together(const Weights& mine, std::map<std::string, std::vector<float>>& all) {
+  for (const auto& [name, bytes] : mine) {
+    std::vector<float>& whole = all[name];
+    whole.resize(bytes.size() / sizeof(float));
+    for (size_t i = 0; i < whole.size(); ++i) {
+      float next = 0;
+      std::memcpy(&next, bytes.data() + i * sizeof(float), sizeof(float));
+      if (next != 0) whole[i] = next;
+    }
+  }
+}
+
+float norm_after(SmallRun& run) {
+  return run.executor().read_scalar<float>(run.executor().shared(shared_names::kGradNorm));
 }
 
 // Shared values begin as zeros, with their padding; of others ops write the elements.
@@ -129,6 +175,7 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
   Groups groups;
   RankWatch watch(60, [&](const std::string& why) { groups.abort(why); });
   std::vector<RankResult> results(static_cast<size_t>(ranks));
+  std::vector<Weights> gradients(static_cast<size_t>(ranks));
   std::vector<std::unique_ptr<SmallRun>> runs(static_cast<size_t>(ranks));
   std::exception_ptr failure;
   std::mutex mutex;
@@ -148,7 +195,11 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
         auto& run = runs[static_cast<size_t>(rank)];
         run = std::make_unique<SmallRun>(model, build, mine, o);
         RankResult& result = results[static_cast<size_t>(rank)];
-        result.losses = run->losses(steps);
+        for (int step = 0; step < steps; ++step) {
+          result.losses.push_back(run->step());
+          result.norms.push_back(norm_after(*run));
+          if (step == 0) gradients[static_cast<size_t>(rank)] = gradients_of(*run, mine);
+        }
         run->feed_last();
         result.evaluated = run->evaluate();
         result.bytes.push_back(bytes_of(*run));
@@ -164,14 +215,16 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
 
   RankResult all = results[0];
   std::vector<const Module*> modules;
-  std::set<std::pair<std::string, int64_t>> seen;
+  Seen seen;
   for (int rank = 0; rank < ranks; ++rank) {
     SmallRun& run = *runs[static_cast<size_t>(rank)];
     const RankResult& result = results[static_cast<size_t>(rank)];
     if (result.losses != all.losses || result.evaluated != all.evaluated)
       throw internal_error("rank {} has other losses", rank);
     if (rank > 0) all.bytes.push_back(result.bytes[0]);
-    collect(run, all, seen);
+    if (result.norms != all.norms) throw internal_error("rank {} has another norm", rank);
+    collect_state(run, all.weights, seen);
+    put_together(gradients[static_cast<size_t>(rank)], all.gradients);
     modules.push_back(&run.module());
   }
   verify_ranks(modules);

@@ -25,7 +25,10 @@ struct RankSpaceBytes {
 
 struct RankResult {
   std::vector<float> losses;  // every rank's are the same, or it is a failure
+  std::vector<float> norms;   // of the gradients, step by step; the same on every rank
   float evaluated = 0;        // on what every rank was fed last
+  // Of the first step, put together from all ranks, as floats; empty where each was gone by its end.
+  std::map<std::string, std::vector<float>> gradients;
   // Parameters, masters where there are some, and optimizer state, put together from all ranks.
   std::map<std::string, std::vector<std::byte>> weights;
   int64_t state_bytes = 0;  // of rank 0: what a step keeps of parameters, gradients and state
