@@ -17,15 +17,18 @@ constexpr int32_t kNobody = -1;
 // Who last touched which bytes of every storage.
 class Accesses {
  public:
-  explicit Accesses(std::span<const Extent> extents) {
-    storages_.reserve(extents.size());
-    for (const Extent& extent : extents) storages_.emplace_back(extent.end, Touched{});
-  }
+  explicit Accesses(std::span<const Extent> extents)
+      : extents_(extents), place_(extents.size(), kNobody) {}
 
   // Tells `wait` whom the access must wait for, then records it.
   template <typename Wait>
   void add(const Extent& bytes, int32_t op, int32_t lane, bool writes, Wait&& wait) {
-    auto& storage = storages_[static_cast<size_t>(bytes.root.index)];
+    const auto root = static_cast<size_t>(bytes.root.index);
+    if (place_[root] == kNobody) {
+      place_[root] = static_cast<int32_t>(storages_.size());
+      storages_.emplace_back(extents_[root].end, Touched{});
+    }
+    auto& storage = storages_[static_cast<size_t>(place_[root])];
     storage.over(bytes.begin, bytes.end, [&](Touched& touched) {
       wait(touched.writer);
       if (writes) {
@@ -47,7 +50,9 @@ class Accesses {
     lanes.fill(kNobody);
     return lanes;
   }
-  std::vector<Segments<Touched>> storages_;  // by the value that owns the bytes
+  std::span<const Extent> extents_;
+  std::vector<int32_t> place_;  // by value that owns bytes: of its storage, once it is touched
+  std::vector<Segments<Touched>> storages_;
 };
 
 std::string_view wrong_base(const Value& value, int32_t values) {

@@ -371,8 +371,10 @@ class ProgramHomes {
   Visit* visit_of(ValueId id, int32_t at) {
     const auto homed = id.valid() ? homed_.find(root(id)) : homed_.end();
     if (homed == homed_.end()) return nullptr;
-    for (Visit& visit : homed->second.visits) {
-      if (visit.first_op <= at && at <= visit.last_op && visit.holds(extent(id))) return &visit;
+    std::vector<Visit>& visits = homed->second.visits;  // by rising first op
+    auto visit = std::ranges::upper_bound(visits, at, {}, &Visit::first_op);
+    while (visit-- != visits.begin()) {
+      if (at <= visit->last_op && visit->holds(extent(id))) return &*visit;
     }
     throw internal_error("'{}' is used, but was not brought", module_[id].name);
   }
