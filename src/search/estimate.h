@@ -58,13 +58,14 @@ class Estimates {
   Trial trial(Variant variant, const RecomputePolicy& policy);
 
   // What may live elsewhere, in all layers.
-  Room room_of(const Variant& variant);
+  Room room_of(Variant variant);
 
  private:
   struct Update {
     SpaceBytes shared;  // bytes that it adds: masters, state
     SpaceBytes transient;
     double seconds = 0;
+    Room room;
   };
 
   // As a program of its own, also where it is folded into forward.

@@ -20,6 +20,22 @@ Room::Room(const Module& module) {
   }
 }
 
+void Room::leave_out(OffloadItem item) { items_[static_cast<size_t>(item)] = {}; }
+
+SpaceBytes Room::moved_by(const Offload& offload) const {
+  SpaceBytes moved;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const auto move = [&](int32_t layer, int64_t bytes) {
+      moved[Space::device] -= bytes;
+      moved[offload.home_of(static_cast<OffloadItem>(i), layer)] += bytes;
+    };
+    move(kNoLayer, items_[i].outside);
+    for (size_t l = 0; l < items_[i].layers.size(); ++l)
+      move(static_cast<int32_t>(l), items_[i].layers[l]);
+  }
+  return moved;
+}
+
 std::optional<Offload> Room::with_nearer(const Offload& offload, OffloadItem item, Space space,
                                          int64_t bytes, int32_t fewer) const {
   const auto is_farther = [&](const Offload::Rule& r) { return r.item == item && r.place > space; };

@@ -10,15 +10,20 @@
 #include <optional>
 #include <vector>
 
-#include "ir/program.h"
+#include "ir/space_bytes.h"
 #include "passes/offload.h"
 
 namespace snug {
 
 class Room {
  public:
+  Room() = default;
   // Sizes are those of a module with all of it.
   explicit Room(const Module& module);
+  void leave_out(OffloadItem item);
+
+  // By how much more or less lives in each space than where nothing moves; activations are left out.
+  SpaceBytes moved_by(const Offload& offload) const;
 
   // The same with as many layers of the item in this space as so many bytes have room for, less
   // `fewer`; none where not even what belongs to no layer has room, or no more of the item than

@@ -82,11 +82,11 @@ void PlanSearch::estimate(size_t v) {
         {.seconds = state.estimate->seconds, .least = state.estimate->arena()});
 }
 
-// Those whose turns come next, side by side: in the order of find_fastest's queue.
-void PlanSearch::estimate_next(std::span<const size_t> variants) {
+// Those whose turns come next, side by side: in the order of find_fast's queue.
+void PlanSearch::estimate_next(std::span<const size_t> variants, const Limits& limits) {
   std::vector<size_t> next;
   for (const size_t v : variants)
-    if (!states_[v].estimate) next.push_back(v);
+    if (!states_[v].estimate && states_[v].least.fits_in(limits)) next.push_back(v);
   std::ranges::sort(next, {},
                     [&](size_t v) { return std::tuple(least_seconds(v), variants_[v].effect, v); });
   if (next.size() > cores()) next.resize(cores());
@@ -140,6 +140,10 @@ void PlanSearch::estimate_all() {
     if (!variants_[v].plain.empty()) {
       const auto plain = by_picks_.find(variants_[v].plain);
       states_[v].outdone = plain == by_picks_.end() || !states_[plain->second].estimate;
+      if (!states_[v].outdone)
+        states_[v].least =
+            states_[plain->second].estimate->persistent +
+            estimates_.room_of(variants_[v]).moved_by(variants_[v].settings.recipe.offload);
       continue;
     }
     states_[v].outdone = worse_beside_defaults(v);
@@ -166,6 +170,7 @@ std::shared_ptr<const LayerPolicyCosts> PlanSearch::layer_costs_of(const Variant
   if (!options) {
     Variant layers = variant;
     layers.settings.recipe.offload = key.recipe.offload;
+    layers.settings.recipe.host_update = key.recipe.host_update;
     layers.settings.recipe.fold_update = false;
     options = std::make_shared<const LayerPolicyCosts>(layers);
   }
@@ -230,7 +235,7 @@ Module PlanSearch::compile_with(size_t variant, const RecomputePolicy& policy) c
 SpaceBytes PlanSearch::size_of(Found found) {
   Candidate& c = states_[found.variant].candidates[found.candidate];
   if (is_moved(found.variant)) {
-    try_moved(found);
+    try_moved(found, least_ahead(found.variant));
     return *c.arena;
   }
   if (!c.arena) {
@@ -246,17 +251,25 @@ SpaceBytes PlanSearch::size_of(Found found) {
 
 std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t> variants,
                                                           const Limits& limits) {
+  const std::vector<Found> fast = find_fast(variants, limits);
+  return fast.empty() ? std::nullopt : std::optional(fast.front());
+}
+
+// Of the variants whose plans were tried and fit, the fastest first: the fastest plan of each.
+std::vector<PlanSearch::Found> PlanSearch::find_fast(std::span<const size_t> variants,
+                                                     const Limits& limits) {
   Queue<std::pair<double, Effect>> queue;
   const auto push = [&](size_t v, size_t c) {
     const Candidate& candidate = states_[v].candidates[c];
-    const bool may_fit =
-        is_moved(v) ? fits_by_trials({v, c}, limits) : candidate.least.fits_in(limits);
-    if (may_fit) queue.push({{candidate.seconds, variants_[v].effect}, v, c});
+    if (may_fit({v, c}, limits)) queue.push({{candidate.seconds, variants_[v].effect}, v, c});
   };
   const auto enter = [&](size_t v) {
     const State& state = states_[v];
-    if (waits_for_its_turn(v))
-      return queue.push({{least_seconds(v), variants_[v].effect}, v, kEstimate});
+    if (waits_for_its_turn(v)) {
+      if (state.least.fits_in(limits))
+        queue.push({{least_seconds(v), variants_[v].effect}, v, kEstimate});
+      return;
+    }
     if (!state.estimate->least_arena().fits_in(limits)) return;
     // What moves is more where less is recomputed: none of its policies bounds the others.
     if (variants_[v].keeps_uniformly()) expand(v);
@@ -264,15 +277,21 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
     if (!state.expanded) queue.push({{least_seconds(v), variants_[v].effect}, v, kExpand});
   };
   for (const size_t v : variants) enter(v);
-  std::optional<Found> best;  // of those tried that move values
+  std::map<size_t, Found> fast;  // by variant: of what was tried and fits, the fastest
   const auto seconds_of = [&](Found f) {
     return states_[f.variant].candidates[f.candidate].seconds;
   };
+  double best = std::numeric_limits<double>::infinity();
+  const auto take = [&](Found f) {
+    const auto [place, is_new] = fast.emplace(f.variant, f);
+    if (!is_new && seconds_of(f) < seconds_of(place->second)) place->second = f;
+    best = std::min(best, seconds_of(f));
+  };
   for (int trials = 0; !queue.empty();) {
     const auto [key, v, c] = pop(queue);
-    if (best && seconds_of(*best) <= key.first) break;
+    if (best <= key.first) break;
     if (c == kEstimate) {
-      if (!states_[v].estimate) estimate_next(variants);
+      if (!states_[v].estimate) estimate_next(variants, limits);
       states_[v].entered = true;
       enter(v);
     } else if (c == kExpand) {
@@ -295,25 +314,25 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
         }
         try_side_by_side(next);
       }
-      if (try_moved({v, c})) ++trials;
-      if (fits_by_trials({v, c}, limits) && (!best || seconds_of({v, c}) < seconds_of(*best)))
-        best = Found{v, c};
-      if (trials >= (best ? kTrialsOfMoved : kTrialsInVain)) break;
+      if (try_moved({v, c}, limits)) ++trials;
+      if (fits_by_trials({v, c}, limits)) take({v, c});
+      if (trials >= (fast.empty() ? kTrialsInVain : kTrialsOfMoved)) break;
     } else if (size_of({v, c}).fits_in(limits)) {
       // Its true time is known now: another may be faster.
-      const double seconds = states_[v].candidates[c].seconds;
-      if (seconds <= key.first) return Found{v, c};
-      push(v, c);
+      seconds_of({v, c}) <= key.first ? take({v, c}) : push(v, c);
     }
   }
-  return best;
+  std::vector<Found> sorted;
+  for (const auto& [v, found] : fast) sorted.push_back(found);
+  std::ranges::stable_sort(sorted, {}, seconds_of);
+  return sorted;
 }
 
 PlanSearch::Found PlanSearch::find_smallest(const Limits& limits) {
   Queue<Size> queue;
-  for (const size_t v : contenders()) estimate(v);
-  for (const size_t v : contenders())
-    queue.push({size_in(states_[v].estimate->least_arena(), limits), v});
+  const std::vector<size_t> all = contenders();
+  for_each_in_parallel(all.size(), [&](size_t i) { estimate(all[i]); });
+  for (const size_t v : all) queue.push({size_in(states_[v].estimate->least_arena(), limits), v});
   Found best;
   Size smallest{true, kUnlimited};
   while (!queue.empty() && queue.top().key < smallest) {
@@ -332,21 +351,23 @@ PlanSearch::Found PlanSearch::find_smallest(const Limits& limits) {
 }
 
 std::optional<Choice> PlanSearch::fastest(const Limits& limits) {
-  while (const auto found = find_fastest(contenders(), limits)) {
+  for (std::vector<Found> better; !(better = fast_within(limits)).empty();) {
     Limits room = limits;
-    for (std::vector<Found> better = improved(*found, room); !better.empty();) {
+    while (!better.empty()) {
       const auto [variant, candidate] = better.back();
+      better.pop_back();
       Candidate& tried = states_[variant].candidates[candidate];
-      Choice choice = choice_of(better.back());
+      Choice choice = choice_of({variant, candidate});
       const SpaceBytes arena = arenas_of(choice.plan.module);
       if (arena.fits_in(limits)) return choice;
       const SpaceBytes gaps = max(arena - tried.arena.value_or(arena), {});
-      tried.arena = arena;
-      better.pop_back();
+      tried.arena = tried.placed = arena;
+      if (const auto of = states_[variant].copy_of)
+        states_[of->variant].candidates[of->candidate].placed = arena;
       // What a trial packs more tightly than a plan is no room: once more without.
-      if (room == limits && !better.empty() && gaps != SpaceBytes{}) {
+      if (room == limits && gaps != SpaceBytes{}) {
         for (const Space s : kAllSpaces) room[s] -= gaps[s];
-        better = improved(*found, room);
+        better = fast_within(room);
       }
     }
   }
@@ -368,7 +389,9 @@ Choice PlanSearch::choose(const Limits& limits) {
       .hint(fmt::format("--recompute auto:{}, a smaller batch or a shorter sequence", smallest));
 }
 
-Choice PlanSearch::smallest(const Limits& limits) { return choice_of(find_smallest(limits)); }
+Choice PlanSearch::smallest(const Limits& limits) {
+  return choice_of(as_tried(find_smallest(limits)));
+}
 
 SpaceBytes PlanSearch::smallest_feasible(const Limits& limits) {
   return size_of(find_smallest(limits));

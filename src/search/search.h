@@ -13,7 +13,8 @@
 // A variant that moves values to other memory is no faster than its plain one, which enters for it:
 // it is looked at when that one's turn comes. Its time is a simulation of lanes, which its estimate
 // comes near to and does not bound; of so many that were tried without one being first, the fastest
-// is taken. Estimates and trials that do not need each other are made side by side; what is found
+// is taken. What is found within slightly smaller limits competes, for trials may say of it that it
+// is faster. Estimates and trials that do not need each other are made side by side; what is found
 // does not depend on how many cores there are.
 #pragma once
 
@@ -82,11 +83,17 @@ class PlanSearch {
     double seconds = 0;                           // of a step: exact once tried
     SpaceBytes least = {};                        // it is not tried for limits below this
     std::optional<SpaceBytes> arena = {};         // once tried
+    int32_t ahead = 1;       // once tried, where values move: by how many layers they are brought
+    SpaceBytes placed = {};  // its plan was found to take no less
+  };
+  struct Found {
+    size_t variant = 0, candidate = 0;
   };
   struct State {
     std::optional<Estimate> estimate =
-        {};                // none where the variant is known to be outdone without one
-    bool outdone = false;  // another variant is no worse in anything
+        {};                 // none where the variant is known to be outdone without one
+    SpaceBytes least = {};  // of one that moves values, known without an estimate
+    bool outdone = false;   // another variant is no worse in anything
     bool expanded = false;
     bool entered = false;  // of one that moves values: its turn has come once
     std::shared_ptr<const PolicyAssignments> assignments = {};
@@ -94,28 +101,30 @@ class PlanSearch {
     // By so much what was tried was slower and larger than it was estimated.
     double lag = 0;
     SpaceBytes excess = {};
-  };
-  struct Found {
-    size_t variant = 0, candidate = 0;
+    std::optional<Found> copy_of = {};  // of one that was entered as it was tried
   };
 
   void estimate_all();
   void estimate(size_t variant);
-  void estimate_next(std::span<const size_t> variants);
+  void estimate_next(std::span<const size_t> variants, const Limits& limits);
   bool is_moved(size_t variant) const;
   bool waits_for_its_turn(size_t variant) const;
   double least_seconds(size_t variant) const;
   void expand_uniformly(size_t variant);
   int64_t staging_of(size_t variant);
   void try_side_by_side(std::span<const Found> found);
-  bool try_moved(Found found);
+  int32_t least_ahead(size_t variant) const;
+  bool try_moved(Found found, int32_t ahead);
+  bool try_moved(Found found, const Limits& limits);
   bool try_smallest(size_t variant, const Limits& limits);
   double seconds_by_trials(Found found) const;
+  bool may_fit(Found found, const Limits& limits) const;
   bool fits_by_trials(Found found, const Limits& limits) const;
   bool no_better(size_t variant, std::span<const size_t> group) const;
   bool worse_beside_defaults(size_t variant) const;
   std::vector<size_t> contenders() const;
   std::optional<Found> find_fastest(std::span<const size_t> variants, const Limits& limits);
+  std::vector<Found> find_fast(std::span<const size_t> variants, const Limits& limits);
   Found find_smallest(const Limits& limits);
   void expand(size_t variant);
   std::shared_ptr<const LayerPolicyCosts> layer_costs_of(const Variant& variant);
@@ -124,7 +133,9 @@ class PlanSearch {
   RecomputePolicy policy_of(Found found) const;
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
-  std::vector<Found> improved(Found found, const Limits& limits);
+  std::vector<Found> improved(std::span<const Found> found, const Limits& limits);
+  std::vector<Found> fast_within(const Limits& limits);
+  double expected_seconds(const Limits& limits) const;
   // A plan that was tried, of no variant's state.
   struct Tried {
     Variant variant;
@@ -142,8 +153,8 @@ class PlanSearch {
   std::vector<Tried> with_room_used(Tried tried, const Limits& limits);
   std::optional<Tried> use_room_in(const Room& room, Space space, OffloadItem item,
                                    const Tried& tried, const Limits& limits);
-  std::optional<Tried> roomier(const Tried& tried, const Offload& offload, const Limits& limits);
   Found enter(Found like, Tried tried);
+  Found as_tried(Found found);
   RunnerUp runner_up(size_t variant, double seconds, const Limits& limits);
 
   std::string name_;

@@ -1,7 +1,9 @@
 // The search where values move to other memory: what is tried there, and how what is left of the
 // device is used.
 #include <algorithm>
+#include <limits>
 
+#include "base/error.h"
 #include "base/parallel.h"
 #include "search/moved_layers.h"
 #include "search/room.h"
@@ -22,18 +24,38 @@ constexpr UniformPolicy kAlike[] = {{"attention", 0.03},
                                     {"ratio:0.75", 0.75},
                                     {"full", 1}};
 
-Variant with_homes(Variant variant, const Offload& offload) {
-  const Change homes{{"offload", text(offload)}};
+// In place of what is said of the same option, or as one more change.
+void set(std::vector<Change>& changes, const Change& change) {
   const auto said = std::ranges::find_if(
-      variant.changes, [](const Change& change) { return change.sets("offload"); });
-  if (said != variant.changes.end())
-    *said += homes;
+      changes, [&](const Change& other) { return other.sets(change.settings().front().option); });
+  if (said != changes.end())
+    *said += change;
   else
-    variant.changes.push_back(homes);
+    changes.push_back(change);
+}
+
+Variant with_homes(Variant variant, const Offload& offload) {
+  if (offload.rules != variant.settings.recipe.offload.rules)
+    set(variant.changes, {{"offload", text(offload)}});
   if (offload.ahead != variant.settings.recipe.offload.ahead)
-    variant.changes.push_back({{"offload-ahead", int64_t{offload.ahead}}});
+    set(variant.changes, {{"offload-ahead", int64_t{offload.ahead}}});
   variant.settings.recipe.offload = offload;
   return variant;
+}
+
+// Is what the host is to update still in its memory, or nothing left to it?
+bool host_updates_something(const Variant& variant) {
+  return unless_refused([&] {
+           require_host_update(variant.settings.recipe, variant.stack.layers);
+           return true;
+         })
+      .has_value();
+}
+
+// Layers by which a variant's values are brought before their use, at most.
+int32_t most_ahead(const Variant& variant) {
+  constexpr int32_t kMostAhead = 3;
+  return variant.ahead_is_open ? kMostAhead : variant.settings.recipe.offload.ahead;
 }
 
 }  // namespace
@@ -57,6 +79,7 @@ int64_t PlanSearch::staging_of(size_t variant) {
   if (!is_moved(variant)) return 0;
   Variant plain = variants_[variant];
   plain.settings.recipe.offload = {};
+  plain.settings.recipe.host_update = {};
   plain.settings.recipe.fold_update = false;
   return std::max<int64_t>(
       0, states_[variant].estimate->layer.working - estimates_.of(plain).layer.working);
@@ -65,21 +88,42 @@ int64_t PlanSearch::staging_of(size_t variant) {
 // So that trying one of them later costs nothing.
 void PlanSearch::try_side_by_side(std::span<const Found> found) {
   for_each_in_parallel(found.size(), [&](size_t i) {
-    estimates_.trial(variants_[found[i].variant], policy_of(found[i]));
+    Variant variant = variants_[found[i].variant];
+    variant.settings.recipe.offload.ahead = most_ahead(variant);
+    estimates_.trial(std::move(variant), policy_of(found[i]));
   });
 }
 
-// False where it is known.
-bool PlanSearch::try_moved(Found found) {
+// And at least.
+int32_t PlanSearch::least_ahead(size_t v) const {
+  return variants_[v].ahead_is_open ? 1 : variants_[v].settings.recipe.offload.ahead;
+}
+
+// With values brought so many layers ahead. False where it was tried before.
+bool PlanSearch::try_moved(Found found, int32_t ahead) {
   State& state = states_[found.variant];
   Candidate& c = state.candidates[found.candidate];
-  if (c.arena) return false;
-  const Estimates::Trial trial = estimates_.trial(variants_[found.variant], policy_of(found));
-  state.lag = std::max(state.lag, trial.seconds - c.seconds);
-  state.excess = max(state.excess, trial.arena - c.least);
-  c.arena = trial.arena;
+  const bool is_new = !c.arena;
+  Variant variant = variants_[found.variant];
+  variant.settings.recipe.offload.ahead = ahead;
+  const Estimates::Trial trial = estimates_.trial(std::move(variant), policy_of(found));
+  if (is_new) {
+    state.lag = std::max(state.lag, trial.seconds - c.seconds);
+    state.excess = max(state.excess, trial.arena - c.least);
+  }
+  c.arena = max(trial.arena, c.placed);
   c.seconds = trial.seconds;
-  return true;
+  c.ahead = ahead;
+  return is_new;
+}
+
+// As early as there is room for.
+bool PlanSearch::try_moved(Found found, const Limits& limits) {
+  const Candidate& c = states_[found.variant].candidates[found.candidate];
+  int32_t ahead = most_ahead(variants_[found.variant]);
+  const bool is_new = try_moved(found, ahead);
+  while (!c.arena->fits_in(limits) && ahead > least_ahead(found.variant)) try_moved(found, --ahead);
+  return is_new;
 }
 
 // Where none of its candidates is estimated to fit: estimates may be too large, too. What the
@@ -92,7 +136,7 @@ bool PlanSearch::try_smallest(size_t variant, const Limits& limits) {
     if (state.candidates[c].least[Space::device] < state.candidates[smallest].least[Space::device])
       smallest = c;
   }
-  if (state.candidates.empty() || !try_moved({variant, smallest})) return false;
+  if (state.candidates.empty() || !try_moved({variant, smallest}, limits)) return false;
   const Candidate& c = state.candidates[smallest];
   state.excess = *c.arena - c.least;
   return true;
@@ -105,10 +149,18 @@ double PlanSearch::seconds_by_trials(Found found) const {
   return c.arena ? c.seconds : c.seconds + state.lag;
 }
 
+bool PlanSearch::may_fit(Found found, const Limits& limits) const {
+  return is_moved(found.variant)
+             ? fits_by_trials(found, limits)
+             : states_[found.variant].candidates[found.candidate].least.fits_in(limits);
+}
+
 bool PlanSearch::fits_by_trials(Found found, const Limits& limits) const {
   const State& state = states_[found.variant];
   const Candidate& c = state.candidates[found.candidate];
-  return c.arena.value_or(c.least + state.excess).fits_in(limits);
+  const bool is_known =
+      c.arena && (c.arena->fits_in(limits) || c.ahead == least_ahead(found.variant));
+  return (is_known ? *c.arena : c.least + state.excess).fits_in(limits);
 }
 
 void PlanSearch::expand_uniformly(size_t variant) {
@@ -133,42 +185,99 @@ void PlanSearch::expand_uniformly(size_t variant) {
   }
 }
 
-// With what moves brought earlier, and room used: `found` itself among them, the fastest last, as
-// trials say. How far ahead is tried side by side.
-std::vector<PlanSearch::Found> PlanSearch::improved(Found found, const Limits& limits) {
-  constexpr int32_t kMostAhead = 3;
-  const Tried now = tried_as(found);
-  const bool open = is_moved(found.variant) && now.variant.ahead_is_open;
-  std::vector<std::vector<Tried>> by_ahead(open ? kMostAhead : 1);
-  for_each_in_parallel(by_ahead.size(), [&](size_t i) {
-    std::optional<Tried> first = now;
-    if (i > 0) {
-      Offload offload = now.variant.settings.recipe.offload;
-      offload.ahead = static_cast<int32_t>(i) + 1;
-      first = roomier(now, offload, limits);
-    }
-    if (first) by_ahead[i] = with_room_used(std::move(*first), limits);
-  });
-  std::vector<Found> better{found};
-  for (size_t i = 0; i < by_ahead.size(); ++i) {
-    std::vector<Tried>& chain = by_ahead[i];
-    // Staging only grows: what does not fit, or is no faster, is neither farther ahead.
-    if (chain.empty() || (i > 0 && chain[0].seconds >= by_ahead[i - 1][0].seconds)) break;
-    for (size_t t = i == 0 ? 1 : 0; t < chain.size(); ++t) better.push_back(enter(found, chain[t]));
-  }
-  std::ranges::stable_sort(better, std::greater{}, [&](Found f) {
+// What is found within these limits, and within smaller ones as long as these are expected to make a
+// step hardly slower: what trials say is not quite what was expected, and what is fast there fits
+// here. As trials say, the fastest last.
+std::vector<PlanSearch::Found> PlanSearch::fast_within(const Limits& limits) {
+  constexpr int kSmaller = 2;          // limits of each space
+  constexpr double kHardly = 1.02;     // times slower
+  constexpr double kOfTheNext = 0.84;  // times as many bytes
+  const auto seconds_of = [&](Found f) {
     return states_[f.variant].candidates[f.candidate].seconds;
+  };
+  std::vector<Found> all = improved(find_fast(contenders(), limits), limits);
+  const double expected = expected_seconds(limits);
+  for (const Space space : kAllSpaces) {
+    Limits smaller = limits;
+    const int most = limits[space] == kUnlimited ? 0 : kSmaller;
+    for (int i = 0; i < most && !all.empty(); ++i) {
+      const Found best = all.back();
+      const SpaceBytes taken = *states_[best.variant].candidates[best.candidate].arena;
+      smaller[space] = static_cast<int64_t>(
+          kOfTheNext * static_cast<double>(std::min(smaller[space], taken[space])));
+      if (taken[space] == 0 || expected_seconds(smaller) > kHardly * expected) break;
+      const std::vector<Found> fast = find_fast(contenders(), smaller);
+      const std::vector<Found> more =
+          improved(std::span(fast).first(std::min<size_t>(fast.size(), 1)), smaller);
+      all.insert(all.end(), more.begin(), more.end());
+      std::ranges::stable_sort(all, std::greater{}, seconds_of);
+    }
+  }
+  if (all.empty()) return all;
+  const Found best = all.back();
+  for (Tried& tried : with_some_moved(tried_as(best), limits))
+    all.push_back(enter(best, std::move(tried)));
+  for (Tried& tried : with_host_updates(tried_as(all.back()), limits))
+    all.push_back(enter(best, std::move(tried)));
+  return all;
+}
+
+// Of a step within these limits, as far as what could be tried there is known.
+double PlanSearch::expected_seconds(const Limits& limits) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const size_t v : contenders()) {
+    for (size_t c = 0; c < states_[v].candidates.size(); ++c) {
+      if (may_fit({v, c}, limits)) least = std::min(least, seconds_by_trials({v, c}));
+    }
+  }
+  return least;
+}
+
+// The fastest few with room used: as trials say, the fastest last.
+std::vector<PlanSearch::Found> PlanSearch::improved(std::span<const Found> found,
+                                                    const Limits& limits) {
+  constexpr size_t kImproved = 2;
+  constexpr double kNear = 1.05;  // times slower than the fastest
+  if (found.empty()) return {};
+  const auto seconds_of = [&](Found f) {
+    return states_[f.variant].candidates[f.candidate].seconds;
+  };
+  const auto slow = std::ranges::find_if(
+      found, [&](Found f) { return seconds_of(f) > kNear * seconds_of(found.front()); });
+  found = found.first(std::min(static_cast<size_t>(slow - found.begin()), kImproved));
+  // The first also with its values brought later, which leaves more room.
+  const Tried first = tried_as(found.front());
+  const int32_t ahead = first.variant.settings.recipe.offload.ahead;
+  const size_t later = first.variant.ahead_is_open ? static_cast<size_t>(ahead - 1) : 0;
+  std::vector<std::vector<Tried>> chains(found.size() + later);
+  for_each_in_parallel(chains.size(), [&](size_t i) {
+    std::optional<Tried> begin;
+    if (i < found.size()) {
+      begin = tried_as(found[i]);
+    } else {
+      Offload offload = first.variant.settings.recipe.offload;
+      offload.ahead = static_cast<int32_t>(i - found.size()) + 1;
+      begin = tried_with(with_homes(first.variant, offload), first.policy, limits);
+    }
+    if (begin) chains[i] = with_room_used(*std::move(begin), limits);
   });
-  for (Tried& tried : with_some_moved(tried_as(better.back()), limits))
-    better.push_back(enter(found, std::move(tried)));
-  for (Tried& tried : with_host_updates(tried_as(better.back()), limits))
-    better.push_back(enter(found, std::move(tried)));
+  std::vector<Found> better;
+  for (const Found f : found) better.push_back(as_tried(f));
+  for (size_t i = 0; i < chains.size(); ++i) {
+    const Found like = found[i < found.size() ? i : 0];
+    for (size_t t = 1; t < chains[i].size(); ++t)
+      better.push_back(enter(like, std::move(chains[i][t])));
+  }
+  std::ranges::stable_sort(better, std::greater{}, seconds_of);
   return better;
 }
 
 PlanSearch::Tried PlanSearch::tried_as(Found found) const {
   const Candidate& c = states_[found.variant].candidates[found.candidate];
-  return {variants_[found.variant], policy_of(found), c.arena.value_or(c.least), c.seconds};
+  Offload offload = variants_[found.variant].settings.recipe.offload;
+  if (!offload.none()) offload.ahead = c.ahead;
+  return {with_homes(variants_[found.variant], offload), policy_of(found),
+          c.arena.value_or(c.least), c.seconds};
 }
 
 // The same where the activations of some layers move, and less is recomputed: those that are faster,
@@ -221,6 +330,7 @@ std::optional<PlanSearch::Tried> PlanSearch::with_every_moved(const Tried& tried
     const auto beyond = std::ranges::upper_bound(frontier, bytes, {}, &ParetoPoint::transient);
     if (beyond == frontier.begin()) break;
     const ParetoPoint& point = *(beyond - 1);
+    if (estimate.compute_seconds + runs * point.seconds >= tried.seconds) break;
     const RecomputePolicy policy = costs.policy_of(as_measured(layers, point.options));
     const auto [arena, seconds] = estimates_.trial(variant, policy);
     const bool fits = arena.fits_in(limits);
@@ -241,15 +351,15 @@ std::vector<PlanSearch::Tried> PlanSearch::with_host_updates(const Tried& tried,
                                                              const Limits& limits) {
   const Recipe& now = tried.variant.settings.recipe;
   const int32_t layers = tried.variant.stack.layers;
-  if (!tried.variant.host_update_is_open || now.host_update.on || !keeps_all_on_host(now))
-    return {};
+  if (!tried.variant.host_update_is_open || !keeps_all_on_host(now)) return {};
   std::vector<HostUpdate> updates{{.on = true}};
   if (layers > 1) updates.push_back({.on = true, .layers = {{.first = 0, .last = layers / 2 - 1}}});
+  std::erase(updates, now.host_update);
   std::vector<std::optional<Tried>> others(updates.size());
   for_each_in_parallel(updates.size(), [&](size_t i) {
     Variant variant = tried.variant;
     variant.settings.recipe.host_update = updates[i];
-    variant.changes.push_back({{"host-update", text(updates[i])}});
+    set(variant.changes, {{"host-update", text(updates[i])}});
     others[i] = tried_with(std::move(variant), tried.policy, limits);
   });
   std::vector<Tried> faster;
@@ -265,10 +375,19 @@ PlanSearch::Found PlanSearch::enter(Found like, Tried tried) {
   state.candidates.push_back({.uniform = std::move(tried.policy),
                               .seconds = tried.seconds,
                               .least = tried.arena,
-                              .arena = tried.arena});
+                              .arena = tried.arena,
+                              .ahead = tried.variant.settings.recipe.offload.ahead});
   variants_.push_back(std::move(tried.variant));
   states_.push_back(std::move(state));
   return Found{variants_.size() - 1, 0};
+}
+
+// Where values move, as a variant of its own: within other limits they may be brought later.
+PlanSearch::Found PlanSearch::as_tried(Found found) {
+  if (!is_moved(found.variant)) return found;
+  const Found copy = enter(found, tried_as(found));
+  states_[copy.variant].copy_of = found;
+  return copy;
 }
 
 // What was moved as a whole moves in fewer layers where there is room for the others: first what a
@@ -300,18 +419,14 @@ std::optional<PlanSearch::Tried> PlanSearch::use_room_in(const Room& room, Space
     const auto offload =
         room.with_nearer(tried.variant.settings.recipe.offload, item, space, left, fewer);
     if (!offload) return std::nullopt;
-    auto other = roomier(tried, *offload, limits);
+    Variant variant = with_homes(tried.variant, *offload);
+    if (!host_updates_something(variant)) return std::nullopt;
+    auto other = tried_with(std::move(variant), tried.policy, limits);
     if (!other) continue;
     if (other->seconds >= tried.seconds) return std::nullopt;
     return other;
   }
   return std::nullopt;
-}
-
-// The same plan with other homes; none where it does not fit.
-std::optional<PlanSearch::Tried> PlanSearch::roomier(const Tried& tried, const Offload& offload,
-                                                     const Limits& limits) {
-  return tried_with(with_homes(tried.variant, offload), tried.policy, limits);
 }
 
 // None where it does not fit.

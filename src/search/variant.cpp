@@ -72,6 +72,8 @@ Settings body_key(const Settings& s) {
 Settings update_key(const Settings& s) {
   Settings key{.recipe = types_of(s.recipe), .math = s.math};
   add_update(key.recipe, s.recipe);
+  std::erase_if(key.recipe.offload.rules,
+                [](const Offload::Rule& rule) { return rule.item == OffloadItem::activations; });
   return key;
 }
 

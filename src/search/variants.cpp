@@ -63,6 +63,15 @@ void add_parts(Dimension& offload, int64_t layers) {
   }
 }
 
+// The same with the host's cores updating what is in their memory.
+void add_host_updates(Dimension& offload, const std::vector<Alternative>& on_gpu) {
+  for (Alternative a : on_gpu) {
+    if (!a.change.sets("offload")) continue;
+    a.change += technique("update on the host").change;
+    offload.alternatives.push_back(std::move(a));
+  }
+}
+
 // The same with half of the state on disk, with more, with all of it, and with all but activations
 // there, where they are elsewhere anyway. What the host has room for comes back (search.h).
 void add_on_disk(Dimension& offload, int64_t layers) {
@@ -117,8 +126,10 @@ Dimension dimension_of(const DimensionRow& row, const Resolved& run) {
   }
   if (row.name == "loss") add_chunks(d, run.build.loss_chunk);
   if (row.moves && d.alternatives.size() > 1) {
+    const std::vector<Alternative> on_host = d.alternatives;
     if (!run.options.offload_dir.empty() && run.host_budget) add_on_disk(d, run.model.config().L);
     add_parts(d, run.model.config().L);
+    if (run.asked.host_update == "auto") add_host_updates(d, on_host);
   }
   return d;
 }
