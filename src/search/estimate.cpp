@@ -284,6 +284,7 @@ Estimate Estimates::of(const Variant& variant) {
     const Update& update = update_of(variant);
     if (!variant.settings.recipe.fold_update) {
       s.persistent = s.persistent + update.shared;
+      s.update_seconds = update.seconds;
       s.seconds += update.seconds;
       s.compute_seconds += update.seconds;
       if (s.other_lanes > 0) s.other_lanes += update.seconds;

@@ -29,6 +29,7 @@ struct Estimate {
   double waiting = 0;          // beyond the longer of the two: lanes wait for each other
   double least_seconds = 0;    // however little is recomputed or compressed
   Costs before, layer, after;  // of one micro-batch; layer: one in the middle
+  double update_seconds = 0;   // of these, the update's, where it is a program of its own
   double forward_seconds = 0;  // in a step, of that layer: what recomputing all of it takes
   int64_t other_programs = 0;  // transient that other programs need, on the device
 

@@ -1,6 +1,7 @@
 #include "search/room.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/units.h"
 #include "placement/placement.h"
@@ -21,6 +22,11 @@ Room::Room(const Module& module) {
 }
 
 void Room::leave_out(OffloadItem item) { items_[static_cast<size_t>(item)] = {}; }
+
+int64_t Room::bytes_of(OffloadItem item) const {
+  const Sizes& sizes = items_[static_cast<size_t>(item)];
+  return std::accumulate(sizes.layers.begin(), sizes.layers.end(), sizes.outside);
+}
 
 SpaceBytes Room::moved_by(const Offload& offload) const {
   SpaceBytes moved;

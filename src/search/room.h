@@ -22,6 +22,8 @@ class Room {
   explicit Room(const Module& module);
   void leave_out(OffloadItem item);
 
+  // In all layers, and outside them.
+  int64_t bytes_of(OffloadItem item) const;
   // By how much more or less lives in each space than where nothing moves; activations are left out.
   SpaceBytes moved_by(const Offload& offload) const;
 

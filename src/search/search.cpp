@@ -19,9 +19,8 @@ namespace {
 // What is chosen is placed with all effort, which never makes it larger.
 constexpr int64_t kTrialEffort = kPackingEffort / 50;
 
-// Entries of a queue that are not candidates yet: the variant is to be expanded, or estimated first.
+// An entry of a queue that is no candidate yet: the variant is to be expanded.
 constexpr size_t kExpand = std::numeric_limits<size_t>::max();
-constexpr size_t kEstimate = kExpand - 1;
 
 template <typename Key>
 struct Entry {
@@ -40,9 +39,6 @@ Entry<Key> pop(Queue<Key>& queue) {
   queue.pop();
   return top;
 }
-
-// Where values move: so many plans are tried, or so many where none of them fits.
-constexpr int kTrialsOfMoved = 24, kTrialsInVain = 64;
 
 // Outside the limits of the other spaces comes last, then by bytes on the device.
 using Size = std::pair<bool, int64_t>;
@@ -78,19 +74,11 @@ void PlanSearch::estimate(size_t v) {
   const bool keeps_all = variant.recompute_is_open() ||
                          variant.settings.recipe.recompute.kind == RecomputePolicy::Kind::none;
   if (keeps_all)
-    state.candidates.push_back(
-        {.seconds = state.estimate->seconds, .least = state.estimate->arena()});
-}
-
-// Those whose turns come next, side by side: in the order of find_fast's queue.
-void PlanSearch::estimate_next(std::span<const size_t> variants, const Limits& limits) {
-  std::vector<size_t> next;
-  for (const size_t v : variants)
-    if (!states_[v].estimate && states_[v].least.fits_in(limits)) next.push_back(v);
-  std::ranges::sort(next, {},
-                    [&](size_t v) { return std::tuple(least_seconds(v), variants_[v].effect, v); });
-  if (next.size() > cores()) next.resize(cores());
-  for_each_in_parallel(next.size(), [&](size_t i) { estimate(next[i]); });
+    state.candidates.push_back({.seconds = state.estimate->seconds,
+                                .least = state.estimate->arena(),
+                                .compute = state.estimate->compute_seconds,
+                                .other = state.estimate->other_lanes,
+                                .waiting = state.estimate->waiting});
 }
 
 // Is another of the group at least as good in everything, and better or before it in the order?
@@ -212,7 +200,10 @@ void PlanSearch::expand(size_t variant) {
         std::max(m.point.transient + staging - m.doubt, state.estimate->other_programs);
     state.candidates.push_back({.assignment = &m,
                                 .seconds = state.estimate->seconds_with(runs * m.point.seconds),
-                                .least = state.estimate->persistent + transient});
+                                .least = state.estimate->persistent + transient,
+                                .compute = state.estimate->compute_seconds + runs * m.point.seconds,
+                                .other = state.estimate->other_lanes,
+                                .waiting = state.estimate->waiting});
   }
 }
 
@@ -234,11 +225,11 @@ Module PlanSearch::compile_with(size_t variant, const RecomputePolicy& policy) c
 // The smallest budget for which it may be chosen: the same whoever asks.
 SpaceBytes PlanSearch::size_of(Found found) {
   Candidate& c = states_[found.variant].candidates[found.candidate];
-  if (is_moved(found.variant)) {
-    try_moved(found, least_ahead(found.variant));
-    return *c.arena;
-  }
-  if (!c.arena) {
+  if (!c.arena && is_moved(found.variant)) {
+    const Estimates::Trial trial = estimates_.trial(variants_[found.variant], policy_of(found));
+    c.arena = trial.arena;
+    c.seconds = trial.seconds;
+  } else if (!c.arena) {
     last_module_ = compile_with(found.variant, policy_of(found));
     last_ = found;
     c.seconds = step_cost(last_module_, variants_[found.variant].cost_model).step_seconds;
@@ -246,86 +237,40 @@ SpaceBytes PlanSearch::size_of(Found found) {
     place(trial, c.assignment == nullptr ? kPackingEffort : kTrialEffort);
     c.arena = arenas_of(trial);
   }
-  return max(c.least, *c.arena);
+  return is_moved(found.variant) ? *c.arena : max(c.least, *c.arena);
 }
 
+// Of those that move nothing.
 std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t> variants,
                                                           const Limits& limits) {
-  const std::vector<Found> fast = find_fast(variants, limits);
-  return fast.empty() ? std::nullopt : std::optional(fast.front());
-}
-
-// Of the variants whose plans were tried and fit, the fastest first: the fastest plan of each.
-std::vector<PlanSearch::Found> PlanSearch::find_fast(std::span<const size_t> variants,
-                                                     const Limits& limits) {
   Queue<std::pair<double, Effect>> queue;
   const auto push = [&](size_t v, size_t c) {
     const Candidate& candidate = states_[v].candidates[c];
-    if (may_fit({v, c}, limits)) queue.push({{candidate.seconds, variants_[v].effect}, v, c});
+    if (candidate.least.fits_in(limits))
+      queue.push({{candidate.seconds, variants_[v].effect}, v, c});
   };
-  const auto enter = [&](size_t v) {
+  for (const size_t v : variants) {
     const State& state = states_[v];
-    if (waits_for_its_turn(v)) {
-      if (state.least.fits_in(limits))
-        queue.push({{least_seconds(v), variants_[v].effect}, v, kEstimate});
-      return;
-    }
-    if (!state.estimate->least_arena().fits_in(limits)) return;
+    if (is_moved(v) || !state.estimate->least_arena().fits_in(limits)) continue;
     // What moves is more where less is recomputed: none of its policies bounds the others.
     if (variants_[v].keeps_uniformly()) expand(v);
     for (size_t c = 0; c < state.candidates.size(); ++c) push(v, c);
     if (!state.expanded) queue.push({{least_seconds(v), variants_[v].effect}, v, kExpand});
-  };
-  for (const size_t v : variants) enter(v);
-  std::map<size_t, Found> fast;  // by variant: of what was tried and fits, the fastest
-  const auto seconds_of = [&](Found f) {
-    return states_[f.variant].candidates[f.candidate].seconds;
-  };
-  double best = std::numeric_limits<double>::infinity();
-  const auto take = [&](Found f) {
-    const auto [place, is_new] = fast.emplace(f.variant, f);
-    if (!is_new && seconds_of(f) < seconds_of(place->second)) place->second = f;
-    best = std::min(best, seconds_of(f));
-  };
-  for (int trials = 0; !queue.empty();) {
+  }
+  while (!queue.empty()) {
     const auto [key, v, c] = pop(queue);
-    if (best <= key.first) break;
-    if (c == kEstimate) {
-      if (!states_[v].estimate) estimate_next(variants, limits);
-      states_[v].entered = true;
-      enter(v);
-    } else if (c == kExpand) {
+    if (c == kExpand) {
       const size_t known = states_[v].candidates.size();
       expand(v);
-      if (is_moved(v) && try_smallest(v, limits)) ++trials;
       for (size_t i = known; i < states_[v].candidates.size(); ++i) push(v, i);
-    } else if (is_moved(v)) {
-      if (const double due = seconds_by_trials({v, c}); key.first < due) {
-        queue.push({{due, key.second}, v, c});
-        continue;
-      }
-      if (!fits_by_trials({v, c}, limits)) continue;
-      if (!states_[v].candidates[c].arena) {
-        std::vector<Found> next{{v, c}};
-        for (auto later = queue; !later.empty() && next.size() < cores();) {
-          const auto [then, other, candidate] = pop(later);
-          if (candidate != kEstimate && candidate != kExpand && is_moved(other))
-            next.push_back({other, candidate});
-        }
-        try_side_by_side(next);
-      }
-      if (try_moved({v, c}, limits)) ++trials;
-      if (fits_by_trials({v, c}, limits)) take({v, c});
-      if (trials >= (fast.empty() ? kTrialsInVain : kTrialsOfMoved)) break;
     } else if (size_of({v, c}).fits_in(limits)) {
       // Its true time is known now: another may be faster.
-      seconds_of({v, c}) <= key.first ? take({v, c}) : push(v, c);
+      const double seconds = states_[v].candidates[c].seconds;
+      if (seconds <= key.first) return Found{v, c};
+      push(v, c);
     }
   }
-  std::vector<Found> sorted;
-  for (const auto& [v, found] : fast) sorted.push_back(found);
-  std::ranges::stable_sort(sorted, {}, seconds_of);
-  return sorted;
+  return std::nullopt;
 }
 
 PlanSearch::Found PlanSearch::find_smallest(const Limits& limits) {
@@ -351,23 +296,26 @@ PlanSearch::Found PlanSearch::find_smallest(const Limits& limits) {
 }
 
 std::optional<Choice> PlanSearch::fastest(const Limits& limits) {
-  for (std::vector<Found> better; !(better = fast_within(limits)).empty();) {
+  for (std::vector<Found> fast; !(fast = fast_within(limits)).empty();) {
     Limits room = limits;
-    while (!better.empty()) {
-      const auto [variant, candidate] = better.back();
-      better.pop_back();
-      Candidate& tried = states_[variant].candidates[candidate];
-      Choice choice = choice_of({variant, candidate});
+    while (!fast.empty()) {
+      const Found found = fast.back();
+      fast.pop_back();
+      Candidate& tried = states_[found.variant].candidates[found.candidate];
+      Choice choice = choice_of(found);
       const SpaceBytes arena = arenas_of(choice.plan.module);
       if (arena.fits_in(limits)) return choice;
       const SpaceBytes gaps = max(arena - tried.arena.value_or(arena), {});
-      tried.arena = tried.placed = arena;
-      if (const auto of = states_[variant].copy_of)
-        states_[of->variant].candidates[of->candidate].placed = arena;
+      tried.arena = arena;
+      if (is_moved(found.variant)) {
+        Settings settings = variants_[found.variant].settings;
+        settings.recipe.recompute = choice.policy;
+        placed_[settings] = arena;
+      }
       // What a trial packs more tightly than a plan is no room: once more without.
       if (room == limits && gaps != SpaceBytes{}) {
         for (const Space s : kAllSpaces) room[s] -= gaps[s];
-        better = fast_within(room);
+        fast = fast_within(room);
       }
     }
   }
@@ -389,9 +337,7 @@ Choice PlanSearch::choose(const Limits& limits) {
       .hint(fmt::format("--recompute auto:{}, a smaller batch or a shorter sequence", smallest));
 }
 
-Choice PlanSearch::smallest(const Limits& limits) {
-  return choice_of(as_tried(find_smallest(limits)));
-}
+Choice PlanSearch::smallest(const Limits& limits) { return choice_of(find_smallest(limits)); }
 
 SpaceBytes PlanSearch::smallest_feasible(const Limits& limits) {
   return size_of(find_smallest(limits));
@@ -429,11 +375,13 @@ RunnerUp PlanSearch::runner_up(size_t variant, double seconds, const Limits& lim
   RunnerUp other{.name = flags_of(variants_[variant].change()),
                  .effect = variants_[variant].effect};
   const size_t only[] = {variant};
-  if (const auto found = find_fastest(only, limits)) {
-    const Candidate& c = states_[variant].candidates[found->candidate];
-    other.bytes = (*c.arena)[Space::device];
-    other.seconds = c.seconds;
-    const double slower = 100 * (c.seconds / seconds - 1);
+  std::optional<Tried> best;
+  if (const auto found = find_fastest(only, limits)) best = tried_as(*found);
+  if (const auto moved = moved_within(only, limits, kForever); !moved.empty()) best = moved.back();
+  if (best) {
+    other.bytes = best->arena[Space::device];
+    other.seconds = best->seconds;
+    const double slower = 100 * (best->seconds / seconds - 1);
     other.why = slower < 0.05 ? "no faster" : fmt::format("{:.1f} % slower", slower);
     return other;
   }

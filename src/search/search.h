@@ -10,15 +10,15 @@
 // these are compiled and placed as their turn comes; the first that fits is the fastest there is.
 // The order knows no budget, so more bytes are never slower.
 //
-// A variant that moves values to other memory is no faster than its plain one, which enters for it:
-// it is looked at when that one's turn comes. Its time is a simulation of lanes, which its estimate
-// comes near to and does not bound; of so many that were tried without one being first, the fastest
-// is taken. What is found within slightly smaller limits competes, for trials may say of it that it
-// is faster. Estimates and trials that do not need each other are made side by side; what is found
-// does not depend on how many cores there are.
+// Where values move to other memory, the time of a step is a simulation of lanes, which no sum of
+// layers bounds. A fixed series of limits says which variants are tried there (contending.h), and each
+// of them uses the room there is: so what is tried with fewer bytes is tried with more, too. Estimates
+// and trials that do not need each other are made side by side; what is found does not depend on how
+// many cores there are.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "placement/plan.h"
+#include "search/contending.h"
 #include "search/estimate.h"
 #include "search/policy_assignments.h"
 #include "search/room.h"
@@ -83,9 +84,9 @@ class PlanSearch {
     double seconds = 0;                           // of a step: exact once tried
     SpaceBytes least = {};                        // it is not tried for limits below this
     std::optional<SpaceBytes> arena = {};         // once tried
-    int32_t ahead = 1;       // once tried, where values move: by how many layers they are brought
-    SpaceBytes placed = {};  // its plan was found to take no less
+    double compute = 0, other = 0, waiting = 0;   // where values move: as Expected has them
   };
+  static constexpr double kForever = std::numeric_limits<double>::infinity();
   struct Found {
     size_t variant = 0, candidate = 0;
   };
@@ -95,36 +96,30 @@ class PlanSearch {
     SpaceBytes least = {};  // of one that moves values, known without an estimate
     bool outdone = false;   // another variant is no worse in anything
     bool expanded = false;
-    bool entered = false;  // of one that moves values: its turn has come once
     std::shared_ptr<const PolicyAssignments> assignments = {};
     std::vector<Candidate> candidates = {};
-    // By so much what was tried was slower and larger than it was estimated.
-    double lag = 0;
-    SpaceBytes excess = {};
-    std::optional<Found> copy_of = {};  // of one that was entered as it was tried
+  };
+  // A plan that was tried and fits, of no variant's state.
+  struct Tried {
+    Variant variant;
+    RecomputePolicy policy;
+    SpaceBytes arena;
+    double seconds = 0;
+    double hope = 0;  // where room was not used yet: what a step is expected to take then
+    size_t of = 0;    // the variant that it began with
   };
 
   void estimate_all();
   void estimate(size_t variant);
-  void estimate_next(std::span<const size_t> variants, const Limits& limits);
   bool is_moved(size_t variant) const;
-  bool waits_for_its_turn(size_t variant) const;
   double least_seconds(size_t variant) const;
   void expand_uniformly(size_t variant);
   int64_t staging_of(size_t variant);
-  void try_side_by_side(std::span<const Found> found);
-  int32_t least_ahead(size_t variant) const;
-  bool try_moved(Found found, int32_t ahead);
-  bool try_moved(Found found, const Limits& limits);
-  bool try_smallest(size_t variant, const Limits& limits);
-  double seconds_by_trials(Found found) const;
-  bool may_fit(Found found, const Limits& limits) const;
-  bool fits_by_trials(Found found, const Limits& limits) const;
+  Expected expected_of(Found found);
   bool no_better(size_t variant, std::span<const size_t> group) const;
   bool worse_beside_defaults(size_t variant) const;
   std::vector<size_t> contenders() const;
   std::optional<Found> find_fastest(std::span<const size_t> variants, const Limits& limits);
-  std::vector<Found> find_fast(std::span<const size_t> variants, const Limits& limits);
   Found find_smallest(const Limits& limits);
   void expand(size_t variant);
   std::shared_ptr<const LayerPolicyCosts> layer_costs_of(const Variant& variant);
@@ -133,16 +128,13 @@ class PlanSearch {
   RecomputePolicy policy_of(Found found) const;
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
-  std::vector<Found> improved(std::span<const Found> found, const Limits& limits);
   std::vector<Found> fast_within(const Limits& limits);
-  double expected_seconds(const Limits& limits) const;
-  // A plan that was tried, of no variant's state.
-  struct Tried {
-    Variant variant;
-    RecomputePolicy policy;
-    SpaceBytes arena;
-    double seconds = 0;
-  };
+  std::vector<Tried> moved_within(std::span<const size_t> variants, const Limits& limits,
+                                  double below);
+  std::vector<size_t> worth_expecting(std::span<const size_t> variants, const Limits& limits,
+                                      double below);
+  std::vector<Tried> starts_of(size_t variant, const Limits& limits);
+  std::optional<Tried> start(Found found, const Limits& limits, SpaceBytes& excess);
   Tried tried_as(Found found) const;
   std::vector<Tried> with_some_moved(const Tried& tried, const Limits& limits);
   std::optional<Tried> with_every_moved(const Tried& tried, int32_t every,
@@ -151,10 +143,10 @@ class PlanSearch {
   std::optional<Tried> tried_with(Variant variant, const RecomputePolicy& policy,
                                   const Limits& limits);
   std::vector<Tried> with_room_used(Tried tried, const Limits& limits);
+  std::vector<Tried> brought_otherwise(const Tried& tried, const Limits& limits);
   std::optional<Tried> use_room_in(const Room& room, Space space, OffloadItem item,
                                    const Tried& tried, const Limits& limits);
   Found enter(Found like, Tried tried);
-  Found as_tried(Found found);
   RunnerUp runner_up(size_t variant, double seconds, const Limits& limits);
 
   std::string name_;
@@ -164,8 +156,9 @@ class PlanSearch {
   Estimates estimates_;
   std::unordered_map<Settings, std::shared_ptr<const LayerPolicyCosts>> options_;
   std::unordered_map<Settings, std::shared_ptr<const PolicyAssignments>> assignments_;
-  std::optional<Found> last_ = {};  // tried last
-  Module last_module_;              // of it, not placed
+  std::unordered_map<Settings, SpaceBytes> placed_;  // plans that took more than trials said
+  std::optional<Found> last_ = {};                   // tried last
+  Module last_module_;                               // of it, not placed
 };
 
 }  // namespace snug

@@ -52,10 +52,19 @@ bool host_updates_something(const Variant& variant) {
       .has_value();
 }
 
-// Layers by which a variant's values are brought before their use, at most.
+// Layers by which a variant's values are brought before their use, at most and at least.
 int32_t most_ahead(const Variant& variant) {
   constexpr int32_t kMostAhead = 3;
   return variant.ahead_is_open ? kMostAhead : variant.settings.recipe.offload.ahead;
+}
+int32_t least_ahead(const Variant& variant) {
+  return variant.ahead_is_open ? 1 : variant.settings.recipe.offload.ahead;
+}
+
+Variant brought_ahead(const Variant& variant, int32_t layers) {
+  Offload offload = variant.settings.recipe.offload;
+  offload.ahead = layers;
+  return with_homes(variant, offload);
 }
 
 }  // namespace
@@ -63,15 +72,12 @@ int32_t most_ahead(const Variant& variant) {
 // Is some value elsewhere?
 bool PlanSearch::is_moved(size_t v) const { return !variants_[v].settings.recipe.offload.none(); }
 
-// Does it still wait behind its plain one? It may be estimated by now, with others.
-bool PlanSearch::waits_for_its_turn(size_t v) const {
-  return !variants_[v].plain.empty() && !states_[v].entered;
-}
-
-// However little it recomputes; of one that waits for its turn, what its plain one takes.
+// However little it recomputes; of one that moves values, what its plain one computes.
 double PlanSearch::least_seconds(size_t v) const {
-  return (waits_for_its_turn(v) ? states_[by_picks_.at(variants_[v].plain)] : states_[v])
-      .estimate->least_seconds;
+  if (variants_[v].plain.empty()) return states_[v].estimate->least_seconds;
+  const Estimate& plain = *states_[by_picks_.at(variants_[v].plain)].estimate;
+  const bool host_updates = variants_[v].settings.recipe.host_update.on;
+  return plain.least_seconds - (host_updates ? plain.update_seconds : 0);
 }
 
 // What is brought for a layer, beside what the layer works with.
@@ -85,82 +91,17 @@ int64_t PlanSearch::staging_of(size_t variant) {
       0, states_[variant].estimate->layer.working - estimates_.of(plain).layer.working);
 }
 
-// So that trying one of them later costs nothing.
-void PlanSearch::try_side_by_side(std::span<const Found> found) {
-  for_each_in_parallel(found.size(), [&](size_t i) {
-    Variant variant = variants_[found[i].variant];
-    variant.settings.recipe.offload.ahead = most_ahead(variant);
-    estimates_.trial(std::move(variant), policy_of(found[i]));
-  });
-}
-
-// And at least.
-int32_t PlanSearch::least_ahead(size_t v) const {
-  return variants_[v].ahead_is_open ? 1 : variants_[v].settings.recipe.offload.ahead;
-}
-
-// With values brought so many layers ahead. False where it was tried before.
-bool PlanSearch::try_moved(Found found, int32_t ahead) {
-  State& state = states_[found.variant];
-  Candidate& c = state.candidates[found.candidate];
-  const bool is_new = !c.arena;
-  Variant variant = variants_[found.variant];
-  variant.settings.recipe.offload.ahead = ahead;
-  const Estimates::Trial trial = estimates_.trial(std::move(variant), policy_of(found));
-  if (is_new) {
-    state.lag = std::max(state.lag, trial.seconds - c.seconds);
-    state.excess = max(state.excess, trial.arena - c.least);
-  }
-  c.arena = max(trial.arena, c.placed);
-  c.seconds = trial.seconds;
-  c.ahead = ahead;
-  return is_new;
-}
-
-// As early as there is room for.
-bool PlanSearch::try_moved(Found found, const Limits& limits) {
+Expected PlanSearch::expected_of(Found found) {
+  const Variant& variant = variants_[found.variant];
   const Candidate& c = states_[found.variant].candidates[found.candidate];
-  int32_t ahead = most_ahead(variants_[found.variant]);
-  const bool is_new = try_moved(found, ahead);
-  while (!c.arena->fits_in(limits) && ahead > least_ahead(found.variant)) try_moved(found, --ahead);
-  return is_new;
-}
-
-// Where none of its candidates is estimated to fit: estimates may be too large, too. What the
-// smallest takes then says by how much. False where there is no need, or it is known.
-bool PlanSearch::try_smallest(size_t variant, const Limits& limits) {
-  State& state = states_[variant];
-  size_t smallest = 0;
-  for (size_t c = 0; c < state.candidates.size(); ++c) {
-    if (fits_by_trials({variant, c}, limits)) return false;
-    if (state.candidates[c].least[Space::device] < state.candidates[smallest].least[Space::device])
-      smallest = c;
-  }
-  if (state.candidates.empty() || !try_moved({variant, smallest}, limits)) return false;
-  const Candidate& c = state.candidates[smallest];
-  state.excess = *c.arena - c.least;
-  return true;
-}
-
-// As its estimate and what was tried of the variant say, where it was not tried itself.
-double PlanSearch::seconds_by_trials(Found found) const {
-  const State& state = states_[found.variant];
-  const Candidate& c = state.candidates[found.candidate];
-  return c.arena ? c.seconds : c.seconds + state.lag;
-}
-
-bool PlanSearch::may_fit(Found found, const Limits& limits) const {
-  return is_moved(found.variant)
-             ? fits_by_trials(found, limits)
-             : states_[found.variant].candidates[found.candidate].least.fits_in(limits);
-}
-
-bool PlanSearch::fits_by_trials(Found found, const Limits& limits) const {
-  const State& state = states_[found.variant];
-  const Candidate& c = state.candidates[found.candidate];
-  const bool is_known =
-      c.arena && (c.arena->fits_in(limits) || c.ahead == least_ahead(found.variant));
-  return (is_known ? *c.arena : c.least + state.excess).fits_in(limits);
+  Expected e{.variant = found.variant,
+             .least = c.least,
+             .compute = c.compute,
+             .other = c.other,
+             .waiting = c.waiting};
+  if (!variant.plain.empty())
+    e.away = -estimates_.room_of(variant).moved_by(variant.settings.recipe.offload)[Space::device];
+  return e;
 }
 
 void PlanSearch::expand_uniformly(size_t variant) {
@@ -176,108 +117,183 @@ void PlanSearch::expand_uniformly(size_t variant) {
     SpaceBytes least = none.arena();
     for (const Space s : kAllSpaces)
       least[s] -= static_cast<int64_t>((share + kShareDoubt) * static_cast<double>(saved[s]));
-    state.candidates.push_back(
-        {.uniform = parse_recompute(policy.text),
-         .seconds = std::max(between(none.compute_seconds, most.compute_seconds),
-                             between(none.other_lanes, most.other_lanes)) +
-                    between(none.waiting, most.waiting),
-         .least = max(least, max(none.least_arena(), min(most.arena(), none.arena())))});
+    Candidate c{.uniform = parse_recompute(policy.text),
+                .least = max(least, max(none.least_arena(), min(most.arena(), none.arena()))),
+                .compute = between(none.compute_seconds, most.compute_seconds),
+                .other = between(none.other_lanes, most.other_lanes),
+                .waiting = between(none.waiting, most.waiting)};
+    c.seconds = std::max(c.compute, c.other) + c.waiting;
+    state.candidates.push_back(std::move(c));
   }
 }
 
-// What is found within these limits, and within smaller ones as long as these are expected to make a
-// step hardly slower: what trials say is not quite what was expected, and what is fast there fits
-// here. As trials say, the fastest last.
+// As trials say, the fastest last. In a tie what moves nothing wins.
 std::vector<PlanSearch::Found> PlanSearch::fast_within(const Limits& limits) {
-  constexpr int kSmaller = 2;          // limits of each space
-  constexpr double kHardly = 1.02;     // times slower
-  constexpr double kOfTheNext = 0.84;  // times as many bytes
-  const auto seconds_of = [&](Found f) {
-    return states_[f.variant].candidates[f.candidate].seconds;
-  };
-  std::vector<Found> all = improved(find_fast(contenders(), limits), limits);
-  const double expected = expected_seconds(limits);
-  for (const Space space : kAllSpaces) {
-    Limits smaller = limits;
-    const int most = limits[space] == kUnlimited ? 0 : kSmaller;
-    for (int i = 0; i < most && !all.empty(); ++i) {
-      const Found best = all.back();
-      const SpaceBytes taken = *states_[best.variant].candidates[best.candidate].arena;
-      smaller[space] = static_cast<int64_t>(
-          kOfTheNext * static_cast<double>(std::min(smaller[space], taken[space])));
-      if (taken[space] == 0 || expected_seconds(smaller) > kHardly * expected) break;
-      const std::vector<Found> fast = find_fast(contenders(), smaller);
-      const std::vector<Found> more =
-          improved(std::span(fast).first(std::min<size_t>(fast.size(), 1)), smaller);
-      all.insert(all.end(), more.begin(), more.end());
-      std::ranges::stable_sort(all, std::greater{}, seconds_of);
+  const std::vector<size_t> all = contenders();
+  const auto plain = find_fastest(all, limits);
+  const double below =
+      plain ? states_[plain->variant].candidates[plain->candidate].seconds : kForever;
+  std::vector<Tried> tried = moved_within(all, limits, below);
+  if (!tried.empty()) {
+    const Tried best = tried.back();
+    for (Tried& other : with_some_moved(best, limits)) tried.push_back(std::move(other));
+  }
+  if (plain)
+    for (Tried& other : with_some_moved(tried_as(*plain), limits))
+      tried.push_back(std::move(other));
+  std::ranges::stable_sort(tried, std::greater{}, &Tried::seconds);
+  std::vector<Found> fast;
+  bool has_plain = !plain;
+  for (Tried& t : tried) {
+    if (!has_plain && t.seconds < below) {
+      fast.push_back(*plain);
+      has_plain = true;
+    }
+    const size_t of = t.of;
+    fast.push_back(enter({of, 0}, std::move(t)));
+  }
+  if (!has_plain) fast.push_back(*plain);
+  return fast;
+}
+
+// Variants that move values and may be faster than so many seconds; estimated and expanded.
+std::vector<size_t> PlanSearch::worth_expecting(std::span<const size_t> variants,
+                                                const Limits& limits, double below) {
+  std::vector<size_t> worth;
+  for (const size_t v : variants) {
+    if (is_moved(v) && states_[v].least.fits_in(limits) && least_seconds(v) < below)
+      worth.push_back(v);
+  }
+  for_each_in_parallel(worth.size(), [&](size_t i) {
+    estimate(worth[i]);
+    if (variants_[worth[i]].recompute_is_open() && variants_[worth[i]].keeps_uniformly())
+      expand(worth[i]);
+  });
+  for (const size_t v : worth) expand(v);
+  return worth;
+}
+
+// Plans of these that move values: those that were tried and fit, the fastest last.
+std::vector<PlanSearch::Tried> PlanSearch::moved_within(std::span<const size_t> variants,
+                                                        const Limits& limits, double below) {
+  constexpr double kNear = 1.02;  // times slower than the fastest: worth a closer look
+  constexpr size_t kBroughtOtherwise = 2;
+  const std::vector<size_t> worth = worth_expecting(variants, limits, below);
+  std::vector<Expected> expected;
+  for (const size_t v : worth)
+    for (size_t c = 0; c < states_[v].candidates.size(); ++c)
+      expected.push_back(expected_of({v, c}));
+  std::vector<size_t> tried = contending(expected, limits);
+  std::vector<std::vector<Tried>> by_variant(tried.size());
+  for_each_in_parallel(tried.size(),
+                       [&](size_t i) { by_variant[i] = starts_of(tried[i], limits); });
+  std::vector<Tried> all;
+  for (std::vector<Tried>& some : by_variant)
+    for (Tried& t : some) all.push_back(std::move(t));
+  if (all.empty()) {
+    for (const size_t v : worth) {
+      for (Tried& t : starts_of(v, limits)) all.push_back(std::move(t));
+      if (!all.empty()) break;
     }
   }
   if (all.empty()) return all;
-  const Found best = all.back();
-  for (Tried& tried : with_some_moved(tried_as(best), limits))
-    all.push_back(enter(best, std::move(tried)));
-  for (Tried& tried : with_host_updates(tried_as(all.back()), limits))
-    all.push_back(enter(best, std::move(tried)));
+  const auto fastest = [&] { return std::ranges::min(all, {}, &Tried::seconds).seconds; };
+  const auto improve = [&](std::vector<Tried> some, auto&& with) {
+    std::vector<std::vector<Tried>> others(some.size());
+    for_each_in_parallel(some.size(), [&](size_t i) { others[i] = with(some[i]); });
+    for (std::vector<Tried>& chain : others)
+      for (Tried& t : chain) all.push_back(std::move(t));
+  };
+  const auto fill = [&](const Tried& t) { return with_room_used(t, limits); };
+  std::ranges::stable_sort(all, {}, &Tried::hope);
+  std::vector<Tried> rest(all.begin() + 1, all.end());
+  improve({all.front()}, fill);
+  std::erase_if(rest, [&](const Tried& t) { return t.hope > kNear * std::min(below, fastest()); });
+  improve(std::move(rest), fill);
+  std::ranges::stable_sort(all, {}, &Tried::seconds);
+  improve({all.begin(),
+           all.begin() + static_cast<std::ptrdiff_t>(std::min(kBroughtOtherwise, all.size()))},
+          [&](const Tried& t) { return brought_otherwise(t, limits); });
+  std::ranges::stable_sort(all, std::greater{}, &Tried::seconds);
+  for (Tried& t : with_host_updates(all.back(), limits)) all.push_back(std::move(t));
   return all;
 }
 
-// Of a step within these limits, as far as what could be tried there is known.
-double PlanSearch::expected_seconds(const Limits& limits) const {
-  double least = std::numeric_limits<double>::infinity();
-  for (const size_t v : contenders()) {
-    for (size_t c = 0; c < states_[v].candidates.size(); ++c) {
-      if (may_fit({v, c}, limits)) least = std::min(least, seconds_by_trials({v, c}));
+// The plan that is expected to be fastest with the room there is, and the one that recomputes least.
+std::vector<PlanSearch::Tried> PlanSearch::starts_of(size_t variant, const Limits& limits) {
+  constexpr int kTrials = 4;
+  const State& state = states_[variant];
+  std::vector<Expected> expected;
+  for (size_t c = 0; c < state.candidates.size(); ++c)
+    expected.push_back(expected_of({variant, c}));
+  std::vector<Tried> starts;
+  SpaceBytes excess;  // by so much what was tried was larger than it was expected to be
+  const auto find = [&](auto&& seconds) {
+    for (int trial = 0; trial < kTrials; ++trial) {
+      const Expected* best = nullptr;
+      for (const Expected& e : expected) {
+        if ((e.least + excess).fits_in(limits) && (best == nullptr || seconds(e) < seconds(*best)))
+          best = &e;
+      }
+      if (best == nullptr && starts.empty() && trial == 0)  // estimates may be too large, too
+        best = &*std::ranges::min_element(expected, {},
+                                          [](const Expected& e) { return e.least[Space::device]; });
+      if (best == nullptr) return;
+      const auto c = static_cast<size_t>(best - expected.data());
+      SpaceBytes more;
+      if (auto tried = start({variant, c}, limits, more)) {
+        const double now = best->seconds();
+        tried->hope = tried->seconds * best->seconds_within(limits) / now;
+        if (starts.empty() || starts[0].policy != tried->policy)
+          starts.push_back(*std::move(tried));
+        return;
+      }
+      excess = more;
     }
-  }
-  return least;
+  };
+  find([&](const Expected& e) { return e.seconds_within(limits); });
+  find([&](const Expected& e) { return e.seconds(); });
+  return starts;
 }
 
-// The fastest few with room used: as trials say, the fastest last.
-std::vector<PlanSearch::Found> PlanSearch::improved(std::span<const Found> found,
-                                                    const Limits& limits) {
-  constexpr size_t kImproved = 2;
-  constexpr double kNear = 1.05;  // times slower than the fastest
-  if (found.empty()) return {};
-  const auto seconds_of = [&](Found f) {
-    return states_[f.variant].candidates[f.candidate].seconds;
-  };
-  const auto slow = std::ranges::find_if(
-      found, [&](Found f) { return seconds_of(f) > kNear * seconds_of(found.front()); });
-  found = found.first(std::min(static_cast<size_t>(slow - found.begin()), kImproved));
-  // The first also with its values brought later, which leaves more room.
-  const Tried first = tried_as(found.front());
-  const int32_t ahead = first.variant.settings.recipe.offload.ahead;
-  const size_t later = first.variant.ahead_is_open ? static_cast<size_t>(ahead - 1) : 0;
-  std::vector<std::vector<Tried>> chains(found.size() + later);
-  for_each_in_parallel(chains.size(), [&](size_t i) {
-    std::optional<Tried> begin;
-    if (i < found.size()) {
-      begin = tried_as(found[i]);
-    } else {
-      Offload offload = first.variant.settings.recipe.offload;
-      offload.ahead = static_cast<int32_t>(i - found.size()) + 1;
-      begin = tried_with(with_homes(first.variant, offload), first.policy, limits);
+// With its values brought as early as there is room for.
+std::optional<PlanSearch::Tried> PlanSearch::start(Found found, const Limits& limits,
+                                                   SpaceBytes& excess) {
+  const Variant& variant = variants_[found.variant];
+  const RecomputePolicy policy = policy_of(found);
+  for (int32_t ahead = most_ahead(variant); ahead >= least_ahead(variant); --ahead) {
+    if (auto tried = tried_with(brought_ahead(variant, ahead), policy, limits)) {
+      tried->of = found.variant;
+      return tried;
     }
-    if (begin) chains[i] = with_room_used(*std::move(begin), limits);
-  });
-  std::vector<Found> better;
-  for (const Found f : found) better.push_back(as_tried(f));
-  for (size_t i = 0; i < chains.size(); ++i) {
-    const Found like = found[i < found.size() ? i : 0];
-    for (size_t t = 1; t < chains[i].size(); ++t)
-      better.push_back(enter(like, std::move(chains[i][t])));
   }
-  std::ranges::stable_sort(better, std::greater{}, seconds_of);
-  return better;
+  const Estimates::Trial trial =
+      estimates_.trial(brought_ahead(variant, least_ahead(variant)), policy);
+  excess = trial.arena - states_[found.variant].candidates[found.candidate].least;
+  return std::nullopt;
+}
+
+// The same homes with values brought earlier or later, and room used.
+std::vector<PlanSearch::Tried> PlanSearch::brought_otherwise(const Tried& tried,
+                                                             const Limits& limits) {
+  std::vector<Tried> all;
+  for (int32_t ahead = least_ahead(tried.variant); ahead <= most_ahead(tried.variant); ++ahead) {
+    if (ahead == tried.variant.settings.recipe.offload.ahead) continue;
+    auto other = tried_with(brought_ahead(variants_[tried.of], ahead), tried.policy, limits);
+    if (!other) continue;
+    other->of = tried.of;
+    for (Tried& t : with_room_used(*std::move(other), limits)) all.push_back(std::move(t));
+  }
+  return all;
 }
 
 PlanSearch::Tried PlanSearch::tried_as(Found found) const {
   const Candidate& c = states_[found.variant].candidates[found.candidate];
-  Offload offload = variants_[found.variant].settings.recipe.offload;
-  if (!offload.none()) offload.ahead = c.ahead;
-  return {with_homes(variants_[found.variant], offload), policy_of(found),
-          c.arena.value_or(c.least), c.seconds};
+  return {.variant = variants_[found.variant],
+          .policy = policy_of(found),
+          .arena = c.arena.value_or(c.least),
+          .seconds = c.seconds,
+          .of = found.variant};
 }
 
 // The same where the activations of some layers move, and less is recomputed: those that are faster,
@@ -336,7 +352,8 @@ std::optional<PlanSearch::Tried> PlanSearch::with_every_moved(const Tried& tried
     const bool fits = arena.fits_in(limits);
     const double lost = runs * seconds_lost(layers, moved, point.options);
     if (fits && seconds + lost < tried.seconds && (!best || seconds < best->seconds))
-      best = Tried{variant, policy, arena, seconds};
+      best = Tried{
+          .variant = variant, .policy = policy, .arena = arena, .seconds = seconds, .of = tried.of};
     const int64_t left = limits.left_by(arena)[Space::device];
     if (!fits && left >= 0) break;  // another memory is too small
     if (fits && (beyond == frontier.end() || point.transient + left < beyond->transient)) break;
@@ -361,6 +378,7 @@ std::vector<PlanSearch::Tried> PlanSearch::with_host_updates(const Tried& tried,
     variant.settings.recipe.host_update = updates[i];
     set(variant.changes, {{"host-update", text(updates[i])}});
     others[i] = tried_with(std::move(variant), tried.policy, limits);
+    if (others[i]) others[i]->of = tried.of;
   });
   std::vector<Tried> faster;
   for (std::optional<Tried>& other : others)
@@ -375,19 +393,10 @@ PlanSearch::Found PlanSearch::enter(Found like, Tried tried) {
   state.candidates.push_back({.uniform = std::move(tried.policy),
                               .seconds = tried.seconds,
                               .least = tried.arena,
-                              .arena = tried.arena,
-                              .ahead = tried.variant.settings.recipe.offload.ahead});
+                              .arena = tried.arena});
   variants_.push_back(std::move(tried.variant));
   states_.push_back(std::move(state));
   return Found{variants_.size() - 1, 0};
-}
-
-// Where values move, as a variant of its own: within other limits they may be brought later.
-PlanSearch::Found PlanSearch::as_tried(Found found) {
-  if (!is_moved(found.variant)) return found;
-  const Found copy = enter(found, tried_as(found));
-  states_[copy.variant].copy_of = found;
-  return copy;
 }
 
 // What was moved as a whole moves in fewer layers where there is room for the others: first what a
@@ -409,24 +418,38 @@ std::vector<PlanSearch::Tried> PlanSearch::with_room_used(Tried tried, const Lim
   return better;
 }
 
-// None where that is no faster.
+// None where that is no faster. The last layer to come home may cost more than it saves, and the host
+// may have been faster with the updates of some: then they stay where they are.
 std::optional<PlanSearch::Tried> PlanSearch::use_room_in(const Room& room, Space space,
                                                          OffloadItem item, const Tried& tried,
                                                          const Limits& limits) {
   constexpr int32_t kFewer = 2;  // layers, where staging turns out to need them
+  constexpr int64_t kParts = 4;  // of all layers
   const int64_t left = limits.left_by(tried.arena)[space];
-  for (int32_t fewer = 0; fewer <= kFewer; ++fewer) {
-    const auto offload =
-        room.with_nearer(tried.variant.settings.recipe.offload, item, space, left, fewer);
-    if (!offload) return std::nullopt;
-    Variant variant = with_homes(tried.variant, *offload);
-    if (!host_updates_something(variant)) return std::nullopt;
-    auto other = tried_with(std::move(variant), tried.policy, limits);
-    if (!other) continue;
-    if (other->seconds >= tried.seconds) return std::nullopt;
-    return other;
+  std::vector<int64_t> sizes{left};
+  const bool is_state = item == OffloadItem::optimizer || item == OffloadItem::master;
+  for (int64_t part = 1; part < kParts; ++part) {
+    const int64_t size = part * room.bytes_of(item) / kParts;
+    if (is_state && tried.variant.settings.recipe.host_update.on && size < left)
+      sizes.push_back(size);
   }
-  return std::nullopt;
+  std::optional<Tried> best;
+  for (const int64_t size : sizes) {
+    for (int32_t fewer = 0; fewer <= kFewer; ++fewer) {
+      const auto offload =
+          room.with_nearer(tried.variant.settings.recipe.offload, item, space, size, fewer);
+      if (!offload) continue;
+      Variant variant = with_homes(tried.variant, *offload);
+      if (!host_updates_something(variant)) continue;
+      auto other = tried_with(std::move(variant), tried.policy, limits);
+      if (!other) continue;
+      other->of = tried.of;
+      if (!best || other->seconds < best->seconds) best = std::move(other);
+      if (offload->moves(item)) break;
+    }
+  }
+  if (best && best->seconds >= tried.seconds) return std::nullopt;
+  return best;
 }
 
 // None where it does not fit.
@@ -434,8 +457,13 @@ std::optional<PlanSearch::Tried> PlanSearch::tried_with(Variant variant,
                                                         const RecomputePolicy& policy,
                                                         const Limits& limits) {
   const Estimates::Trial trial = estimates_.trial(variant, policy);
-  if (!trial.arena.fits_in(limits)) return std::nullopt;
-  return Tried{std::move(variant), policy, trial.arena, trial.seconds};
+  Settings settings = variant.settings;
+  settings.recipe.recompute = policy;
+  const auto placed = placed_.find(settings);
+  const SpaceBytes arena = placed == placed_.end() ? trial.arena : max(trial.arena, placed->second);
+  if (!arena.fits_in(limits)) return std::nullopt;
+  return Tried{
+      .variant = std::move(variant), .policy = policy, .arena = arena, .seconds = trial.seconds};
 }
 
 }  // namespace snug

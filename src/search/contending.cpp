@@ -1,0 +1,75 @@
+#include "search/contending.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace snug {
+namespace {
+
+constexpr size_t kFew = 3;
+
+// Limits of the series, in one space: powers of a root of two, from the least that something needs to
+// the most that anything uses. Where the limit is below the first of them, it is that limit.
+std::vector<int64_t> series(std::span<const Expected> all, Space space, int64_t limit) {
+  const double per_doubling = space == Space::device ? 8 : 2;
+  int64_t least = kUnlimited, most = 0;
+  for (const Expected& e : all) {
+    least = std::min(least, e.least[space]);
+    most = std::max(most, e.least[space] + (space == Space::device ? e.away : 0));
+  }
+  std::vector<int64_t> limits;
+  const double first = std::ceil(per_doubling * std::log2(std::max<int64_t>(least, 1)));
+  for (double i = first;; ++i) {
+    const double bytes = std::exp2(i / per_doubling);
+    if (bytes >= static_cast<double>(std::min(limit, most))) break;
+    limits.push_back(static_cast<int64_t>(bytes));
+  }
+  if (limits.empty() || limit >= most) limits.push_back(std::min(limit, most));
+  return limits;
+}
+
+void add_fastest(std::span<const Expected> all, const Limits& limits, std::set<size_t>& found) {
+  std::vector<std::pair<double, size_t>> order;  // of each variant its fastest
+  for (const Expected& e : all) {
+    const double seconds = e.seconds_within(limits);
+    if (std::isinf(seconds)) continue;
+    if (order.empty() || order.back().second != e.variant)
+      order.emplace_back(seconds, e.variant);
+    else
+      order.back().first = std::min(order.back().first, seconds);
+  }
+  std::ranges::sort(order);
+  for (size_t i = 0; i < std::min(kFew, order.size()); ++i) found.insert(order[i].second);
+}
+
+}  // namespace
+
+double Expected::seconds(double home) const {
+  return std::max(compute, (1 - home) * other) + (1 - home) * waiting;
+}
+
+double Expected::seconds_within(const Limits& limits) const {
+  if (!least.fits_in(limits)) return std::numeric_limits<double>::infinity();
+  const auto room = static_cast<double>(limits.left_by(least)[Space::device]);
+  return seconds(away == 0 ? 0 : std::min(1.0, room / static_cast<double>(away)));
+}
+
+std::vector<size_t> contending(std::span<const Expected> all, const Limits& limits) {
+  std::set<size_t> found;
+  Limits smaller = limits;
+  for (const int64_t device : series(all, Space::device, limits[Space::device])) {
+    for (const int64_t host : series(all, Space::host, limits[Space::host])) {
+      for (const int64_t disk : series(all, Space::disk, limits[Space::disk])) {
+        smaller[Space::device] = device;
+        smaller[Space::host] = host;
+        smaller[Space::disk] = disk;
+        add_fastest(all, smaller, found);
+      }
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+}  // namespace snug

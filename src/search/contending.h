@@ -1,0 +1,34 @@
+// Which variants are worth trying where values move to other memory, by what is expected of them.
+//
+// A variant contends within some limits if it is one of the few that are expected to be fastest within
+// limits of a fixed series that are no larger. So one that contends contends within larger limits, too,
+// and more bytes leave nothing out that was tried with fewer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ir/space_bytes.h"
+
+namespace snug {
+
+// A plan of a variant that was not tried.
+struct Expected {
+  size_t variant = 0;
+  SpaceBytes least = {};  // what it takes
+  int64_t away = 0;  // bytes that live elsewhere between their uses: so many more, and none does
+  double compute = 0, other = 0;  // seconds of the compute lane and of the longest of the others
+  double waiting = 0;             // beyond the longer of the two
+
+  // Of a step with what these limits have room for at home; infinite where it does not fit.
+  double seconds_within(const Limits& limits) const;
+  // Of a step with so much of it at home, from 0 to 1.
+  double seconds(double home = 0) const;
+};
+
+// `all`: those of a variant beside each other. In rising order.
+std::vector<size_t> contending(std::span<const Expected> all, const Limits& limits);
+
+}  // namespace snug
