@@ -30,6 +30,11 @@ constexpr Class kCpuAttention{0.4, 1e-6};
 constexpr Classes kCpu{{0.65, 1e-6}, kCpuAttention, {0.8, 1e-6},
                        {0.65, 1e-6}, kCpuAttention, kCpuAttention};
 
+// The host's cores beside a GPU, whose copies share their memory: an update reached 0.6 of what copying
+// memory did alone (H200; bench/results/2026-11-17-h200-host-update.txt).
+constexpr Classes kBesideGpu{{0.65, 1e-6}, kCpuAttention, {0.6, 1e-6},
+                             {0.65, 1e-6}, kCpuAttention, kCpuAttention};
+
 const Classes& classes_of(Backend backend) { return backend == Backend::cuda ? kGpu : kCpu; }
 
 // Before a copy's first byte: a launch and the way to the host's memory and back.
@@ -187,7 +192,7 @@ double CostModel::seconds(const Module& module, const Op& op, bool both_ways) co
                                                     .has = bits,
                                                     .flops = static_cast<double>(cost.flops),
                                                     .bytes = static_cast<double>(bytes)});
-  const Classes& classes = classes_of(backend);
+  const Classes& classes = on_host ? kBesideGpu : classes_of(backend);
   const bool matmul_rate = op.def->matmul || touches_weights(module, op);
   const bool odd = (bits & kOdd) != 0 && (dtype != Dtype::f32 || math_.tf32);
   return by_catalogue(roof, classes,
