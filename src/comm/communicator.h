@@ -41,10 +41,9 @@ class Communicator {
   // Waits until all ranks are here.
   virtual void barrier() = 0;
 
-  // Sums that the engine's library makes, in an order of its own (Snug's own order is that of the
-  // ranks: all_to_all, then ops/comm/rank_sum). Only where `sums` says that it has them. `elements`: of
-  // what a rank receives, `mine` or `to`.
-  virtual bool sums() const { return false; }
+  // Sums over all ranks: where the engine enqueues, by its library, in an order of its own and rounded
+  // on the way; else in the order of the ranks, in fp32, rounded once. `elements`: of what a rank
+  // receives, `mine` or `to`.
   virtual void reduce_scatter(const std::byte* all, std::byte* mine, Dtype dtype, int64_t elements,
                               void* stream);
   virtual void all_reduce(const std::byte* from, std::byte* to, Dtype dtype, int64_t elements,

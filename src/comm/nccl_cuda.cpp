@@ -152,7 +152,6 @@ class NcclEnd final : public Communicator {
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
   bool enqueues() const override { return true; }
-  bool sums() const override { return true; }
 
   void all_gather(std::span<const std::byte> mine, std::byte* all, void* stream) override {
     enqueue("all_gather", [&] {

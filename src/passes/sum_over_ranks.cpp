@@ -7,10 +7,11 @@
 //   else                                           after the step's last micro-batch:
 //       exchange what this rank has carried, and put the sum in its place
 //
+// A rank sums its own block (ops/comm/rank_sum), in the order of the ranks. On a GPU, where bits need not
+// repeat, the engine's library sums on the way (`reduce_scatter`): what is received is one block, not
+// one of each rank. Where all need all of it, they gather it at last. Where a shard has several copies,
+// each rank sums its part of the shard, and those that have the same shard gather it.
 // What is summed whole is small: a layer's gradients are exchanged together, in one row (ops/comm/pack).
-// A rank sums its own block (ops/comm/rank_sum). Where all need all of it, they gather it at last.
-// Where a shard has several copies, each rank sums its part of the shard, and those that have the same
-// shard gather it.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -54,6 +55,7 @@ class ProgramSums {
         sharding_(recipe.sharding),
         apart_(recipe.sums_apart && is_training(module.programs[program].role)),
         stages_(recipe.mesh.pp > 1),
+        by_library_(sharding_.on() && recipe.backend == Backend::cuda && !recipe.sums_apart),
         carried_(carried),
         builder_(module, module.programs[program].name),
         ops_(std::exchange(builder_.program().ops, {})),
@@ -98,6 +100,7 @@ class ProgramSums {
     const Chain* chain;
     int64_t segment;
     ValueId blocks;
+    int64_t ranks;       // whose blocks they are; one: the library has summed them
     int64_t first = -1;  // in blocks that are rows of several
   };
   struct Place {
@@ -197,9 +200,9 @@ class ProgramSums {
       return;
     }
     if (!sharding_.on()) {
-      finish_sum({&chain, segment_, flat(chain)});
+      finish_sum({&chain, segment_, flat(chain), sharding_.ranks});
     } else if (how(chain).cut.on()) {
-      begun_.push_back({&chain, segment_, exchanged(chain)});
+      begun_.push_back({&chain, segment_, exchanged(chain), by_library_ ? 1 : sharding_.ranks});
     } else if (module_[chain.carried].parameter.valid()) {
       small_.push_back(&chain);
     } else {
@@ -214,9 +217,10 @@ class ProgramSums {
   // What all ranks have made of this rank's block.
   ValueId exchanged(const Chain& chain) {
     const ValueId made = view(chain.made, "blocks", {how(chain).cut.padded()}, 0);
-    return received(ops::all_to_all(builder_, module_[chain.carried].name + ".exchange", made,
-                                    over_all(sharding_)),
-                    chain);
+    const auto exchange = by_library_ ? ops::reduce_scatter : ops::all_to_all;
+    return received(
+        exchange(builder_, module_[chain.carried].name + ".exchange", made, over_all(sharding_)),
+        chain);
   }
 
   // What all ranks have made of all that is small and waits, a row for each type.
@@ -242,11 +246,15 @@ class ProgramSums {
       builder_.last().micro_batch = place_->micro_batch;
       module_[row].category = Category::comm;
     }
-    const ValueId blocks = received(
-        ops::all_gather(builder_, name + ".exchange", row, over_all(sharding_)), *chains[0]);
+    // The loss is summed in the order of the ranks everywhere: it costs nothing.
+    const bool reduced = by_library_ && module_[chains[0]->carried].parameter.valid();
+    const auto exchange = reduced ? ops::all_reduce : ops::all_gather;
+    const ValueId blocks =
+        received(exchange(builder_, name + ".exchange", row, over_all(sharding_)), *chains[0]);
+    const int64_t ranks = reduced ? 1 : sharding_.ranks;
     int64_t first = 0;
     for (size_t i = 0; i < parts.size(); ++i) {
-      begun_.push_back({chains[i], segment_, blocks, parts.size() > 1 ? first : -1});
+      begun_.push_back({chains[i], segment_, blocks, ranks, parts.size() > 1 ? first : -1});
       first += ops::packed(module_[parts[i]].type.shape.elements());
     }
   }
@@ -258,8 +266,7 @@ class ProgramSums {
   }
 
   void finish_sum(const Begun& begun) {
-    how(*begun.chain).cut.on() ? sum_block(*begun.chain, begun.blocks)
-                               : sum_all(*begun.chain, begun.blocks, begun.first);
+    how(*begun.chain).cut.on() ? sum_block(begun) : sum_all(begun);
   }
 
   // What was carried before, as far as this rank adds to it.
@@ -272,7 +279,8 @@ class ProgramSums {
   }
 
   // This rank's block of all ranks' gradients.
-  void sum_block(const Chain& chain, ValueId blocks) {
+  void sum_block(const Begun& begun) {
+    const Chain& chain = *begun.chain;
     const Summed& s = how(chain);
     const std::string name = module_[chain.carried].name;
     const int64_t first = sharding_.rank * s.part();
@@ -280,8 +288,8 @@ class ProgramSums {
         std::clamp<int64_t>(module_[chain.carried].whole().elements() - first, 0, s.part());
     const int64_t shard = s.sharded ? 0 : s.cut.first();  // where it is in what is carried
     const int64_t place = shard + first - s.cut.first();
-    const ValueId sum = ops::rank_sum(builder_, name + ".sum", blocks,
-                                      {.ranks = sharding_.ranks, .elements = elements},
+    const ValueId sum = ops::rank_sum(builder_, name + ".sum", begun.blocks,
+                                      {.ranks = begun.ranks, .elements = elements},
                                       before(chain, {s.part()}, place));
     const bool last = last_program_ && is_last_chain(chain);
     const bool in_parts = s.copies > 1 && s.in_one_piece;  // which are put together each time
@@ -296,10 +304,11 @@ class ProgramSums {
   }
 
   // All of it, on every rank.
-  void sum_all(const Chain& chain, ValueId blocks, int64_t first) {
+  void sum_all(const Begun& begun) {
+    const Chain& chain = *begun.chain;
     const int64_t n = module_[chain.carried].type.shape.elements();
-    const ValueId sum = ops::rank_sum(builder_, module_[chain.carried].name + ".sum", blocks,
-                                      {.ranks = sharding_.ranks, .elements = n, .first = first},
+    const ValueId sum = ops::rank_sum(builder_, module_[chain.carried].name + ".sum", begun.blocks,
+                                      {.ranks = begun.ranks, .elements = n, .first = begun.first},
                                       before(chain, {n}, 0));
     carry(sum, chain.carried, 0);
   }
@@ -333,6 +342,7 @@ class ProgramSums {
   const Sharding& sharding_;
   bool apart_;
   bool stages_;  // a program has several micro-batches, and no more than one whole gradient at once
+  bool by_library_;
   const std::map<ValueId, Summed>& carried_;
   Builder builder_;
   std::vector<Op> ops_;

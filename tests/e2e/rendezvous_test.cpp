@@ -49,7 +49,7 @@ TEST(Rendezvous, RandomJobsComeToTheirEnd) {
     EXPECT_EQ(followed.fault, "");
     EXPECT_GT(followed.collectives, 0);
     for (const Module& module : ranks) {
-      EXPECT_NO_THROW(verify(module));
+      EXPECT_NO_THROW(verify(module, job.recipe.backend));
       EXPECT_EQ(collectives_text(module), collectives_text(ranks[0]));
     }
     collectives += followed.collectives;

@@ -44,9 +44,11 @@ DrawnRankJob draw_rank_job(int seed) {
   if (below(3) > 0) r.offload = drawn.offload;
   if (r.sharding.stage < 3)  // parameters leave the device in shards
     std::erase_if(r.offload.rules, [](const auto& x) { return x.item == OffloadItem::params; });
+  if (!r.sums_apart && below(2) == 0) r.backend = Backend::cuda;  // sums as over NCCL
   const std::string sharding = fmt::format(
-      "{} ranks, {} share, stage {}, whole below {}, sums apart {}, offload {}", r.sharding.ranks,
-      r.sharding.sharers(), r.sharding.stage, r.sharding.threshold, r.sums_apart, text(r.offload));
+      "{} ranks, {} share, stage {}, whole below {}, sums apart {}{}, offload {}", r.sharding.ranks,
+      r.sharding.sharers(), r.sharding.stage, r.sharding.threshold, r.sums_apart,
+      r.backend == Backend::cuda ? ", by the library" : "", text(r.offload));
   job.text += "; " + sharding;
   job.short_text =
       fmt::format("{}, {} {}{}, {} micro-batches by {}, recompute {}; {}", last_part(job.model),

@@ -18,6 +18,15 @@ Recipe for_device(Recipe recipe, const Device& device) {
   return recipe;
 }
 
+// What passes choose for a backend they choose for the recipe's; what kernels need is the device's.
+Plan plan_for(const Device& device, const ForwardBuilder& forward, const Recipe& recipe) {
+  Recipe here = recipe;
+  here.backend = device.kind() == DeviceKind::cuda ? Backend::cuda : Backend::cpu;
+  Module module = compile("small", forward, recipe, Stage::homes);
+  continue_compile(module, here, Stage::lay_out);
+  return make_plan(std::move(module), here.backend);
+}
+
 // Samples of 1 to 8 tokens.
 void fill_starts(std::span<int32_t> starts, int64_t T, Key key) {
   int64_t start = 0, end = 0;
@@ -39,7 +48,7 @@ SmallRun::SmallRun(const std::string& model, const BuildOptions& build, Recipe r
       own_device_(device == nullptr ? cpu_device() : nullptr),
       device_(device == nullptr ? *own_device_ : *device),
       recipe_(for_device(std::move(recipe), device_)),
-      plan_(make_plan("small", model_.forward(build), recipe_)) {
+      plan_(plan_for(device_, model_.forward(build), recipe_)) {
   executor_ = std::make_unique<Executor>(plan_.module, device_, options);
   initialise(*executor_, /*seed=*/5);
   derive(*executor_);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/half.h"
+
 namespace snug {
 namespace {
 
@@ -86,6 +88,28 @@ struct Check {
     c.end_group();
     EXPECT_TRUE(holds(to.data(), block, (me + n - 1) % n, 5));
   }
+
+  // Numbers whose sums are exact in 16 bits, in whatever order.
+  template <typename T>
+  void sums(Dtype dtype) {
+    const int64_t each = block / 8;
+    std::vector<T> mine(static_cast<size_t>(n * each)), got(mine.size());
+    const auto number = [](int rank, int64_t i) { return static_cast<float>((rank + i) % 8); };
+    const auto sum_of = [&](int64_t i) {
+      float sum = 0;
+      for (int r = 0; r < n; ++r) sum += number(r, i);
+      return sum;
+    };
+    for (int64_t i = 0; i < n * each; ++i) mine[static_cast<size_t>(i)] = T(number(me, i));
+    const auto* in = std::as_bytes(std::span(mine)).data();
+    auto* out = std::as_writable_bytes(std::span(got)).data();
+    c.all_reduce(in, out, dtype, n * each, nullptr);
+    for (int64_t i = 0; i < n * each; ++i)
+      ASSERT_EQ(static_cast<float>(got[static_cast<size_t>(i)]), sum_of(i)) << i;
+    c.reduce_scatter(in, out, dtype, each, nullptr);
+    for (int64_t i = 0; i < each; ++i)
+      ASSERT_EQ(static_cast<float>(got[static_cast<size_t>(i)]), sum_of(me * each + i)) << i;
+  }
 };
 
 }  // namespace
@@ -99,6 +123,8 @@ void check_every_call(Communicator& group, int64_t block) {
   group.barrier();
   check.ring();
   check.gather();
+  check.sums<float>(Dtype::f32);
+  check.sums<Bf16>(Dtype::bf16);
   group.barrier();
 }
 
