@@ -222,6 +222,8 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
     out["disk_budget_bytes"] = or_null(facts.disk_budget_bytes);
     out["spaces"] = spaces_json(memory);
     out["lanes"] = lanes_json(facts);
+    out["sent_bytes"] = {{"inside_machine", facts.links.within},
+                         {"to_other_machines", facts.links.between}};
     out["moves_rest_on"] = or_null(facts.moves_rest_on);
     out["disk_bytes_written_a_day"] = static_cast<int64_t>(facts.disk_bytes_written_a_day());
   }

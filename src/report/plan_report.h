@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/link_bytes.h"
 #include "cost/step_cost.h"
 #include "ir/space_bytes.h"
 #include "placement/breakdown.h"
@@ -76,6 +77,7 @@ struct PlanFacts {
   std::string rests_on;              // what the time was modelled from
   std::optional<AttentionFacts> attention;
   std::vector<LaneCost> lanes;  // where there are several, or bytes outside the device
+  LinkBytes links;              // of one rank, in a step
   std::string moves_rest_on;    // what their times were modelled from, beyond the device's own
   std::vector<Advice> advice;   // the best first
   std::optional<SaveFacts> saves;

@@ -427,6 +427,17 @@ TEST(RenderPlan, LanesSayWhatTheyHide) {
   EXPECT_THAT(render_plan(sample_account(), sample_facts(), false), Not(HasSubstr("lanes")));
 }
 
+TEST(RenderPlan, BytesToOtherMachinesAreSaid) {
+  PlanFacts facts = offloaded_facts();
+  facts.links = {.within = 3 * kMiB};
+  EXPECT_THAT(render_plan(offloaded(), facts, false), Not(HasSubstr("other machines")));
+  facts.links.between = kMiB;
+  EXPECT_THAT(
+      render_plan(offloaded(), facts, false),
+      HasSubstr("  a rank sends 3.00 MiB inside its machine and 1.00 MiB to other machines\n"));
+  EXPECT_EQ(plan_json(offloaded(), facts)["sent_bytes"]["to_other_machines"], kMiB);
+}
+
 TEST(PlanJson, HasSpacesAndLanesWhereBytesLeaveTheDevice) {
   EXPECT_FALSE(plan_json(sample_account(), sample_facts()).contains("lanes"));
   EXPECT_FALSE(plan_json(sample_account(), sample_facts()).contains("spaces"));

@@ -82,6 +82,10 @@ std::string lanes_text(const PlanFacts& facts, const Paint& paint) {
   std::string out = fmt::format("\n{}{:>{}}{:>20}{:>20}{:>20}\n", paint.title(title), "busy",
                                 37 - title.size(), "hidden", "exposed", "bytes moved");
   for (const LaneCost& lane : facts.lanes) out += lane_row(lane);
+  if (facts.links.between > 0) {
+    out += fmt::format("  a rank sends {} inside its machine and {} to other machines\n",
+                       format_bytes(facts.links.within), format_bytes(facts.links.between));
+  }
   if (const double written = facts.disk_bytes_written_a_day(); written > 0) {
     out += fmt::format(
         "  writes {} a day to disk: compare that with the drive's rated endurance (TBW)\n",

@@ -109,6 +109,18 @@ void add_on_disk(Dimension& offload, int64_t layers) {
   }
 }
 
+// The same with a copy of the state for each machine, where there are several and they are alike.
+void add_copies(Dimension& zero, int64_t ranks, int64_t machine) {
+  if (machine < 2 || ranks <= machine || ranks % machine != 0) return;
+  const std::vector<Alternative> shared_by_all = zero.alternatives;
+  for (const Alternative& a : shared_by_all) {
+    Alternative copies = a;
+    if (!a.change.sets("zero")) copies.change += Change{{"zero", "1"}};
+    copies.change += Change{{"shard", fmt::format("hybrid:{}", machine)}};
+    zero.alternatives.push_back(std::move(copies));
+  }
+}
+
 // Does it pin nothing that was asked for, beside what the dimension itself settles?
 bool leaves_what_was_asked(const Change& change, const DimensionRow& row, const Options& asked) {
   return std::ranges::all_of(change.settings(), [&](const OptionValue& o) {
@@ -125,6 +137,8 @@ Dimension dimension_of(const DimensionRow& row, const Resolved& run) {
       d.alternatives.push_back({t.change, t.effect});
   }
   if (row.name == "loss") add_chunks(d, run.build.loss_chunk);
+  if (row.name == "zero" && d.alternatives.size() > 1)
+    add_copies(d, run.options.ranks, run.cost_model.spec().wire.machine);
   if (row.moves && d.alternatives.size() > 1) {
     const std::vector<Alternative> on_host = d.alternatives;
     if (!run.options.offload_dir.empty() && run.host_budget) add_on_disk(d, run.model.config().L);

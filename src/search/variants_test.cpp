@@ -95,6 +95,18 @@ TEST(Choices, AnOrderThatWasAskedForIsTried) {
   }
 }
 
+// A copy of the state for each of several machines, in every stage.
+TEST(Choices, CopiesOfSharedStateAreTriedOverMachines) {
+  const auto copies = [](const std::string& gpu) {
+    const std::vector<Variant> all = variants_of(run_of("--budget 40GiB --batch 32 --gpu " + gpu));
+    return std::ranges::count_if(
+        all, [](const Variant& v) { return v.settings.recipe.sharding.group == 8; });
+  };
+  EXPECT_EQ(copies("h100x8"), 0) << "one machine";
+  EXPECT_EQ(copies("h100x12"), 0) << "one and a half";
+  EXPECT_GT(copies("h100x16"), 0);
+}
+
 // What a key leaves out, two variants share: a setting that the search tries must be in one of them.
 TEST(Choices, WhatIsSearchedIsInAKeyOfTheCaches) {
   int searched = 0;

@@ -59,6 +59,7 @@ void add_lanes(const PlannedRun& planned, PlanFacts& facts) {
   std::vector<LaneCost> lanes = lane_costs(module, planned.run.cost_model);
   if (lanes.size() < 2 && !arenas_of(module).outside_device()) return;
   facts.lanes = std::move(lanes);
+  facts.links = link_bytes(module, planned.run.cost_model.spec().wire);
   facts.moves_rest_on = planned.run.cost_model.origin_of_moves(module);
 }
 
