@@ -48,7 +48,7 @@ void for_each_access(const Op& op, Visit&& visit) {
 
 class Order {
  public:
-  static constexpr int32_t kMostLanes = 12;
+  static constexpr int32_t kMostLanes = 20;
   Order(const Program& program, std::span<const Extent> extents);
   Order(const Module& module, const Program& program) : Order(program, extents_of(module)) {}
 

@@ -135,6 +135,19 @@ Json spaces_json(const MemoryBreakdown& memory) {
   return out;
 }
 
+Json stages_json(const PlanFacts& facts) {
+  Json out = Json::array();
+  for (const StagePlan& s : facts.stages) {
+    out.push_back({{"first_layer", s.first_layer},
+                   {"last_layer", s.last_layer},
+                   {"arena_bytes", s.arenas[Space::device]},
+                   {"micro_batches_kept", s.micro_batches},
+                   {"computes_ms", s.computes * 1e3},
+                   {"sent_bytes", s.sent_bytes}});
+  }
+  return out;
+}
+
 Json lanes_json(const PlanFacts& facts) {
   Json out = Json::array();
   for (const LaneCost& l : facts.lanes) {
@@ -226,6 +239,11 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
                          {"to_other_machines", facts.links.between}};
     out["moves_rest_on"] = or_null(facts.moves_rest_on);
     out["disk_bytes_written_a_day"] = static_cast<int64_t>(facts.disk_bytes_written_a_day());
+  }
+  if (!facts.stages.empty()) {
+    out["stage"] = facts.stage;
+    out["bubble"] = facts.bubble;
+    out["stages"] = stages_json(facts);
   }
   if (facts.saves) {
     out["saves"] = {{"every", facts.saves->every},

@@ -80,6 +80,9 @@ struct PlanFacts {
   LinkBytes links;              // of one rank, in a step
   std::string moves_rest_on;    // what their times were modelled from, beyond the device's own
   std::vector<Advice> advice;   // the best first
+  std::vector<StagePlan> stages = {};  // of a pipeline; what the breakdown is of, and its bubble
+  int64_t stage = 0;
+  double bubble = 0;
   std::optional<SaveFacts> saves;
 
   int64_t tokens_per_step() const;

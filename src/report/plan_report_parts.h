@@ -35,6 +35,8 @@ std::vector<std::string> flag_lines(std::string_view flags, size_t columns);
 // shown: the bytes of every space, and what each lane takes.
 bool leaves_device(const MemoryBreakdown& memory, const PlanFacts& facts);
 std::string spaces_text(const MemoryBreakdown& memory, const Paint& paint);
+// The stages of a pipeline; empty where there is one.
+std::string stages_text(const PlanFacts& facts, const Paint& paint);
 std::string lanes_text(const PlanFacts& facts, const Paint& paint);
 
 inline constexpr int kTableColumns = 98;

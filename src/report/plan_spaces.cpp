@@ -76,6 +76,30 @@ std::string spaces_text(const MemoryBreakdown& memory, const Paint& paint) {
   return out;
 }
 
+std::string stages_text(const PlanFacts& facts, const Paint& paint) {
+  if (facts.stages.empty()) return "";
+  const std::string_view title = "stages of a step";
+  std::string out =
+      fmt::format("\n{}{:>{}}{:>15}{:>15}{:>15}{:>15}\n", paint.title(title), "layers",
+                  37 - title.size(), "arena", "kept at once", "computes", "sends");
+  for (size_t i = 0; i < facts.stages.size(); ++i) {
+    const StagePlan& stage = facts.stages[i];
+    const bool shown = static_cast<int64_t>(i) == facts.stage;
+    out += fmt::format(
+        "  {:<20}{:>15}{:>15}{:>15}{:>15}{:>15}\n", fmt::format("{}{}", i, shown ? " (above)" : ""),
+        stage.first_layer == stage.last_layer
+            ? fmt::format("{}", stage.first_layer)
+            : fmt::format("{}-{}", stage.first_layer, stage.last_layer),
+        format_bytes(stage.arenas[Space::device]), counted(stage.micro_batches, "batch"),
+        step_text(stage.computes * 1e3), some_bytes(stage.sent_bytes));
+  }
+  const auto pp = static_cast<double>(facts.stages.size());
+  out += fmt::format(
+      "  bubble {:.1f} % of the step; equal stages and free messages would have {:.1f} %\n",
+      100 * facts.bubble, 100 * (pp - 1) / (static_cast<double>(facts.accum) + pp - 1));
+  return out;
+}
+
 std::string lanes_text(const PlanFacts& facts, const Paint& paint) {
   if (facts.lanes.empty()) return "";
   const std::string_view title = "lanes of a step";

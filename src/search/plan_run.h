@@ -18,15 +18,26 @@ struct ChosenRecompute {
   double extra_time = 0;       // modelled, as a part of that step's time
 };
 
+// A stage of a pipeline.
+struct StagePlan {
+  int32_t first_layer = 0, last_layer = 0;
+  SpaceBytes arenas;
+  int64_t micro_batches = 0;  // whose values it keeps at once, at most
+  double computes = 0;        // seconds of a step, modelled
+  int64_t sent_bytes = 0;     // to other stages, a step
+};
+
 // A run's plan, and what was chosen for it where something was left to Snug.
 struct PlannedRun {
   Resolved run;  // with what was chosen: its micro-batch, recipe and options are the plan's
   Plan plan = {};
   std::optional<ChosenRecompute> chosen = {};
-  double step_seconds = 0;            // modelled
-  std::vector<RunnerUp> others = {};  // the fastest first
-  std::vector<Change> changed = {};   // what gives this plan, by dimension: --batch 4 --accum 4
-  RecomputePolicy recompute = {};     // as planned: never automatic
+  double step_seconds = 0;             // modelled
+  std::vector<RunnerUp> others = {};   // the fastest first
+  std::vector<Change> changed = {};    // what gives this plan, by dimension: --batch 4 --accum 4
+  RecomputePolicy recompute = {};      // as planned: never automatic
+  std::vector<StagePlan> stages = {};  // of a pipeline, where they were planned together
+  double bubble = 0;                   // of its step: the part in which a stage waits, on average
 };
 
 // Of the device.
@@ -43,5 +54,9 @@ PlanSearch joint_search(const Resolved& run);
 // fit in it. Where nothing fits the budget, the plan is the smallest there is. Throws
 // does_not_fit when --recompute auto:BYTES asks for less than that.
 PlannedRun plan_run(const Resolved& run);
+
+// All stages of a pipeline together: the plan is that of the stage that needs most of the device, and
+// the step's time that of all.
+PlannedRun plan_stages(const Resolved& run);
 
 }  // namespace snug

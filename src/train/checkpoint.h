@@ -112,9 +112,15 @@ void save_adapter(const Module& module, const PiecesOf& pieces_of,
 std::string adapter_config_json(const Module& module, const Adapters& adapters,
                                 const std::string& base);
 
+// May what is read have tensors or values that the module does not have? Those of other stages of a
+// pipeline.
+enum class HasMore : uint8_t { no, yes };
+inline HasMore has_more(const Mesh& mesh) { return mesh.pp > 1 ? HasMore::yes : HasMore::no; }
+
 // Throws bad_input, as load_model would, when tensors are missing or have other shapes.
 void check_weights(const Module& module, const CheckpointReader& weights,
-                   const Spellings& spellings = {}, Part part = Part::model);
+                   const Spellings& spellings = {}, Part part = Part::model,
+                   HasMore more = HasMore::no);
 
 // Fills every value that has a checkpoint part, converting between float types (to nearest, ties to
 // even). Throws bad_input before anything is filled when tensors are missing or have other shapes,
@@ -122,6 +128,7 @@ void check_weights(const Module& module, const CheckpointReader& weights,
 // Tensors that the model has no use for are logged.
 // An adapter's tensors all have a place, or it is another model's.
 void load_model(const Module& module, const MakePieces& into, const CheckpointReader& weights,
-                const Spellings& spellings = {}, Part part = Part::model);
+                const Spellings& spellings = {}, Part part = Part::model,
+                HasMore more = HasMore::no);
 
 }  // namespace snug

@@ -95,7 +95,7 @@ void require_all_used(const CheckpointReader& weights, const std::vector<Transfe
 }
 
 std::vector<Transfer> match(const Module& module, const CheckpointReader& weights,
-                            const Spellings& spellings, Part part) {
+                            const Spellings& spellings, Part part, HasMore more) {
   std::vector<Transfer> transfers;
   std::vector<std::string> missing;
   size_t tensors = 0;
@@ -116,7 +116,7 @@ std::vector<Transfer> match(const Module& module, const CheckpointReader& weight
                     missing.size(), part == Part::adapter ? "adapter" : "model", tensors,
                     first_few(missing));
   }
-  if (part == Part::adapter) require_all_used(weights, transfers);
+  if (part == Part::adapter && more == HasMore::no) require_all_used(weights, transfers);
   return transfers;
 }
 
@@ -225,14 +225,14 @@ class TensorReader {
 }  // namespace
 
 void check_weights(const Module& module, const CheckpointReader& weights,
-                   const Spellings& spellings, Part part) {
-  match(module, weights, spellings, part);
+                   const Spellings& spellings, Part part, HasMore more) {
+  match(module, weights, spellings, part, more);
 }
 
 void load_model(const Module& module, const MakePieces& into, const CheckpointReader& weights,
-                const Spellings& spellings, Part part) {
-  const std::vector<Transfer> transfers = match(module, weights, spellings, part);
-  log_unused(weights, transfers);
+                const Spellings& spellings, Part part, HasMore more) {
+  const std::vector<Transfer> transfers = match(module, weights, spellings, part, more);
+  if (more == HasMore::no) log_unused(weights, transfers);
   std::vector<std::byte> block(kReadBlockBytes);
   for (const Transfer& t : transfers) {
     const ShardPart mine = in_shard(module[t.to.value], t.to.part());

@@ -168,7 +168,8 @@ class Training {
     TransferProgress progress(fmt::format("reading {} from {}", what, from),
                               saved_bytes(module, part), observer_.doing);
     ValuePieces pieces(executor_);
-    load_model(module, progress.into(pieces), weights, spellings_of(run_, part), part);
+    load_model(module, progress.into(pieces), weights, spellings_of(run_, part), part,
+               has_more(run_.recipe.mesh));
     const std::string summary = progress.summary();
     say(observer_,
         fmt::format("{}: loaded from {}{}", what, from, summary.empty() ? "" : ", " + summary));
@@ -181,7 +182,7 @@ class Training {
     ValuePieces pieces(executor_);
     load_run_state(module, progress.into(pieces),
                    RunStateReader(resumed.checkpoint, resumed.manifest), run_.recipe.sharding,
-                   run_.recipe.mesh.pp > 1 ? HasMore::yes : HasMore::no);
+                   has_more(run_.recipe.mesh));
     step_ = resumed.manifest.step;
     skipped_ = resumed.manifest.skipped;
     feeder_.rewind(resumed.manifest.position);

@@ -75,9 +75,6 @@ class RunStateReader {
   std::map<std::string, std::vector<Extent>, std::less<>> values_;
 };
 
-// May a checkpoint have values that the module does not have? Those of other stages.
-enum class HasMore : uint8_t { no, yes };
-
 // What the module has of each value. Throws bad_input, before anything is loaded, where the values are
 // not those of the module, and at the first piece whose bytes are not those that were saved. Pieces
 // that no rank reads whole are checked by one of them, each by another.

@@ -109,6 +109,11 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
   }
   facts.host_budget_bytes = run.host_budget;
   facts.disk_budget_bytes = run.disk_budget;
+  facts.stages = planned.stages;
+  facts.stage = run.recipe.mesh.stage;
+  facts.bubble = planned.bubble;
+  // What a change would give is one device's.
+  if (run.recipe.mesh.pp > 1) return facts;
   const bool wanted = advise == Advise::always ||
                       (advise == Advise::when_it_does_not_fit && !fits(planned.plan.memory, facts));
   if (wanted) facts.advice = advice_for(planned);
@@ -227,7 +232,8 @@ void require_fit(const PlannedRun& planned) {
 }
 
 PlanReport plan(const Options& options, bool with_program) {
-  const PlannedRun planned = plan_run(resolve_here(options));
+  const Resolved run = resolve_here(options);
+  const PlannedRun planned = run.recipe.mesh.pp > 1 ? plan_stages(run) : plan_run(run);
   const bool colour = !options.json && stdout_is_terminal();
   PlanReport report = report_of(planned, with_program ? Advise::never : Advise::always, colour);
   if (with_program) report.program = print(planned.plan.module);

@@ -208,12 +208,12 @@ TrainReport train_rank(const Options& options, const TrainObserver& observer, Jo
   std::unique_ptr<CheckpointReader> weights, adapter;
   if (run.options.init == "load") {
     weights = std::make_unique<CheckpointReader>(run.model.source_dir());
-    check_weights(plan.module, *weights, spellings_of(run));
+    check_weights(plan.module, *weights, spellings_of(run), Part::model, has_more(run.recipe.mesh));
   }
   if (!run.options.adapter.empty()) {
     adapter =
         std::make_unique<CheckpointReader>(fs::path(run.options.adapter) / kAdapterWeightsFile);
-    check_weights(plan.module, *adapter, {}, Part::adapter);
+    check_weights(plan.module, *adapter, {}, Part::adapter, has_more(run.recipe.mesh));
   }
   if (out) require_room_to_save(*out, run, plan.module);
   if (observer.planned) observer.planned(report_of(planned, Advise::never, false));

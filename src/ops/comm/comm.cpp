@@ -107,6 +107,14 @@ ValueId emit(Builder& b, const OpDef& def, std::string_view name, ValueId x, con
 std::vector<Type> infer_send(const OpView&) { return {}; }
 std::vector<Type> infer_recv(const OpView& op) { return {type_from_attrs(op)}; }
 
+// Both ends are busy with all of it.
+Cost cost_send(const OpView& op, std::span<const Type>, Backend) {
+  return {.bytes_read = op.in(0).bytes(), .bytes_written = op.in(0).bytes()};
+}
+Cost cost_recv(const OpView&, std::span<const Type> outputs, Backend) {
+  return {.bytes_read = outputs[0].bytes(), .bytes_written = outputs[0].bytes()};
+}
+
 Attrs attrs_of(const Message& m) {
   Attrs attrs{{"axis", m.axis}, {"peer", m.peer}, {"seq", m.seq}};
   if (!m.lane.empty()) attrs.set("lane", m.lane);
@@ -197,6 +205,7 @@ const OpDef send_def{
     .inputs = {"x"},
     .outputs = {},
     .infer = infer_send,
+    .cost = cost_send,
     .comm = Comm::send,
 };
 
@@ -205,6 +214,7 @@ const OpDef recv_def{
     .inputs = {},
     .outputs = {"x"},
     .infer = infer_recv,
+    .cost = cost_recv,
     .comm = Comm::recv,
 };
 

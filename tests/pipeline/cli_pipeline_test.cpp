@@ -1,0 +1,121 @@
+// snug train and plan with stages: processes over sockets.
+#include "e2e/cli_fixture.h"
+
+namespace snug {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CliPipeline : public Cli {
+ protected:
+  CliPipeline() {
+    nlohmann::json config = tiny_config();
+    config["num_hidden_layers"] = 4;
+    write("deep/config.json", config.dump());
+  }
+
+  static constexpr const char* kTrain =
+      "train deep --data text.txt --bytes --batch 2 --seq 16 --accum 5 --steps 4 --deterministic "
+      "--holdout 0.2 --eval-every 2 --eval-batches 2 ";
+
+  void expect_trained(const std::string& line) {
+    const Ended run = snug(line);
+    ASSERT_EQ(run.code, 0) << line << "\n" << run.err;
+  }
+  std::string model(const std::string& directory) const {
+    return read_file(dir_.path() / directory / "model.safetensors");
+  }
+  // Of every step, and held-out ones.
+  static std::vector<std::string> losses(const Ended& run) {
+    std::vector<std::string> out;
+    for (const std::string& line : split(run.out, '\n')) {
+      const size_t at = line.find("loss ");
+      if (at != std::string::npos && line.starts_with("step"))
+        out.push_back(line.substr(at, line.find("  ", at) - at));
+    }
+    return out;
+  }
+};
+
+TEST_F(CliPipeline, StagesTrainTheModelOfOneDevice) {
+  const Ended one = snug(std::string(kTrain) + "--out one");
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(losses(one).size(), 4U + 3U) << one.out;
+  for (const int stages : {2, 4}) {
+    const Ended run = snug(fmt::format("{}--pp {} --out stages-{}", kTrain, stages, stages));
+    ASSERT_EQ(run.code, 0) << run.err;
+    EXPECT_EQ(losses(run), losses(one));
+    EXPECT_TRUE(model(fmt::format("stages-{}", stages)) == model("one")) << stages;
+  }
+  EXPECT_EQ(read_file(dir_.path() / "stages-2/config.json"),
+            read_file(dir_.path() / "one/config.json"));
+}
+
+TEST_F(CliPipeline, StagesOfSeveralRanksTrainTheModelOfTheirRanks) {
+  expect_trained(std::string(kTrain) + "--ranks 2 --zero 3 --zero-threshold 0 --out ranks");
+  expect_trained(std::string(kTrain) + "--mesh pp=2,dp=2 --zero 3 --zero-threshold 0 --out mesh");
+  EXPECT_TRUE(model("mesh") == model("ranks"));
+}
+
+TEST_F(CliPipeline, ARunGoesOnWithOtherStages) {
+  const std::string train = std::string(kTrain) + "--save-every 2 --keep 5 --out ";
+  expect_trained(train + "one");
+  expect_trained(train + "stages --pp 2");
+  const auto resumed = [&](const std::string& from, const std::string& options) {
+    std::filesystem::remove_all(dir_.path() / "next");
+    expect_trained("train --resume " + from + "/step-00000002 --out next" + options);
+    return model("next");
+  };
+  EXPECT_TRUE(resumed("stages", "") == model("one")) << "two stages to one device";
+  EXPECT_TRUE(resumed("one", " --pp 4") == model("one")) << "one device to four stages";
+  EXPECT_TRUE(resumed("stages", " --pp 3") == model("one")) << "two stages to three";
+  EXPECT_TRUE(resumed("stages", " --pp 2") == model("one")) << "two stages to two";
+}
+
+TEST_F(CliPipeline, ATableOnTwoStagesIsSavedOnce) {
+  nlohmann::json config = tiny_config();
+  config["tie_word_embeddings"] = true;
+  write("tied/config.json", config.dump());
+  const std::string train =
+      "train tied --data text.txt --bytes --batch 2 --seq 16 --accum 3 --steps 3 --save-every 2 ";
+  expect_trained(train + "--pp 2 --out stages");
+  expect_trained(train + "--out one");
+  EXPECT_EQ(model("stages").size(), model("one").size());
+  expect_trained("train --resume stages/step-00000002 --pp 2 --out again");
+  EXPECT_TRUE(model("again") == model("stages"));
+  expect_trained("train --resume stages/step-00000002 --out alone");
+  EXPECT_EQ(model("alone").size(), model("one").size());
+}
+
+TEST_F(CliPipeline, APlanSaysWhatEachStageHas) {
+  const Ended plan = snug("plan deep --batch 2 --seq 16 --accum 6 --device cpu --pp 2 --json");
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const nlohmann::json json = nlohmann::json::parse(plan.out);
+  ASSERT_EQ(json["stages"].size(), 2U);
+  EXPECT_EQ(json["stages"][0]["first_layer"], 0);
+  EXPECT_EQ(json["stages"][1]["last_layer"], 3);
+  EXPECT_EQ(json["stages"][0]["micro_batches_kept"], 2);
+  EXPECT_EQ(json["stages"][1]["micro_batches_kept"], 1);
+  // What every micro-batch sends is its activations, and in the other direction their gradients.
+  const int64_t x = 2 * 16 * 24 * 4;
+  EXPECT_GE(json["stages"][0]["sent_bytes"].get<int64_t>(), 6 * x);
+  EXPECT_GT(json["bubble"].get<double>(), 0);
+  const int64_t largest = std::max(json["stages"][0]["arena_bytes"].get<int64_t>(),
+                                   json["stages"][1]["arena_bytes"].get<int64_t>());
+  EXPECT_EQ(json["arena_bytes"], largest);
+}
+
+TEST_F(CliPipeline, WhatStagesDoNotHaveIsRefused) {
+  expect_refused("plan deep --pp 5", kUsage, "--pp 5: the model has 4 layers");
+  expect_refused("plan deep --pp 2 --accum 4 --micro-order vertical", kUsage,
+                 "--micro-order vertical with --pp 2");
+  expect_refused("plan deep --pp 2 --clip 0 --update-in-backward", kUsage,
+                 "--update-in-backward with --pp 2");
+  expect_refused("plan deep --pp 2 --offload activations", kUsage,
+                 "--offload activations with --pp 2");
+  expect_refused("plan deep --pp 2 --recompute auto:1MiB", kUsage,
+                 "--recompute auto:1MiB with --pp 2");
+}
+
+}  // namespace
+}  // namespace snug
