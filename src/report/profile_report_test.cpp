@@ -12,7 +12,7 @@
 namespace snug {
 namespace {
 
-size_t columns_of(std::string_view line) {
+size_t visible_columns(std::string_view line) {
   return static_cast<size_t>(std::ranges::count_if(
       line, [](char c) { return (static_cast<unsigned>(c) & 0xC0U) != 0x80U; }));
 }
@@ -45,7 +45,7 @@ TEST(ProfileReport, LinesFitAndSayWhatWasMeasured) {
   const Plan plan = tiny_plan();
   const std::string table = table_of(profile_of(plan));
   for (const std::string& line : split(table, '\n')) {
-    EXPECT_LE(columns_of(line), static_cast<size_t>(kColumns)) << line;
+    EXPECT_LE(visible_columns(line), static_cast<size_t>(kColumns)) << line;
     EXPECT_EQ(trim_end(line), line) << "spaces at the end";
   }
   for (const char* part : {"profile of 1 steps", "overhead of the profile: +5.3 %", "-50.0 %",

@@ -1,10 +1,22 @@
 #include "train/run_records.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include "base/error.h"
 #include "report/train_report.h"
 
 namespace snug {
+
+void require_writable(const std::filesystem::path& directory, std::string_view option) {
+  if (directory.empty()) return;
+  std::error_code failure;
+  std::filesystem::path at = std::filesystem::absolute(directory, failure);
+  while (!std::filesystem::exists(at, failure) && at.has_relative_path()) at = at.parent_path();
+  if (std::filesystem::is_directory(at, failure) && ::access(at.c_str(), W_OK) == 0) return;
+  throw usage_error("--{} {} cannot be written to: {} is no directory that takes files", option,
+                    directory.string(), at.string());
+}
 
 RunRecords::RunRecords(const PlannedRun& planned, const TrainObserver& observer,
                        const Resumed* resumed, bool first_rank)

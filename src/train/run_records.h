@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/tensorboard_writer.h"
@@ -13,6 +14,10 @@
 #include "train/run_history.h"
 
 namespace snug {
+
+// Throws a usage error, before anything is made, where `option` (--tensorboard, --profile-dir) names
+// what cannot be a directory to write to. Empty: nothing was asked.
+void require_writable(const std::filesystem::path& directory, std::string_view option);
 
 class RunRecords {
  public:

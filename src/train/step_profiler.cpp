@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/median.h"
 #include "cost/step_cost.h"
 #include "profile/memory_timeline.h"
@@ -37,8 +38,13 @@ Profile predicted_part(const PlannedRun& planned) {
 
 ProfileReport report_of_profile(const Profile& profile, const Resolved& run) {
   ProfileReport out{.table = table_of(profile), .json = json_of(profile)};
-  if (const std::filesystem::path directory = directory_of(run); !directory.empty())
+  const std::filesystem::path directory = directory_of(run);
+  if (directory.empty()) return out;
+  try {
     out.files = write_profile_files(profile, directory);
+  } catch (const Error& error) {  // the training is done, and so is the table
+    out.table += fmt::format("\nno files of the profile: {}\n", error.what());
+  }
   return out;
 }
 

@@ -21,6 +21,7 @@
 #include "train/output_directory.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
+#include "train/run_records.h"
 #include "train/run_saver.h"
 #include "train/run_state.h"
 #include "train/step_profiler.h"
@@ -78,6 +79,8 @@ void limit_disk(Resolved& run) {
 void check_saving(const Options& o) {
   require_at_least(0, o.profile, "profile");
   require_at_least(0, o.log_every, "log-every");
+  require_writable(o.profile_dir, "profile-dir");
+  require_writable(o.tensorboard, "tensorboard");
   parse_save_interval(o.save_every);
   if (!o.grace.empty() && !parse_seconds(o.grace))
     throw usage_error("--grace '{}' is not a time", o.grace).hint("for example --grace 30s");

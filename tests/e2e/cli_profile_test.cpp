@@ -120,7 +120,9 @@ TEST_F(CliProfile, TensorboardGetsItsEvents) {
   for (const char* tag :
        {"train/loss", "train/lr", "train/grad_norm", "speed/tokens_per_s", "memory/activations"})
     EXPECT_THAT(bytes, HasSubstr(tag));
-  expect_refused(kTiny + " --steps 3 --tensorboard text.txt", kUsage, "cannot be written to");
+  for (const char* option : {"tensorboard", "profile-dir"})
+    expect_refused(kTiny + " --steps 3 --" + option + " text.txt/a", kUsage,
+                   "cannot be written to");
 }
 
 // With tensorboard, perfetto and torch where that Python has them.

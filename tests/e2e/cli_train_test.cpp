@@ -8,8 +8,13 @@ namespace {
 const std::string kTrain = "train tiny --data text.txt --seq 16 --batch 2";
 // What a run leaves in its directory after so many steps.
 std::set<std::string> saved_at(int64_t step) {
-  return {"config.json", "generation_config.json",       "model.safetensors", "run.toml",
-          "latest",      fmt::format("step-{:08}", step)};
+  return {"config.json",
+          "generation_config.json",
+          "model.safetensors",
+          "run.toml",
+          "history.jsonl",
+          "latest",
+          fmt::format("step-{:08}", step)};
 }
 
 // run.toml, but for where it was written.
@@ -158,8 +163,9 @@ TEST_F(CliTrain, CtrlCFinishesTheStepAndSaves) {
   EXPECT_EQ(snug("train o --data text.txt --seq 16 --steps 1").code, 0) << "it is a whole model";
 }
 
-TEST_F(CliTrain, TheProgressBarLeavesTheLinesAlone) {
-  const Ended run = snug(kTrain + " --steps 5 --holdout 0.1 --eval-every 2", {.terminal = true});
+TEST_F(CliTrain, TheStatusLineLeavesTheLinesAlone) {
+  const Ended run =
+      snug(kTrain + " --steps 5 --log-every 1 --holdout 0.1 --eval-every 2", {.terminal = true});
   ASSERT_EQ(run.code, 0) << run.out;
   int steps = 0;
   int bars = 0;
