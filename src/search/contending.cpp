@@ -23,7 +23,7 @@ std::vector<int64_t> series(std::span<const Expected> all, Space space, int64_t 
   const double first = std::ceil(per_doubling * std::log2(std::max<int64_t>(least, 1)));
   for (double i = first;; ++i) {
     const double bytes = std::exp2(i / per_doubling);
-    if (bytes >= static_cast<double>(std::min(limit, most))) break;
+    if (bytes > static_cast<double>(std::min(limit, most))) break;
     limits.push_back(static_cast<int64_t>(bytes));
   }
   if (limits.empty() || limit >= most) limits.push_back(std::min(limit, most));
