@@ -30,8 +30,8 @@ constexpr Class kCpuAttention{0.4, 1e-6};
 constexpr Classes kCpu{{0.65, 1e-6}, kCpuAttention, {0.8, 1e-6},
                        {0.65, 1e-6}, kCpuAttention, kCpuAttention};
 
-// The host's cores beside a GPU, whose copies share their memory: an update reached 0.6 of what copying
-// memory did alone (H200; bench/results/2026-11-17-h200-host-update.txt).
+// The host's cores beside a GPU. Traffic is fitted to one run, whose step took 0.17 s longer than with
+// 0.8 if all of that is the update's (H200; bench/results/2026-11-17-h200-host-update.txt).
 constexpr Classes kBesideGpu{{0.65, 1e-6}, kCpuAttention, {0.6, 1e-6},
                              {0.65, 1e-6}, kCpuAttention, kCpuAttention};
 
