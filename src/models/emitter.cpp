@@ -73,8 +73,9 @@ ValueId Emitter::param(std::string_view name, Shape shape, Param param) {
 
 ValueId Emitter::param(std::string_view name, Shape shape, Role role, Init init,
                        std::string checkpoint) {
-  return param(name, shape,
-               Param{.role = role, .init = init, .checkpoint = {{std::move(checkpoint), shape}}});
+  Param whole{.role = role, .init = init};
+  whole.checkpoint.push_back({std::move(checkpoint), shape});
+  return param(name, shape, std::move(whole));
 }
 
 ValueId Emitter::cache(std::string_view name, Shape shape) {
