@@ -1,5 +1,6 @@
 #include "verbs/plan.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
@@ -7,6 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cost/step_cost.h"
+#include "ir/op_def.h"
 #include "ir/text.h"
 #include "train/save_cost.h"
 #include "verbs/advice.h"
@@ -53,6 +55,16 @@ std::vector<std::string> headline_of(const Options& options, const Model& model)
   return keys;
 }
 
+// In place of exchanges that ranks add up in their order.
+bool has_library_sums(const Module& module) {
+  return std::ranges::any_of(module.programs, [](const Program& program) {
+    return std::ranges::any_of(program.ops, [](const Op& op) {
+      return op.def->collective == CollectiveKind::reduce_scatter ||
+             op.def->collective == CollectiveKind::all_reduce;
+    });
+  });
+}
+
 // Where there are several, or bytes outside the device.
 void add_lanes(const PlannedRun& planned, PlanFacts& facts) {
   const Module& module = planned.plan.module;
@@ -61,6 +73,7 @@ void add_lanes(const PlannedRun& planned, PlanFacts& facts) {
   facts.lanes = std::move(lanes);
   facts.links = link_bytes(module, planned.run.cost_model.spec().wire);
   facts.moves_rest_on = planned.run.cost_model.origin_of_moves(module);
+  if (has_library_sums(module)) facts.moves_rest_on += "; NCCL sums on the way";
 }
 
 }  // namespace
