@@ -22,11 +22,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // How a step is computed, to the same bits: chosen anew where one of these, or a limit, is given.
-constexpr std::array<std::string_view, 9> kExact{"recompute",   "offload",        "offload-ahead",
-                                                 "fold-update", "host-update",    "zero",
-                                                 "shard",       "zero-threshold", "pp"};
+constexpr std::array<std::string_view, 8> kExact{"recompute",   "offload",       "offload-ahead",
+                                                 "fold-update", "host-update",   "zero",
+                                                 "shard",       "zero-threshold"};
 constexpr std::array<std::string_view, 5> kLimits{"budget", "host-budget", "disk-budget", "device",
                                                   "offload-dir"};
+// How ranks share the work. Sums over ranks that share matrices are rounded otherwise than one device's.
+constexpr std::array<std::string_view, 4> kMesh{"ranks", "mesh", "tp", "pp"};
 // What is done beside the steps.
 constexpr std::array<std::string_view, 26> kBeside{
     "json",        "out",        "threads",      "explain",    "tune",      "data",
@@ -66,15 +68,25 @@ bool is_in(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+// What follows from the mesh. Left open, a search under a budget would take other micro-batches, and sum
+// in another order.
+void settle_mesh(Options& o, bool stage_is_given) {
+  const int64_t readers = mesh_of(o).dp;
+  if (o.global_batch > 0 && o.accum == 0)
+    o.accum =
+        micro_batches_of(o.global_batch, checked_mul(o.batch, readers, "sequences of all ranks"));
+  if (stage_is_given || readers > 1) return;
+  o.zero = "auto";  // there is nobody to share with
+  o.shard.clear();
+}
+
 }  // namespace
 
 Options on_ranks(Options options, int64_t ranks) {
-  // Left open, a search under a budget would take other micro-batches, and sum in another order.
-  if (options.global_batch > 0)
-    options.accum = micro_batches_of(options.global_batch,
-                                     checked_mul(options.batch, ranks, "sequences of all ranks"));
+  if (options.global_batch > 0) options.accum = 0;
   options.ranks = ranks;
-  options.pp = 0;
+  options.tp = options.pp = 0;  // as is said now
+  options.mesh.clear();
   if (ranks > 1) return options;
   options.zero = "auto";
   options.shard.clear();
@@ -100,13 +112,15 @@ Resumed resume(const Options& asked) {
   Json options = options_json(settled);
   const std::vector<std::string> given = given_in(asked);
   const int64_t ranks = std::max<int64_t>(asked.ranks, 1), before = ranks_before(run.manifest);
-  const bool anew = ranks != before || std::ranges::any_of(given, [&](std::string_view name) {
+  const bool meshed = ranks != before || std::ranges::any_of(given, [](std::string_view name) {
+                        return is_one_of(kMesh, name) && name != "ranks";
+                      });
+  const bool anew = meshed || std::ranges::any_of(given, [&](std::string_view name) {
                       return is_exact(name, settled) || is_one_of(kLimits, name);
                     });
   for (const std::string_view name : kExact)
     if (anew && is_exact(name, settled)) options[name] = first.at(std::string(name));
-  const bool other_stages = is_in(given, "pp") && wanted.at("pp") != options.at("pp");
-  if (ranks != before || other_stages) {
+  if (meshed) {
     options = options_json(on_ranks(options_from_json(options), ranks));
     options["micro-order"] = first.at("micro-order");
   }
@@ -119,7 +133,7 @@ Resumed resume(const Options& asked) {
     const Json& value = wanted.at(name);
     const bool same = value == options.at(name) || value == first.at(name);
     const bool free = is_exact(name, settled) || is_one_of(kLimits, name) ||
-                      is_one_of(kBeside, name) || name == "ranks" ||
+                      is_one_of(kBeside, name) || is_one_of(kMesh, name) ||
                       (name == "steps" && steps_are_free(settled));
     if (!free && same) continue;
     if (!free) {
@@ -134,6 +148,7 @@ Resumed resume(const Options& asked) {
         .hint("leave it out, or give --resume-changed as well to go on with it");
   }
   run.options = options_from_json(options);
+  if (meshed) settle_mesh(run.options, is_in(given, "zero") || is_in(given, "shard"));
   run.options.given = asked.given;
   run.options.rank = asked.rank;
   if (run.options.model == settled.model)
