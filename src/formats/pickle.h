@@ -47,6 +47,7 @@ class PickleValue {
 class Pickle {
  public:
   PickleValue root() const { return root_; }
+  int64_t file_bytes() const { return file_bytes_; }
 
   // Each throws bad_input where the value is of another kind, and says which.
   int64_t integer(PickleValue value) const;
@@ -64,6 +65,7 @@ class Pickle {
  private:
   friend class PickleReader;
   std::string name_;  // for sentences
+  int64_t file_bytes_ = 0;
   PickleValue root_;
   std::deque<std::string> texts_;
   std::deque<std::vector<PickleValue>> containers_;

@@ -130,6 +130,7 @@ class PickleReader {
   PickleReader(const std::filesystem::path& path, const PickleLimits& limits)
       : bytes_(path), limits_(limits) {
     pickle_.name_ = bytes_.name();
+    pickle_.file_bytes_ = bytes_.left();
   }
 
   Pickle read() && {

@@ -142,7 +142,8 @@ class Examiner {
                     .phase = facts.phase};
     if (oom.phase == Phase::bare && steps_.has_frames) oom.phase = Phase::backward;
     oom.allocated = oom.held.allocated;
-    int64_t pages = oom.device_free / kPage * kPage;
+    oom.limited = oom.device_free >= oom.asked;
+    int64_t pages = oom.limited ? 0 : oom.device_free / kPage * kPage;
     for (const FreeRange& range : free_ranges(device_, replay_, moment))
       pages += range.bytes / kPage * kPage;
     oom.expandable_would_do = !snapshot_.expandable_segments && pages >= round_up(oom.asked, kPage);

@@ -56,6 +56,7 @@ struct OutOfMemory {
   int64_t times = 0;   // in the trace
   std::string label;
   Phase phase = Phase::bare;
+  bool limited = false;  // the device had as much: it is the process that may not have more
   bool expandable_would_do = false;  // free pages of all segments and the device's suffice
 };
 

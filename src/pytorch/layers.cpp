@@ -15,13 +15,14 @@ bool is_call_site(const Frame& f) {
 struct Site {
   int64_t bytes = 0;
   StackId first = 0;  // of what is made there first: a new call begins with it
+  StackId last = 0;
   int64_t calls = 0;
 };
 
 }  // namespace
 
 std::vector<LayerCall> layer_calls(const Snapshot& snapshot, const Replay& replay,
-                                   const std::vector<StackFacts>& stacks,
+                                   const Steps& steps, const std::vector<StackFacts>& stacks,
                                    const std::vector<Owner>& owners) {
   std::vector<std::vector<uint32_t>> sites_of(snapshot.stacks.size());
   for (size_t i = 0; i < sites_of.size(); ++i) {
@@ -37,35 +38,42 @@ std::vector<LayerCall> layer_calls(const Snapshot& snapshot, const Replay& repla
       Site& site = sites[frame];
       if (site.first == 0) site.first = a.stack;
       site.bytes += a.bytes;
-      site.calls += a.stack == site.first ? 1 : 0;
+      site.calls += a.stack == site.first && site.last != site.first ? 1 : 0;
+      site.last = a.stack;
     }
   }
-  // The steps call every site; a layer is called oftener than the model around it.
-  int64_t fewest = 0;
-  for (const auto& [frame, site] : sites)
-    fewest = fewest == 0 ? site.calls : std::min(fewest, site.calls);
-  const uint32_t* chosen = nullptr;
-  int64_t most = 0;
-  for (const auto& [frame, site] : sites) {
-    if (site.calls < 2 * fewest || site.bytes <= most) continue;
-    most = site.bytes;
-    chosen = &frame;
-  }
+  // The line with most bytes calls the whole model, once in each pass; a layer's is called oftener.
+  // Where a script has its layers in its own forward function, it is the layer's line.
+  const auto largest = [&](int64_t fewest) {
+    const std::pair<const uint32_t, Site>* most = nullptr;
+    for (const auto& site : sites)
+      if (site.second.calls >= fewest &&
+          (most == nullptr || site.second.bytes > most->second.bytes))
+        most = &site;
+    return most;
+  };
+  const auto* model = largest(0);
+  const auto* layer = model == nullptr ? nullptr : largest(2 * model->second.calls);
+  if (layer == nullptr)
+    layer = largest(static_cast<int64_t>(2 * std::max<size_t>(1, steps.all.size())));
   std::vector<LayerCall> calls;
-  if (chosen == nullptr) return calls;
-  const StackId first = sites[*chosen].first;
+  if (layer == nullptr) return calls;
+  const StackId first = layer->second.first;
   bool inside = false;
+  StackId before = 0;  // of what the layer made before
   for (size_t i = 0; i < owners.size(); ++i) {
     const Allocation& a = replay.allocations[i];
     const bool in_layer =
-        a.from > 0 && std::ranges::find(sites_of[a.stack], *chosen) != sites_of[a.stack].end();
-    if (inside && (!in_layer || a.stack == first)) {
+        a.from > 0 && std::ranges::find(sites_of[a.stack], layer->first) != sites_of[a.stack].end();
+    const bool begins = in_layer && a.stack == first && (before != first || !inside);
+    if (inside && (!in_layer || begins)) {
       calls.back().end = a.from;
       inside = false;
     }
     if (!in_layer) continue;
-    if (a.stack == first || calls.empty()) calls.emplace_back();
+    if (begins || calls.empty()) calls.emplace_back();
     inside = true;
+    before = a.stack;
     calls.back().made.push_back(i);
   }
   if (inside) calls.back().end = replay.last();

@@ -16,7 +16,7 @@ struct LayerCall {
 
 // In the order of their calls, over all steps. Empty where nothing is called twice in a step.
 std::vector<LayerCall> layer_calls(const Snapshot& snapshot, const Replay& replay,
-                                   const std::vector<StackFacts>& stacks,
+                                   const Steps& steps, const std::vector<StackFacts>& stacks,
                                    const std::vector<Owner>& owners);
 
 }  // namespace snug::pytorch

@@ -23,7 +23,13 @@ class Classifier {
         replay_(replay),
         steps_(steps),
         stacks_(stacks),
-        owners_(replay.allocations.size(), Owner::unknown) {}
+        owners_(replay.allocations.size(), Owner::unknown) {
+    for (const Allocation& a : replay.allocations)
+      if (stays(a) && steps.at(a.from) > 0) made_later_.insert(a.stack);
+    for (const Segment& segment : device.segments)
+      for (const Block& block : segment.blocks)
+        age_[block.address] = segment.expandable ? segment.address : -segment.address;
+  }
 
   std::vector<Owner> owners() && {
     if (steps_.has_frames || device_.trace.empty()) {
@@ -71,9 +77,10 @@ class Classifier {
     const int64_t end = step < steps_.all.size() ? steps_.all[step].end : replay_.last();
     return a.to > end ? Owner::optimizer : Owner::temporaries;
   }
+  // What only the first step made, and nothing has freed, a library keeps.
   Owner of_forward(const Allocation& a) const {
-    if (stays(a) && is_workspace_size(a.requested) && facts(a).weighted) return Owner::workspace;
-    return Owner::activations;
+    const bool once = stays(a) && steps_.at(a.from) == 0 && steps_.all.size() > 1;
+    return once && !made_later_.contains(a.stack) ? Owner::workspace : Owner::activations;
   }
   // A gradient lives into the update.
   Owner of_backward(const Allocation& a) const {
@@ -123,7 +130,11 @@ class Classifier {
       if (number % 3 == 0) in_threes += bytes_of_size[size];
     }
     const bool guess = parameters.empty();
-    std::ranges::sort(there, {}, [&](size_t i) { return replay_.allocations[i].address; });
+    std::ranges::sort(there, {}, [&](size_t i) {
+      const int64_t address = replay_.allocations[i].address;
+      const auto age = age_.find(address);
+      return std::pair(age == age_.end() ? 0 : age->second, address);
+    });
     for (const size_t i : there) {
       const int64_t size = replay_.allocations[i].requested;
       if (guess && !parameters.contains(size)) {
@@ -249,6 +260,8 @@ class Classifier {
   const Steps& steps_;
   const std::vector<StackFacts>& stacks_;
   std::vector<Owner> owners_;
+  std::set<StackId> made_later_;    // stacks of what steps after the first made and kept
+  std::map<int64_t, int64_t> age_;  // of blocks, by segment: the driver gives addresses downwards
 };
 
 }  // namespace

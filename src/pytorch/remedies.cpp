@@ -80,40 +80,48 @@ class Simulation {
     propose(name, how, lives);
   }
 
-  // A layer keeps what its last line made, and makes the rest again when backward comes to it: that
+  // A layer keeps its output, and makes the rest again when backward comes to it: that
   // is when the first of it is freed.
   void checkpointing() {
     std::vector<Life> lives = lives_as_they_are();
-    for (const LayerCall& call : layer_calls(snapshot_, replay_, stacks_, owners_)) {
+    for (const LayerCall& call : layer_calls(snapshot_, replay_, steps_, stacks_, owners_)) {
+      const int64_t backward = end_of_forward(call.end);
       std::vector<size_t> kept;
       for (const size_t i : call.made) {
         const bool of_layer = owners_[i] == Owner::activations || owners_[i] == Owner::casts;
-        if (of_layer && at(i).to > call.end && !stacks_[at(i).stack].recomputed) kept.push_back(i);
+        if (of_layer && at(i).to > backward && !stacks_[at(i).stack].recomputed) kept.push_back(i);
       }
       if (kept.size() < 2) continue;
       int64_t again = replay_.moments;
       for (const size_t i : kept) again = std::min(again, at(i).to);
-      const auto output = std::ranges::find_if(
-          kept.rbegin(), kept.rend(), [&](size_t i) { return owners_[i] == Owner::activations; });
+      const size_t output = output_of(call);
+      lives[output].to = std::max(lives[output].to, again);
       for (const size_t i : kept) {
-        if (output != kept.rend() && i == *output) continue;
-        const int64_t end = owners_[i] == Owner::casts ? end_of_forward(call.end) : call.end;
+        if (i == output) continue;
+        const int64_t end = owners_[i] == Owner::casts ? backward : call.end;
         if (again <= end) continue;
-        lives.push_back({again, at(i).to, at(i).bytes});
+        if (backward != replay_.peak) lives.push_back({again, at(i).to, at(i).bytes});
         lives[i].to = end;
       }
     }
     propose("checkpointing", "model.gradient_checkpointing_enable(), or torch.utils.checkpoint",
             lives);
   }
-  // The first moment at which backward makes something.
+  // The last that it made and that it leaves to the next.
+  size_t output_of(const LayerCall& call) const {
+    const auto output = std::ranges::find_if(call.made.rbegin(), call.made.rend(), [&](size_t i) {
+      return at(i).to > call.end && owners_[i] == Owner::activations;
+    });
+    return output == call.made.rend() ? call.made.back() : *output;
+  }
+  // The first moment at which backward makes something; the peak, where the trace does not get there.
   int64_t end_of_forward(int64_t moment) const {
     const auto later = std::ranges::upper_bound(replay_.allocations, moment, {}, &Allocation::from);
     for (auto a = later; a != replay_.allocations.end(); ++a) {
       const Phase phase = stacks_[a->stack].phase;
       if (phase == Phase::backward || phase == Phase::bare) return a->from;
     }
-    return moment;
+    return std::max(moment, replay_.peak);
   }
 
   // What is as large as the largest of the loss, or a half or twice of it, is logits in one type or
@@ -124,16 +132,35 @@ class Simulation {
       if (owners_[i] == Owner::activations && stacks_[at(i).stack].loss)
         logits = std::max(logits, at(i).requested);
     if (logits < 1 << 20) return;
-    scaled("chunked loss", "hidden states to logits and loss in 8 parts, each checkpointed",
-           [&](size_t i) {
-             if (!grows_with_batch(i)) return 1.0;
-             const double ratio =
-                 static_cast<double>(at(i).requested) / static_cast<double>(logits);
-             const bool is_logits = std::ranges::any_of(std::array{0.5, 1.0, 2.0}, [&](double r) {
-               return ratio > 0.98 * r && ratio < 1.02 * r;
-             });
-             return is_logits ? 1.0 / kChunks : 1.0;
-           });
+    std::vector<Life> lives = lives_as_they_are();
+    int64_t first = 0, last = 0;  // moments of the logits of one step
+    for (size_t i = 0; i < owners_.size(); ++i) {
+      if (!grows_with_batch(i) || !is_logits(at(i).requested, logits)) continue;
+      lives[i].bytes /= kChunks;
+      if (at(i).from > last) {
+        add_head_gradients(first, last, lives);
+        first = at(i).from;
+      }
+      last = std::max(last, std::min(at(i).to, replay_.last()));
+    }
+    add_head_gradients(first, last, lives);
+    propose("chunked loss", "hidden states to logits and loss in 8 parts, each checkpointed",
+            lives);
+  }
+  static bool is_logits(int64_t bytes, int64_t logits) {
+    const double ratio = static_cast<double>(bytes) / static_cast<double>(logits);
+    return std::ranges::any_of(std::array{0.5, 1.0, 2.0},
+                               [&](double r) { return ratio > 0.98 * r && ratio < 1.02 * r; });
+  }
+  // Every part has a gradient of the head's weight, which is added to that of the parts before it.
+  void add_head_gradients(int64_t first, int64_t last, std::vector<Life>& lives) const {
+    int64_t head = 0;
+    bool casts = false;
+    for (size_t i = 0; i < owners_.size(); ++i) {
+      if (owners_[i] == Owner::parameters) head = std::max(head, at(i).bytes);
+      casts |= owners_[i] == Owner::casts;
+    }
+    if (last > first) lives.push_back({end_of_forward(first), last, casts ? head / 2 : head});
   }
 
   void drop_gradients_early() {

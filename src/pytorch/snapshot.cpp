@@ -13,11 +13,11 @@
 namespace snug::pytorch {
 namespace {
 
-// What is shared in a pickle costs nothing there, and is counted here each time it is reached.
-constexpr int64_t kMostEvents = 40'000'000;
-constexpr int64_t kMostBlocks = 20'000'000;
-constexpr int64_t kMostFrames = 20'000'000;  // of all stacks together
-constexpr size_t kMostKeys = 64;             // of a block, an event or a frame
+// What is shared in a pickle costs nothing there, and is counted here each time it is reached. Only
+// stacks and frames are shared in a snapshot: blocks and events each take more bytes of the file.
+constexpr int64_t kLeastRecord = 8;  // bytes of one in the file
+constexpr int64_t kMostRecords = 40'000'000;
+constexpr size_t kMostKeys = 64;  // of a block, an event or a frame
 constexpr int64_t kMostDevices = 1024;
 constexpr int64_t kMostBytes = int64_t{1} << 50;
 constexpr int64_t kMostAddress = int64_t{1} << 61;  // and the most bytes of all sizes together
@@ -54,10 +54,11 @@ class Reader {
             "torch.cuda.memory._record_memory_history() before the run and "
             "torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") after it write one");
   }
-  static void count(int64_t& counted_so_far, int64_t most, std::string_view name,
-                    std::string_view what) {
-    if (++counted_so_far > most)
-      throw bad_input("{} has more than {} {}, the limit", name, format_exact(most), what);
+  void count(std::string_view what) {
+    const int64_t most = std::min(kMostRecords, pickle_.file_bytes() / kLeastRecord);
+    if (++records_ > most)
+      throw bad_input("{} has more than {} {} and what is before them, the limit for its size",
+                      name_, format_exact(most), what);
   }
 
   // --- fields ------------------------------------------------------------------------------------
@@ -118,7 +119,8 @@ class Reader {
     if (!is_new) return found->second;
     std::vector<uint32_t> frames;
     for (const PickleValue item : items) {
-      count(frame_count_, kMostFrames, name_, "frames in its stacks");
+      if (++frame_count_ > pickle_.file_bytes())
+        throw bad_input("{} has more frames in its stacks than bytes", name_);
       frames.push_back(frame(item));
     }
     const auto [same, is_other] = equal_stacks_.emplace(frames, found->second);
@@ -151,7 +153,7 @@ class Reader {
   }
   void read_segments(PickleValue segments) {
     for (const PickleValue value : list(segments)) {
-      count(segment_count_, kMostBlocks, name_, "segments");
+      count("segments");
       Segment segment{.address = address(value, "address"),
                       .bytes = size(value, "total_size"),
                       .stream = number(value, "stream"),
@@ -159,7 +161,7 @@ class Reader {
                       .small = text(value, "segment_type") == "small"};
       int64_t next = segment.address;
       for (const PickleValue block : list(field(value, "blocks"))) {
-        count(block_count_, kMostBlocks, name_, "blocks");
+        count("blocks");
         segment.blocks.push_back(read_block(block, next));
         next = segment.blocks.back().address + segment.blocks.back().bytes;
       }
@@ -201,7 +203,7 @@ class Reader {
       if (events.empty()) continue;
       std::vector<Event>& trace = device(static_cast<int64_t>(i)).trace;
       for (const PickleValue value : events) {
-        count(event_count_, kMostEvents, name_, "events in its traces");
+        count("events in its traces");
         trace.push_back(read_event(value));
       }
     }
@@ -224,7 +226,7 @@ class Reader {
   std::map<std::tuple<std::string, std::string, int64_t>, uint32_t> equal_frames_;
   std::map<std::vector<uint32_t>, StackId> equal_stacks_;
   int64_t all_bytes_ = 0;
-  int64_t frame_count_ = 0, segment_count_ = 0, block_count_ = 0, event_count_ = 0;
+  int64_t frame_count_ = 0, records_ = 0;
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ std::vector<Step> runs_of(Phase phase, const DeviceSnapshot& device,
       inside = false;
     }
   }
-  for (size_t i = 0; i < runs.size(); ++i) runs[i].begin = i == 0 ? 0 : runs[i - 1].end + 1;
+  for (size_t i = 0; i < runs.size(); ++i) runs[i].begin = i == 0 ? 0 : runs[i - 1].end;
   return runs;
 }
 

@@ -10,7 +10,7 @@
 namespace snug::pytorch {
 
 struct Step {
-  int64_t begin = 0;   // its first moment
+  int64_t begin = 0;   // the last moment of the step before it
   int64_t update = 0;  // the first moment of its update; `end` where that is not known
   int64_t end = 0;     // the last moment of the update
 };

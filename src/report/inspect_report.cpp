@@ -130,10 +130,12 @@ std::string oom_text(const pytorch::OutOfMemory& oom, const Paint& paint) {
                      format_bytes(oom.device_free));
   out += fmt::format("  the allocator held {} more, {} in one piece at most\n",
                      format_bytes(oom.held.split + oom.held.whole), format_bytes(oom.held.largest));
-  if (oom.expandable_would_do) {
+  if (oom.limited)
     out +=
-        "  fragmentation: with expandable_segments:True its free pages and the driver's would "
-        "have done\n";
+        "  the process has a limit: torch.cuda.set_per_process_memory_fraction, "
+        "or a setting like it\n";
+  if (oom.expandable_would_do) {
+    out += "  fragmentation: with expandable_segments:True the free pages would have been enough\n";
   } else {
     out += "  no other order of segments would have done: tensors must be fewer or smaller\n";
   }
@@ -207,6 +209,7 @@ Json oom_json(const pytorch::OutOfMemory& oom) {
           {"times", oom.times},
           {"phase", or_null(std::string(phase_words(oom.phase)))},
           {"at", or_null(oom.label)},
+          {"limited", oom.limited},
           {"expandable_segments_would_do", oom.expandable_would_do}};
 }
 

@@ -50,10 +50,18 @@ std::optional<int64_t> others_bytes(const Log& log) {
   return std::max<int64_t>(0, *log.total - *log.free - *mine);
 }
 
+// What the process could still have got: of the device, or of what it may use.
+std::optional<int64_t> left_for(const Log& log) {
+  if (!log.allowed || !log.allocated) return log.free;
+  return std::max<int64_t>(0, *log.allowed - *log.allocated - log.unused.value_or(0));
+}
+
 // From here on others are worth a word: more where this process's own bytes are only estimated.
 bool others_matter(const Log& log) {
   const std::optional<int64_t> others = others_bytes(log);
-  return others && *others > (log.process ? int64_t{256} << 20 : int64_t{1536} << 20);
+  const bool their_fault = log.asked && log.free && *log.asked > *log.free;
+  return their_fault && others &&
+         *others > (log.process ? int64_t{256} << 20 : int64_t{1536} << 20);
 }
 
 }  // namespace
@@ -72,10 +80,10 @@ std::vector<std::string> meaning_of(const Log& log) {
             : "It is the memory of the CPU, not of the GPU.");
     return out;
   }
-  if (log.asked && log.free && *log.asked > *log.free)
-    out.push_back(fmt::format("It asked for {} and {} were free: {} too few.",
-                              format_bytes(*log.asked), format_bytes(*log.free),
-                              format_bytes(*log.asked - *log.free)));
+  if (const auto left = left_for(log); log.asked && left && *log.asked > *left)
+    out.push_back(fmt::format("It asked for {} and {} were left: {} too few.",
+                              format_bytes(*log.asked), format_bytes(*left),
+                              format_bytes(*log.asked - *left)));
   if (log.allocated && log.total)
     out.push_back(fmt::format("Tensors had {} of the GPU's {}.", format_bytes(*log.allocated),
                               format_bytes(*log.total)));
@@ -107,7 +115,7 @@ std::vector<std::string> help_for(const Log& log) {
   if (others_matter(log))
     out.emplace_back("End the other processes on this GPU: `nvidia-smi` lists them.");
   const bool fragmented =
-      log.asked && log.unused && log.free && *log.unused + *log.free >= *log.asked;
+      log.asked && log.unused && left_for(log) && *log.unused + *left_for(log) >= *log.asked;
   if (fragmented)
     out.emplace_back(
         "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: what PyTorch holds unused and what "
