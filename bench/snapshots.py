@@ -39,14 +39,50 @@ def gpt2():
     return GPT2Config()
 
 
+def llama():
+    from transformers import LlamaConfig
+    return LlamaConfig(num_hidden_layers=14, hidden_size=1280, intermediate_size=3456, num_attention_heads=20,
+                       num_key_value_heads=10, vocab_size=32000, tie_word_embeddings=False, max_position_embeddings=2048)
+
+
+def neox():
+    from transformers import GPTNeoXConfig
+    return GPTNeoXConfig(num_hidden_layers=10, hidden_size=640, intermediate_size=2560, num_attention_heads=10, vocab_size=50304,
+                         max_position_embeddings=1024)
+
+
+def plain_model():
+    """A model as a script has it: PyTorch's own encoder layers, an embedding made by hand, no transformers."""
+    import torch
+    from torch import nn
+
+    class Plain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Parameter(torch.randn(10000, 512) * 0.02)
+            self.layers = nn.ModuleList(nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True) for _ in range(6))
+            self.head = nn.Linear(512, 10000)
+
+        def forward(self, ids):
+            x = nn.functional.embedding(ids, self.embedding)
+            for layer in self.layers:
+                x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False) if self.checkpointing else layer(x)
+            return self.head(x)
+
+    return Plain()
+
+
 CASES = {
-    "qwen": dict(config=qwen, batch=8, seq=1024, autocast=True, remedies=True),
-    "qwen_bf16": dict(config=qwen, batch=4, seq=1024, dtype="bfloat16", remedies=True),
-    "gpt2": dict(config=gpt2, batch=8, seq=1024, remedies=True),
-    "gpt2_cpp": dict(config=gpt2, batch=8, seq=1024, stacks="all", steps=3),
-    "gpt2_late": dict(config=gpt2, batch=8, seq=1024, record_from=2, steps=4),
-    "leak": dict(config=gpt2, batch=2, seq=512, leak="loss", steps=6),
-    "oom": dict(config=gpt2, batch=8, seq=1024, fraction=0.14, grow=True, steps=20),
+    "qwen": dict(config=qwen, batch=4, seq=1024, autocast=True, remedies=True),
+    "qwen_bf16": dict(config=qwen, batch=2, seq=1024, dtype="bfloat16", remedies=True),
+    "gpt2": dict(config=gpt2, batch=4, seq=1024, remedies=True),
+    "gpt2_cpp": dict(config=gpt2, batch=4, seq=1024, stacks="all", steps=3),
+    "gpt2_late": dict(config=gpt2, batch=4, seq=1024, record_from=2, steps=4),
+    "llama_accum": dict(config=llama, batch=4, seq=768, dtype="bfloat16", accum=2, fused=True, zero_after=True, remedies=True),
+    "neox_fp32": dict(config=neox, batch=3, seq=640, zero_after=True, remedies=True),
+    "plain_sgd": dict(plain=True, batch=32, seq=256, steps=5, remedies=True),
+    "leak": dict(config=gpt2, batch=2, seq=512, leak="logits", steps=6),
+    "oom": dict(config=gpt2, batch=4, seq=1024, fraction=0.08, grow=True, steps=20),
     "small_gpt2": dict(config=lambda: small("gpt2"), batch=4, seq=128, steps=3, remedies=True),
     "small_qwen": dict(config=lambda: small("qwen2"), batch=4, seq=128, steps=3, autocast=True, remedies=True),
     "small_cpp": dict(config=lambda: small("gpt2"), batch=4, seq=128, steps=2, stacks="all"),
@@ -94,6 +130,13 @@ class Training:
         from transformers import AutoModelForCausalLM
         self.torch, self.case, self.batch, self.chunked = torch, case, batch, chunked
         torch.manual_seed(1)
+        self.kept = []
+        if case.get("plain"):
+            self.model = plain_model().cuda()
+            self.model.checkpointing = checkpointing
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)
+            self.vocabulary = 10000
+            return
         config = case["config"]()
         with torch.device("cuda"):
             self.model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, case.get("dtype", "float32")))
@@ -101,37 +144,45 @@ class Training:
         if checkpointing:
             self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=dict(use_reentrant=False))
         self.model.config.use_cache = False
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=case.get("fused"))
         self.vocabulary = config.vocab_size
-        self.kept = []
 
     def loss(self, ids):
+        if self.case.get("plain"):
+            logits = self.model(ids)
+            return self.torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids.flatten())
         if not self.chunked:
-            return self.model(input_ids=ids, labels=ids).loss
+            output = self.model(input_ids=ids, labels=ids)
+            if self.case.get("leak") == "logits":
+                self.kept.append(output.logits)  # as one does to compute a metric at the end of an epoch
+            return output.loss
         from torch.utils.checkpoint import checkpoint
         functional = self.torch.nn.functional
-        body = self.model.model if hasattr(self.model, "model") else self.model.transformer
+        body = self.model.base_model
+        head = self.model.get_output_embeddings()
         hidden = body(input_ids=ids).last_hidden_state[:, :-1]
         targets = ids[:, 1:].contiguous()
 
         def part(h, t):
-            logits = self.model.lm_head(h).float()
+            logits = head(h).float()
             return functional.cross_entropy(logits.flatten(0, 1), t.flatten(), reduction="sum")
 
         parts = zip(hidden.chunk(8, dim=1), targets.chunk(8, dim=1))
         return sum(checkpoint(part, h, t, use_reentrant=False) for h, t in parts) / targets.numel()
 
     def step(self):
-        ids = self.torch.randint(0, self.vocabulary, (self.batch, self.case["seq"]), device="cuda")
-        self.optimizer.zero_grad()
-        with self.torch.autocast("cuda", dtype=self.torch.bfloat16, enabled=bool(self.case.get("autocast"))):
-            loss = self.loss(ids)
-        loss.backward()
+        if not self.case.get("zero_after"):
+            self.optimizer.zero_grad()
+        for _ in range(self.case.get("accum", 1)):
+            ids = self.torch.randint(0, self.vocabulary, (self.batch, self.case["seq"]), device="cuda")
+            with self.torch.autocast("cuda", dtype=self.torch.bfloat16, enabled=bool(self.case.get("autocast"))):
+                loss = self.loss(ids)
+            loss.backward()
         self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.gradients = pointers(p.grad for p in self.model.parameters() if p.grad is not None)
         self.optimizer.step()
-        if self.case.get("leak") == "loss":
-            self.kept.append(loss * 2)  # keeps the graph, and with it every activation of the step
+        if self.case.get("zero_after"):
+            self.optimizer.zero_grad()
         if self.case.get("leak") == "hidden":
             self.kept.append(self.torch.zeros(64, 1024, device="cuda"))
         return loss
@@ -142,7 +193,6 @@ def peak_after(case, **changes):
     import torch
     gc.collect()
     torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     training = Training(case, changes.pop("batch", case["batch"]), **changes)
     for _ in range(3):
@@ -151,7 +201,7 @@ def peak_after(case, **changes):
     start = time.perf_counter()
     training.step()
     torch.cuda.synchronize()
-    return dict(peak=torch.cuda.max_memory_allocated(), before=before, step_ms=1e3 * (time.perf_counter() - start))
+    return dict(peak=torch.cuda.max_memory_allocated(), step_ms=1e3 * (time.perf_counter() - start))
 
 
 def run_case(name, out):
@@ -192,13 +242,16 @@ def run_case(name, out):
     truth["dump_seconds"] = time.perf_counter() - start
     torch.cuda.memory._record_memory_history(enabled=None)
     scrub(path)
-    training.model.config.to_json_file(os.path.join(out, name + ".config.json"))
+    if not case.get("plain"):
+        training.model.config.to_json_file(os.path.join(out, name + ".config.json"))
     save(truth, out)
     del training, state
     if case.get("remedies"):
         truth["remedies"] = {}
         for remedy, changes in dict(none={}, checkpointing=dict(checkpointing=True), chunked=dict(chunked=True),
                                     half_batch=dict(batch=case["batch"] // 2)).items():
+            if case.get("plain") and remedy == "chunked":
+                continue
             truth["remedies"][remedy] = peak_after(case, **changes)
             save(truth, out)
 
@@ -268,8 +321,7 @@ def check(snug, out, names):
         said = {r["name"]: r for r in device["remedies"]}
         for remedy, key in (("checkpointing", "checkpointing"), ("chunked loss", "chunked"), ("half the batch", "half_batch")):
             if key in measured and remedy in said:
-                base = measured["none"]["peak"] - measured["none"]["before"]
-                new = measured[key]["peak"] - measured[key]["before"]
+                base, new = measured["none"]["peak"], measured[key]["peak"]
                 print(f"    {remedy:16} said {said[remedy]['saves_bytes'] / 2**20:9.1f} MiB, measured {(base - new) / 2**20:9.1f}"
                       f" MiB; peak said {said[remedy]['peak_bytes'] / 2**20:9.1f}, measured {new / 2**20:9.1f}"
                       f" ({100 * said[remedy]['peak_bytes'] / new - 100:+.1f} %)")
@@ -281,7 +333,7 @@ def main():
     parser.add_argument("words", nargs="*")
     parser.add_argument("--out", default="snapshots")
     parser.add_argument("--limit", type=float, default=120)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.what == "case":
         run_case(options.words[0], options.out)
     elif options.what == "run":
