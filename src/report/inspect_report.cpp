@@ -80,9 +80,9 @@ std::string shares_text(const pytorch::PeakFindings& peak, const Paint& paint) {
 }
 
 std::string idle_text(const pytorch::Fragmentation& f) {
-  return fmt::format("{} of {} reserved idle: {} beside tensors, {} in free segments; largest {}",
+  return fmt::format("{} idle of {}: {} beside tensors, {} in free segments",
                      format_bytes(f.split + f.whole), format_bytes(f.reserved),
-                     format_bytes(f.split), format_bytes(f.whole), format_bytes(f.largest));
+                     format_bytes(f.split), format_bytes(f.whole));
 }
 
 std::string fragmentation_text(const pytorch::DeviceFindings& d, const Paint& paint) {
@@ -92,8 +92,8 @@ std::string fragmentation_text(const pytorch::DeviceFindings& d, const Paint& pa
   const double part = part_of(d.at_peak.split, d.at_peak.reserved);
   if (part > 0.1)
     out += fmt::format(
-        "  {:.0f} % are held beside tensors: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "
-        "returns pages\n",
+        "  {:.0f} % are beside tensors: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True returns "
+        "pages\n",
         100 * part);
   return out;
 }
@@ -158,18 +158,17 @@ std::string signed_ms(double ms) {
 
 std::string plan_text(const PricedPlan& plan, const pytorch::DeviceFindings& d,
                       const Paint& paint) {
-  std::string out =
-      fmt::format("\n{}  {}\n  {} at the peak against PyTorch's {}, {} a step, modelled on {}\n",
-                  paint.title("the nearest plan of Snug"), plan.what, format_bytes(plan.peak_bytes),
-                  format_bytes(d.peak.allocated), step_text(plan.step_ms), plan.rests_on);
-  out += paint.quiet(fmt::format("  {:<28} {:>12} {:>12} {:>12} {:>11}  {}\n", "change", "PyTorch",
-                                 "here", "peak here", "a step", "flags"));
+  std::string out = fmt::format(
+      "\n{}  {}\n  {} at the peak, PyTorch had {}; {} a step, modelled\n  rests on {}\n",
+      paint.title("the nearest plan of Snug"), plan.what, format_bytes(plan.peak_bytes),
+      format_bytes(d.peak.allocated), step_text(plan.step_ms), plan.rests_on);
+  out += paint.quiet(fmt::format("  {:<27} {:>12} {:>12} {:>11}  {}\n", "change", "in PyTorch",
+                                 "here", "a step", "flags"));
   for (const PricedChange& c : plan.changes) {
     const auto said = std::ranges::find(d.remedies, c.remedy, &pytorch::Remedy::name);
     const std::string there = said == d.remedies.end() ? "-" : "-" + format_bytes(said->saves);
-    out += fmt::format("  {:<28} {:>12} {:>12} {:>12} {:>11}  {}\n", c.remedy, there,
-                       (c.saves_bytes < 0 ? "+" : "-") + format_bytes(std::abs(c.saves_bytes)),
-                       format_bytes(c.peak_bytes), signed_ms(c.more_ms), c.flags);
+    out += fmt::format("  {:<27} {:>12} {:>12} {:>11}  {}\n", c.remedy, there,
+                       "-" + format_bytes(c.saves_bytes), signed_ms(c.more_ms), c.flags);
   }
   return out;
 }

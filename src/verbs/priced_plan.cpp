@@ -69,7 +69,7 @@ PricedPlan priced_plan(const Options& asked) {
     });
   });
   for (std::optional<PricedChange>& change : priced)
-    if (change) out.changes.push_back(*std::move(change));
+    if (change && change->saves_bytes > 0) out.changes.push_back(*std::move(change));
   std::ranges::stable_sort(out.changes, std::greater(), &PricedChange::saves_bytes);
   return out;
 }

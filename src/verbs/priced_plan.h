@@ -7,7 +7,7 @@
 namespace snug {
 
 // The plan that is nearest to a plain PyTorch training: everything kept, the loss whole, AdamW, and
-// what the options say. Changes that the options refuse are left out.
+// what the options say. Changes that the options refuse, or that save nothing, are left out.
 PricedPlan priced_plan(const Options& options);
 
 }  // namespace snug
