@@ -7,13 +7,8 @@
 namespace snug::pytorch {
 namespace {
 
-// What cuBLAS gets of PyTorch: 4,096 KiB x 2 + 16 KiB x 8 before Hopper, 32 MiB from it on, and the
-// 1 MiB and 76 MiB of other versions' cuBLASLt.
-constexpr int64_t kMiB = int64_t{1} << 20;
-bool is_workspace_size(int64_t bytes) {
-  return bytes == 8'519'680 || bytes == 32 * kMiB || bytes == 76 * kMiB || bytes == 33'554'432 ||
-         bytes == 34'078'720;
-}
+// What cuBLAS gets of PyTorch: 2 x 4,096 KiB and 8 x 16 KiB before Hopper, 32 MiB from it on.
+bool is_workspace_size(int64_t bytes) { return bytes == 8'519'680 || bytes == 33'554'432; }
 
 class Classifier {
  public:
