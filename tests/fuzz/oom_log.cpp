@@ -1,6 +1,6 @@
 // The log of a run that ran out of memory: any text has an answer.
-#include "fuzz/input.h"
 #include "pytorch/oom_log.h"
+#include "fuzz/input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace snug;
