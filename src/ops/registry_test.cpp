@@ -44,7 +44,8 @@ void for_each_sample_program(const Fn& fn) {
     for (const Sample& sample : def->samples()) {
       for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
         OpCase c;
-        if (refusal_of([&] { c = build_program(*def, in_dtype(sample, dtype)); }).empty()) fn(c);
+        if (refusal_of([&] { c = build_program(*def, in_dtype(*def, sample, dtype)); }).empty())
+          fn(c);
       }
     }
   }

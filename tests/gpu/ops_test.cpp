@@ -59,7 +59,7 @@ TEST_P(OpOnCuda, AgreesWithItsReference) {
   CudaRunner fastest({.deterministic = false}), repeatable({.deterministic = true});
   bool any = false;
   for (Sample sample : def->samples()) {
-    sample = in_dtype(std::move(sample), dtype);
+    sample = in_dtype(*def, sample, dtype);
     if (!is_accepted(*def, sample)) continue;
     any = true;
     for (CudaRunner* runner : {&repeatable, &fastest}) {

@@ -33,6 +33,8 @@ std::set<std::string> kinds_reached(const OpDef& def);
 
 // The sample with its arrays of f32 in `dtype`.
 Sample in_dtype(Sample sample, Dtype dtype);
+// The same, where the op takes what is computed from the other inputs in f32 alone.
+Sample in_dtype(const OpDef& def, const Sample& sample, Dtype dtype);
 
 // What an op's outputs should be, and what later ops read of them.
 struct Expected {
