@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "golden/golden.h"
+#include "passes/tensor_parallel.h"
 #include "passes/testing/two_layers.h"
 
 namespace snug {
@@ -20,6 +21,18 @@ TEST(GoldenPass, Precision) {
   expect_golden(with_forward(two_linears, {.precision = Dtype::bf16}).module, "precision",
                 "precision bf16: parameters and activations are bf16; what is fed (x), a norm's\n"
                 "statistics (rstd) and the loss stay f32. Both programs.");
+}
+
+TEST(GoldenPass, TensorParallel) {
+  Module module{.name = "two layers"};
+  const Forward training = add_forward(module, two_attentions, ProgramRole::training_first);
+  tensor_parallel(module, "micro_first", training, {.tp = 2, .part = 1});
+  sweep_values(module);
+  assign_lanes(module);
+  expect_golden(
+      module, "tensor_parallel",
+      "tensor_parallel over 2 ranks, the second of them: words, heads and features are half\n"
+      "of the model's, and between matmuls a rank has 16 of the 32 tokens.");
 }
 
 TEST(GoldenPass, Autodiff) {
