@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/units.h"
+#include "ir/tensor_cut.h"
 #include "placement/residency.h"
 
 namespace snug {
@@ -140,10 +141,10 @@ std::vector<LayerBreakdown> breakdown_of_layers(const Module& module, const Peak
   return list;
 }
 
-// Scales are not parameters, and two codes of four bits are two.
-int64_t parameters_in(const Value& value) {
+// Of all ranks. Scales are not parameters, and two codes of four bits are two.
+int64_t parameters_in(const Module& module, const Value& value) {
   const Stored stored = value.param ? value.param->stored : Stored::plain;
-  const int64_t elements = value.whole().elements();
+  const int64_t elements = logical_shape(module, value).elements();
   if (stored == Stored::nf4_scales || stored == Stored::int8_scales) return 0;
   return stored == Stored::nf4_codes ? 2 * elements : elements;
 }
@@ -152,7 +153,7 @@ void count_params(const Module& module, MemoryBreakdown& memory) {
   for (const Value& value : module.values) {
     if (value.category != Category::params || !resides_shared(value, value.space)) continue;
     const bool trainable = value.param == nullptr || value.param->trainable;
-    (trainable ? memory.trainable_params : memory.frozen_params) += parameters_in(value);
+    (trainable ? memory.trainable_params : memory.frozen_params) += parameters_in(module, value);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "cost/device_costs.h"
 #include "formats/peft_config.h"
 #include "formats/toml_file.h"
+#include "passes/tensor_parallel.h"
 #include "recipe/allow.h"
 #include "recipe/option_checks.h"
 
@@ -211,6 +212,13 @@ std::string device_text(const Resolved& run) {
   return run.options.ranks > 1 ? fmt::format("{} x {}", run.options.ranks, one) : one;
 }
 
+// Each axis has groups of its own. Where there are two, the library's part is counted with both.
+static int64_t groups_bytes_of(const Options& o, Backend backend) {
+  const MeshSizes mesh = mesh_of(o);
+  return groups_bytes(backend, mesh.dp, sharers_of(o), o.share_gpu) +
+         groups_bytes(backend, mesh.tp, mesh.tp, o.share_gpu);
+}
+
 Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {
   o.device = device_of(o);
   if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
@@ -220,6 +228,7 @@ Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {
   settings.recipe = settle_recipe(o, budget);
   require_layers(settings.recipe.offload, model.config().L);
   require_host_update(settings.recipe, model.config().L);
+  require_tokens_divide(settings.build.batch, settings.build.seq, settings.recipe.mesh);
   settings.math = {
       .deterministic = o.deterministic, .tf32 = o.tf32, .quick_autotune = o.tune == "short"};
   return settings;
@@ -240,8 +249,7 @@ Resolved resolve(Options o, Model model, std::optional<int64_t> free_bytes) {
         .hint("leave one of them out; `snug plan --gpu` needs no device");
   }
   const Backend backend = backend_of(o);
-  const int64_t context =
-      context_bytes(backend) + groups_bytes(backend, ranks_of(o), sharers_of(o), o.share_gpu);
+  const int64_t context = context_bytes(backend) + groups_bytes_of(o, backend);
   require_word(o.init, "init", {"auto", "scratch", "load"});
   require_word(o.tune, "tune", {"auto", "short", "long"});
   require_word(o.loss_on, "loss-on", {"completion", "all"});

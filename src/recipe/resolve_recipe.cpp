@@ -72,7 +72,6 @@ void resolve_sharding(Options& o, Recipe& r) {
   const int64_t sharers = sharers_of(o);
   if (sharers == mesh.dp) o.shard.clear();
   o.zero = stage != "auto" ? stage : mesh.dp > 1 ? "1" : "0";
-  if (mesh.tp > 1) throw usage_error("--tp {}: ranks do not share matrices yet", mesh.tp);
   r.mesh = {.pp = mesh.pp, .tp = mesh.tp};
   r.sharding = {.ranks = mesh.dp,
                 .stage = o.zero[0] - '0',
@@ -208,6 +207,19 @@ void resolve_fold_update(Options& o, Recipe& r) {
   r.fold_update = o.fold_update == "on";
 }
 
+// What works on all of a matrix at once, or on gradients before ranks have added them up.
+void refuse_under_tensor_ranks(const Options& o, const Recipe& r) {
+  if (r.mesh.tp == 1) return;
+  const auto refuse = [&](bool asked, std::string_view what) {
+    if (asked) throw usage_error("--tp {} with {}: ranks do not share that yet", o.tp, what);
+  };
+  refuse(r.adapters.on(), "--lora");
+  refuse(r.base != BaseKind::plain, "--base-dtype");
+  refuse(r.optimizer == OptimizerKind::adam_mini, "--optimizer adam-mini");
+  refuse(r.optimizer == OptimizerKind::adamw8bit, "--optimizer adamw8bit");
+  refuse(r.update_in_backward, "--update-in-backward");
+}
+
 // As the user wrote it, where all of it is the arena's.
 std::string auto_within(const Options& o, int64_t arena) {
   return context_bytes(backend_of(o)) == 0 && !o.budget.empty() ? "auto:" + o.budget
@@ -276,6 +288,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   r.update_in_backward = o.update_in_backward;
   resolve_fold_update(o, r);
   refuse_beside_stages(o, r);
+  refuse_under_tensor_ranks(o, r);
   for (const Technique& t : techniques())
     if (t.refuse != nullptr) t.refuse(o, r);
   return r;

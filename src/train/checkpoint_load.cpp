@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <type_traits>
@@ -9,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "ir/tensor_cut.h"
 #include "ir/visit_dtype.h"
 #include "ops/compress/store.h"
 #include "train/checkpoint.h"
@@ -222,6 +224,30 @@ class TensorReader {
   int64_t at_;  // the next element
 };
 
+// What this rank has of a parameter that ranks cut: from the tensors that it is made of, each of which
+// is a dense part of the whole.
+void load_boxes(const Module& module, ValueId id, const MakePieces& into,
+                const CheckpointReader& weights, const std::vector<const Transfer*>& tensors,
+                std::span<std::byte> block) {
+  const Value& value = module[id];
+  const TensorCut& cut = tensor_cut_of(module, value);
+  const int64_t size = size_of(value.type.dtype);
+  int64_t at = value.shard_first;  // the next element
+  into(without_padding(module, id), [&](std::span<std::byte> next) {
+    std::ranges::fill(next, std::byte{0});  // behind the last word
+    const int64_t end = at + std::ssize(next) / size;
+    for (const Transfer* t : tensors) {
+      const int64_t from = t->to.offset / size, to = from + t->to.bytes / size;
+      for_runs_in(cut, at, end, from, to, [&](const WholeRun& run) {
+        TensorReader reader(weights, *t, (run.whole_first - from) * size, block);
+        reader.read(next.subspan(static_cast<size_t>((run.first - at) * size),
+                                 static_cast<size_t>(run.elements * size)));
+      });
+    }
+    at = end;
+  });
+}
+
 }  // namespace
 
 void check_weights(const Module& module, const CheckpointReader& weights,
@@ -234,13 +260,19 @@ void load_model(const Module& module, const MakePieces& into, const CheckpointRe
   const std::vector<Transfer> transfers = match(module, weights, spellings, part, more);
   if (more == HasMore::no) log_unused(weights, transfers);
   std::vector<std::byte> block(kReadBlockBytes);
+  std::map<ValueId, std::vector<const Transfer*>> cut;
   for (const Transfer& t : transfers) {
+    if (tensor_cut_of(module, module[t.to.value]).on()) {
+      cut[t.to.value].push_back(&t);
+      continue;
+    }
     const ShardPart mine = in_shard(module[t.to.value], t.to.part());
     if (mine.bytes == 0) continue;
     TensorReader tensor(weights, t, mine.skipped, block);
     into({t.to.value, mine.offset, mine.bytes},
          [&](std::span<std::byte> next) { tensor.read(next); });
   }
+  for (const auto& [value, tensors] : cut) load_boxes(module, value, into, weights, tensors, block);
 }
 
 }  // namespace snug

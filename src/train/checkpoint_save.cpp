@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "formats/peft_config.h"
+#include "ir/tensor_cut.h"
 #include "ops/compress/store.h"
 #include "train/checkpoint.h"
 #include "train/model_directory.h"
@@ -50,13 +51,13 @@ int64_t bytes_in(const Value& value, int64_t elements) {
 }
 
 // A part is dense only where padding, if any, comes after the parameter's last row.
-void check_part(const Value& value, const CheckpointPart& part) {
+void check_part(const Module& module, const Value& value, const CheckpointPart& part) {
   const auto rows_only = [](const Shape& shape) { return shape.dims().subspan(1); };
   const bool dense = value.padded.rank() <= 1 ||
                      (value.padded.rank() == value.type.shape.rank() &&
                       std::ranges::equal(rows_only(value.padded), rows_only(value.type.shape)));
   const int64_t end = checked_add(part.offset, part.shape.elements(), "a checkpoint part");
-  const Type whole{value.type.dtype, value.whole()};
+  const Type whole{value.type.dtype, logical_shape(module, value)};
   if (dense && part.offset >= 0 && bytes_in(value, end) <= whole.bytes()) return;
   throw internal_error("tensor {} {} at element {} is not a dense part of {} {}", part.name,
                        part.shape.text(), part.offset, value.name, value.type.text());
@@ -87,13 +88,14 @@ ShardPart in_bytes(const Value& value, const ValuePart& of_whole, int64_t first)
   return {.skipped = begin - of_whole.offset, .offset = begin - first * size, .bytes = end - begin};
 }
 
-void add_tensors(ValueId id, const Value& value, std::vector<SavedTensor>& tensors) {
+void add_tensors(const Module& module, ValueId id, std::vector<SavedTensor>& tensors) {
+  const Value& value = module[id];
   const Stored stored = value.param->stored;
   const std::span parts = value.param->checkpoint;
   int64_t first = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const CheckpointPart& part = parts[i];
-    check_part(value, part);
+    check_part(module, value, part);
     const bool goes_on = i > 0 && parts[i - 1].name == part.name;
     first = goes_on ? first + parts[i - 1].shape.elements() : 0;
     const Shape shape = goes_on ? tensors.back().type.shape : whole_tensor(parts.subspan(i));
@@ -123,7 +125,7 @@ std::vector<SavedTensor> saved_tensors(const Module& module, Part part) {
     const Value& value = module.values[i];
     if (value.scope != Scope::persistent || !value.owns_bytes() || !value.param) continue;
     if (value.param->adapter != (part == Part::adapter)) continue;
-    add_tensors({static_cast<int32_t>(i)}, value, tensors);
+    add_tensors(module, {static_cast<int32_t>(i)}, tensors);
   }
   return tensors;
 }

@@ -20,7 +20,7 @@
 #include "train/run_records.h"
 #include "train/run_saver.h"
 #include "train/run_state.h"
-#include "train/stage_pieces.h"
+#include "train/stage_tensors.h"
 #include "train/step_profiler.h"
 #include "train/step_reports.h"
 #include "train/trained_output.h"
@@ -423,8 +423,9 @@ class Training {
       executor_.run(ProgramRole::evaluation);
       sum += executor_.read_scalar<float>(executor_.shared(shared_names::kLoss));
     }
-    // Every stage has seen the same.
-    if (job_ != nullptr) targets = job_->job().sum(targets) / run_.recipe.mesh.pp;
+    // All stages and tensor ranks have seen the same.
+    if (job_ != nullptr)
+      targets = job_->job().sum(targets) / (run_.recipe.mesh.pp * run_.recipe.mesh.tp);
     const double loss = sum / static_cast<double>(targets);
     if (report_.first_eval == 0) report_.first_eval = loss;
     report_.last_eval = loss;
@@ -438,31 +439,25 @@ class Training {
     if (run_.options.out.empty()) return;
     if (saver_) saver_->finish();  // it writes into the same directory
     flush_updates(executor_);
-    const Module& module = executor_.module();
     const Part part = trained_part(run_.recipe);
     ValuePieces pieces(executor_);
-    if (run_.recipe.mesh.pp > 1) {
-      save_stages(pieces, part);
-    } else if (job_ == nullptr || job_->is_first()) {
+    std::optional<StageTensors> stages;
+    if (run_.recipe.mesh.pp > 1) stages.emplace(run_, recompute_, executor_.module(), *job_, part);
+    const Module& module = stages ? stages->whole() : executor_.module();
+    std::optional<RankPieces> ranks;
+    if (job_ != nullptr)
+      ranks.emplace(module, pieces, job_->host_group(kModelGroup), run_.recipe,
+                    stages ? &*stages : nullptr);
+    if (job_ == nullptr || job_->is_first()) {
       TransferProgress progress("saving", saved_bytes(module, part), observer_.doing);
-      PiecesOf all = job_ == nullptr ? pieces_of(pieces)
-                                     : over_ranks(module, pieces, job_->host_group(kModelGroup));
+      PiecesOf all = ranks ? over_ranks(*ranks) : pieces_of(pieces);
       save_trained(run_, module, progress.pieces_of(std::move(all)), to_toml(run_, recompute_),
                    run_.options.out);
     } else if (run_.recipe.sharding.copy() == 0) {  // others have the same shards
-      send_to_first(module, pieces, job_->host_group(kModelGroup), part);
+      ranks->send(part);
     }
     if (job_ != nullptr) job_->job().exchange("");  // nobody ends before the model is there
     report_.out = run_.options.out;
-  }
-
-  void save_stages(ValuePieces& pieces, Part part) {
-    StagePieces stages(run_, recompute_, executor_.module(), pieces, *job_, part);
-    Communicator& group = job_->host_group(kModelGroup);
-    if (!job_->is_first()) return stages.send(group);
-    TransferProgress progress("saving", saved_bytes(stages.whole(), part), observer_.doing);
-    save_trained(run_, stages.whole(), progress.pieces_of(stages.pieces_of(group)),
-                 to_toml(run_, recompute_), run_.options.out);
   }
 
   JobLinks* job_;  // nullptr: there is no other rank

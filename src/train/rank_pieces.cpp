@@ -2,14 +2,15 @@
 
 #include <algorithm>
 
+#include "ir/tensor_cut.h"
+
 namespace snug {
 namespace {
 
 bool is_shard(const Value& value) { return value.shard_of.rank() > 0; }
 
-}  // namespace
-
-void receive_pieces(Communicator& group, int rank, int64_t bytes, const LookAtPiece& visit) {
+// Of another rank's bytes, in pieces.
+void receive(Communicator& group, int rank, int64_t bytes, const LookAtPiece& visit) {
   std::vector<std::byte> piece(static_cast<size_t>(std::min(bytes, ValuePieces::kPieceBytes)));
   for (int64_t left = bytes; left > 0;) {
     const auto next =
@@ -21,7 +22,7 @@ void receive_pieces(Communicator& group, int rank, int64_t bytes, const LookAtPi
 }
 
 // The same pieces, whatever the value's own are.
-void send_pieces(Communicator& group, ValuePieces& mine, const ValuePart& part) {
+void send(Communicator& group, ValuePieces& mine, const ValuePart& part) {
   for (int64_t at = 0; at < part.bytes; at += ValuePieces::kPieceBytes) {
     std::vector<std::byte> piece;
     mine.look({part.value, part.offset + at, std::min(part.bytes - at, ValuePieces::kPieceBytes)},
@@ -32,29 +33,124 @@ void send_pieces(Communicator& group, ValuePieces& mine, const ValuePart& part) 
   }
 }
 
-PiecesOf over_ranks(const Module& module, ValuePieces& mine, Communicator& group) {
-  return [&](const ValuePart& part, const LookAtPiece& visit) {
-    const Value& value = module[part.value];
-    if (!is_shard(value)) return mine.look(part, visit);
-    for (int rank = 0; rank < group.ranks(); ++rank) {
-      const ShardPart of = in_shard(value, part, rank);
-      if (of.bytes == 0) continue;
-      if (rank == 0) {
-        mine.look({part.value, of.offset, of.bytes}, visit);
-      } else {
-        receive_pieces(group, rank, of.bytes, visit);
-      }
-    }
-  };
+// --- of parameters that tensor ranks cut ---------------------------------------------------------
+
+// What a rank has of such a parameter.
+struct Holding {
+  TensorCut cut;
+  int64_t begin = 0, end = 0;  // elements of its part
+};
+
+Holding holding_of(const Module& module, const Value& value, int64_t part, int64_t shard) {
+  const int64_t block = value.type.shape.elements(), all = value.whole().elements();
+  const int64_t begin = is_shard(value) ? std::min(shard * block, all) : 0;
+  return {cut_of_part(tensor_cut_of(module, value), part), begin, std::min(begin + block, all)};
 }
 
-void send_to_first(const Module& module, ValuePieces& mine, Communicator& group, Part part) {
-  for (const SavedTensor& tensor : saved_tensors(module, part)) {
-    const Value& value = module[tensor.value];
-    if (!is_shard(value)) continue;
-    const ShardPart of = in_shard(value, tensor.part());
-    if (of.bytes > 0) send_pieces(group, mine, {tensor.value, of.offset, of.bytes});
+// Runs of the holding in some elements of the whole, and their number.
+std::vector<WholeRun> runs_in(const Holding& holding, int64_t from, int64_t to) {
+  std::vector<WholeRun> runs;
+  for_runs_in(holding.cut, holding.begin, holding.end, from, to,
+              [&](const WholeRun& run) { runs.push_back(run); });
+  return runs;
+}
+
+// One after another; neighbours are read together.
+std::vector<std::byte> read_runs(ValuePieces& mine, ValueId value, const Holding& holding,
+                                 std::span<const WholeRun> runs, int64_t size) {
+  std::vector<std::byte> bytes;
+  for (size_t i = 0, end = 0; i < runs.size(); i = end) {
+    int64_t elements = 0;
+    for (end = i; end < runs.size() && runs[end].first == runs[i].first + elements; ++end)
+      elements += runs[end].elements;
+    mine.look({value, (runs[i].first - holding.begin) * size, elements * size},
+              [&](std::span<const std::byte> next) {
+                bytes.insert(bytes.end(), next.begin(), next.end());
+              });
   }
+  return bytes;
+}
+
+template <typename Fn>
+void for_whole_pieces(const ValuePart& part, int64_t size, const Fn& fn) {
+  const int64_t each = ValuePieces::kPieceBytes / size, end = (part.offset + part.bytes) / size;
+  for (int64_t from = part.offset / size; from < end; from += each)
+    fn(from, std::min(end, from + each));
+}
+
+}  // namespace
+
+void RankPieces::look(const ValuePart& part, const LookAtPiece& visit) {
+  const Value& value = module_[part.value];
+  if (tensor_cut_of(module_, value).on()) return look_at_boxes(part, visit);
+  for (int64_t shard = 0; shard < shards_of(value); ++shard) {
+    const ShardPart of = is_shard(value) ? in_shard(value, part, static_cast<int>(shard))
+                                         : ShardPart{.offset = part.offset, .bytes = part.bytes};
+    if (of.bytes == 0) continue;
+    if (const int rank = rank_of(part.value, shard, 0); rank == 0) {
+      mine_.look({own(part.value), of.offset, of.bytes}, visit);
+    } else {
+      receive(group_, rank, of.bytes, visit);
+    }
+  }
+}
+
+void RankPieces::look_at_boxes(const ValuePart& part, const LookAtPiece& visit) {
+  const Value& value = module_[part.value];
+  const int64_t size = size_of(value.type.dtype);
+  for_whole_pieces(part, size, [&](int64_t from, int64_t to) {
+    std::vector<std::byte> whole(static_cast<size_t>((to - from) * size));
+    for_holders(value, [&](int64_t shard, int64_t tensor_part) {
+      const Holding holding = holding_of(module_, value, tensor_part, shard);
+      const std::vector<WholeRun> runs = runs_in(holding, from, to);
+      int64_t elements = 0;
+      for (const WholeRun& run : runs) elements += run.elements;
+      if (elements == 0) return;
+      std::vector<std::byte> bytes(static_cast<size_t>(elements * size));
+      if (const int rank = rank_of(part.value, shard, tensor_part); rank == 0) {
+        bytes = read_runs(mine_, own(part.value), holding, runs, size);
+      } else {
+        group_.receive(bytes, rank, nullptr);
+      }
+      auto next = bytes.begin();
+      for (const WholeRun& run : runs) {
+        std::copy_n(next, run.elements * size, whole.begin() + (run.whole_first - from) * size);
+        next += run.elements * size;
+      }
+    });
+    visit(whole);
+  });
+}
+
+void RankPieces::send(Part which) {
+  for (const SavedTensor& tensor : saved_tensors(module_, which)) {
+    const Value& value = module_[tensor.value];
+    if (stage_of(tensor.value) != mesh_.stage || sharding_.place() >= shards_of(value)) continue;
+    if (tensor_cut_of(module_, value).on()) {
+      send_boxes(tensor.part());
+    } else if (rank_of(tensor.value, sharding_.place(), mesh_.part) != 0 && mesh_.part == 0) {
+      const ShardPart of = is_shard(value)
+                               ? in_shard(value, tensor.part())
+                               : ShardPart{.offset = tensor.offset, .bytes = tensor.bytes};
+      if (of.bytes > 0) snug::send(group_, mine_, {own(tensor.value), of.offset, of.bytes});
+    }
+  }
+}
+
+void RankPieces::send_boxes(const ValuePart& part) {
+  const Value& value = module_[part.value];
+  const int64_t size = size_of(value.type.dtype);
+  const Holding holding{tensor_cut_of(module_, value), value.shard_first,
+                        value.shard_first + value.elements_in_whole()};
+  for_whole_pieces(part, size, [&](int64_t from, int64_t to) {
+    const std::vector<WholeRun> runs = runs_in(holding, from, to);
+    if (!runs.empty())
+      group_.send(read_runs(mine_, own(part.value), holding, runs, size), 0, nullptr);
+  });
+}
+
+PiecesOf over_ranks(RankPieces& ranks) {
+  return [&](const ValuePart& part, const LookAtPiece& visit) { ranks.look(part, visit); };
 }
 
 }  // namespace snug
