@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -15,13 +16,14 @@
 #include "base/units.h"
 #include "formats/json_depth.h"
 #include "formats/json_error.h"
+#include "ir/tensor_cut.h"
 
 namespace snug {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1, kVersionOfShards = 2;
+constexpr int kVersion = 1, kVersionOfShards = 2, kVersionOfBoxes = 3;
 constexpr std::string_view kFormat = "snug checkpoint";
 constexpr std::string_view kRankFile = "state-", kRankFileEnd = ".safetensors";
 constexpr size_t kChecksumDigits = 16;
@@ -38,6 +40,8 @@ Json json_of(const SavedPiece& piece) {
     json["of"] = json_of(piece.shard_of);
     json["first"] = piece.first;
   }
+  for (const Box& b : piece.boxes)
+    json["boxes"].push_back({b.rows, b.width, b.first, b.stride, b.whole_first, b.whole_stride});
   return json;
 }
 
@@ -106,6 +110,36 @@ std::string file_in(const Json& json, const std::string& piece) {
   return file;
 }
 
+// Each inside the whole.
+std::vector<Box> boxes_from(const Json& json, const SavedPiece& piece) {
+  const auto wrong = [&] {
+    return bad_input("piece {}: a box is not inside {}", printable(piece.name),
+                     piece.shard_of.text());
+  };
+  if (!json.is_array()) throw wrong();
+  std::vector<Box> boxes;
+  for (const Json& box : json) {
+    constexpr size_t kNumbers = 6;
+    if (!box.is_array() || box.size() != kNumbers) throw wrong();
+    int64_t n[kNumbers];
+    for (size_t i = 0; i < kNumbers; ++i) n[i] = count_of(box[i], "boxes");
+    const Box b{n[0], n[1], n[2], n[3], n[4], n[5]};
+    const auto ends = [](int64_t first, int64_t rows, int64_t stride, int64_t width) {
+      return checked_add(checked_add(first, checked_mul(rows - 1, stride, "a box"), "a box"), width,
+                         "a box");
+    };
+    if (b.rows < 1 || b.width < 1 ||
+        (b.rows > 1 && (b.stride < b.width || b.whole_stride < b.width)) ||
+        ends(b.whole_first, b.rows, b.whole_stride, b.width) > piece.shard_of.elements() ||
+        ends(b.first, b.rows, b.stride, b.width) < 1)
+      throw wrong();
+    boxes.push_back(b);
+  }
+  if (piece.type.shape.rank() != 1) throw wrong();
+  checked_add(piece.first, piece.type.shape.elements(), "a piece");
+  return boxes;
+}
+
 SavedPiece piece_from(const Json& json) {
   SavedPiece piece{.name = text_in(json, "name"), .checksum = checksum_in(json)};
   const std::string dtype = text_in(json, "dtype");
@@ -117,14 +151,42 @@ SavedPiece piece_from(const Json& json) {
   if (!json.contains("of")) return piece;
   piece.shard_of = shape_in(json, "of", piece.name, size_of(*known));
   piece.first = count_in(json, "first");
+  if (json.contains("boxes")) piece.boxes = boxes_from(member(json, "boxes"), piece);
+  if (!piece.boxes.empty()) return piece;
   if (piece.shard_of.rank() == 0 || piece.type.shape.rank() != 1 ||
       piece.first > piece.shard_of.elements() - piece.type.shape.elements())
     throw bad_input("piece {} is no shard of {}", printable(piece.name), piece.shard_of.text());
   return piece;
 }
 
+// Every element is in some box; keys and values of fewer heads than ranks are in several.
+void require_boxes(const std::vector<const SavedPiece*>& pieces) {
+  const SavedPiece& front = *pieces.front();
+  std::set<std::tuple<int64_t, int64_t, int64_t>> seen;  // runs of the whole
+  int64_t elements = 0;
+  for (const SavedPiece* piece : pieces) {
+    if (piece->boxes.empty() || piece->type.dtype != front.type.dtype ||
+        piece->whole() != front.whole())
+      throw bad_input("piece {} is there twice", printable(front.name));
+    const int64_t end = piece->first + piece->type.shape.elements();
+    for (const Box& box : piece->boxes) {
+      int64_t here = 0, first = box.whole_first;
+      const TensorCut one{.whole = piece->shard_of, .boxes = {box}};
+      for_runs(one, piece->first, end, [&](const WholeRun& run) {
+        if (here == 0) first = run.whole_first;
+        here += run.elements;
+      });
+      if (here > 0 && seen.emplace(first, box.whole_stride, here).second) elements += here;
+    }
+  }
+  if (elements != front.whole().elements())
+    throw bad_input("of {}, {} of {} elements are there", printable(front.name),
+                    format_exact(elements), format_exact(front.whole().elements()));
+}
+
 // One piece after another, to the end of the value.
 void require_whole(std::vector<const SavedPiece*> pieces) {
+  if (!pieces.front()->boxes.empty()) return require_boxes(pieces);
   std::ranges::sort(pieces, {}, &SavedPiece::first);
   const SavedPiece& front = *pieces.front();
   int64_t next = 0;
@@ -150,9 +212,9 @@ std::vector<SavedPiece> pieces_from(const Json& json) {
 RunManifest manifest_from(const Json& json) {
   if (text_in(json, "format") != kFormat) throw bad_input("\"format\" is not \"{}\"", kFormat);
   if (const int64_t version = count_in(json, "version");
-      version != kVersion && version != kVersionOfShards) {
-    throw bad_input("it is of version {}, and this Snug reads versions {} and {}", version,
-                    kVersion, kVersionOfShards)
+      version < kVersion || version > kVersionOfBoxes) {
+    throw bad_input("it is of version {}, and this Snug reads versions {} to {}", version, kVersion,
+                    kVersionOfBoxes)
         .hint("resume with the Snug that wrote it");
   }
   RunManifest m{.run = text_in(json, "run"),
@@ -234,8 +296,12 @@ std::vector<SavedPiece> parse_pieces(std::string_view text) {
 std::string manifest_text(const RunManifest& m) {
   const bool in_shards = std::ranges::any_of(
       m.pieces, [](const SavedPiece& piece) { return piece.file != kStateFile; });
+  const bool in_boxes =
+      std::ranges::any_of(m.pieces, [](const SavedPiece& piece) { return !piece.boxes.empty(); });
   Json json{{"format", kFormat},
-            {"version", in_shards ? kVersionOfShards : kVersion},
+            {"version", in_boxes    ? kVersionOfBoxes
+                        : in_shards ? kVersionOfShards
+                                    : kVersion},
             {"run", m.run},
             {"step", m.step},
             {"position", m.position},

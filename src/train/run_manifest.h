@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/type.h"
+#include "ir/value.h"
 #include "snug/options.h"
 
 namespace snug {
@@ -31,7 +31,11 @@ struct SavedPiece {
   std::string file = kStateFile;
   Shape shard_of = {};  // of a shard: the shape of the whole value
   int64_t first = 0;    // and its first element there
+  // Of a rank's part of a parameter that ranks cut: where its elements are in the whole. The piece is
+  // then all of that part, or a shard of it, and `first` counts there.
+  std::vector<Box> boxes = {};
 
+  TensorCut cut() const { return {.whole = shard_of, .boxes = boxes}; }
   const Shape& whole() const { return shard_of.rank() == 0 ? type.shape : shard_of; }
   friend bool operator==(const SavedPiece&, const SavedPiece&) = default;
 };

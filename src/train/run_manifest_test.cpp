@@ -56,6 +56,21 @@ RunManifest manifest_of_ranks() {
   return m;
 }
 
+// Two ranks, each with one half of every row of the first value.
+RunManifest manifest_of_parts() {
+  RunManifest m = manifest_of_ranks();
+  for (const int64_t rank : {0, 1}) {
+    SavedPiece& piece = m.pieces[static_cast<size_t>(rank)];
+    piece.first = 0;
+    piece.boxes = {{.rows = 50257,
+                    .width = 384,
+                    .stride = 384,
+                    .whole_first = rank * 384,
+                    .whole_stride = 768}};
+  }
+  return m;
+}
+
 // With other content, and a checksum that fits it.
 std::string changed(const std::function<void(nlohmann::ordered_json&)>& change,
                     const RunManifest& manifest = some_manifest()) {
@@ -91,9 +106,26 @@ TEST(RunManifest, NoByteIsChangedUnseen) {
     EXPECT_THAT(why_not(text.substr(0, end)), HasSubstr("there is no manifest of a checkpoint"));
 }
 
+TEST(RunManifest, PartsOfAParameterHaveTheirBoxes) {
+  using Json = nlohmann::ordered_json;
+  const RunManifest m = manifest_of_parts();
+  const RunManifest read = parse_manifest(manifest_text(m), "there");
+  EXPECT_EQ(read.pieces, m.pieces);
+  const auto with = [&](const std::function<void(Json&)>& change) {
+    return why_not(changed([&](Json& json) { change(json["pieces"][1]["boxes"]); }, m));
+  };
+  EXPECT_EQ(with([](Json&) {}), "taken");
+  EXPECT_THAT(with([](Json& boxes) { boxes[0][4] = 0; }), HasSubstr("elements are there"));
+  EXPECT_THAT(with([](Json& boxes) { boxes[0][4] = 385; }), HasSubstr("a box is not inside"));
+  EXPECT_THAT(with([](Json& boxes) { boxes[0][1] = 0; }), HasSubstr("a box is not inside"));
+  EXPECT_THAT(with([](Json& boxes) { boxes[0].erase(5); }), HasSubstr("a box is not inside"));
+  EXPECT_THAT(with([](Json& boxes) { boxes[0][0] = int64_t{1} << 62; }), HasSubstr("a box"));
+  EXPECT_THAT(with([](Json& boxes) { boxes = 3; }), HasSubstr("a box is not inside"));
+}
+
 TEST(RunManifest, RefusesWhatItWouldNotWrite) {
   using Json = nlohmann::ordered_json;
-  EXPECT_THAT(why_not(changed([](Json& m) { m["version"] = 3; })), HasSubstr("it is of version 3"));
+  EXPECT_THAT(why_not(changed([](Json& m) { m["version"] = 4; })), HasSubstr("it is of version 4"));
   EXPECT_THAT(why_not(changed([](Json& m) { m["format"] = "x"; })), HasSubstr("\"format\" is not"));
   EXPECT_THAT(why_not(changed([](Json& m) { m["step"] = -1; })),
               HasSubstr("\"step\" is not a count"));

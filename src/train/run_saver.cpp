@@ -72,8 +72,7 @@ RunSaver::RunSaver(const PlannedRun& planned, Executor& executor, RunManifest be
       manifest_(std::move(begun)),
       observer_(observer),
       cost_(save_cost(planned)),
-      state_(
-          state_to_save(executor.module(), planned.run.recipe.sharding, planned.run.recipe.mesh)) {
+      state_(state_to_save(executor.module(), planned.run.recipe)) {
   if (job_ != nullptr) {
     ranks_.emplace(job_->host_group(kSavingGroup));
     manifest_.run = job_->job().exchange(manifest_.run).front();
@@ -165,9 +164,9 @@ std::string RunSaver::write_pieces(Saving& saving, const fs::path& folder) const
   };
   const Sharding& ranks = run_.recipe.sharding;
   const Mesh& mesh = run_.recipe.mesh;
-  return pieces_text(save_run_state(
-      executor_.module(), state_, pieces_of,
-      folder / state_file(mesh.stage * ranks.ranks + ranks.rank, mesh.pp * ranks.ranks)));
+  const int64_t rank = (mesh.stage * ranks.ranks + ranks.rank) * mesh.tp + mesh.part;
+  return pieces_text(save_run_state(executor_.module(), state_, pieces_of,
+                                    folder / state_file(rank, ranks_of(mesh, ranks))));
 }
 
 fs::path RunSaver::show(StagedCheckpoint& staged, const RunManifest& manifest,
@@ -350,7 +349,7 @@ std::optional<std::string> RunSaver::resume_command() const {
   // A run that went back has no newer one yet, and `latest` names what it left.
   const std::string from = is_latest(*last()) ? run_.options.out : last()->string();
   const std::string how = job_ == nullptr ? "" : job_->job().place().how;
-  const int64_t ranks = run_.recipe.sharding.ranks;
+  const int64_t ranks = ranks_of(run_.recipe.mesh, run_.recipe.sharding);
   return fmt::format("{}snug train --resume {}{}",
                      how == "mpirun" ? fmt::format("mpirun -n {} ", ranks) : "", from,
                      how == "snug" ? fmt::format(" --ranks {}", ranks) : "");

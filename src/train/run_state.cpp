@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "ir/tensor_cut.h"
 #include "passes/pipeline_parallel.h"
 #include "train/run_directory.h"
 
@@ -59,7 +60,7 @@ void require_values_of(const Module& module, const RunStateReader& reader, HasMo
           .hint(kHint);
     }
     const Type there{extents.front().piece.type.dtype, extents.front().piece.whole()};
-    const Type here{value.type.dtype, value.whole()};
+    const Type here{value.type.dtype, logical_shape(module, value)};
     if (there != here) {
       throw bad_input("checkpoint {}: {} is {} there and {} in this run", checkpoint, value.name,
                       there.text(), here.text())
@@ -118,6 +119,31 @@ class ReadInOrder {
   int64_t at_;                   // of the value
   std::optional<Checksum> sum_;  // of the piece, where it is read from its beginning
 };
+
+bool in_boxes(std::span<const RunStateReader::Extent> extents) {
+  return !extents.empty() && !extents.front().piece.boxes.empty();
+}
+
+// Some of a value's bytes from byte `at` of the whole on, whoever saved them. Pieces are not checked.
+void read_whole(std::span<const RunStateReader::Extent> extents, int64_t at,
+                std::span<std::byte> out) {
+  for (const RunStateReader::Extent& extent : extents) {
+    const SavedPiece& piece = extent.piece;
+    const int64_t size = size_of(piece.type.dtype), from = at / size;
+    const int64_t to = from + std::ssize(out) / size, n = piece.type.shape.elements();
+    const auto read = [&](const WholeRun& run) {
+      extent.entry.read((run.first - piece.first) * size,
+                        out.subspan(static_cast<size_t>((run.whole_first - from) * size),
+                                    static_cast<size_t>(run.elements * size)));
+    };
+    if (piece.boxes.empty()) {
+      const int64_t first = std::max(from, piece.first), end = std::min(to, piece.first + n);
+      if (first < end) read({first, first, end - first});
+    } else {
+      for_runs_in(piece.cut(), piece.first, piece.first + n, from, to, read);
+    }
+  }
+}
 
 // Does some rank have all of it?
 bool is_read_whole(const RunStateReader::Extent& extent, const Value& value) {
@@ -183,7 +209,7 @@ int64_t run_state_bytes(const Module& module) {
 int64_t run_state_of_ranks_bytes(const Module& module) {
   int64_t bytes = 0;
   for (const ValueId id : run_state(module))
-    bytes += Type{module[id].type.dtype, module[id].whole()}.bytes();
+    bytes += Type{module[id].type.dtype, logical_shape(module, module[id])}.bytes();
   return bytes;
 }
 
@@ -204,10 +230,12 @@ std::vector<ValueId> saved_by_stage(const Module& module, std::span<const ValueI
 // Shards are written by the ranks of the first copy, and are equally large; what all ranks have is dealt
 // out, by bytes.
 std::vector<ValueId> saved_by_rank(const Module& module, std::span<const ValueId> state,
-                                   const Sharding& sharding) {
+                                   const Sharding& sharding, const Mesh& mesh) {
   std::vector<int64_t> dealt(static_cast<size_t>(sharding.ranks));
   std::vector<ValueId> mine;
   for (const ValueId id : state) {
+    const TensorCut& cut = tensor_cut_of(module, module[id]);
+    if (cut.on() ? cut.boxes.empty() : mesh.part > 0) continue;  // the first part has it
     if (module[id].shard_of.rank() > 0) {
       if (sharding.copy() == 0 && module[id].elements_in_whole() > 0) mine.push_back(id);
       continue;
@@ -236,7 +264,12 @@ std::vector<SavedPiece> save_run_state(const Module& module, std::span<const Val
                       .file = file.filename().string(),
                       .shard_of = value.shard_of,
                       .first = value.shard_first});
-    if (value.shard_of.rank() > 0) pieces.back().type.shape = Shape{value.elements_in_whole()};
+    if (const TensorCut& cut = tensor_cut_of(module, value); cut.on()) {
+      pieces.back().shard_of = cut.whole;
+      pieces.back().boxes = cut.boxes;
+    }
+    if (pieces.back().shard_of.rank() > 0)
+      pieces.back().type.shape = Shape{value.elements_in_whole()};
   }
   std::vector<TensorToWrite> tensors;
   for (size_t i = 0; i < state.size(); ++i) {
@@ -252,12 +285,41 @@ std::vector<SavedPiece> save_run_state(const Module& module, std::span<const Val
   return pieces;
 }
 
+namespace {
+
+// Where this run or the saved one cuts a value by boxes: run by run.
+void load_boxes(const Module& module, ValueId id, const MakePieces& into,
+                std::span<const RunStateReader::Extent> extents) {
+  const Value& value = module[id];
+  const int64_t size = size_of(value.type.dtype);
+  int64_t at = value.shard_first;
+  into(without_padding(module, id), [&](std::span<std::byte> next) {
+    std::ranges::fill(next, std::byte{0});  // behind the last word
+    const int64_t end = at + std::ssize(next) / size;
+    for_runs(tensor_cut_of(module, value), at, end, [&](const WholeRun& run) {
+      read_whole(extents, run.whole_first * size,
+                 next.subspan(static_cast<size_t>((run.first - at) * size),
+                              static_cast<size_t>(run.elements * size)));
+    });
+    at = end;
+  });
+}
+
+}  // namespace
+
 void load_run_state(const Module& module, const MakePieces& into, const RunStateReader& reader,
                     const Sharding& sharding, HasMore more) {
   require_values_of(module, reader, more);
   int64_t cut = 0;  // pieces that ranks share
   for (const ValueId id : run_state(module)) {
     const Value& value = module[id];
+    if (const auto extents = reader.of(value.name);
+        in_boxes(extents) || tensor_cut_of(module, value).on()) {
+      load_boxes(module, id, into, extents);
+      for (const RunStateReader::Extent& extent : extents)
+        if (cut++ % sharding.ranks == sharding.rank) reader.verify(extent);
+      continue;
+    }
     ReadInOrder box(reader, value.name, value.shard_first * size_of(value.type.dtype));
     if (const ValuePart part = without_padding(module, id); part.bytes > 0)
       into(part, [&](std::span<std::byte> next) { box.read(next); });
@@ -294,7 +356,8 @@ PiecesOf RunStateReader::pieces_of(const Module& module) const {
   return [this, &module](const ValuePart& part, const LookAtPiece& visit) {
     const std::string& name = module[part.value].name;
     const auto extents = of(name);
-    if (extents.empty() || part.offset + part.bytes > extents.back().end()) {
+    const bool boxes = in_boxes(extents);
+    if (extents.empty() || (!boxes && part.offset + part.bytes > extents.back().end())) {
       throw bad_input("checkpoint {} has no {}", checkpoint_.string(), name)
           .hint("it is of another model");
     }
@@ -304,18 +367,26 @@ PiecesOf RunStateReader::pieces_of(const Module& module) const {
     for (int64_t at = 0; at < part.bytes; at += ValuePieces::kPieceBytes) {
       const auto next = std::span(block).first(
           static_cast<size_t>(std::min(ValuePieces::kPieceBytes, part.bytes - at)));
-      bytes.read(next);
+      if (boxes) {
+        read_whole(extents, part.offset + at, next);
+      } else {
+        bytes.read(next);
+      }
       visit(next);
     }
   };
 }
 
 void RunStateReader::verify(const Extent& extent) const {
-  ReadInOrder bytes(*this, extent.piece.name, extent.begin());
+  Checksum sum;
   std::vector<std::byte> block(static_cast<size_t>(std::min(kReadBlockBytes, extent.entry.bytes)));
-  for (int64_t at = 0; at < extent.entry.bytes; at += kReadBlockBytes)
-    bytes.read(std::span(block).first(
-        static_cast<size_t>(std::min(kReadBlockBytes, extent.entry.bytes - at))));
+  for (int64_t at = 0; at < extent.entry.bytes; at += kReadBlockBytes) {
+    const auto next = std::span(block).first(
+        static_cast<size_t>(std::min<int64_t>(kReadBlockBytes, extent.entry.bytes - at)));
+    extent.entry.read(at, next);
+    sum.add(next);
+  }
+  require_checksum(checkpoint_, extent.piece, sum);
 }
 
 void RunStateReader::verify() const {

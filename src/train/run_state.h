@@ -36,7 +36,7 @@ int64_t run_state_of_ranks_bytes(const Module& module);  // once, of all ranks t
 std::vector<ValueId> saved_by_stage(const Module& module, std::span<const ValueId> state,
                                     const Mesh& mesh);
 std::vector<ValueId> saved_by_rank(const Module& module, std::span<const ValueId> state,
-                                   const Sharding& sharding);
+                                   const Sharding& sharding, const Mesh& mesh = {});
 // Those whose every byte load_run_state writes: what is padded is not among them.
 std::set<ValueId> loaded_run_state(const Module& module);
 

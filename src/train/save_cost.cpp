@@ -124,8 +124,7 @@ std::string text(const SaveInterval& interval) {
   return interval.steps > 0 ? counted(interval.steps, "step") : format_seconds(interval.seconds);
 }
 
-std::vector<ValueId> state_to_save(const Module& module, const Sharding& sharding,
-                                   const Mesh& mesh) {
+std::vector<ValueId> state_to_save(const Module& module, const Recipe& recipe) {
   std::vector<ValueId> order;
   std::set<ValueId> placed;
   for_each_first_change(module, [&](ValueId id, const Program&, size_t) {
@@ -136,13 +135,14 @@ std::vector<ValueId> state_to_save(const Module& module, const Sharding& shardin
     if (!placed.contains(id)) order.push_back(id);
   std::ranges::stable_sort(order, std::greater{},
                            [&](ValueId id) { return size_of(module[id].type.dtype); });
-  return saved_by_rank(module, saved_by_stage(module, order, mesh), sharding);
+  return saved_by_rank(module, saved_by_stage(module, order, recipe.mesh), recipe.sharding,
+                       recipe.mesh);
 }
 
 SaveCost save_cost(const PlannedRun& planned) {
   const Resolved& run = planned.run;
   const Module& module = planned.plan.module;
-  const std::vector<ValueId> saved = state_to_save(module, run.recipe.sharding, run.recipe.mesh);
+  const std::vector<ValueId> saved = state_to_save(module, run.recipe);
   SaveCost cost{.interval = parse_save_interval(run.options.save_every)};
   for (const ValueId id : saved) cost.bytes += without_padding(module, id).bytes;
   cost.disk_seconds = static_cast<double>(cost.bytes) / run.cost_model.surroundings().disk.write;

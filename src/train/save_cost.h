@@ -37,7 +37,6 @@ SaveCost save_cost(const PlannedRun& planned);
 
 // What is saved, in the order of the file: wide elements first, as safetensors have them, and of
 // these first what a step changes first. Of a job: by this rank.
-std::vector<ValueId> state_to_save(const Module& module, const Sharding& sharding = {},
-                                   const Mesh& mesh = {});
+std::vector<ValueId> state_to_save(const Module& module, const Recipe& recipe = {});
 
 }  // namespace snug
