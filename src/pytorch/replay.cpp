@@ -183,8 +183,9 @@ std::vector<FreeRange> free_ranges(const DeviceSnapshot& device, const Replay& r
   size_t next = 0;
   for (const auto& [begin, end] : ranges.all()) {
     int64_t at = begin;
+    const int64_t segment = end - begin;
     const auto gap_up_to = [&](int64_t to) {
-      if (to > at) free.push_back({to - at, end - begin});
+      if (to > at) free.push_back({to - at, segment});
     };
     while (next < live.size() && live[next]->address < begin) ++next;
     for (; next < live.size() && live[next]->address < end; ++next) {
