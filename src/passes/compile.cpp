@@ -60,15 +60,15 @@ void keep(Module& module, const Recipe& recipe) {
 
 // The program of one micro-batch becomes those of a step.
 void micro_batches(Module& module, const Recipe& recipe) {
-  if (recipe.mesh.pp == 1) return accumulate(module, recipe);
   // What is kept is decided for all layers alike, before each stage takes its own.
-  cut_into_stages(module, recipe);
-  pipeline_order(module, recipe);
+  if (recipe.mesh.pp > 1) cut_into_stages(module, recipe);
+  // Stages know ops by what they differentiate; micro-batches keep what ops make in the end.
+  lower_tensor_sums(module, recipe.mesh);
+  recipe.mesh.pp > 1 ? pipeline_order(module, recipe) : accumulate(module, recipe);
 }
 
 // After micro-batches are added up, before anything works on sums or on shards.
 void share(Module& module, const Recipe& recipe) {
-  lower_tensor_sums(module, recipe.mesh);
   sum_over_ranks(module, recipe);
   sum_over_tensor_ranks(module, recipe);
   share_between_stages(module, recipe);

@@ -53,11 +53,23 @@ bool GradientSquares::counts(const Updates::Trained& t) const {
   return !is_counted_elsewhere(module_[t.grad], how_.mesh);
 }
 
-std::vector<GradientSquares::Piece> GradientSquares::pieces_of(const Updates::Trained& t) const {
-  const TensorCut& cut = module_[t.param].param->cut;
-  const int64_t elements = t.cut.on() ? t.cut.block : module_[t.grad].type.shape.elements();
+std::vector<GradientSquares::Piece> GradientSquares::pieces_of(const TensorCut& cut,
+                                                               int64_t elements) {
   if (cut.repeats == 1) return {{0, elements}};
   return {{0, cut.repeated_from}, {cut.repeated_from, elements - cut.repeated_from, cut.repeats}};
+}
+
+std::vector<GradientSquares::Piece> GradientSquares::pieces_of(const Updates::Trained& t) const {
+  return pieces_of(module_[t.param].param->cut,
+                   t.cut.on() ? t.cut.block : module_[t.grad].type.shape.elements());
+}
+
+int64_t sums_of_squares(const Module& module, ValueId gradient, const Mesh& mesh) {
+  const TensorCut& cut = module[module[gradient].parameter].param->cut;
+  int64_t sums = 0;
+  for (const auto& piece : GradientSquares::pieces_of(cut, module[gradient].type.shape.elements()))
+    sums += (cut.on() ? mesh.tp / piece.sharers : 1) * ops::sum_blocks(piece.elements);
+  return sums;
 }
 
 bool GradientSquares::in_row(const Updates::Trained& t) const {

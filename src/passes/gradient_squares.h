@@ -16,6 +16,9 @@
 
 namespace snug {
 
+// How many sums the norm reads of a gradient that no data-parallel ranks cut: those of all tensor ranks.
+int64_t sums_of_squares(const Module& module, ValueId gradient, const Mesh& mesh);
+
 class GradientSquares {
  public:
   struct How {
@@ -35,7 +38,9 @@ class GradientSquares {
   struct Piece {
     int64_t first = 0, elements = 0, sharers = 1;
   };
+  static std::vector<Piece> pieces_of(const TensorCut& cut, int64_t elements);
   std::vector<Piece> pieces_of(const Updates::Trained& t) const;
+  friend int64_t sums_of_squares(const Module& module, ValueId gradient, const Mesh& mesh);
   bool in_row(const Updates::Trained& t) const;  // its sums go to other ranks
   ValueId sum_of(const Updates::Trained& t, const Piece& piece);
   ValueId own_sums();

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "ops/optimizer/sum_blocks.h"
+#include "passes/gradient_squares.h"
 #include "passes/passes.h"
 #include "passes/pipeline_parallel.h"
 #include "passes/stages.h"
@@ -204,8 +204,7 @@ void receive_for_update(Module& module, const Parts& parts, const Recipe& recipe
   const Mesh& mesh = recipe.mesh;
   std::vector<int64_t> blocks(static_cast<size_t>(mesh.pp));
   for (const auto& [gradient, stages] : parts)
-    blocks[static_cast<size_t>(*stages.begin())] +=
-        ops::sum_blocks(module[gradient].type.shape.elements());
+    blocks[static_cast<size_t>(*stages.begin())] += sums_of_squares(module, gradient, recipe.mesh);
   Builder b(module, ProgramRole::update);
   b.set_phase(Phase::update);
   share_loss(b, module.find_shared(shared_names::kLoss), recipe);

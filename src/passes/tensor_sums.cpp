@@ -10,6 +10,7 @@
 #include "ops/comm/rank_sum.h"
 #include "passes/passes.h"
 #include "passes/tensor_parallel.h"
+#include "passes/updates.h"
 
 namespace snug {
 namespace {
@@ -139,11 +140,8 @@ void lower_tensor_sums(Module& module, const Mesh& mesh) {
 
 void sum_over_tensor_ranks(Module& module, const Recipe& recipe) {
   if (recipe.mesh.tp == 1) return;
-  const bool single = recipe.groups() == 1;
-  const int32_t index =
-      module.program_index(single ? ProgramRole::training_first : ProgramRole::training_last);
-  if (index < 0) return;
-  Program& program = module.programs[static_cast<size_t>(index)];
+  if (module.program_index(ProgramRole::training_first) < 0) return;
+  Program& program = module.program(last_training_program(module));
   const std::vector<PartialGradient> gradients = partial_gradients(module, program, recipe.mesh);
   if (!gradients.empty()) GradientSums(module, program, recipe.mesh).add_up(gradients);
 }
