@@ -31,7 +31,6 @@ namespace {
 
 constexpr int64_t kMaxSkipped = 20;
 constexpr size_t kTimedSteps = 1000;
-constexpr const char* kModelGroup = "model";
 
 using Clock = std::chrono::steady_clock;
 
@@ -368,15 +367,21 @@ class Training {
     clock_ = Clock::now();
   }
 
-  // The update was skipped, and none was made since: these are the parameters from before the step.
-  [[noreturn]] void stop_at_non_finite_loss(const StepReport& r, int64_t position) {
+  std::string first_non_finite_site(const StepReport& r, int64_t position) {
+    // One op after another, stages would wait for each other's messages.
+    if (run_.recipe.mesh.pp > 1) return "one of the stages (which one is not looked for)";
     say(observer_, fmt::format("the loss is {} at step {}: running the step again with checks",
                                r.loss, r.step));
     feeder_.rewind(position);
     const auto site = find_non_finite(executor_, [&] {
       executor_.run_step([&](const Program& program) { feeder_.before(program, r.step - 1); });
     });
-    const std::string first = first_site(site, job_ == nullptr ? nullptr : &job_->job());
+    return first_site(site, job_ == nullptr ? nullptr : &job_->job());
+  }
+
+  // The update was skipped, and none was made since: these are the parameters from before the step.
+  [[noreturn]] void stop_at_non_finite_loss(const StepReport& r, int64_t position) {
+    const std::string first = first_non_finite_site(r, position);
     save();
     throw device_error(
         "the loss is {} at step {}; it first appears in {}; the parameters are as "
