@@ -20,7 +20,6 @@
 #include "train/run_records.h"
 #include "train/run_saver.h"
 #include "train/run_state.h"
-#include "train/stage_tensors.h"
 #include "train/step_profiler.h"
 #include "train/step_reports.h"
 #include "train/trained_output.h"
@@ -444,23 +443,8 @@ class Training {
     if (run_.options.out.empty()) return;
     if (saver_) saver_->finish();  // it writes into the same directory
     flush_updates(executor_);
-    const Part part = trained_part(run_.recipe);
     ValuePieces pieces(executor_);
-    std::optional<StageTensors> stages;
-    if (run_.recipe.mesh.pp > 1) stages.emplace(run_, recompute_, executor_.module(), *job_, part);
-    const Module& module = stages ? stages->whole() : executor_.module();
-    std::optional<RankPieces> ranks;
-    if (job_ != nullptr)
-      ranks.emplace(module, pieces, job_->host_group(kModelGroup), run_.recipe,
-                    stages ? &*stages : nullptr);
-    if (job_ == nullptr || job_->is_first()) {
-      TransferProgress progress("saving", saved_bytes(module, part), observer_.doing);
-      PiecesOf all = ranks ? over_ranks(*ranks) : pieces_of(pieces);
-      save_trained(run_, module, progress.pieces_of(std::move(all)), to_toml(run_, recompute_),
-                   run_.options.out);
-    } else if (run_.recipe.sharding.copy() == 0) {  // others have the same shards
-      ranks->send(part);
-    }
+    save_from_ranks(run_, recompute_, executor_.module(), pieces, job_, observer_.doing);
     if (job_ != nullptr) job_->job().exchange("");  // nobody ends before the model is there
     report_.out = run_.options.out;
   }

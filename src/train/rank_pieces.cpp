@@ -1,8 +1,12 @@
 #include "train/rank_pieces.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "ir/tensor_cut.h"
+#include "train/trained_output.h"
+#include "train/transfer_progress.h"
 
 namespace snug {
 namespace {
@@ -151,6 +155,27 @@ void RankPieces::send_boxes(const ValuePart& part) {
 
 PiecesOf over_ranks(RankPieces& ranks) {
   return [&](const ValuePart& part, const LookAtPiece& visit) { ranks.look(part, visit); };
+}
+
+void save_from_ranks(const Resolved& run, const RecomputePolicy& recompute, const Module& module,
+                     ValuePieces& mine, JobLinks* job,
+                     const std::function<void(const std::string&)>& doing) {
+  const Part part = trained_part(run.recipe);
+  std::optional<StageTensors> stages;
+  if (run.recipe.mesh.pp > 1) stages.emplace(run, recompute, module, *job, part);
+  const Module& whole = stages ? stages->whole() : module;
+  std::optional<RankPieces> ranks;
+  if (job != nullptr)
+    ranks.emplace(whole, mine, job->host_group(kModelGroup), run.recipe,
+                  stages ? &*stages : nullptr);
+  if (job == nullptr || job->is_first()) {
+    TransferProgress progress("saving", saved_bytes(whole, part), doing);
+    PiecesOf all = ranks ? over_ranks(*ranks) : pieces_of(mine);
+    save_trained(run, whole, progress.pieces_of(std::move(all)), to_toml(run, recompute),
+                 run.options.out);
+  } else if (run.recipe.sharding.copy() == 0) {  // others have the same shards
+    ranks->send(part);
+  }
 }
 
 }  // namespace snug

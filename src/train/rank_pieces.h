@@ -6,6 +6,9 @@
 //   ranks.send(part);                                 // the others that have the first copy
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "comm/communicator.h"
 #include "passes/recipe.h"
 #include "train/checkpoint.h"
@@ -61,5 +64,14 @@ class RankPieces {
 };
 
 PiecesOf over_ranks(RankPieces& ranks);
+
+// The group that a model is saved through.
+constexpr const char* kModelGroup = "model";
+
+// Saves what was trained to --out: rank 0 writes, the others send what it does not have. `job`: none
+// where there is no other rank. `doing` is told how far it is.
+void save_from_ranks(const Resolved& run, const RecomputePolicy& recompute, const Module& module,
+                     ValuePieces& mine, JobLinks* job,
+                     const std::function<void(const std::string&)>& doing);
 
 }  // namespace snug
