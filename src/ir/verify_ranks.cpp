@@ -273,8 +273,7 @@ class Rendezvous {
 
   template <typename... Args>
   Error fault(fmt::format_string<Args...> format, Args&&... args) const {
-    return internal_error("{}: {}", where_,
-                          fmt::format(format, std::forward<Args>(args)...));
+    return internal_error("{}: {}", where_, fmt::format(format, std::forward<Args>(args)...));
   }
 
   std::string where_;

@@ -33,7 +33,8 @@ std::vector<int64_t> micro_batches(int64_t sequences, bool last_may_be_short) {
 }
 
 Dimension split_dimension(const Resolved& run) {
-  const int64_t sequences = ceil_div(run.options.global_batch, run.recipe.sharding.ranks);  // of a rank
+  const int64_t sequences =
+      ceil_div(run.options.global_batch, run.recipe.sharding.ranks);  // of a rank
   Dimension d{"micro-batch", {{}}, /*moves=*/false, /*beside_moves=*/true};
   for (const int64_t batch : micro_batches(sequences, run.asked.global_batch > 0)) {
     if (batch == run.build.batch) continue;

@@ -101,9 +101,7 @@ void SmallRun::feed(int64_t micro_batch, int64_t n) {
   executor_->write_scalar(executor_->shared(shared_names::kLearningRate), lr);
 }
 
-void SmallRun::feed_last() {
-  feed((fed_ - 1) * recipe_.sharding.ranks + recipe_.sharding.rank);
-}
+void SmallRun::feed_last() { feed((fed_ - 1) * recipe_.sharding.ranks + recipe_.sharding.rank); }
 
 float SmallRun::mean_loss(int64_t micro_batches) const {
   return executor_->read_scalar<float>(executor_->shared(shared_names::kLoss)) /
