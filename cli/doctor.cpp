@@ -2,6 +2,9 @@
 // ran out of memory.
 #include <fmt/format.h>
 
+#include <string>
+#include <vector>
+
 #include "arguments.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -22,6 +25,7 @@ int doctor_verb(const std::vector<std::string>& arguments) {
   if (!parse(app, arguments)) return 0;
   run.given = names_given(app);
   if (oom.empty()) {
+    std::erase(run.given, "json");
     if (!run.given.empty()) throw usage_error("--{} goes with --oom LOG", run.given.front());
     const DoctorReport report = doctor();
     print("{}", json ? report.json + "\n" : report.table);

@@ -259,7 +259,9 @@ TEST(CostModel, AnOpOnTheHostGoesByTheProcessor) {
   RoundTrip trip;
   const CostModel h200(find_device("h200"), {});
   const CostModel cpu = nominal_model(Backend::cpu);
-  EXPECT_EQ(trip.seconds(h200)[1], trip.seconds(cpu)[1]);
+  // Beside a GPU's copies it has less of its memory's rate.
+  EXPECT_GT(trip.seconds(h200)[1], trip.seconds(cpu)[1]);
+  EXPECT_LT(trip.seconds(h200)[1], 1.5 * trip.seconds(cpu)[1]);
   Calibration measured{
       "NVIDIA H200", 0, "", "", 4e12, {{{"copy", Dtype::f32, false, 0, 0, 1e6, 0}, 1}}};
   measured.host_bytes_per_s = h200.surroundings().cpu.bytes_per_s / 1000;

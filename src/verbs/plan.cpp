@@ -162,8 +162,7 @@ std::string ways_to_fit(const PlannedRun& planned) {
   std::string changes = changes_that_fit(planned);
   if (!changes.empty()) return changes;
   return "no change is enough on one device: the model's own state is too large; on a GPU "
-         "--offload "
-         "moves it to host memory, and several devices are not there yet";
+         "--offload moves it to host memory, and several ranks share it (--ranks N, --gpu NAMExN)";
 }
 
 // Whose limit it is: "--host-budget is", "this machine has", "/nvme has".

@@ -98,9 +98,8 @@ void settle_instances(Module& m, Program& program) {
   std::map<Comm, int64_t> next;
   for (Op& op : program.ops) {
     if (op.def->comm != Comm::none) op.attrs.set("seq", next[op.def->comm]++);
-    op.lane = op.def->comm == Comm::send   ? "comm.pp.send"
-              : op.def->comm == Comm::recv ? "comm.pp.recv"
-                                           : op.lane;
+    if (op.def->comm != Comm::none)  // a lane for each direction
+      op.lane = op.phase == Phase::forward ? "comm.pp.up" : "comm.pp.down";
   }
   for (Value& v : m.values) {
     if (v.name == "x.micro@1") v.view_offset = B * C;
@@ -131,13 +130,13 @@ Module pipeline_stage(int64_t stage) {
         add_shared(m, "x", {Dtype::f32, {2, B, C}}, Category::inputs, Scope::step);
     x = b.view(batch, "x.micro", {B, C}, 0);
   } else {
-    x = on(b, "comm.pp.recv", ops::recv(b, "x.recv", rows, message()), Category::comm);
+    x = on(b, "comm.pp.up", ops::recv(b, "x.recv", rows, message()), Category::comm);
   }
   ValueId dy = ops::linear(b, "linear", {.x = x, .weight = w});
   if (stage == 0) ops::send(b, "y.send", dy, message());
   b.set_phase(Phase::backward);
   if (stage == 0)
-    dy = on(b, "comm.pp.recv", ops::recv(b, "dy.recv", rows, message()), Category::comm);
+    dy = on(b, "comm.pp.down", ops::recv(b, "dy.recv", rows, message()), Category::comm);
   b.emit_into(ops::linear_grad_weight_def, "linear.grad_weight", {x, dy}, grad);
   if (stage == 1) {
     const ValueId dx = b.emit(ops::linear_grad_input_def, "linear.grad_input", {dy, w})[0];

@@ -51,10 +51,10 @@ __global__ void __launch_bounds__(RowTiles::kMostThreads) dropout(Dropout<T> p, 
   });
 }
 
-// Of `samples` whose elements are all here, or of some elements of one.
+// Of `samples` whose elements are all here, or of some elements of one, `at` elements behind the first.
 template <typename T>
-void launch(Dropout<T> p, int64_t samples, cudaStream_t stream) {
-  visit_width<T>(std::gcd(p.per_sample, p.first_element), [&](auto access) {
+void launch(Dropout<T> p, int64_t samples, int64_t at, cudaStream_t stream) {
+  visit_width<T>(std::gcd(std::gcd(p.per_sample, p.first_element), at), [&](auto access) {
     using V = decltype(access);
     const RowTiles tiles = row_tiles<kPerThread>(samples, p.per_sample / V::kSize);
     dropout<T, V><<<tiles.blocks, tiles.threads, 0, stream>>>(p, tiles.tiles);
@@ -80,7 +80,7 @@ void dropout_cuda(const KernelArgs& a) {
                  .first_element = 0,
                  .threshold = drop_threshold(drop),
                  .scale = static_cast<float>(drop_scale(drop))};
-    if (!a.attrs.has("rows")) return launch(p, a.in(kX).elements() / p.per_sample, stream_of(a));
+    if (!a.attrs.has("rows")) return launch(p, a.in(kX).elements() / p.per_sample, 0, stream_of(a));
     const Dropout<T> all = p;
     rows.for_samples(a.in(kX).elements(), [&](int64_t b, int64_t begin, int64_t at, int64_t n) {
       p.x = all.x + at;
@@ -88,7 +88,7 @@ void dropout_cuda(const KernelArgs& a) {
       p.per_sample = n;
       p.first_sample = b;
       p.first_element = begin;
-      launch(p, 1, stream_of(a));
+      launch(p, 1, at, stream_of(a));
     });
   });
   check_launch("dropout");
