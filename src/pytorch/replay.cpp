@@ -57,9 +57,8 @@ class Player {
                                      .from = moment,
                                      .to = replay_.moments,
                                      .stack = event.stack});
-    } else if (event.action == Action::free_requested) {
-      release(event, moment);
-    } else if (event.action == Action::free_completed && !asks_to_free_) {
+    } else if (event.action == Action::free_requested ||
+               (event.action == Action::free_completed && !asks_to_free_)) {
       release(event, moment);
     }
   }

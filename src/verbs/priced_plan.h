@@ -8,6 +8,6 @@ namespace snug {
 
 // The plan that is nearest to a plain PyTorch training: everything kept, the loss whole, AdamW, and
 // what the options say. Changes that the options refuse, or that save nothing, are left out.
-PricedPlan priced_plan(const Options& options);
+PricedPlan priced_plan(const Options& asked);
 
 }  // namespace snug

@@ -87,7 +87,7 @@ TEST_F(CliInspect, ALeakIsNamed) {
 
 TEST_F(CliInspect, AFailedAllocationIsExplained) {
   const nlohmann::json device = inspected("oom");
-  const nlohmann::json oom = device["oom"];
+  const nlohmann::json& oom = device["oom"];
   EXPECT_EQ(oom["asked_bytes"], 48 << 20);
   EXPECT_EQ(oom["phase"], "forward");
   EXPECT_EQ(oom["at"], "loss_utils.py:40 fixed_cross_entropy");

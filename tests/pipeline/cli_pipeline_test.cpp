@@ -4,8 +4,6 @@
 namespace snug {
 namespace {
 
-using ::testing::HasSubstr;
-
 class CliPipeline : public Cli {
  protected:
   CliPipeline() {

@@ -32,9 +32,8 @@ std::string with_layers(const std::string& family, int64_t layers) {
   const std::string deeper =
       std::regex_replace(text.str(), std::regex("\"(num_hidden_layers|n_layer)\": [0-9]+"),
                          fmt::format("\"$1\": {}", layers));
-  const std::string path =
-      fmt::format("{}/{}-{}-{}.json", ::testing::TempDir(), family, layers,
-                  ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::string path = fmt::format("{}/{}-{}-{}.json", ::testing::TempDir(), family, layers,
+                                 ::testing::UnitTest::GetInstance()->current_test_info()->name());
   std::ofstream(path) << deeper;
   return path;
 }
@@ -199,7 +198,7 @@ TEST_F(Pipeline, TheBubbleIsThatOfTheFormula) {
 // A recipe of the other random tests, over stages and data-parallel ranks.
 DrawnRecipe draw_pipeline(int seed) {
   const DrawnRankJob drawn = draw_rank_job(seed);
-  DrawnRecipe job = drawn;
+  DrawnRecipe job = static_cast<const DrawnRecipe&>(drawn);
   const Key key = random_key(59, static_cast<uint64_t>(seed), hash_name("pipeline"));
   uint64_t draws = 0;
   const auto below = [&](int64_t n) {
