@@ -345,7 +345,7 @@ class TensorParallel {
     Value& value = module_[parameter];
     cut.whole = whole_of(parameter);
     if (value.param->cut == cut) return;
-    if (value.param->cut.on() || value.param->cut.partial || !value.param)
+    if (value.param->cut.on() || value.param->cut.partial)
       throw internal_error("'{}' is cut in two ways", value.name);
     Param param = *value.param;
     param.cut = std::move(cut);

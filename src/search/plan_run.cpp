@@ -85,10 +85,6 @@ PlannedRun plan_within_limits(const Resolved& run) {
   return planned;
 }
 
-}  // namespace
-
-namespace {
-
 StagePlan stage_plan(const Plan& plan, const Mesh& mesh, int64_t micro_batches, double computes) {
   const Module& module = plan.module;
   StagePlan stage{.arenas = arenas_of(module),
