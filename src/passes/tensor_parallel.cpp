@@ -449,7 +449,7 @@ class TensorParallel {
 }  // namespace
 
 void require_tokens_divide(int64_t batch, int64_t length, const Mesh& mesh) {
-  if (batch * length % mesh.tp == 0) return;
+  if (checked_mul(batch, length, "the micro-batch") % mesh.tp == 0) return;
   const int64_t unit = mesh.tp / std::gcd(mesh.tp, length);
   throw usage_error("--tp {}: {} x {} tokens of a micro-batch do not divide over {} ranks", mesh.tp,
                     batch, length, mesh.tp)
