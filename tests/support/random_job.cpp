@@ -1,8 +1,14 @@
 #include "support/random_job.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <fstream>
+#include <regex>
+#include <utility>
 
 #include "base/rng.h"
+#include "base/text.h"
 #include "models/model.h"
 #include "passes/passes.h"
 #include "support/random_offload.h"
@@ -11,12 +17,21 @@
 namespace snug {
 namespace {
 
+constexpr int64_t kMostRanks = 8;
 constexpr const char* kOptimizers[] = {"adamw", "adamw8bit", "adam-mini", "lion", "sgd"};
 
 // "llama" of ".../parity/llama" and of ".../llama.json".
 std::string last_part(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   return name.substr(0, name.find('.'));
+}
+
+// What sets a job apart, but for how its ranks share.
+std::string recipe_text(const std::string& model, const Recipe& r) {
+  return fmt::format("{}, {} {}{}, {} micro-batches by {}, recompute {}", model,
+                     name_of(r.precision), kOptimizers[static_cast<size_t>(r.optimizer)],
+                     r.update_in_backward ? " in backward" : "", r.accum, r.micro_group,
+                     text(r.recompute));
 }
 
 }  // namespace
@@ -50,12 +65,68 @@ DrawnRankJob draw_rank_job(int seed) {
       r.sharding.sharers(), r.sharding.stage, r.sharding.threshold, r.sums_apart,
       r.backend == Backend::cuda ? ", by the library" : "", text(r.offload));
   job.text += "; " + sharding;
-  job.short_text =
-      fmt::format("{}, {} {}{}, {} micro-batches by {}, recompute {}; {}", last_part(job.model),
-                  name_of(r.precision), kOptimizers[static_cast<size_t>(r.optimizer)],
-                  r.update_in_backward ? " in backward" : "", r.accum, r.micro_group,
-                  text(r.recompute), sharding);
+  job.short_text = fmt::format("{}; {}", recipe_text(last_part(job.model), r), sharding);
   return job;
+}
+
+DrawnRankJob draw_mesh_job(int seed) {
+  DrawnRankJob job = draw_rank_job(seed);
+  const Key key = random_key(61, static_cast<uint64_t>(seed), hash_name("mesh"));
+  uint64_t draws = 0;
+  const auto below = [&](int64_t n) {
+    return static_cast<int64_t>(philox(key, draws++)[0] % static_cast<uint64_t>(n));
+  };
+  constexpr const char* kFamilies[] = {"gpt2", "llama", "qwen2", "mistral", "bert"};
+  const std::string family = kFamilies[below(std::size(kFamilies))];
+  const int64_t layers = 2 + below(4);
+  job.model = with_layers(fmt::format("{}/tensor/{}.json", tests_dir(), family), layers);
+  job.build.batch = 1 + below(3);
+  job.build.seq = 4 * (1 + below(8));
+  if (family == "bert") job.build.packed = false;
+
+  Recipe& r = job.recipe;
+  do r.mesh = {.pp = 1 + below(std::min<int64_t>(layers, 4)), .tp = int64_t{1} << below(3)};
+  while (!r.mesh.on() || r.mesh.pp * r.mesh.tp > kMostRanks);
+  r.sharding.ranks = 1 + below(std::min<int64_t>(4, kMostRanks / (r.mesh.pp * r.mesh.tp)));
+  r.sharding.group = 0;
+  r.sharding.stride = r.mesh.tp;
+  if (!r.sharding.on()) r.sharding.stage = 0;
+  if (std::exchange(r.update_in_backward, false)) r.clip = below(2) == 0 ? 0 : 1;
+  if (r.mesh.pp > 1) {
+    r.accum = 1 + below(6);
+    r.micro_group = 1;
+  }
+  if (r.mesh.tp > 1) {  // matrices that ranks share do not have these
+    r.adapters = {};
+    r.base = BaseKind::plain;
+    if (r.optimizer == OptimizerKind::adamw8bit || r.optimizer == OptimizerKind::adam_mini)
+      r.optimizer = OptimizerKind::adamw;
+  }
+  const bool whole = r.sharding.stage < 3;
+  const bool shared_keys = r.mesh.tp > 1 && (family == "qwen2" || family == "mistral");
+  std::erase_if(r.offload.rules, [&](const auto& x) {
+    return (x.item == OffloadItem::grads && shared_keys) ||
+           (x.item == OffloadItem::activations && r.mesh.pp > 1) ||
+           (x.item == OffloadItem::params && (whole || r.mesh.pp > 1));
+  });
+  job.short_text = fmt::format("{}; pp {}, dp {}, tp {}, stage {}, whole below {}, offload {}",
+                               recipe_text(fmt::format("{} of {} layers", family, layers), r),
+                               r.mesh.pp, r.sharding.ranks, r.mesh.tp, r.sharding.stage,
+                               r.sharding.threshold, text(r.offload));
+  job.text = fmt::format("seed {}: {}; {}", seed, job.short_text, job.text);
+  return job;
+}
+
+std::string with_layers(const std::string& config, int64_t layers) {
+  const std::string deeper =
+      std::regex_replace(read_file(config), std::regex("\"(num_hidden_layers|n_layer)\": [0-9]+"),
+                         fmt::format("\"$1\": {}", layers));
+  std::string name = config;
+  std::ranges::replace(name, '/', '-');
+  std::string path = fmt::format("{}/{}-{}-{}.json", ::testing::TempDir(), name, layers,
+                                 ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::ofstream(path) << deeper;
+  return path;
 }
 
 std::vector<Module> compile_ranks(const DrawnRecipe& job) {

@@ -5,6 +5,7 @@
 //   const std::vector<Module> ranks = compile_ranks(job);
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ir/program.h"
@@ -17,6 +18,11 @@ struct DrawnRankJob : DrawnRecipe {
   std::string short_text;  // what sets jobs apart, for a table
 };
 DrawnRankJob draw_rank_job(int seed);
+// As that over a mesh of up to eight ranks: stages, tensor-parallel ranks or both.
+DrawnRankJob draw_mesh_job(int seed);
+
+// The model of a config.json with so many layers, as a file of the running test's.
+std::string with_layers(const std::string& config, int64_t layers);
 
 // Every rank's module, compiled, in the order of the job's ranks.
 std::vector<Module> compile_ranks(const DrawnRecipe& job);
