@@ -38,6 +38,9 @@ class Communicator {
   // Between two ranks, in the order in which both call.
   virtual void send(std::span<const std::byte> bytes, int to, void* stream) = 0;
   virtual void receive(std::span<std::byte> bytes, int from, void* stream) = 0;
+  // Before messages to and from these ranks: an engine that connects two ranks at their first message
+  // does so now, while no lane waits for another rank. Both ends call it.
+  virtual void connect(std::span<const int> /*to*/, std::span<const int> /*from*/) {}
   // Waits until all ranks are here.
   virtual void barrier() = 0;
 

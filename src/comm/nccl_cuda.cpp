@@ -209,14 +209,17 @@ class NcclEnd final : public Communicator {
   // A byte of each rank to all of them, and a wait for it that a failure ends.
   void barrier() override {
     all_gather({signal_->data() + rank_, 1}, signal_->data(), stream_);
-    cudaError_t state = cudaErrorNotReady;
-    while (state == cudaErrorNotReady) {
-      look_for_failures();
-      state = cudaStreamQuery(stream_);
-      if (state == cudaErrorNotReady) std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-    cuda::check(state, "waiting for all ranks of {}", name_);
-    look_for_failures();
+    wait_for_stream();
+  }
+
+  // A byte for each. NCCL would connect inside the call that enqueues the first message, and its host
+  // thread would wait there for the other's: two stages whose first calls cross would wait for ever.
+  void connect(std::span<const int> to, std::span<const int> from) override {
+    begin_group();
+    for (const int rank : to) send({signal_->data() + rank_, 1}, rank, stream_);
+    for (const int rank : from) receive({signal_->data() + rank, 1}, rank, stream_);
+    end_group();
+    wait_for_stream();
   }
 
   void begin_group() override { check("a group of calls", nccl_.group_start()); }
@@ -234,6 +237,17 @@ class NcclEnd final : public Communicator {
 
  private:
   static cudaStream_t of(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+  void wait_for_stream() {
+    cudaError_t state = cudaErrorNotReady;
+    while (state == cudaErrorNotReady) {
+      look_for_failures();
+      state = cudaStreamQuery(stream_);
+      if (state == cudaErrorNotReady) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    cuda::check(state, "waiting for all ranks of {}", name_);
+    look_for_failures();
+  }
 
   template <typename Call>
   void enqueue(std::string_view what, const Call& call) {

@@ -35,19 +35,29 @@ Communicator& JobLinks::group_of(std::string_view lane, std::string_view axis) {
 }
 
 void JobLinks::open_groups(const Module& module) {
-  std::set<std::string> lanes;  // each with its axis
+  struct Peers {
+    std::set<int> to, from;
+  };
+  std::map<std::string, Peers> lanes;  // each with its axis; whom this rank has messages for
   for (const Program& program : module.programs) {
-    for (const Op& op : program.ops)
-      if (op.def->comm != Comm::none) lanes.insert(op.lane + " " + op.attrs.s("axis"));
+    for (const Op& op : program.ops) {
+      if (op.def->comm == Comm::none) continue;
+      Peers& peers = lanes[op.lane + " " + op.attrs.s("axis")];
+      if (op.def->comm == Comm::send) peers.to.insert(static_cast<int>(op.attrs.i("peer")));
+      if (op.def->comm == Comm::recv) peers.from.insert(static_cast<int>(op.attrs.i("peer")));
+    }
   }
-  for (const std::string& others :
-       job_.exchange(join(std::vector(lanes.begin(), lanes.end()), "\n"))) {
+  std::vector<std::string> mine;
+  for (const auto& [lane, peers] : lanes) mine.push_back(lane);
+  for (const std::string& others : job_.exchange(join(mine, "\n"))) {
     for (const std::string& lane : split(others, '\n'))
-      if (!lane.empty()) lanes.insert(lane);
+      if (!lane.empty()) lanes.try_emplace(lane);
   }
-  for (const std::string& lane : lanes) {
+  for (const auto& [lane, peers] : lanes) {
     const size_t space = lane.find(' ');
-    group_of(lane.substr(0, space), lane.substr(space + 1));
+    group_of(lane.substr(0, space), lane.substr(space + 1))
+        .connect(std::vector(peers.to.begin(), peers.to.end()),
+                 std::vector(peers.from.begin(), peers.from.end()));
   }
 }
 

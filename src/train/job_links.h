@@ -30,7 +30,8 @@ class JobLinks {
   bool is_first() const { return job_.rank() == 0; }
   // The group of a lane's collectives. All ranks ask for the same lanes in the same order.
   Communicator& group_of(std::string_view lane, std::string_view axis);
-  // Where ranks have different programs, stages of a pipeline: opens the groups of all of them.
+  // Where ranks have different programs, stages of a pipeline: opens the groups of all of them, and
+  // connects those that send to each other.
   void open_groups(const Module& module);
   // One that moves bytes of the host, whatever the device: "model".
   Communicator& host_group(std::string_view what);

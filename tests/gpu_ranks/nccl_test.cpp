@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -96,6 +97,7 @@ TEST(CudaNccl, FourRanks) { run_ranks(4, "EveryCall"); }
 TEST(CudaNccl, RecordedCalls) { run_ranks(2, "Recorded"); }
 TEST(CudaNccl, AnAbortEndsACallThatWaits) { run_ranks(2, "Abort"); }
 TEST(CudaNccl, TwoGroupsRecorded) { run_ranks(2, "TwoGroupsRecorded"); }
+TEST(CudaNccl, FirstMessagesMayCross) { run_ranks(2, "Crossing"); }
 TEST(CudaNccl, TwoRanksTakeNoMoreMemoryThanPlanned) { run_ranks(2, "Memory"); }
 TEST(CudaNccl, FourRanksTakeNoMoreMemoryThanPlanned) { run_ranks(4, "Memory"); }
 
@@ -120,6 +122,32 @@ TEST(CudaNccl, DISABLED_EveryCall) {
   group->reduce_scatter(in.get(), out.get(), Dtype::f32, 4, nullptr);
   ASSERT_EQ(cudaMemcpy(got.data(), out.get(), 16, cudaMemcpyDeviceToHost), cudaSuccess);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(got[static_cast<size_t>(i)], sum_at(4 * all.rank() + i));
+}
+
+// Each sends on a lane of its own before it receives on the other's, as stages of a pipeline do.
+TEST(CudaNccl, DISABLED_Crossing) {
+  FileBootstrap all = as_told_by_the_environment();
+  const int rank = all.rank(), other = 1 - rank;
+  std::array<std::unique_ptr<Communicator>, 2> from;  // by who sends
+  for (auto& group : from) group = nccl_group(all, "test");
+  for (int sender = 0; sender < 2; ++sender) {
+    const std::vector<int> peer{other}, none;
+    from[static_cast<size_t>(sender)]->connect(sender == rank ? peer : none,
+                                               sender == rank ? none : peer);
+  }
+  const size_t bytes = 8 << 20;  // more than is on the way
+  const DeviceBytes out(bytes), in(bytes);
+  ASSERT_EQ(cudaMemset(out.get(), rank + 1, bytes), cudaSuccess);
+  std::array<cudaStream_t, 2> streams{};
+  for (cudaStream_t& stream : streams)
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  from[static_cast<size_t>(rank)]->send({out.get(), bytes}, other, streams[0]);
+  from[static_cast<size_t>(other)]->receive({in.get(), bytes}, other, streams[1]);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  std::vector<char> got(bytes);
+  ASSERT_EQ(cudaMemcpy(got.data(), in.get(), bytes, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_THAT(got, ::testing::Each(static_cast<char>(other + 1)));
+  for (cudaStream_t stream : streams) cudaStreamDestroy(stream);
 }
 
 // A graph of two calls, launched twice with other inputs.
