@@ -269,7 +269,7 @@ Room Estimates::room_of(Variant variant) {
 
 Estimate Estimates::of(const Variant& variant) {
   Estimate s = body_of(variant);
-  if (variant.ahead_is_open) {
+  if (variant.ahead_is_open && !variant.settings.recipe.offload.none()) {
     s.waiting *= kLeftToWait;
     s.seconds = s.least_seconds = s.seconds_with(0);
   }

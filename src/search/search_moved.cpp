@@ -159,9 +159,10 @@ std::vector<PlanSearch::Found> PlanSearch::fast_within(const Limits& limits) {
 // Variants that move values and may be faster than so many seconds; estimated and expanded.
 std::vector<size_t> PlanSearch::worth_expecting(std::span<const size_t> variants,
                                                 const Limits& limits, double below) {
+  constexpr double kTie = 1 - 1e-6;  // sums of the same times in another order
   std::vector<size_t> worth;
   for (const size_t v : variants) {
-    if (is_moved(v) && states_[v].least.fits_in(limits) && least_seconds(v) < below)
+    if (is_moved(v) && states_[v].least.fits_in(limits) && least_seconds(v) < kTie * below)
       worth.push_back(v);
   }
   for_each_in_parallel(worth.size(), [&](size_t i) {

@@ -130,6 +130,11 @@ bool leaves_what_was_asked(const Change& change, const DimensionRow& row, const 
   });
 }
 
+// Ranks of a machine share its cores, by how much nothing says.
+bool host_update_is_open(const Resolved& run) {
+  return run.asked.host_update == "auto" && run.options.ranks < 2;
+}
+
 Dimension dimension_of(const DimensionRow& row, const Resolved& run) {
   Dimension d{std::string(row.name), {{}}, row.moves, row.beside_moves};
   for (const Technique& t : techniques()) {
@@ -144,7 +149,7 @@ Dimension dimension_of(const DimensionRow& row, const Resolved& run) {
     const std::vector<Alternative> on_host = d.alternatives;
     if (!run.options.offload_dir.empty() && run.host_budget) add_on_disk(d, run.model.config().L);
     add_parts(d, run.model.config().L);
-    if (run.asked.host_update == "auto") add_host_updates(d, on_host);
+    if (host_update_is_open(run)) add_host_updates(d, on_host);
   }
   return d;
 }
@@ -255,7 +260,7 @@ std::vector<Variant> variants_of(const Resolved& run) {
     variants.back().plain = plain;
     variants.back().moves_are_open = std::ranges::any_of(dimensions, &Dimension::moves);
     variants.back().ahead_is_open = run.asked.offload_ahead == 0;
-    variants.back().host_update_is_open = run.asked.host_update == "auto";
+    variants.back().host_update_is_open = host_update_is_open(run);
   } while (advance(picks, dimensions));
   return variants;
 }
