@@ -29,7 +29,6 @@ constexpr std::string_view kDisk = "one file, read and written with direct I/O i
 constexpr std::string_view kSeen = "the plan and `train --explain` print work and times by op";
 constexpr std::string_view kMonitor = "`train --json` prints a line a step for any monitor";
 constexpr std::string_view kNotBuilt = "not built: exact numbers instead";
-constexpr std::string_view kNoPipeline = "pipelines are no part of such a file here";
 constexpr std::string_view kModelCalls =
     "nothing by itself, as in DeepSpeed unless the model calls its function";
 constexpr std::string_view kOtherLearning = "changes what is learned, and is not built";
@@ -134,7 +133,7 @@ constexpr std::array kKeys = std::to_array<DeepSpeedKey>({
     {kZero, "ignore_unused_parameters", flag, "true", "", "every parameter is used"},
     {kZero, "legacy_stage1", flag, "false", "", "there is one stage 1"},
     {kZero, "memory_efficient_linear", flag, "true", "", kPlanned},
-    {kZero, "pipeline_loading_checkpoint", flag, "false", "", kNoPipeline},
+    {kZero, "pipeline_loading_checkpoint", flag, "false", "", "each rank reads its own pieces"},
     {kZero, "override_module_apply", flag, "true", "", "a model here is a program"},
     {kZero, "log_trace_cache_warnings", flag, "false", "", "the order is known before the run"},
     {kZero, "enable_sanity_checks", flag, "false", "", "every plan is verified"},
@@ -226,10 +225,11 @@ constexpr std::array kKeys = std::to_array<DeepSpeedKey>({
     {"flops_profiler", "top_modules", whole, "1", "", kSeen},
     {"flops_profiler", "detailed", flag, "true", "", kSeen},
     {"flops_profiler", "output_file", text, "", "", kSeen},
-    {"pipeline", "stages", any, "auto", "", kNoPipeline},
-    {"pipeline", "partition", text, "best", "", kNoPipeline},
-    {"pipeline", "activation_checkpoint_interval", whole, "0", "", kNoPipeline},
-    {"tensor_parallel", "autotp_size", whole, "0", "", "above 1: not read from a file yet"},
+    {"pipeline", "stages", any, "auto", "--pp", "layers cut into so many stages"},
+    {"pipeline", "partition", text, "best", "", "stages are always balanced by what they cost"},
+    {"pipeline", "activation_checkpoint_interval", whole, "0", "--recompute",
+     "so many layers are recomputed from one kept value"},
+    {"tensor_parallel", "autotp_size", whole, "0", "--tp", "ranks that share each matrix"},
     {"checkpoint", "tag_validation", text, "WARN", "",
      "ranks always agree on a checkpoint, or fail"},
     {"checkpoint", "load_universal", flag, "false", "", "every checkpoint resumes on any ranks"},

@@ -89,6 +89,7 @@ void DeepSpeedMapper::refuse(std::string_view path, std::string here) {
 
 DeepSpeedMapped map_deepspeed(const DeepSpeedConfig& file, const DeepSpeedPlace& place) {
   DeepSpeedMapper m(file, place);
+  map_mesh(m);
   map_batches(m);
   map_precision(m);
   map_zero(m);

@@ -16,7 +16,8 @@ namespace snug {
 
 // What a file means depends on these.
 struct DeepSpeedPlace {
-  int64_t ranks = 1;
+  int64_t ranks = 1;         // of the job
+  int64_t tp = 1, pp = 1;    // that the command line says
   int64_t width = 0;         // of the model: what "auto" is made from
   int64_t layers = 0;        // of the model
   bool batch_given = false;  // by --batch: a file then needs none

@@ -180,8 +180,6 @@ void map_other_learning(DeepSpeedMapper& m) {
     if (entry.path == "elasticity" && enabled)
       m.refuse(entry.path, "chooses the batch by the number of ranks, and is not built");
   }
-  if (m.file.whole("tensor_parallel.autotp_size") > 1)
-    m.refuse("tensor_parallel.autotp_size", "tensor parallel is not read from a file yet");
 }
 
 }  // namespace snug

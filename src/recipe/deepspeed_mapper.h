@@ -15,6 +15,7 @@ class DeepSpeedMapper {
 
   const DeepSpeedConfig& file;
   const DeepSpeedPlace& place;
+  int64_t replicas = 1;  // ranks that have samples of their own: DeepSpeed's data-parallel ones
 
   // A key sets options. Where the file does not have it, its default does.
   void set(std::string_view path, const Change& change, std::string here = "");
@@ -41,7 +42,8 @@ class DeepSpeedMapper {
   DeepSpeedLine* line(std::string_view path);
 };
 
-// Of bytes and time.
+// Of bytes and time. The mesh comes first: batches are for its replicas.
+void map_mesh(DeepSpeedMapper& m);
 void map_batches(DeepSpeedMapper& m);
 void map_precision(DeepSpeedMapper& m);
 void map_zero(DeepSpeedMapper& m);

@@ -1,4 +1,5 @@
-// DeepSpeed's keys of bytes and time: batches, precision, ZeRO, offload, checkpointing.
+// DeepSpeed's keys of bytes and time: the mesh, batches, precision, ZeRO, offload, checkpointing.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -12,6 +13,9 @@ namespace {
 constexpr std::string_view kTrain = "train_batch_size";
 constexpr std::string_view kMicro = "train_micro_batch_size_per_gpu";
 constexpr std::string_view kSteps = "gradient_accumulation_steps";
+constexpr std::string_view kTensorRanks = "tensor_parallel.autotp_size";
+constexpr std::string_view kStages = "pipeline.stages";
+constexpr std::string_view kInterval = "pipeline.activation_checkpoint_interval";
 constexpr std::string_view kStage = "zero_optimization.stage";
 constexpr std::string_view kSharers = "zero_optimization.mics_shard_size";
 constexpr std::string_view kThreshold = "zero_optimization.stage3_param_persistence_threshold";
@@ -28,11 +32,11 @@ std::optional<int64_t> batch_key(const DeepSpeedMapper& m, std::string_view path
 // What is left of the sequences of a step for one of the factors: a whole number, or a refusal.
 int64_t left_of_step(const DeepSpeedMapper& m, int64_t train, int64_t other,
                      std::string_view other_words) {
-  const int64_t each = checked_mul(other, m.place.ranks, "sequences of all ranks");
+  const int64_t each = checked_mul(other, m.replicas, "sequences of all ranks");
   if (train % each != 0) {
     throw m
         .refusal(kTrain, "is {}, which is no multiple of {}{} on {}", train, other, other_words,
-                 counted(m.place.ranks, "rank"))
+                 counted(m.replicas, "rank"))
         .hint("--ranks N, or --gpu NAMExN, says how many ranks there are");
   }
   return train / each;
@@ -41,9 +45,9 @@ int64_t left_of_step(const DeepSpeedMapper& m, int64_t train, int64_t other,
 [[noreturn]] void refuse_batches(const DeepSpeedMapper& m, int64_t train, int64_t micro,
                                  int64_t accum) {
   const int64_t each = checked_mul(micro, accum, "sequences of a rank");
-  Error error = m.refusal(kTrain, "is {}, but {} {} x {} {} x {} is {}", train, kMicro, micro,
-                          kSteps, accum, counted(m.place.ranks, "rank"),
-                          checked_mul(each, m.place.ranks, "sequences per step"));
+  Error error =
+      m.refusal(kTrain, "is {}, but {} {} x {} {} x {} is {}", train, kMicro, micro, kSteps, accum,
+                counted(m.replicas, "rank"), checked_mul(each, m.replicas, "sequences per step"));
   if (train % each != 0) throw error;
   throw std::move(error).hint(fmt::format("it is for {}: --ranks {}, or --gpu NAMEx{}",
                                           counted(train / each, "rank"), train / each,
@@ -127,6 +131,37 @@ std::string item(std::string_view name, std::string_view layers, const std::stri
 
 }  // namespace
 
+void map_mesh(DeepSpeedMapper& m) {
+  int64_t tp = m.place.tp, pp = m.place.pp;
+  if (const int64_t asked = m.file.whole(kTensorRanks); asked > 1) {
+    m.set(kTensorRanks, {{"tp", asked}}, fmt::format("{} ranks share each matrix", asked));
+    if (tp == 1) tp = asked;
+  }
+  const DeepSpeedEntry* stages = m.file.find(kStages);
+  if (stages != nullptr && stages->value.is_number_integer()) {
+    const auto asked = stages->value.get<int64_t>();
+    if (asked < 1) throw m.refusal(kStages, "is {} and must be at least 1", asked);
+    if (asked > 1) m.set(kStages, {{"pp", asked}}, fmt::format("layers in {} stages", asked));
+    if (pp == 1) pp = asked;
+  } else if (stages != nullptr) {
+    m.say(kStages, "left to --pp");
+  }
+  if (pp == 1) {
+    m.say_of_block("pipeline.", kStages, "only with stages");
+  } else if (const int64_t interval = m.file.whole(kInterval); interval > 0) {
+    m.set(kInterval, {{"recompute", fmt::format("every:{}", interval)}});
+  }
+  const int64_t together = checked_mul(tp, pp, "the ranks of a replica");
+  if (m.place.ranks > 1 && m.place.ranks % together != 0) {
+    throw m
+        .refusal(tp > 1 ? kTensorRanks : kStages, "makes {} of {}, and there are {}",
+                 tp > 1 && pp > 1 ? "stages and tensor-parallel ranks, together" : "groups",
+                 counted(together, "rank"), m.place.ranks)
+        .hint("--ranks N, or --gpu NAMExN, says how many ranks there are");
+  }
+  m.replicas = std::max<int64_t>(1, m.place.ranks / together);
+}
+
 // Any two of the three give the third, and one alone is without accumulation.
 void map_batches(DeepSpeedMapper& m) {
   const auto train = batch_key(m, kTrain);
@@ -146,13 +181,13 @@ void map_batches(DeepSpeedMapper& m) {
   int64_t accum = steps.value_or(1);
   if (!micro) batch = left_of_step(m, *train, accum, " micro-batches");
   if (train && micro && !steps) accum = left_of_step(m, *train, *micro, " sequences");
-  if (train && *train != checked_mul(checked_mul(batch, accum, "sequences of a rank"),
-                                     m.place.ranks, "sequences per step"))
+  if (train && *train != checked_mul(checked_mul(batch, accum, "sequences of a rank"), m.replicas,
+                                     "sequences per step"))
     refuse_batches(m, *train, batch, accum);
   m.set(micro ? kMicro : kTrain, {{"batch", batch}});
   m.set(steps ? kSteps : train ? kTrain : kMicro, {{"accum", accum}});
   m.say(kTrain, fmt::format("{} x {} x {}", counted(batch, "sequence"),
-                            counted(accum, "micro-batch"), counted(m.place.ranks, "rank")));
+                            counted(accum, "micro-batch"), counted(m.replicas, "rank")));
 }
 
 void map_precision(DeepSpeedMapper& m) {
@@ -185,9 +220,9 @@ void map_precision(DeepSpeedMapper& m) {
 
 void map_zero(DeepSpeedMapper& m) {
   const int64_t stage = m.file.whole(kStage);
-  if (m.place.ranks == 1 && stage > 0) {
+  if (m.replicas == 1 && stage > 0) {
     m.say(kStage, "one rank: nobody to share with (--ranks N, --gpu NAMExN)");
-  } else if (m.place.ranks > 1) {
+  } else if (m.replicas > 1) {
     constexpr const char* kShared[] = {"every rank has all of it",
                                        "ranks share masters and moments",
                                        "ranks share masters, moments and gradients",
@@ -207,9 +242,9 @@ void map_zero(DeepSpeedMapper& m) {
     const std::string path = fmt::format("zero_optimization.{}", key);
     if (m.is_open(path)) m.show(path, fmt::format("auto = {}", format_exact(value)));
   }
-  if (m.file.has(kSharers) && m.file.whole(kSharers) > 1 && m.place.ranks > 1)
+  if (m.file.has(kSharers) && m.file.whole(kSharers) > 1 && m.replicas > 1)
     m.set(kSharers, {{"shard", fmt::format("hybrid:{}", m.file.whole(kSharers))}});
-  if (m.place.ranks == 1) {
+  if (m.replicas == 1) {
     m.say(kThreshold, "one rank: every parameter is whole");
   } else if (m.is_open(kThreshold)) {
     m.set(kThreshold, {{"zero-threshold", 10 * width}});

@@ -22,7 +22,10 @@ DeepSpeedPlace deepspeed_place(const Options& options) {
   const Model model = Model::load(options.model);
   int64_t ranks = ranks_of(options);
   if (const auto job = job_place(); job && options.ranks == 0 && ranks == 1) ranks = job->ranks;
+  const MeshSizes mesh = mesh_of(options);
   return {.ranks = ranks,
+          .tp = mesh.tp,
+          .pp = mesh.pp,
           .width = model.config().C,
           .layers = model.config().L,
           .batch_given = std::ranges::find(options.given, "batch") != options.given.end()};

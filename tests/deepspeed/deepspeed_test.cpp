@@ -84,6 +84,7 @@ constexpr File kTable[] = {
     {"commented", 2, "--batch 4 --accum 2 --precision bf16 --zero 2"},
     {"grad_accum_fp32", 1, "--batch 1 --accum 16 --precision bf16 --grad-dtype fp32"},
     {"checkpointing", 1, "--batch 2 --accum 1 --precision bf16"},
+    {"mesh", 8, "--tp 2 --pp 2 --recompute every:1 --batch 2 --accum 8 --precision bf16 --zero 1"},
     {"bare_names", 4, "--batch 1 --accum 1 --precision bf16 --zero 3 --zero-threshold 0"},
 };
 
@@ -243,6 +244,28 @@ TEST(DeepSpeed, NeighboursShareACopyAsInMics) {
   EXPECT_EQ(flags_of(line_of(mapped(file, 1), "zero_optimization.mics_shard_size").change), "");
 }
 
+TEST(DeepSpeed, ReplicasAreWhatAMeshLeavesOfTheRanks) {
+  const auto place = [](int64_t ranks, int64_t tp) {
+    return DeepSpeedPlace{.ranks = ranks, .tp = tp, .width = 64, .layers = 4};
+  };
+  const DeepSpeedConfig file = DeepSpeedConfig::parse(
+      R"({"train_batch_size": 8, "tensor_parallel": {"autotp_size": 4}})", "ds.json");
+  const auto flags = [&](const DeepSpeedPlace& at) {
+    return flags_of(map_deepspeed(file, at).change).substr(0, 26);
+  };
+  EXPECT_EQ(flags(place(8, 1)), "--tp 4 --batch 4 --accum 1");
+  EXPECT_EQ(flags(place(1, 1)), "--tp 4 --batch 8 --accum 1") << "--tp says how many ranks";
+  EXPECT_EQ(flags(place(8, 2)), "--tp 4 --batch 2 --accum 1") << "--tp 2 on the command line wins";
+  testing::expect_error(ExitCode::bad_input, "makes groups of 4 ranks, and there are 6",
+                        [&] { map_deepspeed(file, place(6, 1)); });
+  testing::expect_error(ExitCode::bad_input, "pipeline.stages is 0",
+                        [] { mapped(R"({"train_batch_size": 8, "pipeline": {"stages": 0}})", 1); });
+  const DeepSpeedMapped open =
+      mapped(R"({"train_batch_size": 8, "pipeline": {"stages": "auto", "partition": "best"}})", 1);
+  EXPECT_EQ(line_of(open, "pipeline.stages").here, "left to --pp");
+  EXPECT_EQ(line_of(open, "pipeline.partition").here, "only with stages");
+}
+
 // --- batches -------------------------------------------------------------------------------------
 
 void expect_bad_file(std::string_view text, int64_t ranks, std::string_view why) {
@@ -314,7 +337,6 @@ TEST(DeepSpeed, NamesWhatWouldLearnSomethingElse) {
   EXPECT_TRUE(refused(
       R"("optimizer": {"type": "Adam", "params": {"adam_w_mode": false, "weight_decay": 0.1}})",
       "optimizer.params.adam_w_mode"));
-  EXPECT_TRUE(refused(R"("tensor_parallel": {"autotp_size": 2})", "tensor_parallel.autotp_size"));
   EXPECT_TRUE(refused(R"("amp": {"enabled": true})", "amp"));
   EXPECT_TRUE(refused(R"("amp": {"enabled": 1})", "amp"));
   EXPECT_FALSE(refused(R"("amp": {"enabled": false})", "amp"));
