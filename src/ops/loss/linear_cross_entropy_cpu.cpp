@@ -227,15 +227,16 @@ void make_dx(const Sweep& s, int64_t first, int64_t n, const std::byte* add, std
 
 // What one row has of the words here, as (log-sum-exp, logit of the target or 0).
 template <typename T>
-void write_stats(float* x, const T* bias, int64_t words, int32_t target, float* stats) {
+void write_stats(float* x, const T* bias, const WordsHere& here, int32_t word, float* stats) {
+  const int32_t target = here.target(word);
   stats[0] = stats[1] = 0;
   if (target == kNoTarget) return;
-  add_bias(x, bias, words);
-  if (target != kElsewhere) stats[1] = x[target];
+  add_bias(x, bias, here.count);
+  stats[1] = target != kElsewhere ? x[target] : here.no_word(word);
   stats[0] = kNoWords;
-  if (words == 0) return;
-  const float max = row_max(x, words);
-  const double sum = row_sum(words, [=](int64_t v) { return fast_exp(x[v] - max); });
+  if (here.count == 0) return;
+  const float max = row_max(x, here.count);
+  const double sum = row_sum(here.count, [=](int64_t v) { return fast_exp(x[v] - max); });
   stats[0] = static_cast<float>(static_cast<double>(max) + std::log(sum));
 }
 
@@ -333,7 +334,7 @@ void vocabulary_stats_cpu(const KernelArgs& a) {
       const auto* bias = static_cast<const decltype(zero)*>(s.bias);
 #pragma omp parallel for schedule(static)
       for (int64_t r = 0; r < n; ++r)
-        write_stats(s.logits + r * s.head.V, bias, here.count, here.target(s.targets[first + r]),
+        write_stats(s.logits + r * s.head.V, bias, here, s.targets[first + r],
                     stats + 2 * (first + r));
     });
   }

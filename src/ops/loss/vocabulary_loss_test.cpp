@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/rng.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/testing/op_check.h"
@@ -85,6 +87,19 @@ TEST(VocabularyLoss, RanksTogetherAreOneDevice) {
     }
   }
   for (size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], one[1].v[i], 1e-6);
+}
+
+TEST(VocabularyLoss, ATargetBeyondTheVocabularyIsNan) {
+  const RefTensor x = draw_of({1, 4}, 1), part = draw_of({8, 4}, 2);
+  const auto stats_of = [&](double target, int64_t first) {
+    return run_op(vocabulary_stats_def, {x, part, {{Dtype::i32, {1}}, {target}}},
+                  {{"chunk", 4}, {"first", first}, {"words", 13}, {"ranks", 2}})[0]
+        .v;
+  };
+  EXPECT_TRUE(std::isnan(stats_of(13, 0)[1])) << "a row of the last rank's padding";
+  EXPECT_EQ(stats_of(13, 8)[1], 0) << "said once";
+  EXPECT_EQ(stats_of(12, 0)[1], 0);
+  EXPECT_NE(stats_of(12, 8)[1], 0);
 }
 
 }  // namespace snug::ops

@@ -27,6 +27,10 @@ struct WordsHere {
     return target >= first && target < first + count ? static_cast<int32_t>(target - first)
                                                      : kElsewhere;
   }
+  // What the first rank counts for a target beyond all words, so that bad data is loud; else nothing.
+  constexpr float no_word(int32_t target) const {
+    return first == 0 && target >= words ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
+  }
 };
 
 // A rank without words: finite, so that differences are numbers.

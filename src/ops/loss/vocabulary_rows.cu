@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(kVocabularyThreads)
   const bool counts = target != kNoTarget, here = counts && target != kElsewhere;
   const float lse = p.words.count > 0 ? p.lse[r] : kNoWords;
   stats[2 * r] = counts ? lse : 0.0F;
-  stats[2 * r + 1] = here ? static_cast<float>(static_cast<double>(p.lse[r]) - p.losses[r]) : 0.0F;
+  stats[2 * r + 1] = here ? static_cast<float>(static_cast<double>(p.lse[r]) - p.losses[r])
+                          : p.words.no_word(p.targets[r]);
 }
 
 __global__ void __launch_bounds__(kVocabularyThreads)
