@@ -180,8 +180,13 @@ void add_plan_options(CLI::App& app, Options& options) {
 
 void add_options(CLI::App& app, Options& options, OptionUse use) {
   add_model(app, options);
+  add_run_options(app, options, use);
+}
+
+void add_run_options(CLI::App& app, Options& options, OptionUse use) {
   each_option(
       options, [&](std::string_view key, auto& member, std::string_view help, OptionUse belongs) {
+        if (app.get_option_no_throw(fmt::format("--{}", key)) != nullptr) return;  // the verb's own
         CLI::Option* option = add_option(app, fmt::format("--{}", key), member, std::string(help));
         if (belongs == OptionUse::train && use != OptionUse::train) option->group("");
       });

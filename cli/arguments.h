@@ -16,6 +16,9 @@ namespace snug::cli {
 // line that trains, or its run.toml, can be planned first.
 void add_options(CLI::App& app, Options& options, OptionUse use);
 
+// The same without MODEL, for a verb that is given something else.
+void add_run_options(CLI::App& app, Options& options, OptionUse use);
+
 // Adds MODEL and the named options only, for a verb that has no use for the others.
 void add_some_options(CLI::App& app, Options& options, std::span<const std::string_view> names);
 

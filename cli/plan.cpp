@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "deepspeed_file.h"
+#include "recipe_words.h"
 #include "snug/snug.h"
 #include "verbs.h"
 
@@ -13,37 +14,6 @@ namespace snug::cli {
 namespace {
 
 constexpr const char* kName = "snug plan";
-
-bool is_recipe(const std::string& word) { return word.ends_with(".toml"); }
-
-// Every option that was given, as one word each: all but the models and the files that options come
-// from.
-std::vector<std::string> given_options(const CLI::App& app) {
-  std::vector<std::string> words;
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->count() == 0 || option->get_lnames().empty()) continue;
-    const std::string& name = option->get_lnames().front();
-    if (name == "model" || name == "config" || name == "deepspeed") continue;
-    words.push_back(fmt::format("--{}={}", name, option->results().back()));
-  }
-  return words;
-}
-
-// What one word of the line asks for: a model, or a recipe that may leave its model to the others.
-Options options_of(const std::string& word, std::vector<std::string> given) {
-  CLI::App app("", kName);
-  Options options;
-  add_options(app, options, OptionUse::plan_and_train);
-  if (is_recipe(word)) {
-    app.get_option("--model")->required(false);
-    given.insert(given.begin(), {"--config", word});
-  } else {
-    given.insert(given.begin(), word);
-  }
-  parse_words(app, given);
-  options.given = names_given(app);
-  return options;
-}
 
 // A recipe without a model is one for the model beside it.
 void share_model(Options& a, Options& b) {
@@ -59,8 +29,8 @@ int plan_two(const std::string& a, const std::string& b, const CLI::App& app) {
         .hint("give two models, or two files of options: snug plan gpt2 run.toml");
   }
   const std::vector<std::string> given = given_options(app);
-  NamedOptions first{a, options_of(a, given)};
-  NamedOptions second{b, options_of(b, given)};
+  NamedOptions first{a, options_of(a, given, kName)};
+  NamedOptions second{b, options_of(b, given, kName)};
   share_model(first.options, second.options);
   for (NamedOptions* one : {&first, &second}) use_deepspeed(app, one->options);
   const CompareReport report = compare(first, second);
@@ -97,7 +67,7 @@ int plan_verb(const std::vector<std::string>& arguments) {
   if (!other.empty() && show_program) throw usage_error("--program prints one plan, not two");
   if (!other.empty()) return plan_two(options.model, other, app);
   options.given = names_given(app);
-  if (is_recipe(options.model)) options = options_of(options.model, given_options(app));
+  if (is_recipe(options.model)) options = options_of(options.model, given_options(app), kName);
   if (options.model.empty()) throw usage_error("{} needs a MODEL: the recipe names none", kName);
   use_deepspeed(app, options);
   return plan_one(options, show_program);

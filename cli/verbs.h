@@ -11,6 +11,7 @@ namespace snug::cli {
 
 int plan_verb(const std::vector<std::string>& arguments);
 int profile_verb(const std::vector<std::string>& arguments);
+int report_verb(const std::vector<std::string>& arguments);
 int train_verb(const std::vector<std::string>& arguments);
 int eval_verb(const std::vector<std::string>& arguments);
 int sample_verb(const std::vector<std::string>& arguments);

@@ -1,0 +1,15 @@
+# The page of `snug report`: its HTML, CSS and scripts (src/page/assets) as a source file of the library. Scripts share one
+# scope, in this order.
+set(SNUG_PAGE_SCRIPTS format.js data.js theme.js charts.js timeline.js arena.js lanes.js history.js tables.js page.js)
+set(assets ${PROJECT_SOURCE_DIR}/src/page/assets)
+set(depends ${assets}/page.html ${assets}/page.css)
+foreach(script ${SNUG_PAGE_SCRIPTS})
+  list(APPEND depends ${assets}/${script})
+endforeach()
+add_custom_command(
+  OUTPUT ${PROJECT_BINARY_DIR}/page_assets.cpp
+  COMMAND ${CMAKE_COMMAND} -D SOURCE=${assets} "-DSCRIPTS=${SNUG_PAGE_SCRIPTS}" -D OUT=${PROJECT_BINARY_DIR}/page_assets.cpp
+          -P ${PROJECT_SOURCE_DIR}/cmake/embed_assets.cmake
+  DEPENDS ${PROJECT_SOURCE_DIR}/cmake/embed_assets.cmake ${depends}
+  VERBATIM)
+target_sources(snug_page PRIVATE ${PROJECT_BINARY_DIR}/page_assets.cpp)
