@@ -56,6 +56,7 @@ int report_verb(const std::vector<std::string>& arguments) {
   add_run_options(app, line, OptionUse::plan_and_train);
   if (!parse(app, arguments)) return 0;
   line.given = names_given(app);
+  std::erase(line.given, "overwrite");  // the page's, not a run's
   if (what.empty())
     throw usage_error("{} needs a model, the directory of a run, or a snapshot", kReport)
         .hint(help_hint(app));

@@ -69,7 +69,7 @@ Json values_json(const Module& module, Space space, const Axis& axis, Texts& tex
   for (size_t i = 0; i < shown; ++i) {
     const Rectangle& r = all[i];
     const Value& value = *r.value;
-    name.push_back(texts.index(without_layer(module, value.name, value.layer)));
+    name.push_back(texts.index(without_layer(module.layers, value.name, value.layer)));
     type.push_back(texts.index(value.type.text()));
     layer.push_back(value.layer);
     category.push_back(static_cast<int>(value.category));
@@ -118,6 +118,7 @@ Json space_json(const Module& placed, const SpaceBreakdown& memory, Space space,
           {"axis", 0},
           {"arena", memory.placement.arena_bytes},
           {"arena_words", "arena"},
+          {"map_bytes", memory.placement.arena_bytes},
           {"max_live", memory.placement.max_live_bytes},
           {"limit", or_null(limit)},
           {"peak", peak < 0 ? Json(nullptr) : Json(axis.instant(peak, memory.peak.op_index))},

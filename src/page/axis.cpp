@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/units.h"
+#include "ir/lifetime.h"
 #include "profile/memory_timeline.h"
 
 namespace snug {
@@ -65,12 +66,14 @@ Json Axis::json(Texts& texts, const std::vector<Span>& predicted) const {
     sections.push_back({{"name", program.name},
                         {"first", instant(p, 0)},
                         {"runs", runs_per_step(module_, program.name)}});
+    Phase phase = program.ops.empty() ? Phase::forward : program.ops[0].phase;
     for (size_t i = 0; i < program.ops.size(); i += static_cast<size_t>(stride_)) {
       const Op& op = program.ops[i];
-      names.push_back(texts.index(without_layer(module_, op.name, op.layer)));
+      if (op.lane == kComputeLane) phase = op.phase;  // what other lanes do meanwhile is beside it
+      names.push_back(texts.index(without_layer(module_.layers, op.name, op.layer)));
       kinds.push_back(texts.index(op.def->kind));
       layers.push_back(op.layer);
-      phases.push_back(texts.index(name_of(op.phase)));
+      phases.push_back(texts.index(name_of(phase)));
       lanes.push_back(texts.index(op.lane));
     }
   }

@@ -2,9 +2,10 @@
 
 namespace snug {
 
-std::string without_layer(const Module& module, const std::string& name, int32_t layer) {
-  if (layer < 0 || static_cast<size_t>(layer) >= module.layers.size()) return name;
-  const std::string& prefix = module.layers[static_cast<size_t>(layer)];
+std::string without_layer(const std::vector<std::string>& layers, const std::string& name,
+                          int32_t layer) {
+  if (layer < 0 || static_cast<size_t>(layer) >= layers.size()) return name;
+  const std::string& prefix = layers[static_cast<size_t>(layer)];
   for (size_t at = name.find(prefix); at != name.npos; at = name.find(prefix, at + 1)) {
     const size_t end = at + prefix.size();
     const bool begins = at == 0 || name[at - 1] == '.';

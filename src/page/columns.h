@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/program.h"
 #include "report/layout.h"
 
 namespace snug {
@@ -38,8 +37,9 @@ class Texts {
 // Where a name has its layer's prefix: the page puts it in again, so that all layers share a text.
 inline constexpr char kLayerMark = '\x01';
 
-// "grad.layers.3.mlp.up" of layer 3 -> "grad.\1.mlp.up"
-std::string without_layer(const Module& module, const std::string& name, int32_t layer);
+// `layers`: their prefixes. "grad.layers.3.mlp.up" of layer 3 -> "grad.\1.mlp.up"
+std::string without_layer(const std::vector<std::string>& layers, const std::string& name,
+                          int32_t layer);
 
 Json changes_of(std::span<const int64_t> course);
 

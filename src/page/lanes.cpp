@@ -31,14 +31,15 @@ int64_t count(const std::vector<Lane>& lanes) {
 
 int64_t microseconds(double seconds) { return std::llround(seconds * 1e6); }
 
-Json lane_json(const Lane& lane, double busy) {
+Json lane_json(const Lane& lane, double busy, Texts& texts,
+               const std::vector<std::string>& layers) {
   Json begin = Json::array(), length = begin, name = begin, kind = begin, layer = begin,
        ops = begin;
   for (const ShownSpan& span : lane) {
     begin.push_back(microseconds(span.begin));
     length.push_back(std::max<int64_t>(1, microseconds(span.end - span.begin)));
-    name.push_back(span.name);
-    kind.push_back(span.kind);
+    name.push_back(texts.index(without_layer(layers, span.name, span.layer)));
+    kind.push_back(texts.index(span.kind));
     layer.push_back(span.layer);
     ops.push_back(span.ops);
   }
@@ -54,7 +55,8 @@ Json lane_json(const Lane& lane, double busy) {
 
 }  // namespace
 
-Json lanes_json(std::string_view origin, std::vector<ShownSpan> spans, int64_t most) {
+Json lanes_json(std::string_view origin, std::vector<ShownSpan> spans, Texts& texts,
+                const std::vector<std::string>& layers, int64_t most) {
   double zero = spans.empty() ? 0 : spans.front().begin, end = zero;
   for (const ShownSpan& span : spans) {
     zero = std::min(zero, span.begin);
@@ -79,7 +81,8 @@ Json lanes_json(std::string_view origin, std::vector<ShownSpan> spans, int64_t m
   for (; count(lanes) > most; shortest *= 2)
     for (Lane& lane : lanes) lane = merged(lane, shortest);
   Json out = Json::array();
-  for (size_t i = 0; i < lanes.size(); ++i) out.push_back(lane_json(lanes[i], busy[i]));
+  for (size_t i = 0; i < lanes.size(); ++i)
+    out.push_back(lane_json(lanes[i], busy[i], texts, layers));
   return {{"origin", origin},
           {"spans", all},
           {"shown", count(lanes)},

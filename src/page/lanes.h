@@ -11,13 +11,14 @@ namespace snug {
 
 struct ShownSpan {
   std::string lane;
-  double begin = 0, end = 0;   // seconds
-  int64_t name = 0, kind = 0;  // texts
+  double begin = 0, end = 0;  // seconds
+  std::string name, kind;
   int32_t layer = kNoLayer;
   int64_t ops = 1;
 };
 
-// `origin`: "predicted", "measured". A lane's spans come in the order in which they began.
-Json lanes_json(std::string_view origin, std::vector<ShownSpan> spans, int64_t most = kMostSpans);
+// `layers`: prefixes of names, which all layers then share. `origin`: "predicted", "measured". A lane's spans come in the order in which they began.
+Json lanes_json(std::string_view origin, std::vector<ShownSpan> spans, Texts& texts,
+                const std::vector<std::string>& layers, int64_t most = kMostSpans);
 
 }  // namespace snug

@@ -150,12 +150,12 @@ Json predicted_lanes(const PlanOnPage& plan, Texts& texts) {
     shown.push_back({.lane = span.lane,
                      .begin = span.begin,
                      .end = span.end,
-                     .name = texts.index(without_layer(plan.module, op.name, op.layer)),
-                     .kind = texts.index(op.def->kind),
+                     .name = op.name,
+                     .kind = std::string(op.def->kind),
                      .layer = op.layer,
                      .ops = span.ops});
   }
-  return lanes_json("predicted", std::move(shown));
+  return lanes_json("predicted", std::move(shown), texts, plan.module.layers);
 }
 
 std::vector<std::string> notes_of(const Axis& axis, const Json& spaces) {

@@ -49,6 +49,14 @@ std::string holder_of(const fs::path& lock) {
 
 }  // namespace
 
+bool is_held(const fs::path& directory) {
+  const int fd = ::open((directory / kLockFile).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return false;
+  const bool held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return held;
+}
+
 OutputDirectory::OutputDirectory(const fs::path& path) : path_(path) {
   try {
     make();

@@ -18,6 +18,9 @@ namespace snug {
 // Where saves are prepared before they move into place; an interrupted save leaves such a folder.
 constexpr const char* kSavingPrefix = ".saving";
 
+// Does a training hold the directory now?
+bool is_held(const std::filesystem::path& directory);
+
 class OutputDirectory {
  public:
   // Throws a usage error where the directory cannot be made, written or locked.

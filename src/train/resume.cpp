@@ -42,15 +42,6 @@ bool is_one_of(const std::array<std::string_view, N>& names, std::string_view na
   return std::ranges::find(names, name) != names.end();
 }
 
-std::vector<std::string> given_in(const Options& asked) {
-  if (!asked.given.empty()) return asked.given;
-  const Json now = options_json(asked), plain = options_json(Options{});
-  std::vector<std::string> given;
-  for (const auto& [key, value] : now.items())
-    if (value != plain.at(key)) given.push_back(key);
-  return given;
-}
-
 // Recompute rounds other values where they are compressed.
 bool is_exact(std::string_view name, const Options& settled) {
   return is_one_of(kExact, name) && (name != "recompute" || settled.compress == "none");
@@ -81,6 +72,15 @@ void settle_mesh(Options& o, bool stage_is_given) {
 }
 
 }  // namespace
+
+std::vector<std::string> given_in(const Options& asked) {
+  if (!asked.given.empty()) return asked.given;
+  const Json now = options_json(asked), plain = options_json(Options{});
+  std::vector<std::string> given;
+  for (const auto& [key, value] : now.items())
+    if (value != plain.at(key)) given.push_back(key);
+  return given;
+}
 
 Options on_ranks(Options options, int64_t ranks) {
   if (options.global_batch > 0) options.accum = 0;

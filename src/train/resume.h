@@ -23,6 +23,9 @@ struct Resumed {
 // would change results.
 Resumed resume(const Options& asked);
 
+// Names of the options that were given: as they came, or those that are not the defaults.
+std::vector<std::string> given_in(const Options& asked);
+
 // Of a run that is under way: as it is there.
 Resumed last_checkpoint(const std::filesystem::path& directory);
 

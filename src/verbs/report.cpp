@@ -10,25 +10,93 @@
 #include "cost/step_cost.h"
 #include "page/page.h"
 #include "page/plan_subject.h"
+#include "page/run_subject.h"
+#include "page/snapshot_subject.h"
+#include "train/output_directory.h"
+#include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/run_history.h"
 #include "verbs/here.h"
+#include "verbs/inspect.h"
 #include "verbs/plan.h"
+#include "verbs/priced_plan.h"
 
 namespace snug {
 namespace {
 
 namespace fs = std::filesystem;
 
-Json plan_part(const Options& asked) {
-  Options options = asked;
+struct PlannedPage {
+  PlannedRun planned;
+  PlanFacts facts;
+  std::string command;
+
+  PlanOnPage on_page() const {
+    return {planned.plan.module, planned.plan.memory, facts,
+            predicted_spans(planned.plan.module, planned.run.cost_model), command};
+  }
+};
+
+PlannedPage planned_page(Options options, std::string command) {
   options.explain = true;  // what else was considered is a table of the page
   const Resolved run = resolve_here(options);
-  const PlannedRun planned = run.recipe.mesh.pp > 1 ? plan_stages(run) : plan_run(run);
-  const PlanFacts facts = facts_of(planned, Advise::always);
-  return plan_subject({planned.plan.module, planned.plan.memory, facts,
-                       predicted_spans(planned.plan.module, planned.run.cost_model),
-                       command_line("plan", asked)});
+  PlannedRun planned = run.recipe.mesh.pp > 1 ? plan_stages(run) : plan_run(run);
+  PlanFacts facts = facts_of(planned, Advise::always);
+  return {.planned = std::move(planned), .facts = std::move(facts), .command = std::move(command)};
+}
+
+// As the run was told and chose, from its newest checkpoint.
+std::optional<PlannedPage> plan_of_run(const fs::path& directory, RunOnPage& run) {
+  const std::vector<fs::path> checkpoints = checkpoints_in(directory);
+  if (checkpoints.empty()) {
+    run.notes.emplace_back(
+        "There is no checkpoint yet, which says what was planned: memory and lanes are missing.");
+    return {};
+  }
+  try {
+    const RunManifest manifest = read_manifest(checkpoints.back());
+    run.steps = manifest.settled.steps;
+    run.device = manifest.device;
+    Options options = manifest.settled;
+    options.model = model_of_run(manifest, checkpoints.back());
+    Options asked = manifest.asked;
+    asked.given = given_in(asked);
+    std::erase_if(asked.given, [&](const std::string& name) {  // one rank is as good as none said
+      return (name == "ranks" || name == "tp" || name == "pp") && asked.ranks <= 1;
+    });
+    return planned_page(options, command_line("plan", asked));
+  } catch (const Error& error) {
+    run.notes.push_back(fmt::format("Its plan cannot be made again here: {}", error.what()));
+    return {};
+  }
+}
+
+Json run_part(const fs::path& directory) {
+  RunOnPage run{.directory = directory, .going = is_held(directory)};
+  const std::optional<PlannedPage> planned = plan_of_run(directory, run);
+  if (planned) run.plan.emplace(planned->on_page());
+  return run_subject(run);
+}
+
+Json snapshot_part(const ReportSubject& subject) {
+  const pytorch::Snapshot snapshot = read_some_snapshot(subject.what);
+  InspectFacts facts{
+      .file = subject.what, .snapshot = &snapshot, .devices = pytorch::examine(snapshot)};
+  if (!subject.options.model.empty()) facts.plan = priced_plan(subject.options);
+  return snapshot_subject(facts, command_line("plan", subject.options));
+}
+
+Json part_of(const ReportSubject& subject) {
+  switch (kind_of_subject(subject.what)) {
+    case SubjectKind::run:
+      return run_part(subject.what);
+    case SubjectKind::snapshot:
+      return snapshot_part(subject);
+    case SubjectKind::plan:
+      break;
+  }
+  const PlannedPage planned = planned_page(subject.options, command_line("plan", subject.options));
+  return plan_subject(planned.on_page());
 }
 
 // "runs/first" -> "first", "snapshot.pickle" -> "snapshot"
@@ -80,7 +148,7 @@ PageReport report(const ReportOptions& options,
   std::vector<std::string> titles;
   for (const ReportSubject& subject : options.subjects) {
     if (doing) doing("planning " + subject.what);
-    subjects.push_back(plan_part(subject.options));
+    subjects.push_back(part_of(subject));
     out.answers.push_back(answer_text(subjects.back()));
     titles.push_back(subjects.back()["title"]);
   }

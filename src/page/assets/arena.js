@@ -3,10 +3,10 @@
 class ArenaMap {
   constructor(space, view, hidden) {
     Object.assign(this, {space, hidden, axis: space.timeAxis});
-    this.views = {x: view, y: new View(space.arena)};
+    this.views = {x: view, y: new View(space.map_bytes)};
     this.height = 420;
     this.bottom = 30;
-    this.label = `map of the ${space.name} arena, ${bytes(space.arena)}: ${exact(space.count)} values as rectangles of bytes and time. ` +
+    this.label = `map of the ${space.name} arena, ${bytes(space.map_bytes)}: ${exact(space.count)} values as rectangles of bytes and time. ` +
       "Up and down choose a value, left and right move in time, plus and minus zoom.";
     this.matches = null;  // a set of values, where something is searched
     this.chosen = null;

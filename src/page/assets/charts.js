@@ -1,6 +1,6 @@
 // What all drawings share: a canvas of the right resolution, a view that zooms and pans, a tooltip, and keys.
 
-const MARGIN = {left: 78, right: 14, top: 24, bottom: 44};
+const MARGIN = {left: 92, right: 14, top: 24, bottom: 44};
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', sans-serif";
 const SMALL = "11px system-ui, -apple-system, 'Segoe UI', sans-serif";
 
@@ -148,7 +148,7 @@ function drawYAxis(g, area, from, to, text, isBytes) {
   g.textAlign = "right";
   g.textBaseline = "middle";
   g.font = SMALL;
-  for (const at of ticks(from, to, area.height / 48, isBytes)) {
+  for (const at of ticks(from, to, area.height / 40, isBytes)) {
     const y = area.y + area.height * (1 - (at - from) / (to - from));
     if (y < area.y - 1 || y > area.y + area.height + 1) continue;
     g.strokeStyle = ink.line;

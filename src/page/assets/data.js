@@ -87,7 +87,7 @@ class SpaceMap {
     const whole = v.first[value] === 0 && v.last[value] === axis.size - 1;
     const type = this.subject.text(v.type[value]);
     const rows = [["bytes", `${bytes(v.bytes[value])} (${exact(v.bytes[value])})`]];
-    if (type) rows.push(["type", type]);
+    if (type) rows.push([this.subject.kind === "snapshot" ? "when" : "type", type]);
     if (v.layer[value] >= 0) rows.push(["layer", String(v.layer[value])]);
     rows.push(["category", this.category(value)]);
     rows.push(["bytes from", exact(v.offset[value])]);

@@ -40,7 +40,7 @@ function ticks(from, to, wanted, isBytes) {
   const raw = (to - from) / Math.max(1, wanted);
   if (!(raw > 0)) return [from];
   let unit = 1;
-  if (isBytes) while (raw >= unit * 1024) unit *= 1024;
+  if (isBytes) while (raw >= unit * 500) unit *= 1024;
   const scaled = raw / unit, power = 10 ** Math.floor(Math.log10(scaled));
   const step = unit * power * [1, 2, 5, 10].find((m) => m * power >= scaled);
   const out = [];

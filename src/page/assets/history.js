@@ -41,7 +41,8 @@ class History {
     drawXAxis(g, area, view, (x) => "step " + exact(x));
     const px = (step) => area.x + area.width * (step - view.from) / (view.to - view.from);
     const py = (n) => area.y + area.height * (1 - (n - low) / (high - low));
-    inside(g, area, () => this.subjects.forEach((subject, i) => {
+    const around = {x: area.x - 6, y: area.y - 6, width: area.width + 12, height: area.height + 12};  // diamonds at the edges
+    inside(g, around, () => this.subjects.forEach((subject, i) => {
       const style = RUN_LOOKS[i];
       g.strokeStyle = g.fillStyle = OKABE[style.colour];
       g.lineWidth = 2;

@@ -36,8 +36,8 @@ function table(columns, rows, caption, sorted = null) {
 function breakdownTable(subjects) {
   const columns = [], sums = new Map();
   const alias = {parameters: "params", gradients: "grads", script: "inputs", casts: "master", temporaries: "recompute"};
-  const name = (word) => (mixed ? alias[word] ?? word : word);
   const mixed = new Set(subjects.map((s) => s.kind === "snapshot")).size > 1;
+  const name = (word) => (mixed ? alias[word] ?? word : word);
   for (const subject of subjects) {
     for (const space of subject.spaces) {
       const title = (subject.mark ? subject.mark + " " : "") + space.name;
@@ -56,15 +56,15 @@ function breakdownTable(subjects) {
     ? el("div", {class: "bar"}, el("span", {class: "fill", style: `${swatchStyle(category)};width:${100 * n / largest}%`}),
          el("span", {class: "value", title: exact(n) + " bytes"}, bytes(n)), el("span", {class: "share"}, (100 * n / of).toFixed(1) + " %"))
     : el("span", {class: "quiet"}, "–"));
-  const body = rows.map(([category, by]) => el("tr", {},
-    el("th", {scope: "row"}, swatch(category), category),
-    columns.map(({title, space}) => el("td", {}, cell(category, by.get(title) ?? 0, space.arena))),
-    subjects.length > 1 ? el("td", {class: "number"}, difference(by)) : null));
   const [a, b] = subjects.map((s) => (s.mark ? s.mark + " " : "") + s.spaces[0]?.name);
   function difference(by) {
     const n = (by.get(b) ?? 0) - (by.get(a) ?? 0);
     return n === 0 ? el("span", {class: "quiet"}, "–") : signedBytes(n);
   }
+  const body = rows.map(([category, by]) => el("tr", {},
+    el("th", {scope: "row"}, swatch(category), category),
+    columns.map(({title, space}) => el("td", {}, cell(category, by.get(title) ?? 0, space.arena))),
+    subjects.length > 1 ? el("td", {class: "number"}, difference(by)) : null));
   const sum = el("tr", {class: "sum"}, el("th", {scope: "row"}, "all"),
     columns.map(({space}) => el("td", {title: exact(space.arena) + " bytes"}, `${bytes(space.arena)} ${space.arena_words}`)),
     subjects.length > 1 ? el("td", {class: "number"}, signedBytes(subjects[1].spaces[0].arena - subjects[0].spaces[0].arena)) : null);
@@ -79,7 +79,7 @@ function largestTable(space, goTo) {
   const rows = space.valuesAt(space.peak ?? 0).slice(0, 12), v = space.values;
   return table([
     {name: "value", cell: (i) => el("button", {type: "button", class: "link", title: "show it on the map", onclick: () => goTo(i)}, space.nameOf(i))},
-    {name: "type", cell: (i) => el("code", {}, space.subject.text(v.type[i]))},
+    {name: space.subject.kind === "snapshot" ? "when" : "type", cell: (i) => el("code", {}, space.subject.text(v.type[i]))},
     {name: "category", cell: (i) => [swatch(space.category(i)), space.category(i)]},
     {name: "bytes", number: true, value: (i) => v.bytes[i], cell: (i) => bytes(v.bytes[i])},
   ], rows, `largest at the peak, ${space.name}`);
@@ -135,9 +135,9 @@ function differenceTable([a, b]) {
   const text = (value) => (value == null || value === "" ? "–" : String(value));
   const rows = keys.filter((key) => text(a.recipe?.[key]) !== text(b.recipe?.[key]));
   if (!a.recipe || !b.recipe || rows.length === 0) return null;
-  return table([
+  return el("div", {}, el("h3", {}, "Options that differ"), table([
     {name: "option", cell: (key) => el("code", {}, key)},
     {name: "A", cell: (key) => text(a.recipe[key])},
     {name: "B", cell: (key) => text(b.recipe[key])},
-  ], rows, "options that differ");
+  ], rows, "options that differ"));
 }

@@ -134,7 +134,7 @@ class Timeline {
       g.setLineDash([8, 4]);
       g.beginPath(); g.moveTo(area.x, y(space.limit)); g.lineTo(area.x + area.width, y(space.limit)); g.stroke();
       g.setLineDash([]);
-      drawLabel(g, "budget of the arena " + bytes(space.limit), area.x + area.width - 2, y(space.limit) - 10, "right");
+      drawLabel(g, "budget of the arena " + bytes(space.limit), area.x + 4, y(space.limit) - 10);
     }
     for (const [instant, words] of space.marks ?? []) {
       const px = x(instant);

@@ -1,0 +1,25 @@
+// A run's history.jsonl for a page: the numbers of its steps, as columns.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "page/columns.h"
+
+namespace snug {
+
+struct HistoryOnPage {
+  Json
+      json;  // columns by step; of more steps than a page shows the highest and lowest loss of neighbours
+  int64_t last_step = 0;
+  std::optional<double> first_loss, last_loss, first_eval, last_eval;
+  double tokens_per_s = 0;                       // the median of the last steps
+  int64_t allocated = 0, peak = 0, context = 0;  // as measured last
+  double hours_left = 0;
+  int64_t unreadable = 0;  // lines; the end of one that is being written is none
+};
+
+// Throws bad_input where no line of it is a step's.
+HistoryOnPage read_history(const std::filesystem::path& file, int64_t most = kMostSteps);
+
+}  // namespace snug
