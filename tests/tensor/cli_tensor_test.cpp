@@ -105,7 +105,7 @@ TEST_F(CliTensor, ARunGoesOnOverAnotherMesh) {
 }
 
 TEST_F(CliTensor, PlansAndRefusals) {
-  const Ended plan = snug("plan gpt2 --gpu h100x4 --tp 4 --batch 4 --seq 256");
+  const Ended plan = snug("plan tiny --gpu h100x4 --tp 4 --batch 4 --seq 64");
   EXPECT_EQ(plan.code, 0) << plan.err;
   expect_refused("plan tiny --tp 2 --lora r=4", kUsage, "--tp 2 with --lora");
   expect_refused("plan tiny --tp 2 --optimizer adam-mini", kUsage, "with --optimizer adam-mini");
