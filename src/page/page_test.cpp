@@ -18,6 +18,7 @@
 #include "page/snapshot_subject.h"
 #include "page/span_file.h"
 #include "placement/plan.h"
+#include "profile/memory_snapshot.h"
 #include "pytorch/testing.h"
 
 namespace snug {
@@ -92,6 +93,18 @@ TEST(PlanSubject, RectanglesAddUpToTheTimelineAndStayInTheArena) {
       }
       EXPECT_THAT(totals, ::testing::Each(0));
     }
+  }
+}
+
+// What --profile exports for PyTorch's viewer, read back as if PyTorch had written it.
+TEST(SnapshotSubject, TheExportedSnapshotOfAPlanHasItsPeak) {
+  testing::TempDir dir;
+  for (const Recipe& recipe : recipes_for_page()) {
+    const Plan plan = plan_for_page(recipe);
+    testing::write_bytes(dir / "s.pickle", memory_snapshot_pickle(plan.module, {}));
+    const pytorch::Snapshot snapshot = pytorch::read_snapshot(dir / "s.pickle");
+    EXPECT_EQ(pytorch::examine(snapshot).at(0).peak.allocated,
+              plan.memory.device().placement.max_live_bytes);
   }
 }
 
@@ -300,6 +313,15 @@ TEST(SnapshotSubject, ThePeakIsTheFindingsHoweverFewInstantsThereAre) {
     EXPECT_EQ(device.axis["name"].size(), totals.size());
     EXPECT_EQ(device.axis["begin_us"].size(), totals.size() + 1);
   }
+}
+
+TEST(SnapshotSubject, APageOfVeryManyStepsStaysSmall) {
+  const pytorch::Snapshot snapshot = recorded(20'000);
+  const Json subject = snapshot_subject(
+      {.file = "s.pickle", .snapshot = &snapshot, .devices = pytorch::examine(snapshot)}, "");
+  EXPECT_LT(subject.dump().size(), 2'000'000U);
+  EXPECT_THAT(subject["notes"].dump(), ::testing::HasSubstr("events are one instant"));
+  EXPECT_THAT(subject["notes"].dump(), ::testing::HasSubstr("allocations are drawn"));
 }
 
 TEST(SnapshotSubject, AllocationsThatLiveTogetherShareNoByteOfTheMap) {

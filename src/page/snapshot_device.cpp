@@ -14,7 +14,7 @@ using pytorch::Allocation;
 using pytorch::Owner;
 
 constexpr size_t kLongestLabel = 300;
-constexpr size_t kMostMarks = 20;
+constexpr size_t kMostMarks = 20, kMostSections = 200;
 
 // Addresses that something had, pushed together: where one is on the map.
 class AddressMap {
@@ -151,7 +151,8 @@ class DevicePage {
     if (steps_.all.empty() || steps_.all[0].begin > 0)
       out.push_back(
           {{"name", steps_.all.empty() ? "the trace" : "before"}, {"first", 0}, {"runs", 1}});
-    for (size_t i = 0; i < steps_.all.size(); ++i)
+    const size_t every = 1 + steps_.all.size() / kMostSections;
+    for (size_t i = 0; i < steps_.all.size(); i += every)
       out.push_back({{"name", fmt::format("step {}", i + 1)},
                      {"first", instant(steps_.all[i].begin)},
                      {"runs", 1}});

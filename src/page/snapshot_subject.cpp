@@ -11,9 +11,18 @@ namespace {
 
 using pytorch::DeviceFindings;
 
+constexpr size_t kMostLeaks = 50;
+
 std::string in_phase(pytorch::Phase phase) {
   const std::string_view words = phase_words(phase);
   return words.empty() ? "" : fmt::format(" in {}", words);
+}
+
+// " in backward of step 2"; of a trace without steps, or without frames, what is known.
+std::string where_is(const DeviceFindings& d) {
+  const std::string phase = in_phase(d.peak.phase);
+  if (d.peak.step >= d.least_in_step.size()) return phase;
+  return fmt::format("{} {} step {}", phase, phase.empty() ? "in" : "of", d.peak.step + 1);
 }
 
 Json answer_of_snapshot(const DeviceFindings& d) {
@@ -33,8 +42,8 @@ Json answer_of_snapshot(const DeviceFindings& d) {
                                  d.leaks.front().label)}};
   return {{"verdict", format_bytes(d.peak.allocated)},
           {"tone", "plain"},
-          {"text", fmt::format("at the peak,{} of step {}; {} reserved", in_phase(d.peak.phase),
-                               d.peak.step + 1, format_bytes(d.peak.reserved))}};
+          {"text",
+           fmt::format("at the peak{}; {} reserved", where_is(d), format_bytes(d.peak.reserved))}};
 }
 
 std::string idle_text(const pytorch::Fragmentation& f) {
@@ -50,9 +59,8 @@ Json facts_of_snapshot(const InspectFacts& facts) {
   };
   for (const DeviceFindings& d : facts.devices) {
     const std::string which = facts.devices.size() > 1 ? fmt::format(" {}", d.device) : "";
-    add("peak" + which,
-        fmt::format("{} allocated, {} reserved,{} of step {}", format_bytes(d.peak.allocated),
-                    format_bytes(d.peak.reserved), in_phase(d.peak.phase), d.peak.step + 1));
+    add("peak" + which, fmt::format("{} allocated, {} reserved{}", format_bytes(d.peak.allocated),
+                                    format_bytes(d.peak.reserved), where_is(d)));
     add("owners" + which,
         fmt::format("known of {:.1f} % of the bytes at the peak", 100 * d.peak.known()));
     add("at the peak" + which, idle_text(d.at_peak));
@@ -108,8 +116,9 @@ Json leaks_table(const std::vector<DeviceFindings>& devices) {
   Json rows = Json::array();
   for (const DeviceFindings& d : devices)
     for (const pytorch::Leak& leak : d.leaks)
-      rows.push_back({leak.label, format_bytes(leak.bytes), format_exact(leak.count),
-                      format_exact(leak.steps), join(leak.frames, " ← ")});
+      if (rows.size() < kMostLeaks)
+        rows.push_back({leak.label, format_bytes(leak.bytes), format_exact(leak.count),
+                        format_exact(leak.steps), join(leak.frames, " ← ")});
   return {{"title", "Leaks"},
           {"columns", {"made at", "bytes", "tensors", "in steps", "frames"}},
           {"rows", rows}};

@@ -11,7 +11,13 @@ namespace {
 
 constexpr int64_t kRounding = 512;  // the allocator's least block
 
-int64_t rounded(int64_t bytes) { return std::max(kRounding, round_up(bytes, kRounding)); }
+// PyTorch's blocks are multiples of that. Others' need not be: the arena that `--profile` exports.
+bool rounds_sizes(const DeviceSnapshot& device) {
+  const auto is_whole = [](const Block& block) { return block.bytes % kRounding == 0; };
+  return std::ranges::all_of(device.segments, [&](const Segment& segment) {
+    return std::ranges::all_of(segment.blocks, is_whole);
+  });
+}
 
 // What an event adds to the bytes that the allocator holds.
 int64_t reserved_by(const Event& event) {
@@ -29,7 +35,7 @@ int64_t reserved_by(const Event& event) {
 
 class Player {
  public:
-  explicit Player(const DeviceSnapshot& device) : device_(device) {
+  explicit Player(const DeviceSnapshot& device) : device_(device), rounds_(rounds_sizes(device)) {
     replay_.moments = std::ssize(device.trace) + 1;
     asks_to_free_ = std::ranges::any_of(
         device.trace, [](const Event& e) { return e.action == Action::free_requested; });
@@ -46,6 +52,9 @@ class Player {
   }
 
  private:
+  int64_t rounded(int64_t bytes) const {
+    return rounds_ ? std::max(kRounding, round_up(bytes, kRounding)) : bytes;
+  }
   void step(const Event& event, int64_t moment) {
     if (event.action == Action::alloc) {
       const auto open = open_.find(event.address);
@@ -122,6 +131,7 @@ class Player {
   }
 
   const DeviceSnapshot& device_;
+  const bool rounds_;
   Replay replay_;
   bool asks_to_free_ = false;
   std::unordered_map<int64_t, size_t> open_;

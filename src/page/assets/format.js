@@ -31,7 +31,7 @@ function el(tag, attributes = {}, ...children) {
     else if (value === true) node.setAttribute(key, "");
     else if (value !== false && value != null) node.setAttribute(key, value);
   }
-  for (const child of children.flat()) if (child != null) node.append(child);
+  for (const child of children.flat(Infinity)) if (child != null) node.append(child);
   return node;
 }
 

@@ -148,10 +148,17 @@ function historyPart() {
     el("p", {class: "note"}, `${exact(run.history.all)} steps are drawn by ${exact(run.history.step.length)} points: the highest and the lowest of neighbours`))];
 }
 
+function changes() {
+  const titles = [...new Set(SUBJECTS.filter((s) => s.advice?.rows.length).map((s) => s.advice.title))];
+  section(titles.length === 1 ? titles[0] : "What could be changed", "changes", columns((s) => (s.advice?.rows.length ? adviceTable(s) : null)));
+}
+
 function build() {
   document.getElementById("title").textContent = DOCUMENT.title;
   const states = memory.filter(Boolean), of = (subject) => states.find((state) => state.subject === subject);
   section("Answer", "answer", columns(answer), SUBJECTS.length > 1 ? differenceTable(SUBJECTS) : null);
+  const bad = SUBJECTS.some((subject) => subject.answer.tone === "bad");
+  if (bad) changes();  // what would make it fit is what the reader wants next
   section("Loss", "loss", historyPart());
   const hint = (text) => el("p", {class: "hint"}, text);
   if (states.length > 0) {
@@ -167,8 +174,7 @@ function build() {
       const found = s.tables?.find((t) => t.title === name);
       return found && plainTable(found);
     }));
-  const titles = [...new Set(SUBJECTS.filter((s) => s.advice?.rows.length).map((s) => s.advice.title))];
-  section(titles.length === 1 ? titles[0] : "What could be changed", "changes", columns((s) => (s.advice?.rows.length ? adviceTable(s) : null)));
+  if (!bad) changes();
   section("Lanes", "lanes", columns(lanesPart));
   section("Runners-up", "runners-up", columns((s) => (s.runners_up?.length ? runnersTable(s) : null)));
   section("Layers", "layers", columns((s) => (s.layer_table?.length ? layerTable(s) : null)));
