@@ -23,7 +23,7 @@ class ArenaMap {
   draw(g, area) {
     const {space} = this, ink = Theme.ink;
     drawYAxis(g, area, this.views.y.from, this.views.y.to, bytes, true);
-    drawXAxis(g, area, this.views.x, (x) => (this.axis.byTime ? duration(x) : exact(x)));
+    drawXAxis(g, area, this.views.x, (x) => (this.axis.byTime ? duration(x) : exact(x)), this.axis.byTime ? "" : this.axis.unit + " →");
     inside(g, area, () => {
       for (let value = 0; value < space.count; value++) this.drawValue(g, area, value);
       if (this.matches) for (const value of this.matches) this.outline(g, area, value, 1.5);

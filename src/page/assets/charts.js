@@ -159,7 +159,7 @@ function drawYAxis(g, area, from, to, text, isBytes) {
   }
 }
 
-function drawXAxis(g, area, view, text) {
+function drawXAxis(g, area, view, text, unit = "") {
   const ink = Theme.ink, y = area.y + area.height;
   g.textAlign = "center";
   g.textBaseline = "top";
@@ -168,10 +168,12 @@ function drawXAxis(g, area, view, text) {
   g.beginPath(); g.moveTo(area.x, y + .5); g.lineTo(area.x + area.width, y + .5); g.stroke();
   for (const at of ticks(view.from, view.to, area.width / 110)) {
     const x = area.x + area.width * (at - view.from) / (view.to - view.from);
-    if (x > area.x + area.width - 12) continue;
+    if (x > area.x + area.width - (unit ? 60 : 12)) continue;
     g.fillStyle = ink.quiet;
     g.fillText(text(at), x, y + 4);
   }
+  g.textAlign = "right";
+  g.fillText(unit, area.x + area.width, y + 4);
 }
 
 // A text on a ground of its own, so that it can be read over colours.

@@ -7,7 +7,8 @@ const METRICS = [
   {key: "lr", name: "learning rate", text: (n) => n.toExponential(1)},
   {key: "process_bytes", name: "process memory", text: bytes, isBytes: true},
 ];
-const RUN_LOOKS = [{colour: "blue", dash: []}, {colour: "red", dash: [6, 3]}];
+const RUN_LOOKS = [{light: "blue", dark: "sky", dash: []}, {light: "red", dark: "orange", dash: [6, 3]}];
+const runColour = (i) => OKABE[RUN_LOOKS[i][Theme.dark ? "dark" : "light"]];
 
 class History {
   constructor(subjects) {
@@ -43,11 +44,10 @@ class History {
     const py = (n) => area.y + area.height * (1 - (n - low) / (high - low));
     const around = {x: area.x - 6, y: area.y - 6, width: area.width + 12, height: area.height + 12};  // diamonds at the edges
     inside(g, around, () => this.subjects.forEach((subject, i) => {
-      const style = RUN_LOOKS[i];
-      g.strokeStyle = g.fillStyle = OKABE[style.colour];
+      g.strokeStyle = runColour(i);
       g.lineWidth = 2;
       g.lineJoin = "round";
-      g.setLineDash(style.dash);
+      g.setLineDash(RUN_LOOKS[i].dash);
       g.beginPath();
       for (const [step, n] of this.points(subject)) g.lineTo(px(step), py(n));
       g.stroke();
@@ -68,7 +68,7 @@ class History {
   }
   legend() {
     return el("div", {class: "legend"}, this.subjects.map((subject, i) => el("span", {class: "chip"},
-      el("span", {class: "line " + (i ? "dashed" : ""), style: `border-color:${OKABE[RUN_LOOKS[i].colour]}`}), subject.title)),
+      el("span", {class: "line " + (i ? "dashed" : ""), style: `border-color:${OKABE[RUN_LOOKS[i].light]}`}), subject.title)),
       this.subjects.some((s) => s.history.evals.length) ? el("span", {class: "chip"}, "◇ held-out loss") : null);
   }
   place(area, px) {

@@ -83,7 +83,7 @@ class Timeline {
   draw(g, area) {
     const {space, axis} = this, view = this.views.x, names = space.subject.categories;
     drawYAxis(g, area, 0, this.top, bytes, true);
-    drawXAxis(g, area, view, (x) => (axis.byTime ? duration(x) : exact(x)));
+    drawXAxis(g, area, view, (x) => (axis.byTime ? duration(x) : exact(x)), axis.byTime ? "" : axis.unit + " →");
     const columns = columnsOf(axis, view, Math.floor(area.width));
     const shown = this.shown, y = (n) => area.y + area.height * (1 - n / this.top);
     // The fullest instant of each column of pixels, so that no peak is lost.
