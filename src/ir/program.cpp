@@ -1,6 +1,7 @@
 #include "ir/program.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <unordered_map>
 
@@ -185,10 +186,13 @@ void sweep_values(Module& module) {
     }
   };
   each_id([&](ValueId& id) { use(id); });
+  for (size_t i = 0; i < module.values.size(); ++i) used[i] = used[i] || module.values[i].shared();
+  if (std::ranges::all_of(used, std::identity{})) return;
   std::vector<Value> kept;
+  kept.reserve(module.values.size());
   std::vector<ValueId> moved(module.values.size());
   for (size_t i = 0; i < module.values.size(); ++i) {
-    if (!used[i] && !module.values[i].shared()) continue;
+    if (!used[i]) continue;
     moved[i] = {static_cast<int32_t>(kept.size())};
     kept.push_back(std::move(module.values[i]));
   }

@@ -488,7 +488,8 @@ void homes(Module& module, const Recipe& recipe) {
     if (value.shared() && value.owns_bytes() && item)
       value.space = offload.home_of(*item, value.layer);
   }
-  for (size_t p = 0; p < module.programs.size(); ++p) ProgramHomes(module, p, recipe).run();
+  for (size_t p = 0; p < module.programs.size(); ++p)
+    if (!module.programs[p].ops.empty()) ProgramHomes(module, p, recipe).run();
   // Wholes that were gathered: nothing reads them any more, and the sweep takes them away.
   for (Value& value : module.values) {
     if (value.shared() && gathered_from(value).valid()) value.scope = Scope::local;

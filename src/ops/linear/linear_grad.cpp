@@ -56,10 +56,11 @@ namespace grad_weight {
 enum In : size_t { kX, kDy, kSum };
 
 std::vector<Type> infer(const OpView& op) {
-  op.require(op.shape(kX).with_back(1) == op.shape(kDy).with_back(1),
-             "x {} and dy {} have different rows", op.in(kX).text(), op.in(kDy).text());
-  op.require(op.in(kX).dtype == op.in(kDy).dtype, "x {} and dy {} are of different types",
-             op.in(kX).text(), op.in(kDy).text());
+  // No text is made of types that agree.
+  if (op.shape(kX).with_back(1) != op.shape(kDy).with_back(1))
+    op.require(false, "x {} and dy {} have different rows", op.in(kX).text(), op.in(kDy).text());
+  if (op.in(kX).dtype != op.in(kDy).dtype)
+    op.require(false, "x {} and dy {} are of different types", op.in(kX).text(), op.in(kDy).text());
   const WeightLayout w{op.shape(kDy).back(), op.shape(kX).back(), op.attrs.b(kWeightInOut, false)};
   const Type dweight{grad_dtype(op, op.in(kX).dtype), w.shape()};
   require_sum(op, kSum, dweight);

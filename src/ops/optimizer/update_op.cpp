@@ -30,7 +30,8 @@ Type weight_type(const OpView& op) {
 void require_weight(const OpView& op) {
   const Type type = weight_type(op);
   const Dtype weight = type.dtype, grad = op.in(kGrad).dtype;
-  op.require(op.in(kParam).dtype == Dtype::f32, "a master is in f32, not {}", op.in(kParam).text());
+  if (op.in(kParam).dtype != Dtype::f32)
+    op.require(false, "a master is in f32, not {}", op.in(kParam).text());
   if (op.has(weight_input(op.def)))
     require_type(op, weight_input(op.def),
                  {is_half(weight) ? weight : Dtype::bf16, op.shape(kParam)});
@@ -63,8 +64,8 @@ void require_moment(const OpView& op, size_t port) {
 
 std::vector<Type> infer_update(const OpView& op) {
   const UpdatePorts ports(op.def.outputs.size());
-  op.require(is_model_float(op.in(kParam).dtype), "cannot update a parameter of type {}",
-             op.in(kParam).text());
+  if (!is_model_float(op.in(kParam).dtype))  // otherwise no text is made
+    op.require(false, "cannot update a parameter of type {}", op.in(kParam).text());
   const Dtype grad = op.in(kGrad).dtype;
   require_type(op, kGrad, {is_model_float(grad) ? grad : Dtype::f32, op.shape(kParam)});
   const Dtype param = op.in(kParam).dtype;
