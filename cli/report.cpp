@@ -20,10 +20,12 @@ constexpr const char* kReport = "snug report";
 // A plan has the options of the line; so has what a snapshot was made of, where a model is named.
 ReportSubject subject_of(const std::string& word, const CLI::App& app, const Options& line) {
   ReportSubject subject{.what = word};
-  if (kind_of_subject(word) == SubjectKind::plan)
-    subject.options = options_of(word, given_options(app), kReport);
-  else
+  if (kind_of_subject(word) != SubjectKind::plan) {
     subject.options = line;
+    return subject;
+  }
+  subject.options = options_of(word, given_options(app), kReport);
+  if (subject.options.model.empty()) throw usage_error("{} names no model", word);
   return subject;
 }
 

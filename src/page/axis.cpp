@@ -10,7 +10,7 @@
 
 namespace snug {
 
-Axis::Axis(const Module& module, const MemoryBreakdown& memory) : module_(module) {
+Axis::Axis(const Module& module, const MemoryBreakdown& memory, int64_t most) : module_(module) {
   const auto show = [&](int32_t program) {
     if (program >= 0 && std::ranges::find(programs_, program) == programs_.end())
       programs_.push_back(program);
@@ -22,7 +22,7 @@ Axis::Axis(const Module& module, const MemoryBreakdown& memory) : module_(module
   };
   int64_t all = 0;
   for (const int32_t program : programs_) all += ops(program);
-  stride_ = std::max<int64_t>(1, ceil_div(all, kMostInstants));
+  stride_ = std::max<int64_t>(1, ceil_div(all, most));
   first_.assign(module.programs.size(), -1);
   for (const int32_t program : programs_) {
     first_[static_cast<size_t>(program)] = size_;

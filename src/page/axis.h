@@ -13,7 +13,7 @@ namespace snug {
 class Axis {
  public:
   // The programs of a step, and those beside it in which a space has its peak.
-  Axis(const Module& module, const MemoryBreakdown& memory);
+  Axis(const Module& module, const MemoryBreakdown& memory, int64_t most = kMostInstants);
 
   const std::vector<int32_t>& programs() const { return programs_; }
   bool shows(int32_t program) const { return first_[static_cast<size_t>(program)] >= 0; }

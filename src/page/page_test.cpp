@@ -11,6 +11,7 @@
 #include "cost/step_cost.h"
 #include "formats/testing.h"
 #include "models/model.h"
+#include "page/arena.h"
 #include "page/history.h"
 #include "page/lanes.h"
 #include "page/plan_subject.h"
@@ -93,6 +94,24 @@ TEST(PlanSubject, RectanglesAddUpToTheTimelineAndStayInTheArena) {
       }
       EXPECT_THAT(totals, ::testing::Each(0));
     }
+  }
+}
+
+TEST(PlanSubject, SeveralOpsInAnInstantKeepThePeak) {
+  const Plan plan = plan_for_page({.accum = 3});
+  for (const int64_t most : {1000, 50, 7}) {
+    const Axis axis(plan.module, plan.memory, most);
+    EXPECT_LE(axis.size(), most + std::ssize(axis.programs()));
+    Texts texts;
+    const SpaceBreakdown& device = plan.memory.device();
+    const Json space = space_json(plan.module, device, Space::device, axis, {}, texts);
+    const Json named = axis.json(texts, predicted_spans(plan.module, nominal_model(Backend::cpu)));
+    const std::vector<int64_t> totals = totals_of({{"axes", Json::array({named})}}, space);
+    EXPECT_EQ(*std::ranges::max_element(totals), device.placement.max_live_bytes);
+    EXPECT_EQ(totals[space["peak"].get<size_t>()], device.placement.max_live_bytes);
+    EXPECT_EQ(named["name"].size(), totals.size());
+    EXPECT_EQ(named["begin_us"].size(), totals.size() + 1);
+    EXPECT_TRUE(std::ranges::is_sorted(named["begin_us"].get<std::vector<int64_t>>()));
   }
 }
 

@@ -18,11 +18,11 @@ std::string in_phase(pytorch::Phase phase) {
   return words.empty() ? "" : fmt::format(" in {}", words);
 }
 
-// " in backward of step 2"; of a trace without steps, or without frames, what is known.
+// ", in backward of step 2"; of a trace without steps, or without frames, what is known.
 std::string where_is(const DeviceFindings& d) {
   const std::string phase = in_phase(d.peak.phase);
-  if (d.peak.step >= d.least_in_step.size()) return phase;
-  return fmt::format("{} {} step {}", phase, phase.empty() ? "in" : "of", d.peak.step + 1);
+  if (d.peak.step >= d.least_in_step.size()) return phase.empty() ? "" : "," + phase;
+  return fmt::format(",{} {} step {}", phase, phase.empty() ? "in" : "of", d.peak.step + 1);
 }
 
 Json answer_of_snapshot(const DeviceFindings& d) {

@@ -72,10 +72,10 @@ def main():
             browser.screenshot(docs / f"report-{name}.png")
             shrink(docs / f"report-{name}.png")
 
-        show("plan", ["qwen2.5-7b", "--gpu", "rtx4090", "--batch", "16"], 1120, width=1100, hover=("#timeline canvas", .35, .43))
-        show("run", [run], 1100, width=1100, dark=True, hover=("#loss canvas", .5, .5))
-        show("snapshot", [str(SNAPSHOTS / "oom.pickle")], 1080, width=1100, hover=("#timeline canvas", .86, .6))
-        show("two", ["qwen2.5-0.5b", "--gpu", "rtx4090", "--batch", "8", "--budget", "8GiB", "--against", "qwen2.5-1.5b"], 980, width=1300)
+        show("plan", ["qwen2.5-7b", "--gpu", "rtx4090", "--batch", "16"], 1400, hover=("#map canvas", .237, .2))
+        show("run", [run], 1380, dark=True, hover=("#loss canvas", .5, .5))
+        show("snapshot", [str(SNAPSHOTS / "oom.pickle")], 1500, hover=("#timeline canvas", .93, .42))
+        show("two", ["qwen2.5-0.5b", "--gpu", "rtx4090", "--batch", "8", "--budget", "8GiB", "--against", "qwen2.5-1.5b"], 1400, width=1400)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,9 @@ function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+// Flags and commands: a line ends between words, never inside "--offload" unless a word is longer than the line.
+const unbroken = (text) => text.split(" ").flatMap((word, i) => [i ? " " : null, el("span", {class: "word"}, word)]);
+
 // Round steps for an axis: 1, 2 or 5 times a power of `base` (1024 for bytes).
 function ticks(from, to, wanted, isBytes) {
   const raw = (to - from) / Math.max(1, wanted);

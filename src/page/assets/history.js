@@ -68,7 +68,7 @@ class History {
   }
   legend() {
     return el("div", {class: "legend"}, this.subjects.map((subject, i) => el("span", {class: "chip"},
-      el("span", {class: "line " + (i ? "dashed" : ""), style: `border-color:${OKABE[RUN_LOOKS[i].light]}`}), subject.title)),
+      el("span", {class: i ? "line dashed" : "line"}), subject.title)),
       this.subjects.some((s) => s.history.evals.length) ? el("span", {class: "chip"}, "◇ held-out loss") : null);
   }
   place(area, px) {

@@ -22,8 +22,8 @@ function answer(subject) {
   const {verdict, tone, text} = subject.answer, sign = {good: "✓", bad: "✗", plain: "●"}[tone];
   return el("div", {class: "answer " + tone},
     el("p", {class: "verdict"}, el("span", {class: "sign", "aria-hidden": "true"}, sign), el("strong", {}, verdict), el("span", {}, text)),
-    el("dl", {class: "facts"}, subject.facts.map(([name, fact]) => el("div", {}, el("dt", {}, name), el("dd", {}, fact)))),
-    subject.command ? el("p", {class: "command"}, el("code", {}, subject.command), copyButton(subject.command)) : null,
+    el("dl", {class: "facts"}, subject.facts.map(([name, fact]) => el("div", {}, el("dt", {}, name), el("dd", {}, fact.startsWith("--") ? unbroken(fact) : fact)))),
+    subject.command ? el("p", {class: "command"}, el("code", {}, unbroken(subject.command)), copyButton(subject.command)) : null,
     (subject.notes ?? []).map((note) => el("p", {class: "note"}, note)));
 }
 

@@ -88,7 +88,7 @@ function largestTable(space, goTo) {
 // What would make it fit, or be smaller: what costs least first.
 function adviceTable(subject) {
   const {rows, title} = subject.advice, has = (key) => rows.some((row) => row[key] != null);
-  const columns = [{name: "change", cell: (r) => [el("code", {}, r.change), r.how ? el("div", {class: "quiet"}, r.how) : null]}];
+  const columns = [{name: "change", cell: (r) => [el("code", {}, unbroken(r.change)), r.how ? el("div", {class: "quiet"}, r.how) : null]}];
   if (has("fits")) columns.push({name: "fits", value: (r) => (r.fits ? 0 : 1),
     cell: (r) => el("span", {class: r.fits ? "good" : "bad"}, r.fits ? "✓ yes" : "✗ no")});
   columns.push({name: "peak", number: true, value: (r) => r.peak_bytes, cell: (r) => bytes(r.peak_bytes)},
@@ -103,7 +103,7 @@ function adviceTable(subject) {
 
 function runnersTable(subject) {
   return table([
-    {name: "considered", cell: (r) => el("code", {}, r.change)},
+    {name: "considered", cell: (r) => el("code", {}, unbroken(r.change))},
     {name: "peak", number: true, value: (r) => r.peak_bytes, cell: (r) => bytes(r.peak_bytes)},
     {name: "a step", number: true, value: (r) => r.step_ms, cell: (r) => (r.step_ms != null ? duration(1e3 * r.step_ms) : "")},
     {name: "numbers", value: (r) => r.numbers, cell: (r) => r.numbers},

@@ -134,7 +134,8 @@ class Timeline {
       g.setLineDash([8, 4]);
       g.beginPath(); g.moveTo(area.x, y(space.limit)); g.lineTo(area.x + area.width, y(space.limit)); g.stroke();
       g.setLineDash([]);
-      drawLabel(g, "budget of the arena " + bytes(space.limit), area.x + 4, y(space.limit) - 10);
+      const right = space.peak != null && x(space.peak) < area.x + area.width / 2;  // where the peak's label is not
+      drawLabel(g, "budget of the arena " + bytes(space.limit), right ? area.x + area.width - 2 : area.x + 4, y(space.limit) - 10, right ? "right" : "left");
     }
     for (const [instant, words] of space.marks ?? []) {
       const px = x(instant);
