@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/value.h"
 #include "page/columns.h"
 
 namespace snug {

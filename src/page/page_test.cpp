@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <numeric>
+#include <set>
 
 #include "base/text.h"
 #include "cost/step_cost.h"

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "base/units.h"
+#include "ir/value.h"
 #include "page/snapshot_subject.h"
 #include "pytorch/replay.h"
 #include "pytorch/steps.h"
