@@ -44,6 +44,20 @@ std::string runner_up_row(const RunnerUp& r) {
                             : fmt::format("{:<8}  {}\n", name_of(r.effect), r.why));
 }
 
+// What is estimated is said to be about as much.
+std::string mesh_row(const MeshRow& row) {
+  const std::string flags = flags_of(row.change);
+  const std::vector<std::string> lines = flag_lines(flags, kVariantColumns);
+  const std::string about = row.whole ? "" : "~";
+  std::string out =
+      fmt::format("  {:<{}} {:>11} {:>10}  {}\n", lines.empty() ? "" : lines[0], kVariantColumns,
+                  row.bytes > 0 ? about + format_bytes(row.bytes) : "",
+                  row.seconds > 0 ? about + step_text(row.seconds * 1e3) : "",
+                  row.why.empty() ? "chosen" : row.why);
+  for (size_t i = 1; i < lines.size(); ++i) out += fmt::format("    {}\n", lines[i]);
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> lines_of(std::span<const std::string> words, size_t columns) {
@@ -69,7 +83,7 @@ std::vector<std::string> flag_lines(std::string_view flags, size_t columns) {
 }
 
 std::string runners_up_text(const PlanFacts& facts, const Paint& paint) {
-  if (!facts.explain) return "";
+  if (!facts.explain || (facts.runners_up.empty() && !facts.meshes.empty())) return "";
   const std::string_view title = "what else was considered";
   if (facts.runners_up.empty()) {
     const bool searched = facts.budget_bytes && !facts.within_free_memory;
@@ -82,6 +96,21 @@ std::string runners_up_text(const PlanFacts& facts, const Paint& paint) {
                                             kVariantColumns + 14 - title.size(), "a step",
                                             "numbers", "why it lost"));
   for (const RunnerUp& r : facts.runners_up) out += runner_up_row(r);
+  return out;
+}
+
+std::string meshes_text(const PlanFacts& facts, const Paint& paint) {
+  constexpr size_t kShown = 5;  // --explain shows all
+  if (facts.meshes.size() < 2) return "";
+  const std::string_view title = "meshes of as many sequences a step";
+  std::string out =
+      "\n" + paint.title(title) +
+      paint.quiet(fmt::format("{:>{}} {:>10}  {}\n", "peak", kVariantColumns + 14 - title.size(),
+                              "a step", "why it lost"));
+  const size_t shown = facts.explain ? facts.meshes.size() : std::min(kShown, facts.meshes.size());
+  for (size_t i = 0; i < shown; ++i) out += mesh_row(facts.meshes[i]);
+  if (shown < facts.meshes.size())
+    out += fmt::format("  {} more: --explain\n", facts.meshes.size() - shown);
   return out;
 }
 

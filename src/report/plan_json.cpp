@@ -148,6 +148,21 @@ Json stages_json(const PlanFacts& facts) {
   return out;
 }
 
+Json meshes_json(const PlanFacts& facts) {
+  Json out = Json::array();
+  for (const MeshRow& row : facts.meshes) {
+    out.push_back({{"pp", row.mesh.pp},
+                   {"dp", row.mesh.dp},
+                   {"tp", row.mesh.tp},
+                   {"flags", flags_of(row.change)},
+                   {"arena_bytes", row.bytes},
+                   {"step_ms", row.seconds * 1e3},
+                   {"estimated", !row.whole},
+                   {"why", row.why}});
+  }
+  return out;
+}
+
 Json lanes_json(const PlanFacts& facts) {
   Json out = Json::array();
   for (const LaneCost& l : facts.lanes) {
@@ -240,6 +255,7 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
     out["moves_rest_on"] = or_null(facts.moves_rest_on);
     out["disk_bytes_written_a_day"] = static_cast<int64_t>(facts.disk_bytes_written_a_day());
   }
+  if (!facts.meshes.empty()) out["meshes"] = meshes_json(facts);
   if (!facts.stages.empty()) {
     out["stage"] = facts.stage;
     out["bubble"] = facts.bubble;

@@ -26,6 +26,8 @@ std::string layers_text(const MemoryBreakdown& memory, const Paint& paint);
 // What was chosen where something was left open; and with --explain what else was considered.
 std::string choice_text(const PlanFacts& facts);
 std::string runners_up_text(const PlanFacts& facts, const Paint& paint);
+// The meshes that were considered, where they were searched.
+std::string meshes_text(const PlanFacts& facts, const Paint& paint);
 
 // Words, or flags each with its value, in lines of at most so many columns.
 std::vector<std::string> lines_of(std::span<const std::string> words, size_t columns);

@@ -269,6 +269,7 @@ std::string render_plan(const MemoryBreakdown& memory, const PlanFacts& facts, b
       leaves_device(memory, facts) ? spaces_text(memory, paint) : breakdown(memory.device(), paint);
   out += facts_of_peak(memory);
   out += saves_text(facts);
+  out += meshes_text(facts, paint);
   out += stages_text(facts, paint);
   out += lanes_text(facts, paint);
   out += layers_text(memory, paint);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cost/pipeline_cost.h"
 #include "search/variants.h"
 
 namespace snug {
@@ -85,58 +84,7 @@ PlannedRun plan_within_limits(const Resolved& run) {
   return planned;
 }
 
-StagePlan stage_plan(const Plan& plan, const Mesh& mesh, int64_t micro_batches, double computes) {
-  const Module& module = plan.module;
-  StagePlan stage{.arenas = arenas_of(module),
-                  .micro_batches = std::min(mesh.pp - mesh.stage, micro_batches),
-                  .computes = computes};
-  std::vector<int32_t> layers;
-  for (const Value& value : module.values)
-    if (value.category == Category::params && value.layer != kNoLayer)
-      layers.push_back(value.layer);
-  for (const Program& program : module.programs) {
-    const int64_t runs = runs_per_step(module, program.name);
-    for (const Op& op : program.ops) {
-      if (op.def->comm == Comm::send) stage.sent_bytes += runs * module[op.inputs[0]].type.bytes();
-    }
-  }
-  const auto [first, last] = std::ranges::minmax(layers);
-  stage.first_layer = first;
-  stage.last_layer = last;
-  return stage;
-}
-
 }  // namespace
-
-PlannedRun plan_stages(const Resolved& run) {
-  std::vector<PlannedRun> plans;
-  std::vector<const Module*> modules;
-  const int64_t ranks = ranks_of(run.recipe.mesh, run.recipe.sharding) / run.recipe.mesh.pp;
-  for (int64_t stage = 0; stage < run.recipe.mesh.pp; ++stage) {
-    Resolved one = run;
-    one.options.rank = one.asked.rank = stage * ranks;
-    go_to_rank(one.options.rank, one.recipe.mesh, one.recipe.sharding);
-    plans.push_back(plan_as_asked(one));
-  }
-  for (const PlannedRun& plan : plans) modules.push_back(&plan.plan.module);
-  const PipelineCost cost =
-      pipeline_cost(modules, [&](const Module& module, const Program& program) {
-        return run.cost_model.seconds(module, program);
-      });
-  std::vector<StagePlan> stages;
-  size_t largest = 0;
-  for (size_t stage = 0; stage < plans.size(); ++stage) {
-    const Recipe& recipe = plans[stage].run.recipe;
-    stages.push_back(
-        stage_plan(plans[stage].plan, recipe.mesh, recipe.accum, cost.computes[stage]));
-    if (arena_of(plans[stage].plan) > arena_of(plans[largest].plan)) largest = stage;
-  }
-  PlannedRun planned = std::move(plans[largest]);
-  planned.step_seconds = cost.step_seconds;
-  planned.stages = std::move(stages);
-  planned.bubble = cost.bubble();
-  return planned;
-}
 
 PlannedRun plan_run(const Resolved& run) {
   // Stages are planned as they are asked for: what a search tries is one device's.

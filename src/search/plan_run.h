@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "placement/plan.h"
+#include "recipe/change.h"
 #include "recipe/resolve.h"
 #include "search/search.h"
 
@@ -27,6 +28,16 @@ struct StagePlan {
   int64_t sent_bytes = 0;     // to other stages, a step
 };
 
+// A mesh that was considered, with the best that is done on it.
+struct MeshRow {
+  MeshSizes mesh;
+  Change change;  // to what was asked: the mesh, its micro-batches, what is shared and recomputed
+  int64_t bytes = 0;   // of the arena of the stage that needs most of the device
+  double seconds = 0;  // of a step, modelled; 0: nobody knows
+  bool whole = false;  // as a plan says; else as estimated
+  std::string why;     // it lost; empty: it is the choice
+};
+
 // A run's plan, and what was chosen for it where something was left to Snug.
 struct PlannedRun {
   Resolved run;  // with what was chosen: its micro-batch, recipe and options are the plan's
@@ -37,6 +48,7 @@ struct PlannedRun {
   std::vector<Change> changed = {};    // what gives this plan, by dimension: --batch 4 --accum 4
   RecomputePolicy recompute = {};      // as planned: never automatic
   std::vector<StagePlan> stages = {};  // of a pipeline, where they were planned together
+  std::vector<MeshRow> meshes = {};    // where they were searched: the choice first
   double bubble = 0;                   // of its step: the part in which a stage waits, on average
 };
 

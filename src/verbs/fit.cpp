@@ -10,7 +10,7 @@
 #include "recipe/option_checks.h"
 #include "recipe/techniques.h"
 #include "search/largest.h"
-#include "search/plan_run.h"
+#include "search/mesh_search.h"
 #include "verbs/here.h"
 #include "verbs/plan.h"
 
@@ -36,6 +36,7 @@ Limits allowed_bytes(const Resolved& run) {
 // The fewest bytes that the run can do with, whatever is chosen where something is open. A search
 // packs in a hurry; what it thinks a little too large is packed as a plan is before it is refused.
 SpaceBytes need_of(const Resolved& run) {
+  if (leaves_mesh_open(run)) return arenas_of(plan_job(run));
   const bool bytes_are_pinned = leaves_recompute_open(run) && !budget_decides(run);
   PlanSearch search = bytes_are_pinned ? search_for(run) : joint_search(run);
   const Limits limits = allowed_bytes(run);
@@ -84,7 +85,7 @@ struct FoundLevel {
 
 // The fastest plan of what fits. `change` makes it from what was asked.
 FoundLevel describe(const Options& asked, const Resolved& run, Change change) {
-  const PlannedRun planned = plan_run(run);
+  const PlannedRun planned = plan_job(run);
   if (asked.accum != run.recipe.accum) change += {{"accum", run.recipe.accum}};
   if (asked.offload != run.asked.offload && run.recipe.backend == Backend::cuda)
     change += {{"offload", run.asked.offload}};
@@ -99,7 +100,7 @@ FoundLevel describe(const Options& asked, const Resolved& run, Change change) {
                   .parameters = run.model.parameters(),
                   .layers = c.L,
                   .width = c.C,
-                  .arena_bytes = arena_of(planned.plan),
+                  .arena_bytes = arenas_of(planned)[Space::device],
                   .step_seconds = planned.step_seconds,
                   .tokens_per_s = tokens / planned.step_seconds,
                   .recompute = planned.chosen               ? planned.chosen->policy
@@ -321,7 +322,7 @@ void save(const Options& asked, const FoundLevel& level) {
   o.model = level.report.model;
   o.out.clear();
   o.allow.clear();
-  const PlannedRun planned = plan_run(resolve(o));
+  const PlannedRun planned = plan_job(resolve(o));
   const std::filesystem::path directory = asked.out;
   std::filesystem::create_directories(directory);
   write_file_atomically(directory / "config.json", planned.run.model.config_json());

@@ -10,6 +10,7 @@
 #include "cost/step_cost.h"
 #include "ir/op_def.h"
 #include "ir/text.h"
+#include "search/mesh_search.h"
 #include "train/save_cost.h"
 #include "verbs/advice.h"
 #include "verbs/here.h"
@@ -125,8 +126,9 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
   facts.stages = planned.stages;
   facts.stage = run.recipe.mesh.stage;
   facts.bubble = planned.bubble;
-  // What a change would give is one device's.
-  if (run.recipe.mesh.pp > 1) return facts;
+  facts.meshes = planned.meshes;
+  // What a change would give is one device's, or one mesh's.
+  if (run.recipe.mesh.pp > 1 || !planned.meshes.empty()) return facts;
   const bool wanted = advise == Advise::always ||
                       (advise == Advise::when_it_does_not_fit && !fits(planned.plan.memory, facts));
   if (wanted) facts.advice = advice_for(planned);
@@ -245,7 +247,7 @@ void require_fit(const PlannedRun& planned) {
 
 PlanReport plan(const Options& options, bool with_program) {
   const Resolved run = resolve_here(options);
-  const PlannedRun planned = run.recipe.mesh.pp > 1 ? plan_stages(run) : plan_run(run);
+  const PlannedRun planned = plan_job(run);
   const bool colour = !options.json && stdout_is_terminal();
   PlanReport report = report_of(planned, with_program ? Advise::never : Advise::always, colour);
   if (with_program) report.program = print(planned.plan.module);

@@ -1,0 +1,54 @@
+#include <algorithm>
+
+#include "base/text.h"
+#include "search/mesh_search.h"
+
+namespace snug {
+namespace {
+
+// Longer pipelines are not searched: --pp gives them.
+constexpr int64_t kMostStages = 16;
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> all;
+  for (int64_t d = 1; d <= n; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
+
+}  // namespace
+
+bool leaves_mesh_open(const Resolved& run) {
+  const Options& o = run.asked;
+  return !o.gpu.empty() && run.options.ranks > 1 && o.mesh.empty() && o.tp == 0 && o.pp == 0;
+}
+
+bool leaves_stages_open(const Resolved& run) {
+  const Options& o = run.asked;
+  return !o.gpu.empty() && run.recipe.mesh.pp > 1 &&
+         (o.recompute == "auto" || o.accum == 0 || o.zero == "auto");
+}
+
+std::vector<MeshSizes> possible_meshes(const Resolved& run) {
+  const int64_t ranks = run.options.ranks;
+  const int64_t machine = run.cost_model.spec().wire.machine;
+  std::vector<MeshSizes> meshes;
+  for (const int64_t tp : divisors(ranks)) {
+    if (tp > machine) break;
+    for (const int64_t pp : divisors(ranks / tp)) {
+      if (pp > std::min(kMostStages, run.model.config().L)) break;
+      meshes.push_back({.pp = pp, .dp = ranks / tp / pp, .tp = tp});
+    }
+  }
+  return meshes;
+}
+
+std::string text(const MeshSizes& mesh) {
+  std::vector<std::string> axes;
+  if (mesh.pp > 1) axes.push_back(fmt::format("pp={}", mesh.pp));
+  if (mesh.dp > 1 || mesh.ranks() == 1) axes.push_back(fmt::format("dp={}", mesh.dp));
+  if (mesh.tp > 1) axes.push_back(fmt::format("tp={}", mesh.tp));
+  return join(axes, ",");
+}
+
+}  // namespace snug

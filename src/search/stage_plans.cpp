@@ -1,0 +1,167 @@
+#include "search/stage_plans.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/parallel.h"
+#include "base/units.h"
+#include "cost/pipeline_cost.h"
+#include "ir/lifetime.h"
+#include "passes/passes.h"
+#include "placement/residency.h"
+#include "search/layer_costs.h"
+
+namespace snug {
+namespace {
+
+StagePlan stage_plan(const Plan& plan, const Mesh& mesh, int64_t micro_batches, double computes) {
+  const Module& module = plan.module;
+  StagePlan stage{.arenas = arenas_of(module),
+                  .micro_batches = std::min(mesh.pp - mesh.stage, micro_batches),
+                  .computes = computes};
+  std::vector<int32_t> layers;
+  for (const Value& value : module.values)
+    if (value.category == Category::params && value.layer != kNoLayer)
+      layers.push_back(value.layer);
+  for (const Program& program : module.programs) {
+    const int64_t runs = runs_per_step(module, program.name);
+    for (const Op& op : program.ops) {
+      if (op.def->comm == Comm::send) stage.sent_bytes += runs * module[op.inputs[0]].type.bytes();
+    }
+  }
+  const auto [first, last] = std::ranges::minmax(layers);
+  stage.first_layer = first;
+  stage.last_layer = last;
+  return stage;
+}
+
+// The stages of a run, compiled. What they do alike is done once.
+class StageModules {
+ public:
+  explicit StageModules(const Resolved& run)
+      : recipe_(run.recipe),
+        beginning_(
+            compile(run.model.config().name, run.model.forward(run.build), recipe_, Stage::keep)) {}
+
+  Recipe recipe_of(size_t stage) const {
+    Recipe recipe = recipe_;
+    const int64_t ranks = ranks_of(recipe.mesh, recipe.sharding) / recipe.mesh.pp;
+    go_to_rank(static_cast<int64_t>(stage) * ranks, recipe.mesh, recipe.sharding);
+    return recipe;
+  }
+  // Of a step with so many micro-batches.
+  std::vector<Module> with(int64_t micro_batches) const {
+    std::vector<Module> modules(static_cast<size_t>(recipe_.mesh.pp));
+    for_each_in_parallel(modules.size(), [&](size_t stage) {
+      Recipe recipe = recipe_of(stage);
+      recipe.accum = micro_batches;
+      modules[stage] = beginning_;
+      continue_compile(modules[stage], recipe, Stage::accumulate);
+    });
+    return modules;
+  }
+
+ private:
+  Recipe recipe_;
+  Module beginning_;
+};
+
+PipelineCost followed(std::span<const Module> stages, const CostModel& model) {
+  std::vector<const Module*> modules;
+  for (const Module& module : stages) modules.push_back(&module);
+  return pipeline_cost(modules, [&](const Module& module, const Program& program) {
+    return model.seconds(module, program);
+  });
+}
+
+// What one more micro-batch takes in the middle of a step: of all stages, and of each one's compute
+// lane. The slowest stage never waits there.
+PipelineCost one_more(std::span<const Module> stages, const CostModel& model) {
+  PipelineCost cost;
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    const Module& module = stages[stage];
+    const Repeat& repeat = std::ranges::max(module.step, {}, &Repeat::times);
+    const auto pairs = static_cast<double>(stages.size() - stage);
+    double all = 0, computes = 0;
+    for (const std::string& name : repeat.programs) {
+      const Program& program = module.program(name);
+      const std::vector<double> seconds = model.seconds(module, program);
+      all += seconds_on_lanes(module, program, seconds);
+      for (size_t i = 0; i < seconds.size(); ++i)
+        if (program.ops[i].lane == kComputeLane) computes += seconds[i];
+    }
+    cost.step_seconds = std::max(cost.step_seconds, all / pairs);
+    cost.computes.push_back(computes / pairs);
+  }
+  return cost;
+}
+
+// So many micro-batches of a step are followed; of a longer one the others are like one in the middle.
+int64_t followed_of(const Resolved& run) {
+  constexpr int64_t kRounds = 4;
+  const int64_t few = kRounds * run.recipe.mesh.pp;
+  return run.recipe.accum <= 2 * few ? run.recipe.accum : few;
+}
+
+// `stages`: with the micro-batches that are followed.
+PipelineCost cost_of_stages(std::span<const Module> stages, const Resolved& run) {
+  PipelineCost cost = followed(stages, run.cost_model);
+  const int64_t left = run.recipe.accum - followed_of(run);
+  if (left == 0) return cost;
+  const PipelineCost more = one_more(stages, run.cost_model);
+  cost.step_seconds += static_cast<double>(left) * more.step_seconds;
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    cost.computes[stage] += static_cast<double>(left) * more.computes[stage];
+  return cost;
+}
+
+}  // namespace
+
+StageTrial try_stages(const Resolved& run) {
+  const StageModules compiled(run);
+  const std::vector<Module> modules = compiled.with(followed_of(run));
+  StageTrial trial{.seconds = cost_of_stages(modules, run).step_seconds};
+  for (const Module& module : modules) {
+    SpaceBytes arena, transient;
+    for (const Value& value : module.values)
+      if (resides_shared(value, value.space))
+        arena[value.space] += round_up(value.storage_bytes(), alignment_of(value.space));
+    for (size_t p = 0; p < module.programs.size(); ++p)
+      for (const Space space : kAllSpaces)
+        transient[space] =
+            std::max(transient[space], most_live(module, static_cast<int32_t>(p), space));
+    trial.arena = max(trial.arena, arena + transient);
+  }
+  return trial;
+}
+
+PlannedRun plan_stages(const Resolved& run) {
+  const StageModules compiled(run);
+  std::vector<Module> modules = compiled.with(run.recipe.accum);
+  const bool is_short = run.recipe.accum == followed_of(run);
+  const PipelineCost cost = is_short ? followed(modules, run.cost_model)
+                                     : cost_of_stages(compiled.with(followed_of(run)), run);
+  std::vector<Plan> plans(modules.size());
+  for_each_in_parallel(plans.size(), [&](size_t stage) {
+    plans[stage] = make_plan(std::move(modules[stage]), run.recipe.backend);
+  });
+  std::vector<StagePlan> stages;
+  size_t largest = 0;
+  for (size_t stage = 0; stage < plans.size(); ++stage) {
+    stages.push_back(stage_plan(plans[stage], compiled.recipe_of(stage).mesh, run.recipe.accum,
+                                cost.computes[stage]));
+    if (arena_of(plans[stage]) > arena_of(plans[largest])) largest = stage;
+  }
+  PlannedRun planned{
+      .run = run, .plan = std::move(plans[largest]), .step_seconds = cost.step_seconds};
+  planned.run.recipe = compiled.recipe_of(largest);
+  planned.run.options.rank = planned.run.asked.rank =
+      static_cast<int64_t>(largest) * ranks_of(run.recipe.mesh, run.recipe.sharding) /
+      run.recipe.mesh.pp;
+  planned.recompute = run.recipe.recompute;
+  planned.stages = std::move(stages);
+  planned.bubble = cost.bubble();
+  return planned;
+}
+
+}  // namespace snug
