@@ -88,14 +88,19 @@ RankCosts rank_costs(const Model& model, const BuildOptions& build, const Recipe
 
 }  // namespace
 
+// One end of the model has its table, or both have the same.
+int64_t stage_bytes(const ByLayer<int64_t>& part, const MeshShape& shape) {
+  const bool half = shape.stages > 1 && !shape.tied;
+  return (half ? part.outside / 2 : part.outside) +
+         ceil_div(shape.layers, shape.stages) * part.layer;
+}
+
 SpaceBytes arenas_of(const RankCosts& costs, const MeshShape& shape) {
   const int64_t layers = ceil_div(shape.layers, shape.stages);
   const bool whole = shape.stages == 1;
-  SpaceBytes bytes = costs.shared.outside;
-  // One end of the model has its table, or both have the same.
-  if (!whole && !shape.tied)
-    for (const Space space : kAllSpaces) bytes[space] /= 2;
-  for (int64_t l = 0; l < layers; ++l) bytes = bytes + costs.shared.layer;
+  SpaceBytes bytes;
+  for (const Space space : kAllSpaces)
+    bytes[space] = stage_bytes({costs.shared.outside[space], costs.shared.layer[space]}, shape);
   const int64_t kept = costs.before.kept + layers * costs.layer.kept;
   int64_t one = kept - costs.layer.kept + costs.layer.working;
   if (whole) one = std::max({one, costs.before.working, kept + costs.after.working});
@@ -131,6 +136,7 @@ const RankCosts& MeshCosts::of(const Resolved& run) {
   Recipe& recipe = key.recipe;
   // One micro-batch adds to no other; between the first and the last they are alike.
   recipe.accum = recipe.mesh.pp == 1 && recipe.accum == 1 ? 1 : 4;
+  recipe.micro_group = 1;
   recipe.mesh.pp = 1;
   recipe.mesh.stage = 0;
   if (recipe.recompute.kind == RecomputePolicy::Kind::automatic) recipe.recompute = {};

@@ -37,6 +37,8 @@ struct MeshShape {
   bool tied = false;   // first and last stage have the same table
 };
 SpaceBytes arenas_of(const RankCosts& costs, const MeshShape& shape);
+// Of these, one of the parts that ranks may share.
+int64_t stage_bytes(const ByLayer<int64_t>& part, const MeshShape& shape);
 double seconds_of(const RankCosts& costs, const MeshShape& shape);
 // Of these, what micro-batches take.
 double micro_batch_seconds_of(const RankCosts& costs, const MeshShape& shape);

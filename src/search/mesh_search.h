@@ -14,8 +14,10 @@
 
 namespace snug {
 
-// The plan of all ranks: on the fastest mesh where that is open, else as plan_run or plan_stages.
+// The plan of all ranks: on the fastest mesh where that is open.
 PlannedRun plan_job(const Resolved& run);
+// On the mesh that it gives, all ranks with samples of their own where it gives none.
+PlannedRun plan_as_given(const Resolved& run);
 // The most of any stage.
 SpaceBytes arenas_of(const PlannedRun& planned);
 

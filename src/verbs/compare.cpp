@@ -1,14 +1,15 @@
 // `snug plan A B`: two plans side by side.
 #include "base/log.h"
 #include "report/compare_report.h"
+#include "search/mesh_search.h"
 #include "verbs/here.h"
 #include "verbs/plan.h"
 
 namespace snug {
 
 CompareReport compare(const NamedOptions& a, const NamedOptions& b) {
-  const PlannedRun first = plan_run(resolve_here(a.options));
-  const PlannedRun second = plan_run(resolve_here(b.options));
+  const PlannedRun first = plan_job(resolve_here(a.options));
+  const PlannedRun second = plan_job(resolve_here(b.options));
   const ComparedPlan left{a.name, first.plan.memory, facts_of(first, Advise::never)};
   const ComparedPlan right{b.name, second.plan.memory, facts_of(second, Advise::never)};
   const Paint paint{!a.options.json && stdout_is_terminal()};

@@ -12,6 +12,7 @@
 #include "recipe/deepspeed.h"
 #include "recipe/resolve.h"
 #include "report/deepspeed_report.h"
+#include "search/mesh_search.h"
 #include "verbs/here.h"
 #include "verbs/plan.h"
 
@@ -113,7 +114,7 @@ class KeyEffects {
     if (!without) return {};
     const Options fewer = changed(options_, *without);
     if (plan_options_text(fewer) == plan_options_text(changed(options_, all))) return {};
-    const auto planned = unless_refused([&] { return plan_run(resolve_here(fewer)); });
+    const auto planned = unless_refused([&] { return plan_as_given(resolve_here(fewer)); });
     if (!planned) return {};
     const SpaceBytes a = arenas_of(planned->plan.module);
     const SpaceBytes b = arenas_of(with_.plan.module);
@@ -157,7 +158,7 @@ DeepSpeedReport deepspeed(const Options& options, const std::string& path,
   const DeepSpeedMapped mapped = map_deepspeed(file, place);
   const Change change = left_of(mapped.change, options);
   if (doing) doing("planning");
-  const PlannedRun planned = plan_run(resolve_here(changed(options, change)));
+  const PlannedRun planned = plan_as_given(resolve_here(changed(options, change)));
   const KeyEffects effects(options, place, file, planned);
   DeepSpeedFacts facts{.file = file.where(), .rows = {}, .flags = flags_of(change)};
   for (const DeepSpeedLine& line : mapped.lines) {

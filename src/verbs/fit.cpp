@@ -36,7 +36,12 @@ Limits allowed_bytes(const Resolved& run) {
 // The fewest bytes that the run can do with, whatever is chosen where something is open. A search
 // packs in a hurry; what it thinks a little too large is packed as a plan is before it is refused.
 SpaceBytes need_of(const Resolved& run) {
-  if (leaves_mesh_open(run)) return arenas_of(plan_job(run));
+  if (leaves_mesh_open(run) || run.recipe.mesh.pp > 1) {
+    const PlannedRun planned = plan_job(run);
+    SpaceBytes need = arenas_of(planned);
+    need[Space::device] += planned.run.context - run.context;  // its groups of ranks are others
+    return need;
+  }
   const bool bytes_are_pinned = leaves_recompute_open(run) && !budget_decides(run);
   PlanSearch search = bytes_are_pinned ? search_for(run) : joint_search(run);
   const Limits limits = allowed_bytes(run);
@@ -51,7 +56,8 @@ SpaceBytes need_of(const Resolved& run) {
 Options unsplit(Options o) {
   if (o.offload == "auto" && o.host_budget.empty()) o.offload = "none";
   if (o.global_batch > 0)
-    o.accum = micro_batches_of(o.global_batch, o.batch);
+    o.accum = micro_batches_of(o.global_batch,
+                               checked_mul(o.batch, mesh_of(o).dp, "sequences of all ranks"));
   else if (o.accum == 0)
     o.accum = 1;
   return o;

@@ -1,0 +1,194 @@
+#include "search/mesh_candidates.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/units.h"
+
+namespace snug {
+namespace {
+
+// Estimates of bytes leave out gaps, and what stages hold besides: so much may be too much. Where all
+// dimensions are searched, something smaller may be found, such as a loss in smaller chunks.
+constexpr double kBytesDoubt = 0.02, kSearchedBytesDoubt = 0.15;
+// A pipeline also waits where one program ends and the next begins.
+constexpr double kStagesSlower = 1.05;
+constexpr int64_t kSearchedLayers = 40;
+
+}  // namespace
+
+const StagePolicy* at_least(double share) {
+  return std::ranges::find_if(kStagePolicies,
+                              [&](const StagePolicy& p) { return p.share >= share - 1e-9; });
+}
+
+bool MeshCandidates::is_searched_by_layer() const {
+  return run_.model.config().L <= kSearchedLayers;
+}
+
+Resolved MeshCandidates::resolved(const Change& change) const {
+  return resolve(changed(run_.asked, change), run_.model);
+}
+
+bool MeshCandidates::may_fit(const MeshCandidate& c) const {
+  const bool searched = c.mesh.pp == 1 && is_searched_by_layer() && c.run.recipe.offload.none();
+  Limits limits = c.run.limits();
+  if (limits[Space::device] < kUnlimited)
+    limits[Space::device] += static_cast<int64_t>((searched ? kSearchedBytesDoubt : kBytesDoubt) *
+                                                  static_cast<double>(limits[Space::device]));
+  return c.smallest.fits_in(limits);
+}
+
+MeshShape MeshCandidates::shape_of(const MeshCandidate& c) const {
+  return {.stages = c.mesh.pp,
+          .micro_batches = c.run.recipe.accum,
+          .layers = run_.model.config().L,
+          .tied = run_.model.config().tied};
+}
+
+// Sequences of a micro-batch. Where they do not divide a step that was asked for, its last micro-batch
+// is smaller.
+std::vector<int64_t> MeshCandidates::micro_batches(const MeshSizes& mesh) const {
+  const int64_t sequences = ceil_div(run_.options.global_batch, mesh.dp);
+  const bool may_be_smaller = run_.asked.global_batch > 0;
+  if (const int64_t accum = run_.asked.accum; accum > 0) {
+    if (may_be_smaller || sequences % accum == 0) return {ceil_div(sequences, accum)};
+    throw usage_error("{} sequences are no {} micro-batches", sequences, accum);
+  }
+  std::vector<int64_t> sizes;
+  for (const int64_t batch :
+       {int64_t{1}, int64_t{2}, int64_t{4}, int64_t{8}, run_.asked.batch, sequences}) {
+    const bool is_new = std::ranges::find(sizes, batch) == sizes.end();
+    if (is_new && batch <= sequences && (may_be_smaller || sequences % batch == 0))
+      sizes.push_back(batch);
+  }
+  return sizes;
+}
+
+// Ways to share the state.
+std::vector<Change> MeshCandidates::ways_to_share(const MeshSizes& mesh) const {
+  if (mesh.dp == 1 || run_.asked.zero != "auto" || !run_.asked.shard.empty()) return {{}};
+  std::vector<Change> ways{{{"zero", "1"}}, {{"zero", "0"}}};
+  // What stages 2 and 3 bring for the micro-batches of a pipeline stays longer than it saves.
+  if (mesh.pp > 1) return ways;
+  for (const char* zero : {"2", "3"}) ways.push_back({{"zero", zero}});
+  const int64_t machine = run_.cost_model.spec().wire.machine / mesh.tp;
+  if (machine < 2 || mesh.dp <= machine || mesh.dp % machine != 0) return ways;
+  for (const char* zero : {"1", "2", "3"})
+    ways.push_back({{"zero", zero}, {"shard", fmt::format("hybrid:{}", machine)}});
+  return ways;
+}
+
+void MeshCandidates::add(const MeshSizes& mesh, const Change& more,
+                         const std::function<void(const std::string& why)>& said) {
+  std::string refused;
+  bool some = false;
+  const auto unless = [&](const auto& f) {
+    try {
+      f();
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::usage && error.code() != ExitCode::does_not_fit) throw;
+      refused = error.what();
+    }
+  };
+  unless([&] {
+    for (const int64_t batch : micro_batches(mesh)) {
+      const int64_t each = checked_mul(batch, mesh.dp, "sequences of all ranks");
+      const int64_t accum = micro_batches_of(run_.options.global_batch, each);
+      for (const Change& share : ways_to_share(mesh)) {
+        Change change{{"mesh", text(mesh)}, {"batch", batch}, {"accum", accum}};
+        change += share + more;
+        unless([&] {
+          MeshCandidate c{.mesh = mesh, .change = change, .run = resolved(change)};
+          bound(c);
+          all_.push_back(std::move(c));
+          some = true;
+        });
+      }
+    }
+  });
+  if (!some && !refused.empty()) said(refused);
+}
+
+Resolved MeshCandidates::with_recompute(const MeshCandidate& c, const char* policy) const {
+  Resolved run = c.run;
+  if (run.recipe.recompute.kind == RecomputePolicy::Kind::automatic || recompute_is_open())
+    run.recipe.recompute = parse_recompute(policy);
+  return run;
+}
+
+// Seconds and bytes that it cannot be below, by what ranks with the same samples do.
+void MeshCandidates::bound(MeshCandidate& c) {
+  Resolved none = with_recompute(c, "none"), full = with_recompute(c, "full");
+  const Sharding sharding = c.run.recipe.sharding;
+  none.recipe.sharding = full.recipe.sharding = {};
+  none.recipe.accum = full.recipe.accum = std::max<int64_t>(2, none.recipe.accum);
+  const MeshShape shape = shape_of(c);
+  const RankCosts &most = costs_.of(none), &least = costs_.of(full);
+  c.least = micro_batch_seconds_of(most, shape);
+  c.smallest = min(arenas_of(most, shape), arenas_of(least, shape));
+  const int64_t sharers = sharding.group > 0 ? sharding.group : sharding.ranks;
+  for (int z = 0; z < sharding.stage; ++z) {
+    const int64_t bytes = stage_bytes(least.sharable[static_cast<size_t>(z)], shape);
+    c.smallest[Space::device] -= bytes - bytes / sharers;
+  }
+}
+
+// The least that is recomputed so that it fits, and what that takes.
+void MeshCandidates::refine(MeshCandidate& c) {
+  const RankCosts& none = costs_.of(with_recompute(c, "none"));
+  const RankCosts& full = costs_.of(with_recompute(c, "full"));
+  const MeshShape shape = shape_of(c);
+  const SpaceBytes most = arenas_of(none, shape), least = arenas_of(full, shape);
+  c.smallest = min(most, least);
+  c.arena = most;
+  if (!may_fit(c)) return;
+  const int64_t limit = c.run.limits()[Space::device];
+  const int64_t device = most[Space::device];
+  if (device > limit) {
+    const double saved = static_cast<double>(device - least[Space::device]);
+    c.share = saved > 0 ? std::min(1.0, static_cast<double>(device - limit) / saved) : 1;
+    if (c.mesh.pp > 1) c.share = at_least(c.share)->share;
+    c.arena[Space::device] = device - static_cast<int64_t>(c.share * saved);
+  }
+  const double fast = seconds_of(none, shape), slow = seconds_of(full, shape);
+  // Searched layer by layer, what saves most for its time is recomputed first.
+  const bool by_layer = c.mesh.pp == 1 && is_searched_by_layer();
+  const double part = by_layer ? c.share * c.share : c.share;
+  c.seconds = (c.mesh.pp > 1 ? kStagesSlower : 1) * (fast + part * (slow - fast));
+}
+
+void MeshCandidates::estimate(const std::function<void(const MeshCandidate&)>& does_not_fit) {
+  constexpr size_t kAtATime = 8, kMost = 48;
+  constexpr size_t kKept = 4;  // as fast as these nobody is that is not looked at
+  std::erase_if(all_, [&](const MeshCandidate& c) {
+    if (may_fit(c)) return false;
+    does_not_fit(c);
+    return true;
+  });
+  std::ranges::stable_sort(all_, {}, &MeshCandidate::least);
+  for (size_t begin = 0; begin < all_.size(); begin += kAtATime) {
+    std::vector<double> known;
+    for (size_t i = 0; i < begin; ++i)
+      if (all_[i].seconds < kForever) known.push_back(all_[i].seconds);
+    std::ranges::sort(known);
+    if (begin >= kMost && !known.empty()) break;
+    if (!is_searched_by_layer() && known.size() >= kKept && all_[begin].least > known[kKept - 1])
+      break;
+    const size_t count = std::min(kAtATime, all_.size() - begin);
+    for_each_in_parallel(count, [&](size_t i) {
+      unless_refused([&] {
+        refine(all_[begin + i]);
+        return true;
+      });
+    });
+  }
+  for (const MeshCandidate& c : all_)
+    if (c.is_estimated() && c.seconds == kForever) does_not_fit(c);
+  std::ranges::stable_sort(all_, {},
+                           [](const MeshCandidate& c) { return std::pair(c.seconds, c.least); });
+}
+
+}  // namespace snug

@@ -1,0 +1,80 @@
+// What a mesh search looks at: every mesh with every micro-batch and every way to share the state,
+// each with what it is expected to take.
+//
+//   MeshCandidates candidates(run);
+//   candidates.add(meshes, {}, said);    // said(mesh, why): a mesh that cannot be
+//   candidates.estimate(said_of_one);    // the fastest first; said_of_one(candidate): it does not fit
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "search/mesh_costs.h"
+#include "search/mesh_search.h"
+
+namespace snug {
+
+// What all stages of a pipeline recompute alike, and which share of all that is.
+struct StagePolicy {
+  const char* text;
+  double share;
+};
+constexpr StagePolicy kStagePolicies[] = {{"none", 0},          {"attention", 0.03},
+                                          {"ratio:0.25", 0.25}, {"ratio:0.5", 0.5},
+                                          {"ratio:0.75", 0.75}, {"full", 1}};
+// The first that recomputes so much.
+const StagePolicy* at_least(double share);
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+// A mesh with all settled but, where that is open, what is recomputed.
+struct MeshCandidate {
+  MeshSizes mesh;
+  Change change;
+  Resolved run;
+  double least = 0;           // seconds: ranks with other samples are waited for in none of them
+  double seconds = kForever;  // as estimated; forever: not yet, or it does not fit
+  SpaceBytes arena;           // of that
+  SpaceBytes smallest;        // however much is recomputed
+  double share = 0;           // recomputed, of all
+
+  bool is_estimated() const { return arena[Space::device] > 0; }
+};
+
+class MeshCandidates {
+ public:
+  explicit MeshCandidates(const Resolved& run) : run_(run) {}
+
+  // With `more` changed, too. `said`: why a mesh has none.
+  void add(const MeshSizes& mesh, const Change& more,
+           const std::function<void(const std::string& why)>& said);
+  void clear() { all_.clear(); }
+  // Best first by what bounds them, until none that is left can be among the fastest. Then all are in
+  // the order of their estimates.
+  void estimate(const std::function<void(const MeshCandidate&)>& does_not_fit);
+
+  std::span<MeshCandidate> all() { return all_; }
+  Resolved resolved(const Change& change) const;
+  // Is how much is recomputed for the search to say? Else it is as asked.
+  bool recompute_is_open() const { return run_.asked.recompute == "auto"; }
+  // In deeper models all layers recompute alike: a search layer by layer takes minutes there.
+  bool is_searched_by_layer() const;
+
+ private:
+  bool may_fit(const MeshCandidate& c) const;
+  MeshShape shape_of(const MeshCandidate& c) const;
+  std::vector<int64_t> micro_batches(const MeshSizes& mesh) const;
+  std::vector<Change> ways_to_share(const MeshSizes& mesh) const;
+  Resolved with_recompute(const MeshCandidate& c, const char* policy) const;
+  void bound(MeshCandidate& c);
+  void refine(MeshCandidate& c);
+
+  const Resolved& run_;
+  MeshCosts costs_;
+  std::vector<MeshCandidate> all_;
+};
+
+}  // namespace snug
