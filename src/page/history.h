@@ -9,17 +9,20 @@
 namespace snug {
 
 struct HistoryOnPage {
-  Json
-      json;  // columns by step; of more steps than a page shows the highest and lowest loss of neighbours
+  // Columns by step; of more steps than a page shows the highest and lowest loss of neighbours. Null: there is none.
+  Json json;
   int64_t last_step = 0;
-  std::optional<double> first_loss, last_loss, first_eval, last_eval;
+  std::optional<double> first_loss, last_loss;  // of those that are finite
+  std::optional<int64_t> not_finite_since;      // a step: no later one has a finite loss
+  std::optional<double> first_eval, last_eval;
+  int64_t evaluations = 0;
   double tokens_per_s = 0;                       // the median of the last steps
   int64_t allocated = 0, peak = 0, context = 0;  // as measured last
   double hours_left = 0;
   int64_t unreadable = 0;  // lines; the end of one that is being written is none
 };
 
-// Throws bad_input where no line of it is a step's.
+// Throws bad_input where no line of it is a step's or an evaluation's.
 HistoryOnPage read_history(const std::filesystem::path& file, int64_t most = kMostSteps);
 
 }  // namespace snug

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <numeric>
 #include <set>
 
@@ -13,12 +12,9 @@
 #include "formats/testing.h"
 #include "models/model.h"
 #include "page/arena.h"
-#include "page/history.h"
 #include "page/lanes.h"
 #include "page/plan_subject.h"
-#include "page/run_subject.h"
 #include "page/snapshot_subject.h"
-#include "page/span_file.h"
 #include "placement/plan.h"
 #include "profile/memory_snapshot.h"
 #include "pytorch/testing.h"
@@ -220,88 +216,6 @@ TEST(PageLanes, SpansThatTakeNoTimeAreMergedToo) {
   const Json json =
       lanes_json("measured", std::vector<ShownSpan>(100, {.lane = "a"}), texts, {}, 10);
   EXPECT_LE(json["shown"], 10);
-}
-
-class RunFiles : public ::testing::Test {
- protected:
-  std::filesystem::path write(const char* name, std::string_view text) {
-    testing::write_bytes(dir_ / name, text);
-    return dir_ / name;
-  }
-  static std::string steps(int from, int to) {
-    std::string out;
-    for (int i = from; i <= to; ++i)
-      out +=
-          fmt::format("{{\"step\":{},\"loss\":{},\"tokens_per_s\":100,\"allocated_bytes\":4096}}\n",
-                      i, i == 500 ? 99.0 : 5.0 - i * 1e-3);
-    return out;
-  }
-  testing::TempDir dir_;
-};
-
-TEST_F(RunFiles, AHistoryKeepsItsHighestAndLowest) {
-  const HistoryOnPage history =
-      read_history(write("h.jsonl", "{\"eval_loss\":6,\"step\":0}\n" + steps(1, 1000)), 100);
-  EXPECT_EQ(history.json["all"], 1000);
-  EXPECT_LE(history.json["step"].size(), 100U);
-  EXPECT_THAT(history.json["loss"], ::testing::Contains(Json(99.0)));
-  EXPECT_EQ(history.last_step, 1000);
-  EXPECT_EQ(history.json["evals"], Json::parse("[[0, 6.0]]"));
-  EXPECT_EQ(history.tokens_per_s, 100);
-  EXPECT_EQ(history.unreadable, 0);
-}
-
-TEST_F(RunFiles, HalfALineAndALossThatIsNotANumberAreNoHindrance) {
-  const HistoryOnPage history =
-      read_history(write("h.jsonl", steps(1, 2) + "{\"step\":3,\"loss\":null}\n{\"step\":4,\"lo"));
-  EXPECT_EQ(history.last_step, 3);
-  EXPECT_TRUE(history.json["loss"][2].is_null());
-  EXPECT_EQ(history.unreadable, 0);
-}
-
-TEST_F(RunFiles, WhatIsNoHistoryIsRefused) {
-  const auto refusal = [&](std::string_view text) -> std::string {
-    try {
-      static_cast<void>(read_history(write("h.jsonl", text)));
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::bad_input);
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_THAT(refusal(""), ::testing::HasSubstr("is empty: the run has done no step"));
-  EXPECT_THAT(refusal("\x80\x04 what\n"), ::testing::HasSubstr("has no line of a step"));
-  EXPECT_THAT(refusal("{\"step\":\"one\",\"loss\":1}\n"),
-              ::testing::HasSubstr("has no line of a step"));
-  EXPECT_THAT(refusal(std::string(100'000, '[') + "\n"), ::testing::HasSubstr("nests deeper"));
-}
-
-TEST_F(RunFiles, SpansOfTheFirstMeasuredStepAreRead) {
-  const auto line = [](const char* origin, int step, double begin) {
-    return fmt::format(
-        "{{\"origin\":\"{}\",\"step\":{},\"op\":\"h.0.x\",\"kind\":\"linear\",\"lane\":\"compute\","
-        "\"layer\":0,"
-        "\"begin_s\":{},\"end_s\":{}}}\n",
-        origin, step, begin, begin + 1);
-  };
-  const SpansOnPage spans = read_spans(
-      write("s.jsonl", line("measured", 0, 0) + line("measured", 0, 1) + line("measured", 1, 2) +
-                           line("predicted", 0, 0) + "{\"begin_s\":-1}\nno JSON\n"));
-  ASSERT_EQ(spans.measured.size(), 2U);
-  EXPECT_EQ(spans.measured[1].begin, 1);
-  EXPECT_EQ(spans.unreadable, 2);
-}
-
-TEST_F(RunFiles, ARunWithoutAPlanShowsWhatItHas) {
-  write("history.jsonl", steps(1, 3));
-  const Json subject = run_subject(
-      {.directory = dir_.path(), .going = true, .steps = 10, .notes = {"no checkpoint"}});
-  EXPECT_EQ(subject["kind"], "run");
-  EXPECT_EQ(subject["answer"]["verdict"], "still training");
-  EXPECT_THAT(subject["answer"]["text"].get<std::string>(), ::testing::HasSubstr("step 3 of 10"));
-  EXPECT_THAT(subject["notes"][0].get<std::string>(), ::testing::HasSubstr("still going"));
-  EXPECT_TRUE(subject["spaces"].empty());
-  EXPECT_EQ(subject["history"]["steps"], 10);
 }
 
 // Some steps of a training: parameters first, then activations that come and go.

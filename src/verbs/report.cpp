@@ -8,6 +8,7 @@
 #include "base/staged_file.h"
 #include "base/text.h"
 #include "cost/step_cost.h"
+#include "page/history.h"
 #include "page/page.h"
 #include "page/plan_subject.h"
 #include "page/run_subject.h"
@@ -37,9 +38,8 @@ struct PlannedPage {
   }
 };
 
-PlannedPage planned_page(Options options, std::string command) {
-  options.explain = true;  // what else was considered is a table of the page
-  const Resolved run = resolve_here(options);
+// With `explain`: what else was considered is a table of the page.
+PlannedPage planned_page(const Resolved& run, std::string command) {
   PlannedRun planned = run.recipe.mesh.pp > 1 ? plan_stages(run) : plan_run(run);
   PlanFacts facts = facts_of(planned, Advise::always);
   return {.planned = std::move(planned), .facts = std::move(facts), .command = std::move(command)};
@@ -56,15 +56,18 @@ std::optional<PlannedPage> plan_of_run(const fs::path& directory, RunOnPage& run
   try {
     const RunManifest manifest = read_manifest(checkpoints.back());
     run.steps = manifest.settled.steps;
+    run.saved_step = manifest.step;
     run.device = manifest.device;
     Options options = manifest.settled;
     options.model = model_of_run(manifest, checkpoints.back());
+    options.explain = true;
     Options asked = manifest.asked;
     asked.given = given_in(asked);
     std::erase_if(asked.given, [&](const std::string& name) {  // one rank is as good as none said
       return (name == "ranks" || name == "tp" || name == "pp") && asked.ranks <= 1;
     });
-    return planned_page(options, command_line("plan", asked));
+    // What is free on a GPU now says nothing of what the run had.
+    return planned_page(resolve(options), command_line("plan", asked));
   } catch (const Error& error) {
     run.notes.push_back(fmt::format("Its plan cannot be made again here: {}", error.what()));
     return {};
@@ -73,6 +76,11 @@ std::optional<PlannedPage> plan_of_run(const fs::path& directory, RunOnPage& run
 
 Json run_part(const fs::path& directory) {
   RunOnPage run{.directory = directory, .going = is_held(directory)};
+  std::error_code ignored;
+  if (fs::exists(directory / kHistoryFile, ignored))
+    run.history = read_history(directory / kHistoryFile);
+  else if (checkpoints_in(directory).empty())
+    throw bad_input("{} has neither {} nor a checkpoint", directory.string(), kHistoryFile);
   const std::optional<PlannedPage> planned = plan_of_run(directory, run);
   if (planned) run.plan.emplace(planned->on_page());
   return run_subject(run);
@@ -95,7 +103,10 @@ Json part_of(const ReportSubject& subject) {
     case SubjectKind::plan:
       break;
   }
-  const PlannedPage planned = planned_page(subject.options, command_line("plan", subject.options));
+  Options options = subject.options;
+  options.explain = true;
+  const PlannedPage planned =
+      planned_page(resolve_here(options), command_line("plan", subject.options));
   return plan_subject(planned.on_page());
 }
 
