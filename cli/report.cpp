@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "arguments.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "recipe_words.h"
 #include "verbs.h"
@@ -31,6 +33,11 @@ ReportSubject subject_of(const std::string& word, const CLI::App& app, const Opt
 
 // A run has had its options, and a snapshot without a model has no use for any.
 void require_use(const Options& line, const std::vector<ReportSubject>& subjects) {
+  const bool has_snapshot = std::ranges::any_of(subjects, [](const ReportSubject& subject) {
+    return kind_of_subject(subject.what) == SubjectKind::snapshot;
+  });
+  if (!line.model.empty() && !has_snapshot)
+    throw usage_error("--model has no use: {} is no snapshot", subjects[0].what);
   for (const ReportSubject& subject : subjects) {
     const SubjectKind kind = kind_of_subject(subject.what);
     if (kind == SubjectKind::plan || (kind == SubjectKind::snapshot && !line.model.empty())) return;
@@ -66,16 +73,16 @@ int report_verb(const std::vector<std::string>& arguments) {
     if (!word.empty()) options.subjects.push_back(subject_of(word, app, line));
   require_use(line, options.subjects);
   const PageReport page =
-      report(options, [](const std::string& doing) { show_status(doing + " ..."); });
+      report(options, [](const std::string& doing) { show_status(printable(doing) + " ..."); });
   if (line.json) {
     print("{}\n",
           nlohmann::ordered_json{
               {"page", page.page}, {"bytes", page.bytes}, {"answers", page.answers}}
-              .dump());
+              .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return 0;
   }
-  for (const std::string& answer : page.answers) print("{}\n", answer);
-  print("page: {} ({})\n", page.page, format_bytes(page.bytes));
+  for (const std::string& answer : page.answers) print("{}\n", printable(answer));
+  print("page: {} ({})\n", printable(page.page), format_bytes(page.bytes));
   return 0;
 }
 

@@ -112,11 +112,10 @@ Json part_of(const ReportSubject& subject) {
 
 // "runs/first" -> "first", "snapshot.pickle" -> "snapshot"
 std::string stem_of(const ReportSubject& subject) {
-  fs::path path = subject.what;
-  if (!path.has_filename()) path = path.parent_path();
+  const fs::path name = name_of_path(subject.what);
   const bool is_file = kind_of_subject(subject.what) == SubjectKind::snapshot ||
-                       path.extension() == ".toml" || path.extension() == ".json";
-  return is_file ? path.stem().string() : path.filename().string();
+                       name.extension() == ".toml" || name.extension() == ".json";
+  return is_file ? name.stem().string() : name.string();
 }
 
 std::string page_name(const ReportOptions& options) {
@@ -124,6 +123,30 @@ std::string page_name(const ReportOptions& options) {
   std::vector<std::string> stems;
   for (const ReportSubject& subject : options.subjects) stems.push_back(stem_of(subject));
   return join(stems, "-against-") + ".html";
+}
+
+// Is it the subject's file, or one of its directory's? Only pages are not.
+bool belongs_to(const fs::path& page, const std::string& what) {
+  std::error_code ignored;
+  if (fs::equivalent(page, what, ignored)) return true;
+  if (!fs::is_directory(what, ignored) || page.extension() == ".html") return false;
+  for (fs::path at = fs::canonical(page, ignored); at.has_relative_path(); at = at.parent_path())
+    if (fs::equivalent(at, what, ignored)) return true;
+  return false;
+}
+
+void require_free(const fs::path& page, const ReportOptions& options) {
+  std::error_code ignored;
+  if (!fs::exists(page, ignored)) return;
+  if (!fs::is_regular_file(page, ignored))
+    throw usage_error("{} is no file that a page could replace", page.string());
+  for (const ReportSubject& subject : options.subjects)
+    if (belongs_to(page, subject.what))
+      throw usage_error("{} belongs to {}, which the page is about", page.string(), subject.what)
+          .hint("-o names another");
+  if (!options.overwrite)
+    throw usage_error("{} exists", page.string())
+        .hint("--overwrite replaces it when the new one is complete, -o names another");
 }
 
 std::string answer_text(const Json& subject) {
@@ -150,10 +173,7 @@ SubjectKind kind_of_subject(const std::string& what) {
 PageReport report(const ReportOptions& options,
                   const std::function<void(const std::string&)>& doing) {
   const fs::path path = page_name(options);
-  std::error_code ignored;
-  if (!options.overwrite && fs::exists(path, ignored))
-    throw usage_error("{} exists", path.string())
-        .hint("--overwrite replaces it when the new one is complete, -o names another");
+  require_free(path, options);
   PageReport out{.page = path.string()};
   std::vector<Json> subjects;
   std::vector<std::string> titles;

@@ -92,6 +92,44 @@ TEST_F(CliReport, BeforeTheFirstCheckpointThereIsAHistoryAlone) {
   EXPECT_THAT(page["notes"][0].get<std::string>(), HasSubstr("no checkpoint yet"));
 }
 
+TEST_F(CliReport, ARunWithoutAHistoryHasItsPlanAndANote) {
+  train();
+  std::filesystem::remove(dir_ / "runs/a/history.jsonl");
+  const nlohmann::json page = subject("runs/a");
+  EXPECT_EQ(page["answer"]["text"], "saved at step 6 of 6");
+  EXPECT_FALSE(page["spaces"].empty());
+  EXPECT_THAT(page["notes"].dump(), HasSubstr("no history.jsonl"));
+  write("runs/none/latest", "step-00000100\n");
+  expect_refused("report runs/none", kBadInput, "has neither history.jsonl nor a checkpoint");
+}
+
+TEST_F(CliReport, APageReplacesNothingOfWhatItIsAbout) {
+  write("runs/b/history.jsonl", "{\"step\":1,\"loss\":5.5}\n");
+  write("own.pickle", read_file(pickle("cpp")));
+  const std::string history = read_file(dir_ / "runs/b/history.jsonl");
+  expect_refused("report runs/b --overwrite -o runs/b/history.jsonl", kUsage, "belongs to runs/b");
+  expect_refused("report own.pickle --overwrite -o ./own.pickle", kUsage, "belongs to own.pickle");
+  expect_refused("report runs/b --overwrite -o /dev/null", kUsage, "no file that a page could");
+  expect_refused("report runs/b --overwrite -o runs", kUsage, "no file that a page could");
+  EXPECT_EQ(read_file(dir_ / "runs/b/history.jsonl"), history);
+  EXPECT_EQ(subject("runs/b", "runs/b/page.html")["kind"], "run");
+  EXPECT_EQ(subject("runs/b", "runs/b/page.html")["kind"], "run");  // its own page it replaces
+}
+
+TEST_F(CliReport, NamesAreShownSafelyAndDotsHaveOne) {
+  write("runs/b/history.jsonl", "{\"step\":1,\"loss\":5.5}\n");
+  EXPECT_THAT(snug("report runs/b/.").out, HasSubstr("page: b.html"));
+  EXPECT_THAT(snug("report runs/b/../b/ --overwrite").out, HasSubstr("page: b.html"));
+  const std::string hostile = "runs/\x1b[31m\xff";
+  write(hostile + "/history.jsonl", "{\"step\":1,\"loss\":5.5}\n");
+  const Ended shown = snug("report " + hostile + " -o first.html");
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("runs/\\x1b[31m\\xff: stopped"));
+  const Ended json = snug("report " + hostile + " --json -o second.html");
+  EXPECT_EQ(json.code, 0) << json.err;
+  EXPECT_EQ(nlohmann::json::parse(json.out)["page"], "second.html");
+}
+
 TEST_F(CliReport, ASnapshotsPageHasTheOwnersThatInspectSays) {
   for (const std::string name : {"gpt2", "cpp", "bare", "leak", "oom"}) {
     SCOPED_TRACE(name);
@@ -140,6 +178,7 @@ TEST_F(CliReport, WhatIsNoSubjectIsRefusedInASentence) {
   expect_refused("report folder", kBadInput, "folder");
   expect_refused("report tiny --against runs/none.pickle", kBadInput, "runs/none.pickle");
   expect_refused("report " + pickle("cpp") + " --batch 3", kUsage, "--batch has no use");
+  expect_refused("report tiny --model gpt2", kUsage, "--model has no use");
   expect_refused("report tiny -o missing/page.html", kBadInput, "missing");
 }
 
