@@ -48,7 +48,8 @@ std::vector<Rectangle> rectangles_of(const Module& module, Space space, const Ax
     const Value& value = module.values[i];
     if (!resides(value, space) || value.storage_bytes() == 0) continue;
     if (value.shared()) {
-      all.push_back({&value, uses[i], 0, axis.size() - 1});
+      const Use use{.last = uses[i].last};  // it was there before the step
+      all.push_back({&value, use, 0, axis.size() - 1});
     } else if (axis.shows(value.program)) {
       const Block block = block_of(value);
       all.push_back({&value, uses[i], axis.instant(value.program, block.first),

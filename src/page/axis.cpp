@@ -57,31 +57,40 @@ Json Axis::begins(const std::vector<Span>& predicted) const {
   return std::ssize(out) == size_ + 1 ? Json(out) : Json(nullptr);
 }
 
+// Of the ops of each instant, the one at which most of the device's bytes live.
+std::vector<int64_t> Axis::fullest(int32_t program) const {
+  const int64_t ops = std::ssize(module_.programs[static_cast<size_t>(program)].ops);
+  std::vector<int64_t> out;
+  const std::vector<CategoryBytes> live =
+      stride_ > 1 ? timeline(module_, program, Space::device) : std::vector<CategoryBytes>();
+  for (int64_t first = 0; first < ops; first += stride_) {
+    int64_t most = first;
+    for (int64_t op = first + 1; op < std::min(first + stride_, ops); ++op)
+      if (total(live[static_cast<size_t>(op)]) > total(live[static_cast<size_t>(most)])) most = op;
+    out.push_back(most);
+  }
+  return out;
+}
+
 Json Axis::json(Texts& texts, const std::vector<Span>& predicted) const {
   Json sections = Json::array();
-  Json names = Json::array(), kinds = Json::array(), layers = Json::array();
-  Json phases = Json::array(), lanes = Json::array();
+  Json names = Json::array(), layers = Json::array(), phases = Json::array();
   for (const int32_t p : programs_) {
     const Program& program = module_.programs[static_cast<size_t>(p)];
     sections.push_back({{"name", program.name},
                         {"first", instant(p, 0)},
                         {"runs", runs_per_step(module_, program.name)}});
     Phase phase = program.ops.empty() ? Phase::forward : program.ops[0].phase;
-    for (size_t i = 0; i < program.ops.size(); i += static_cast<size_t>(stride_)) {
-      const Op& op = program.ops[i];
+    for (const int64_t i : fullest(p)) {
+      const Op& op = program.ops[static_cast<size_t>(i)];
       if (op.lane == kComputeLane) phase = op.phase;  // what other lanes do meanwhile is beside it
       names.push_back(texts.index(without_layer(module_.layers, op.name, op.layer)));
-      kinds.push_back(texts.index(op.def->kind));
       layers.push_back(op.layer);
       phases.push_back(texts.index(name_of(phase)));
-      lanes.push_back(texts.index(op.lane));
     }
   }
-  return {{"unit", "op"},      {"size", size_},
-          {"stride", stride_}, {"sections", sections},
-          {"name", names},     {"kind", kinds},
-          {"layer", layers},   {"phase", phases},
-          {"lane", lanes},     {"begin_us", begins(predicted)}};
+  return {{"unit", "op"},  {"size", size_},   {"stride", stride_}, {"sections", sections},
+          {"name", names}, {"layer", layers}, {"phase", phases},   {"begin_us", begins(predicted)}};
 }
 
 }  // namespace snug

@@ -23,11 +23,12 @@ class Axis {
   int64_t size() const { return size_; }
   int64_t stride() const { return stride_; }  // ops in an instant
 
-  // Sections, and by instant: name, kind, layer, phase, lane, and when it begins as predicted.
+  // Sections, and by instant: name, layer and phase of its fullest op, and when it begins as predicted.
   Json json(Texts& texts, const std::vector<Span>& predicted) const;
 
  private:
   Json begins(const std::vector<Span>& predicted) const;
+  std::vector<int64_t> fullest(int32_t program) const;
 
   const Module& module_;
   std::vector<int32_t> programs_;

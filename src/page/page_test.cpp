@@ -107,9 +107,25 @@ TEST(PlanSubject, SeveralOpsInAnInstantKeepThePeak) {
     EXPECT_EQ(*std::ranges::max_element(totals), device.placement.max_live_bytes);
     EXPECT_EQ(totals[space["peak"].get<size_t>()], device.placement.max_live_bytes);
     EXPECT_EQ(named["name"].size(), totals.size());
+    const auto peak = space["peak"].get<size_t>();
+    EXPECT_EQ(texts.all()[named["name"][peak].get<size_t>()],
+              without_layer(plan.module.layers, device.peak.op, device.peak.layer));
     EXPECT_EQ(named["begin_us"].size(), totals.size() + 1);
     EXPECT_TRUE(std::ranges::is_sorted(named["begin_us"].get<std::vector<int64_t>>()));
   }
+}
+
+TEST(PlanSubject, WhatWasThereBeforeTheStepIsMadeByNoOpOfIt) {
+  const Plan plan = plan_for_page({});
+  const Json values = subject_for(plan)["spaces"][0]["values"];
+  const auto params = static_cast<int>(Category::params);
+  int seen = 0;
+  for (size_t i = 0; i < values["made"].size(); ++i) {
+    if (values["category"][i] != params) continue;
+    EXPECT_EQ(values["made"][i], -1);
+    ++seen;
+  }
+  EXPECT_GT(seen, 0);
 }
 
 // What --profile exports for PyTorch's viewer, read back as if PyTorch had written it.
@@ -247,6 +263,37 @@ TEST(SnapshotSubject, ThePeakIsTheFindingsHoweverFewInstantsThereAre) {
     EXPECT_EQ(device.axis["name"].size(), totals.size());
     EXPECT_EQ(device.axis["begin_us"].size(), totals.size() + 1);
   }
+}
+
+TEST(SnapshotSubject, ClocksThatSayAnythingAreNoHindrance) {
+  pytorch::Snapshot snapshot = recorded(3);
+  std::vector<pytorch::Event>& trace = snapshot.devices[0].trace;
+  trace[0].time_us = 1;
+  trace[1].time_us = std::numeric_limits<int64_t>::min();
+  trace[2].time_us = std::numeric_limits<int64_t>::max();
+  Texts texts;
+  const DeviceOnPage device = device_on_page(snapshot, snapshot.devices[0],
+                                             pytorch::examine(snapshot).at(0), 0, texts, 1000, 10);
+  const auto begins = device.axis["begin_us"].get<std::vector<int64_t>>();
+  EXPECT_TRUE(std::ranges::is_sorted(begins));
+  EXPECT_LT(begins.back(), int64_t{1} << 53);
+}
+
+TEST(SnapshotSubject, TheAnswerIsAboutTheDeviceThatMattersMost) {
+  pytorch::Snapshot snapshot = recorded(3);
+  snapshot.devices.push_back(snapshot.devices[0]);
+  std::vector<pytorch::DeviceFindings> findings = pytorch::examine(snapshot);
+  ASSERT_EQ(findings.size(), 2U);
+  findings[1].device = 1;
+  findings[1].leaks.push_back({.bytes = 1});
+  const Json subject =
+      snapshot_subject({.file = "s.pickle", .snapshot = &snapshot, .devices = findings}, "");
+  EXPECT_EQ(subject["answer"]["verdict"], "leaks");
+  EXPECT_THAT(subject["answer"]["text"].get<std::string>(),
+              ::testing::AllOf(::testing::StartsWith("device 1: "),
+                               ::testing::EndsWith("most at a place without frames")));
+  EXPECT_EQ(subject["spaces"][0]["name"], "device 1");
+  EXPECT_EQ(subject["spaces"][0]["axis"], 0);
 }
 
 TEST(SnapshotSubject, APageOfVeryManyStepsStaysSmall) {

@@ -212,8 +212,6 @@ Json plan_subject(const PlanOnPage& plan) {
               {"answer", answer_of(plan.memory, facts)},
               {"facts", facts_of_plan(plan.memory, facts)},
               {"notes", notes_of(axis, spaces)},
-              {"step_ms", or_null(facts.step_ms)},
-              {"tokens_per_s", or_null(facts.tokens_per_s())},
               {"recipe", facts.recipe},
               {"categories", categories},
               {"layers", plan.module.layers},

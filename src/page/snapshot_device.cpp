@@ -16,6 +16,7 @@ using pytorch::Owner;
 
 constexpr size_t kLongestLabel = 300;
 constexpr size_t kMostMarks = 20, kMostSections = 200;
+constexpr int64_t kLongestTrace = 1'000'000'000'000'000;  // microseconds
 
 // Addresses that something had, pushed together: where one is on the map.
 class AddressMap {
@@ -94,17 +95,14 @@ class DevicePage {
   }
 
   Json axis() const {
-    Json name = Json::array(), kind = name, layer = name, phase = name, lane = name;
+    Json name = Json::array(), layer = name, phase = name;
     for (const int64_t moment : fullest_) {
       name.push_back(texts_.index(event_text(moment)));
-      kind.push_back(texts_.index(moment == 0 ? "" : words_of(event(moment).action)));
       layer.push_back(kNoLayer);
       phase.push_back(texts_.index(moment == 0 ? "" : phase_words(phase_of(moment))));
-      lane.push_back(0);
     }
-    return {{"unit", "event"}, {"size", size_},       {"stride", stride_}, {"sections", sections()},
-            {"name", name},    {"kind", kind},        {"layer", layer},    {"phase", phase},
-            {"lane", lane},    {"begin_us", begins()}};
+    return {{"unit", "event"}, {"size", size_},  {"stride", stride_}, {"sections", sections()},
+            {"name", name},    {"layer", layer}, {"phase", phase},    {"begin_us", begins()}};
   }
 
   Json space(size_t axis, int64_t most_values) const {
@@ -163,14 +161,17 @@ class DevicePage {
   Json begins() const {
     std::vector<int64_t> out;
     int64_t zero = 0, last = 0;
+    const auto go_to = [&](const pytorch::Event& e) {  // a clock may say anything
+      if (e.time_us > zero) last = std::max(last, std::min(e.time_us - zero, kLongestTrace));
+    };
     for (const pytorch::Event& e : device_.trace)
       if (e.time_us > 0 && (zero == 0 || e.time_us < zero)) zero = e.time_us;
     for (int64_t i = 0; i < size_; ++i) {
       const int64_t moment = i * stride_;
-      if (moment > 0) last = std::max(last, event(moment).time_us - zero);
+      if (moment > 0) go_to(event(moment));
       out.push_back(last);
     }
-    if (!device_.trace.empty()) last = std::max(last, device_.trace.back().time_us - zero);
+    if (!device_.trace.empty()) go_to(device_.trace.back());
     out.push_back(last);
     return out;
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
+#include <tuple>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -25,6 +27,14 @@ std::string where_is(const DeviceFindings& d) {
   return fmt::format(",{} {} step {}", phase, phase.empty() ? "in" : "of", d.peak.step + 1);
 }
 
+// The device that the answer is about: one that ran out of memory, or else leaks, or else the fullest.
+int64_t device_told(const std::vector<DeviceFindings>& devices) {
+  const auto rank = [](const DeviceFindings& d) {
+    return std::tuple(d.oom.has_value(), !d.leaks.empty(), d.peak.allocated);
+  };
+  return std::ranges::max_element(devices, {}, rank) - devices.begin();
+}
+
 Json answer_of_snapshot(const DeviceFindings& d) {
   if (d.oom) {
     const std::string at = d.oom->label.empty() ? "" : ", at " + d.oom->label;
@@ -39,7 +49,8 @@ Json answer_of_snapshot(const DeviceFindings& d) {
             {"tone", "bad"},
             {"text", fmt::format("{} a step are made and not freed, most at {}",
                                  format_bytes(static_cast<int64_t>(pytorch::growth_per_step(d))),
-                                 d.leaks.front().label)}};
+                                 d.leaks.front().label.empty() ? "a place without frames"
+                                                               : d.leaks.front().label)}};
   return {{"verdict", format_bytes(d.peak.allocated)},
           {"tone", "plain"},
           {"text",
@@ -89,14 +100,14 @@ Json facts_of_snapshot(const InspectFacts& facts) {
 }
 
 // What the trace says it would save, and what a plan says it would cost.
-Json advice_of(const InspectFacts& facts, const std::string& command) {
+Json advice_of(const InspectFacts& facts, const DeviceFindings& told, const std::string& command) {
   Json rows = Json::array();
   const auto priced = [&](const std::string& remedy) -> const PricedChange* {
     if (!facts.plan) return nullptr;
     const auto found = std::ranges::find(facts.plan->changes, remedy, &PricedChange::remedy);
     return found == facts.plan->changes.end() ? nullptr : &*found;
   };
-  for (const pytorch::Remedy& remedy : facts.devices[0].remedies) {
+  for (const pytorch::Remedy& remedy : told.remedies) {
     Json row = {{"change", remedy.name},
                 {"how", remedy.how},
                 {"peak_bytes", remedy.peak},
@@ -108,8 +119,7 @@ Json advice_of(const InspectFacts& facts, const std::string& command) {
     }
     rows.push_back(std::move(row));
   }
-  return {{"title", facts.devices[0].oom ? "What would make it fit" : "What would be smaller"},
-          {"rows", rows}};
+  return {{"title", told.oom ? "What would make it fit" : "What would be smaller"}, {"rows", rows}};
 }
 
 Json leaks_table(const std::vector<DeviceFindings>& devices) {
@@ -142,9 +152,13 @@ Json snapshot_subject(const InspectFacts& facts, const std::string& command) {
   texts.index("");
   Json axes = Json::array(), spaces = Json::array(), tables = Json::array();
   std::vector<std::string> notes;
-  for (size_t i = 0; i < facts.devices.size(); ++i) {
-    DeviceOnPage device =
-        device_on_page(*facts.snapshot, facts.snapshot->devices[i], facts.devices[i], i, texts);
+  const int64_t told = device_told(facts.devices);
+  std::vector<size_t> order(facts.devices.size());  // the one that the answer is about first
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::rotate(order.begin(), order.begin() + told, order.begin() + told + 1);
+  for (const size_t i : order) {
+    DeviceOnPage device = device_on_page(*facts.snapshot, facts.snapshot->devices[i],
+                                         facts.devices[i], axes.size(), texts);
     const int64_t stride = device.axis["stride"];
     const int64_t all = device.space["values"]["all"],
                   shown = std::ssize(device.space["values"]["name"]);
@@ -166,11 +180,15 @@ Json snapshot_subject(const InspectFacts& facts, const std::string& command) {
   Json categories = Json::array();
   for (size_t owner = 0; owner < pytorch::kOwners; ++owner)
     categories.push_back(name_of(static_cast<pytorch::Owner>(owner)));
+  const DeviceFindings& about = facts.devices[static_cast<size_t>(told)];
+  Json answer = answer_of_snapshot(about);
+  if (order.size() > 1)
+    answer["text"] = fmt::format("device {}: {}", about.device, answer["text"].get<std::string>());
   const std::string name = std::filesystem::path(facts.file).filename().string();
   Json out = {{"kind", "snapshot"},
               {"name", name},
               {"title", name + ", PyTorch's memory"},
-              {"answer", answer_of_snapshot(facts.devices[0])},
+              {"answer", std::move(answer)},
               {"facts", facts_of_snapshot(facts)},
               {"notes", notes},
               {"categories", categories},
@@ -179,7 +197,7 @@ Json snapshot_subject(const InspectFacts& facts, const std::string& command) {
               {"spaces", spaces},
               {"lanes", Json::array()},
               {"tables", tables},
-              {"advice", advice_of(facts, command)}};
+              {"advice", advice_of(facts, about, command)}};
   out["texts"] = texts.all();
   return out;
 }
