@@ -1,7 +1,9 @@
 """The page of `snug report` in a headless Chromium: hover, zoom, search, comparison, theme, keys, print, and the time it
 takes. Usage: page_test.py SNUG. Ends with 77 where there is no Chromium.
 """
+import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -36,7 +38,12 @@ def tooltips(browser):
     tip = browser.evaluate(TIP)
     check("the timeline's tooltip names a value, its bytes, layer and life", "bytes" in tip and "lives" in tip, tip)
     browser.move(left + width / 2, top + 30)
-    check("above the bytes it names the op", "live" in browser.evaluate(TIP), browser.evaluate(TIP))
+    tip = browser.evaluate(TIP).splitlines()
+    data = json.loads(browser.evaluate("document.getElementById('data').textContent"))["subjects"][0]
+    axis = data["axes"][0]
+    ops = {data["texts"][name].replace("\x01", data["layers"][layer] if layer >= 0 else "")
+           for name, layer in zip(axis["name"], axis["layer"])}
+    check("above the bytes it names the op", tip and tip[0] in ops and "live" in tip, tip)
     left, top, width, height = browser.box("#map canvas")
     browser.move(left + width / 2, top + height - 60)
     tip = browser.evaluate(TIP)
@@ -110,6 +117,92 @@ def accessible(browser):
         "[...document.querySelectorAll('button')].every(b => b.textContent.trim() || b.getAttribute('aria-label'))"))
 
 
+def printed(browser, path):
+    theme = "document.documentElement.dataset.theme"
+    browser.evaluate(f"{theme} = 'dark'")
+    browser.print_pdf(path)
+    pdf = path.read_bytes()
+    check("it prints on a few pages", 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 12 and len(pdf) > 20_000)
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    # As a canvas that was drawn for a wider screen before it was laid out for paper.
+    shape = browser.evaluate("(() => { const c = document.querySelector('#map canvas'); c.width *= 2; const b = c.getBoundingClientRect();"
+                             " return c.width / c.height / (b.width / b.height); })()")
+    check("drawings keep their shape on paper", abs(shape - 1) < .02, shape)
+    ink = browser.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--accent')")
+    check("and light colours", ink.strip() == "#005f95", ink)
+    browser.call("Emulation.setEmulatedMedia", media="")
+    browser.evaluate(f"delete {theme}")
+
+
+def spaces(browser):
+    """Of a plan with two spaces: tables and search follow the one that is shown."""
+    pressed = "document.querySelector('[aria-label=space] [aria-pressed=true]').textContent"
+    count = "document.querySelector('.search [role=status]').textContent"
+    first = browser.evaluate(pressed)
+    browser.evaluate("document.querySelector('.search input').focus()")
+    browser.type("embed")
+    found = browser.evaluate(count)
+    browser.evaluate("document.querySelectorAll('[aria-label=space] button')[1].click()")
+    browser.frames()
+    check("another space is shown", browser.evaluate(pressed) != first)
+    check("and searched anew", browser.evaluate(count) != found, found)
+    browser.evaluate("document.querySelector('#breakdown .link').click()")
+    browser.frames()
+    check("a value of the table is shown in its space", browser.evaluate(pressed) == first)
+    browser.evaluate("document.querySelector('#lanes canvas').focus()")
+    browser.key("ArrowDown")
+    lane = browser.evaluate("document.getElementById('live').textContent")
+    names = json.loads(browser.evaluate("document.getElementById('data').textContent"))["subjects"][0]["lanes"][0]["lanes"]
+    check("the first key chooses the first lane", f"lane {names[0]['name']}, predicted" in lane, lane)
+    browser.evaluate("document.querySelector('#map canvas').focus()")
+    browser.key("p", "p")
+    said = browser.evaluate("document.getElementById('live').textContent")
+    check("P on the map goes to the peak", "category" in said, said)
+
+
+def sorting(browser):
+    button = "[...document.querySelectorAll('#changes .sort')].find(b => b.textContent === 'saves')"
+    browser.evaluate(button + ".click()")
+    column = browser.evaluate(f"[...{button}.closest('tr').children].indexOf({button}.closest('th'))")
+    cells = browser.evaluate(f"[...document.querySelectorAll('#changes tbody tr')].map(r => r.children[{column}].textContent)")
+    units = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+    numbers = [float(n.replace("−", "-")) * units[unit] for n, unit in (cell.split() for cell in cells)]
+    check("what saves most is first", numbers == sorted(numbers, reverse=True), cells)
+    check("and the head says so", browser.evaluate(f"{button}.closest('th').getAttribute('aria-sort')") == "descending")
+
+
+RUNS = {
+    "ends": '{"step":1,"loss":5.5}\n{"step":2,"loss":null}\n',
+    "never": '{"step":1,"loss":null,"lr":0.1}\n{"step":2,"loss":null,"lr":0.2}\n',
+    "one": '{"step":1,"loss":5.5}\n',
+    "none": '{"step":0,"eval_loss":5.5}\n',
+    "large": '{"step":1,"loss":1e16}\n{"step":2,"loss":10000000000000002}\n',
+    "<img src=x onerror=boom()>'\"": '{"step":1,"loss":5.5}\n{"step":2,"loss":5}\n',
+}
+
+
+def runs(browser, page, folder):
+    for number, (name, history) in enumerate(RUNS.items()):
+        run = folder / "runs" / name
+        run.mkdir(parents=True)
+        (run / "history.jsonl").write_text(history)
+        browser.open(page(f"run-{number}", str(run)))
+        seen = browser.evaluate("document.querySelector('main').innerText")
+        check(f"a run of {history!r} has a page", "Answer" in seen and ("Loss" in seen) == (name != "none"), seen)
+        check("its name is no markup", name in seen and browser.evaluate("document.querySelectorAll('img').length") == 0, seen)
+        if name == "ends":
+            check("it says since when the loss is not finite", "not finite since step 2" in seen, seen)
+        if name == "never":
+            check("another number is drawn", browser.evaluate(
+                "document.querySelector('[aria-label=metric] [aria-pressed=true]').textContent") == "learning rate")
+        if name == "one":
+            check("one step is a dot", browser.evaluate(
+                "(() => { const c = document.querySelector('#loss canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height)"
+                ".data; for (let i = 0; i < d.length; i += 4) if (d[i] === 0 && d[i + 1] === 0x72 && d[i + 2] === 0xB2) return true;"
+                " return false; })()"))
+        check("no script failed on it", browser.errors() == [], browser.errors())
+
+
 def main():
     if find_chromium() is None:
         print("no Chromium here")
@@ -132,10 +225,15 @@ def main():
         search(browser)
         theme(browser)
         accessible(browser)
-        browser.print_pdf(pathlib.Path(folder) / "plan.pdf")
-        check("it prints", (pathlib.Path(folder) / "plan.pdf").stat().st_size > 20_000)
+        sorting(browser)
+        printed(browser, pathlib.Path(folder) / "plan.pdf")
         check("a command can be copied", browser.evaluate("document.querySelectorAll('#changes .copy').length") > 0)
         check("no script failed, and nothing was asked of the network", browser.errors() == [], browser.errors())
+
+        browser.open(page("spaces", "gpt2", "--batch", "2", "--seq", "64", "--gpu", "rtx4090", "--offload", "all"))
+        spaces(browser)
+        check("no script failed with two spaces", browser.errors() == [], browser.errors())
+        runs(browser, page, pathlib.Path(folder))
 
         browser.open(page("two", str(SNAPSHOTS / "oom.pickle"), "--against", "gpt2", "--batch", "2", "--seq", "64"))
         check("two subjects are two columns", browser.evaluate("document.querySelectorAll('#timeline canvas').length") == 2)

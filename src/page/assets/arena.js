@@ -7,7 +7,7 @@ class ArenaMap {
     this.height = 420;
     this.bottom = 30;
     this.label = `map of the ${space.name} arena, ${bytes(space.map_bytes)}: ${exact(space.count)} values as rectangles of bytes and time. ` +
-      "Up and down choose a value, left and right move in time, plus and minus zoom.";
+      "Up and down choose a value, left and right move in time, P goes to the largest at the peak, plus and minus zoom.";
     this.matches = null;  // a set of values, where something is searched
     this.chosen = null;
     this.at = null;
@@ -82,12 +82,12 @@ class ArenaMap {
     if (x < 0 || x > this.axis.end || y < 0) return null;
     for (let i = this.space.count - 1; i >= 0; i--) {  // the smallest last: it is found first
       if (v.first[i] > instant || v.last[i] < instant || y < v.offset[i] || y >= v.offset[i] + v.bytes[i]) continue;
-      this.chosen = i;
-      return {title: this.space.nameOf(i), rows: this.space.describe(i)};
+      return this.choose(i);
     }
     return {title: "free", rows: [["byte", exact(y)], ["during", this.axis.nameOf(instant)]]};
   }
   key(key, fast) {
+    if (key === "p" || key === "P") return this.largestAtPeak();
     const {x} = this.views, v = this.space.values;
     if (!key.startsWith("Arrow")) return null;
     this.at ??= this.space.peak ?? this.axis.instantAt(x.from);
@@ -102,8 +102,19 @@ class ArenaMap {
       index = Math.max(0, alive.findIndex((i) => v.offset[i] + v.bytes[i] > from));
     } else if (key === "ArrowUp") index = Math.min(alive.length - 1, index + 1);
     else if (key === "ArrowDown") index = Math.max(0, index - 1);
-    this.chosen = alive[index];
-    return {title: this.space.nameOf(this.chosen), rows: this.space.describe(this.chosen)};
+    return this.choose(alive[index]);
+  }
+  largestAtPeak() {
+    const {peak} = this.space, alive = peak == null ? [] : this.space.valuesAt(peak);
+    if (alive.length === 0) return null;
+    this.at = peak;
+    this.views.x.show(this.axis.x(peak));
+    this.views.y.show(this.space.values.offset[alive[0]]);
+    return this.choose(alive[0]);
+  }
+  choose(value) {
+    this.chosen = value;
+    return {title: this.space.nameOf(value), rows: this.space.describe(value)};
   }
   leave() { this.chosen = null; }
 

@@ -19,7 +19,9 @@ class View {
     const width = (this.to - this.from) * factor, part = (at - this.from) / (this.to - this.from);
     this.set(at - part * width, at + (1 - part) * width);
   }
-  pan(part) { const by = part * (this.to - this.from); this.set(this.from + by, this.to + by); }
+  show(at) {  // in the middle, where it was outside
+    if (at < this.from || at > this.to) this.set(at - (this.to - this.from) / 2, at + (this.to - this.from) / 2);
+  }
   tell() { for (const redraw of this.listeners) redraw(); }
 }
 
@@ -42,7 +44,7 @@ const Tip = {
 class Chart {
   constructor(drawing) {
     this.drawing = drawing;
-    this.canvas = el("canvas", {tabindex: "0", role: "img", "aria-label": drawing.label,
+    this.canvas = el("canvas", {tabindex: "0", role: "application", "aria-roledescription": "chart", "aria-label": drawing.label,
                                 "aria-keyshortcuts": "ArrowLeft ArrowRight + - 0"});
     this.node = el("div", {class: "chart", style: `height:${drawing.height}px`}, this.canvas);
     this.pending = false;

@@ -6,7 +6,6 @@ const LAYER_MARK = "\u0001";
 class Subject {
   constructor(json, index) {
     Object.assign(this, json);
-    this.index = index;
     this.mark = DOCUMENT.subjects.length > 1 ? "AB"[index] : "";
     this.axes = (json.axes || []).map((axis) => new Axis(axis, this));
     this.spaces = (json.spaces || []).map((space) => new SpaceMap(space, this));
@@ -69,9 +68,6 @@ class SpaceMap {
   get count() { return this.values.name.length; }
   category(value) { return this.subject.categories[this.values.category[value]]; }
   nameOf(value) { return this.subject.text(this.values.name[value], this.values.layer[value]); }
-  livesAt(value, instant) {
-    return this.values.first[value] <= instant && instant <= this.values.last[value];
-  }
   // Indices of values, the largest first.
   valuesAt(instant, category = -1) {
     const {first, last, bytes, category: categories} = this.values;
@@ -83,6 +79,7 @@ class SpaceMap {
   // Rows of a tooltip: what a value is, whose, where and how long.
   describe(value) {
     const v = this.values, axis = this.timeAxis, op = (i) => (i < 0 ? "" : axis.nameOf(i));
+    const by = axis.stride > 1 ? "near" : "by";  // an instant of several ops has the name of one
     const lasts = v.last[value] - v.first[value] + 1;
     const whole = v.first[value] === 0 && v.last[value] === axis.size - 1;
     const type = this.subject.text(v.type[value]);
@@ -91,8 +88,8 @@ class SpaceMap {
     if (v.layer[value] >= 0) rows.push(["layer", String(v.layer[value])]);
     rows.push(["category", this.category(value)]);
     rows.push(["bytes from", exact(v.offset[value])]);
-    if (v.made[value] >= 0) rows.push(["made by", op(v.made[value])]);
-    if (v.used && v.used[value] >= 0) rows.push(["last used by", op(v.used[value])]);
+    if (v.made[value] >= 0) rows.push([`made ${by}`, op(v.made[value])]);
+    if (v.used && v.used[value] >= 0) rows.push([`last used ${by}`, op(v.used[value])]);
     let life = whole ? "always" : `${lasts} ${axis.unit}${lasts > 1 ? "s" : ""}, ${v.first[value]} to ${v.last[value]}`;
     if (!whole && axis.hasTime)
       life += `, ${duration(axis.begin_us[v.last[value] + 1] - axis.begin_us[v.first[value]])}`;

@@ -17,6 +17,7 @@ function duration(us) {
 }
 const percent = (ratio) => (ratio >= 1 ? "+" : "−") + Math.abs(100 * (ratio - 1)).toFixed(1) + " %";
 function short(n) {
+  if (n == null) return "–";
   const a = Math.abs(n);
   if (a >= 1e6) return (n / 1e6).toPrecision(3) + " M";
   if (a >= 1e4) return (n / 1e3).toPrecision(3) + " k";
@@ -38,6 +39,7 @@ function el(tag, attributes = {}, ...children) {
 // Flags and commands: a line ends between words, never inside "--offload" unless a word is longer than the line.
 const unbroken = (text) => text.split(" ").flatMap((word, i) => [i ? " " : null, el("span", {class: "word"}, word)]);
 
+const MOST_TICKS = 200;
 // Round steps for an axis: 1, 2 or 5 times a power of `base` (1024 for bytes).
 function ticks(from, to, wanted, isBytes) {
   const raw = (to - from) / Math.max(1, wanted);
@@ -46,9 +48,9 @@ function ticks(from, to, wanted, isBytes) {
   if (isBytes) while (raw >= unit * 500) unit *= 1024;
   const scaled = raw / unit, power = 10 ** Math.floor(Math.log10(scaled));
   const step = unit * power * [1, 2, 5, 10].find((m) => m * power >= scaled);
-  const out = [];
-  for (let at = Math.ceil(from / step) * step; at <= to + step / 1e6; at += step) out.push(at);
-  return out;
+  // Counted, not added up: a step smaller than the numbers' last digit would never arrive.
+  const first = Math.ceil(from / step), count = Math.min(MOST_TICKS, Math.floor(to / step - first + 1e-6) + 1);
+  return Array.from({length: Math.max(0, count || 0)}, (_, k) => (first + k) * step);
 }
 
 function say(text) { document.getElementById("live").textContent = text; }

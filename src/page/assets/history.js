@@ -4,20 +4,21 @@ const METRICS = [
   {key: "loss", name: "loss", text: short},
   {key: "tokens_per_s", name: "tokens/s", text: short},
   {key: "grad_norm", name: "gradient norm", text: short},
-  {key: "lr", name: "learning rate", text: (n) => n.toExponential(1)},
+  {key: "lr", name: "learning rate", text: (n) => (n === 0 ? "0" : n.toExponential(1))},
   {key: "process_bytes", name: "process memory", text: bytes, isBytes: true},
 ];
 const RUN_LOOKS = [{light: "blue", dark: "sky", dash: []}, {light: "red", dark: "orange", dash: [6, 3]}];
 const runColour = (i) => OKABE[RUN_LOOKS[i][Theme.dark ? "dark" : "light"]];
 
 class History {
-  constructor(subjects) {
+  constructor(subjects, metric) {
     this.subjects = subjects;
-    this.metric = METRICS[0];
+    this.metric = metric;
     this.height = 300;
     this.bottom = 30;
-    this.views = {x: new View(Math.max(...subjects.map((s) => s.history.steps)))};
-    this.label = subjects.map((s) => `${s.name}: loss ${short(s.history.first_loss)} to ${short(s.history.last_loss)} after ${s.history.last_step} steps`).join("; ");
+    this.views = {x: new View(Math.max(1, ...subjects.map((s) => s.history.steps)))};
+    this.label = subjects.map((s) => `${s.name}: loss ${short(s.history.first_loss)} to ${short(s.history.last_loss)} after ${s.history.last_step} steps`).join("; ") +
+      ". Left and right move from step to step, plus and minus zoom.";
     this.at = null;
   }
   // [step, number] of one run; null where nothing finite was written.
@@ -49,9 +50,14 @@ class History {
       g.lineJoin = "round";
       g.setLineDash(RUN_LOOKS[i].dash);
       g.beginPath();
-      for (const [step, n] of this.points(subject)) g.lineTo(px(step), py(n));
+      const points = this.points(subject);
+      for (const [step, n] of points) g.lineTo(px(step), py(n));
       g.stroke();
       g.setLineDash([]);
+      if (points.length === 1) {  // a line of one point is none
+        g.fillStyle = runColour(i);
+        g.beginPath(); g.arc(px(points[0][0]), py(points[0][1]), 3.5, 0, 7); g.fill();
+      }
       if (this.metric.key !== "loss") return;
       for (const [step, n] of subject.history.evals) {  // held-out loss: diamonds
         if (n == null) continue;

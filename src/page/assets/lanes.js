@@ -111,15 +111,14 @@ class Lanes {
   }
   key(key) {
     if (!key.startsWith("Arrow") || this.rows.length === 0) return null;
-    let [row, i] = this.chosen ?? [0, -1];
+    let [row, i] = this.chosen ?? (key === "ArrowDown" ? [-1, 0] : [0, -1]);
     if (key === "ArrowDown") row = Math.min(this.rows.length - 1, row + 1);
     if (key === "ArrowUp") row = Math.max(0, row - 1);
     const {lane} = this.rows[row];
     if (key === "ArrowRight") i++;
     if (key === "ArrowLeft") i--;
     this.chosen = [row, Math.max(0, Math.min(lane.begin.length - 1, i))];
-    const view = this.views.x, at = lane.begin[this.chosen[1]];
-    if (at < view.from || at > view.to) view.set(at - (view.to - view.from) / 2, at + (view.to - view.from) / 2);
+    this.views.x.show(lane.begin[this.chosen[1]]);
     return this.words();
   }
   leave() { this.chosen = null; }

@@ -39,19 +39,18 @@ function legend(redraw) {
 }
 
 function choice(label, options, current, choose) {
-  return el("span", {class: "choice", role: "group", "aria-label": label}, options.map(([name, value]) =>
-    el("button", {type: "button", "aria-pressed": String(value === current), onclick: (event) => {
-      for (const other of event.currentTarget.parentNode.children) other.setAttribute("aria-pressed", "false");
-      event.currentTarget.setAttribute("aria-pressed", "true");
-      choose(value);
-    }}, name)));
+  const node = el("span", {class: "choice", role: "group", "aria-label": label}, options.map(([name, value]) =>
+    el("button", {type: "button", onclick: () => { node.press(value); choose(value); }}, name)));
+  node.press = (value) => options.forEach(([, other], i) => node.children[i].setAttribute("aria-pressed", String(other === value)));
+  node.press(current);
+  return node;
 }
 
 // The drawings of memory: of each subject one space at a time, timeline and map with the same view of time.
 const memory = SUBJECTS.map((subject) => {
   if (subject.spaces.length === 0) return null;
   const view = new View(subject.axes[0].end);
-  return {subject, view, spaces: new Map(), current: 0};
+  return {subject, view, spaces: new Map(), current: 0, shows: []};
 });
 const limitOf = (space) => Math.max(space.limit != null && space.limit < 3 * space.arena ? space.limit : 0,
                                     space.line ? Math.max(...space.line) : 0, space.arena);
@@ -70,10 +69,17 @@ function drawings(state, index) {
 }
 const redrawAll = () => { for (const redraw of Theme.listeners) redraw(); };
 
-function spaceChoice(state, show) {
+function spaceChoice(state) {
   const {spaces} = state.subject;
   if (spaces.length < 2) return null;
-  return choice("space", spaces.map((space, i) => [space.name, i]), state.current, (i) => { state.current = i; show(); });
+  state.choice = choice("space", spaces.map((space, i) => [space.name, i]), state.current, (i) => showSpace(state, i));
+  return state.choice;
+}
+// In timeline, map and search, whoever asks for it.
+function showSpace(state, index) {
+  state.current = index;
+  state.choice?.press(index);
+  for (const show of state.shows) show();
 }
 function timeChoice(state) {
   if (!state.subject.axes.some((axis) => axis.hasTime)) return null;
@@ -93,9 +99,8 @@ function memoryPart(state, which) {
     charts[which].redraw();
   };
   bar.append(el("span", {class: "tools"}));
-  state.shows = [...(state.shows ?? []), show];
-  const all = () => state.shows.forEach((one) => one());
-  if (which === 0) bar.prepend(...[spaceChoice(state, all), timeChoice(state)].filter(Boolean));
+  state.shows.push(show);
+  if (which === 0) bar.prepend(...[spaceChoice(state), timeChoice(state)].filter(Boolean));
   else bar.prepend(search(state));
   show();
   return [bar, holder];
@@ -104,25 +109,29 @@ function memoryPart(state, which) {
 function search(state) {
   const count = el("span", {class: "quiet", role: "status"});
   let found = [], next = 0;
+  const find = () => {
+    const {map, charts} = drawings(state, state.current);
+    found = map.search(input.value);
+    next = 0;
+    const sum = found.reduce((all, i) => all + map.space.values.bytes[i], 0);
+    count.textContent = input.value.trim() === "" ? "" : `${exact(found.length)} values, ${bytes(sum)}`;
+    charts[1].redraw();
+  };
   const input = el("input", {type: "search", placeholder: "search values, / to focus", "aria-label": "search values by name", spellcheck: "false",
-    oninput: () => {
-      const {map, charts} = drawings(state, state.current);
-      found = map.search(input.value);
-      next = 0;
-      const sum = found.reduce((all, i) => all + map.space.values.bytes[i], 0);
-      count.textContent = input.value.trim() === "" ? "" : `${exact(found.length)} values, ${bytes(sum)}`;
-      charts[1].redraw();
-    },
+    oninput: find,
     onkeydown: (event) => {
       if (event.key !== "Enter" || found.length === 0) return;
       drawings(state, state.current).map.goTo(found[next]);
       next = (next + 1) % found.length;
     }});
+  state.shows.push(find);  // another space has other values
   return el("span", {class: "search"}, input, count);
 }
 
+// A value of the first space, whose largest are in the table.
 function goTo(state, value) {
-  drawings(state, state.current).map.goTo(value);
+  showSpace(state, 0);
+  drawings(state, 0).map.goTo(value);
   document.getElementById("map").scrollIntoView({behavior: "smooth"});
 }
 
@@ -138,14 +147,14 @@ function lanesPart(subject) {
 function historyPart() {
   const runs = SUBJECTS.filter((subject) => subject.history);
   if (runs.length === 0) return null;
-  const history = new History(runs), chart = new Chart(history);
   const metrics = METRICS.filter(({key}) => runs.some((run) => run.history[key].some((n) => n != null)));
+  const history = new History(runs, metrics[0] ?? METRICS[0]), chart = new Chart(history);
   return [el("div", {class: "tools-row"}, choice("metric", metrics.map((m) => [m.name, m]), history.metric, (metric) => {
     history.metric = metric;
     chart.redraw();
   }), history.legend(), chart.tools()), chart.node,
   runs.filter((run) => run.history.all > run.history.step.length).map((run) =>
-    el("p", {class: "note"}, `${exact(run.history.all)} steps are drawn by ${exact(run.history.step.length)} points: the highest and the lowest of neighbours`))];
+    el("p", {class: "note"}, `${exact(run.history.all)} steps are drawn by ${exact(run.history.step.length)} points: of neighbours the one with the highest loss and the one with the lowest`))];
 }
 
 function changes() {

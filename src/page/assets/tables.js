@@ -1,13 +1,13 @@
 // Tables: whose the bytes are, the largest values, layers, changes and runners-up. A click on a head sorts.
 
-// columns: [{name, value(row) for sorting, cell(row) -> node or text, number}]
+// columns: [{name, value(row) for sorting, cell(row) -> node or text, number, down: the first click puts the largest first}]
 function table(columns, rows, caption, sorted = null) {
   let order = sorted ?? {column: -1, up: true};
   const body = el("tbody");
   const heads = columns.map((column, c) => el("th", {scope: "col", class: column.number ? "number" : ""},
     column.value
       ? el("button", {type: "button", class: "sort", onclick: () => {
-          order = {column: c, up: order.column === c ? !order.up : true};
+          order = {column: c, up: order.column === c ? !order.up : !column.down};
           fill();
         }}, column.name)
       : column.name));
@@ -68,8 +68,9 @@ function breakdownTable(subjects) {
   const sum = el("tr", {class: "sum"}, el("th", {scope: "row"}, "all"),
     columns.map(({space}) => el("td", {title: exact(space.arena) + " bytes"}, `${bytes(space.arena)} ${space.arena_words}`)),
     subjects.length > 1 ? el("td", {class: "number"}, signedBytes(subjects[1].spaces[0].arena - subjects[0].spaces[0].arena)) : null);
-  return el("div", {class: "scroll"}, el("table", {class: "breakdown"},
-    el("caption", {class: "unseen"}, "bytes by category at the peak"),
+  const caption = "bytes by category at the peak";
+  return el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption}, el("table", {class: "breakdown"},
+    el("caption", {class: "unseen"}, caption),
     el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "category"), columns.map(({title}) => el("th", {scope: "col"}, title)),
       subjects.length > 1 ? el("th", {scope: "col", class: "number"}, "B − A") : null)),
     el("tbody", {}, body), el("tfoot", {}, sum)));
@@ -92,7 +93,7 @@ function adviceTable(subject) {
   if (has("fits")) columns.push({name: "fits", value: (r) => (r.fits ? 0 : 1),
     cell: (r) => el("span", {class: r.fits ? "good" : "bad"}, r.fits ? "✓ yes" : "✗ no")});
   columns.push({name: "peak", number: true, value: (r) => r.peak_bytes, cell: (r) => bytes(r.peak_bytes)},
-    {name: "saves", number: true, value: (r) => -r.saves_bytes, cell: (r) => bytes(r.saves_bytes)});
+    {name: "saves", number: true, down: true, value: (r) => r.saves_bytes, cell: (r) => bytes(r.saves_bytes)});
   if (has("step_ms")) columns.push({name: "a step", number: true, value: (r) => r.step_ms, cell: (r) => (r.step_ms != null ? duration(1e3 * r.step_ms) : "")});
   if (has("time_ratio")) columns.push({name: "time a token", number: true, value: (r) => r.time_ratio, cell: (r) => (r.time_ratio != null ? percent(r.time_ratio) : "")});
   if (has("numbers")) columns.push({name: "numbers", value: (r) => r.numbers, cell: (r) => r.numbers ?? ""});

@@ -15,7 +15,6 @@ const LOOKS = {
 const KIND_LOOKS = ["blue", "orange", "green", "red", "sky", "purple", "yellow"];
 
 const look = (category) => LOOKS[category] ?? ["grey", "lines"];
-const colourOf = (category) => OKABE[look(category)[0]];
 
 const Theme = {
   listeners: [],
@@ -27,8 +26,8 @@ const Theme = {
   },
   get ink() {
     return Theme.dark
-      ? {text: "#e6e8ec", quiet: "#a3abb8", line: "#39404c", back: "#171a20", strong: "#ffffff", dim: "#171a20"}
-      : {text: "#1d2129", quiet: "#59616e", line: "#d9dde4", back: "#ffffff", strong: "#000000", dim: "#ffffff"};
+      ? {text: "#e6e8ec", quiet: "#a3abb8", line: "#39404c", back: "#171a20", strong: "#ffffff"}
+      : {text: "#1d2129", quiet: "#59616e", line: "#d9dde4", back: "#ffffff", strong: "#000000"};
   },
   changed() { patterns.clear(); for (const redraw of Theme.listeners) redraw(); },
   start() {

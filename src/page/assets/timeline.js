@@ -6,6 +6,7 @@ const STRIP = 14;  // the band of phases below the axis
 function columnsOf(axis, view, width) {
   const out = [];
   let first = axis.instantAt(view.from);
+  while (first > 0 && axis.x(first - 1) >= view.from) first--;  // by time, some take none
   for (let px = 0; px < width; px++) {
     const x = view.from + (px + 1) / width * (view.to - view.from);
     let end = first + 1;
@@ -208,12 +209,14 @@ class Timeline {
   key(key, fast) {
     const view = this.views.x, axis = this.axis;
     const step = Math.max(1, Math.round((axis.instantAt(view.to) - axis.instantAt(view.from)) / (fast ? 20 : 200)));
-    if (key === "p" || key === "P") this.at = this.space.peak;
+    if (key === "p" || key === "P") {
+      if (this.space.peak == null) return null;
+      this.at = this.space.peak;
+    }
     else if (key === "ArrowRight") this.at = Math.min(axis.size - 1, (this.at ?? axis.instantAt(view.from)) + step);
     else if (key === "ArrowLeft") this.at = Math.max(0, (this.at ?? axis.instantAt(view.to)) - step);
     else return null;
-    const x = axis.x(this.at);
-    if (x < view.from || x > view.to) view.set(x - (view.to - view.from) / 2, x + (view.to - view.from) / 2);
+    view.show(axis.x(this.at));
     return this.describeInstant(this.at);
   }
   leave() { this.at = null; }
