@@ -13,6 +13,7 @@
 #include "page/plan_subject.h"
 #include "page/run_subject.h"
 #include "page/snapshot_subject.h"
+#include "search/mesh_search.h"
 #include "train/output_directory.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
@@ -40,8 +41,8 @@ struct PlannedPage {
 
 // With `explain`: what else was considered is a table of the page.
 PlannedPage planned_page(const Resolved& run, std::string command) {
-  PlannedRun planned = run.recipe.mesh.pp > 1 ? plan_stages(run) : plan_run(run);
-  PlanFacts facts = facts_of(planned, Advise::always);
+  PlannedRun planned = plan_job(run);
+  PlanFacts facts = facts_of(planned, planned.meshes.empty() ? Advise::always : Advise::never);
   return {.planned = std::move(planned), .facts = std::move(facts), .command = std::move(command)};
 }
 
