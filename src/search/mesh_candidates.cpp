@@ -161,7 +161,7 @@ void MeshCandidates::refine(MeshCandidate& c) {
 }
 
 void MeshCandidates::estimate(const std::function<void(const MeshCandidate&)>& does_not_fit) {
-  constexpr size_t kAtATime = 8, kMost = 48;
+  constexpr size_t kAtATime = 8, kMost = 96;
   constexpr size_t kKept = 4;  // as fast as these nobody is that is not looked at
   std::erase_if(all_, [&](const MeshCandidate& c) {
     if (may_fit(c)) return false;

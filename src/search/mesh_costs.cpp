@@ -132,7 +132,7 @@ double seconds_of(const RankCosts& costs, const MeshShape& shape) {
 }
 
 const RankCosts& MeshCosts::of(const Resolved& run) {
-  Settings key = run;
+  auto key = static_cast<const Settings&>(run);
   Recipe& recipe = key.recipe;
   // One micro-batch adds to no other; between the first and the last they are alike.
   recipe.accum = recipe.mesh.pp == 1 && recipe.accum == 1 ? 1 : 4;

@@ -146,15 +146,15 @@ class MeshSearch {
                           !candidates_.recompute_is_open();  // --recompute auto:BYTES
     const bool by_layer = c.run.recipe.offload.none() && candidates_.is_searched_by_layer();
     if (c.mesh.pp == 1 && (by_layer || to_bytes)) {
-      auto planned = searched(c);
+      std::optional<PlannedRun> planned = searched(c);
       if (!planned) return std::nullopt;
-      Change change = c.change;
-      for (const Change& more : planned->changed) change += more;
-      return Tried{.mesh = c.mesh,
-                   .change = change,
-                   .arena = arenas_of(planned->plan.module),
-                   .seconds = planned->step_seconds,
-                   .planned = std::move(planned)};
+      Tried tried{.mesh = c.mesh,
+                  .change = c.change,
+                  .arena = arenas_of(planned->plan.module),
+                  .seconds = planned->step_seconds};
+      for (const Change& more : planned->changed) tried.change += more;
+      tried.planned = std::move(planned);
+      return tried;
     }
     const StagePolicy* policy =
         candidates_.recompute_is_open() ? at_least(c.share) : kAllRecomputed;
@@ -242,7 +242,8 @@ class MeshSearch {
       if (row.seconds == 0) continue;
       const double slower = 100 * (row.seconds / planned.step_seconds - 1);
       row.why = slower < -0.05 && !row.whole
-                    ? fmt::format("estimated {:.1f} % faster, not tried", -slower)
+                    ? fmt::format("{} {:.1f} % faster, not tried",
+                                  bounded.contains(&row) ? "at best" : "estimated", -slower)
                 : slower < 0.05 ? "no faster"
                                 : fmt::format("{}{:.1f} % slower",
                                               bounded.contains(&row) ? "at least " : "", slower);
