@@ -1,3 +1,4 @@
+// The mesh that a plan of several GPUs chooses: what stays, what it is compared with, what is said.
 #include "search/mesh_search.h"
 
 #include <gtest/gtest.h>
