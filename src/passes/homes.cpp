@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "ir/builder.h"
+#include "ir/by_value.h"
 #include "ir/order.h"
 #include "ops/basic/copy.h"
 #include "ops/comm/comm.h"
@@ -58,7 +59,7 @@ class ProgramHomes {
   }
 
   void run() {
-    if (homed_.empty()) {
+    if (!any_) {
       builder_.program().ops = std::move(ops_);
       return;
     }
@@ -133,14 +134,17 @@ class ProgramHomes {
         homed.home = shard.valid()    ? module_[shard].space
                      : value.shared() ? value.space
                                       : offload_.home_of(OffloadItem::activations, value.layer);
-        if (const auto update = written_.find(shard); update != written_.end())
-          homed.last_write_at_home = update->second;
+        if (const int32_t* update = written_.find(shard)) homed.last_write_at_home = *update;
         is_on_host(at) ? use_at_home(homed, at, writes) : use(homed, id, at, writes);
       });
     }
-    std::erase_if(homed_,
-                  [&](const auto& entry) { return !entry.second.shared && !rests(entry.second); });
-    for (const auto& [id, homed] : homed_) {
+    for (const ValueId id : homed_.ids()) {
+      const Homed& homed = *homed_.find(id);
+      if (!homed.shared && !rests(homed)) {
+        homed_.erase(id);
+        continue;
+      }
+      any_ = true;
       for (size_t v = 0; v < homed.visits.size(); ++v) {
         const Visit& visit = homed.visits[v];
         if (visit.brought) list_to_bring({id, v}, homed);
@@ -150,7 +154,7 @@ class ProgramHomes {
     }
     // What is near does not queue behind what has to be read from disk first.
     for (std::vector<Moved>& due : to_bring_)
-      std::ranges::stable_sort(due, {}, [&](const Moved& m) { return homed_.at(m.id).home; });
+      std::ranges::stable_sort(due, {}, [&](const Moved& m) { return homed_.find(m.id)->home; });
   }
 
   // Where its segment's are brought, or behind the op that writes it at home after that.
@@ -245,7 +249,7 @@ class ProgramHomes {
     bounds[kHops] = not_before(last_op_, "");
     for (int32_t due = segment(at); due <= last; ++due) {
       for (const auto& [id, v] : to_bring_[static_cast<size_t>(due)]) {
-        const Homed& homed = homed_.at(id);
+        const Homed& homed = *homed_.find(id);
         const int32_t ahead = ahead_of(homed, homed.visits[v]);
         if (at == 0 ? due <= ahead : due == segment(at) + ahead) bring(id, v, bounds);
       }
@@ -262,7 +266,7 @@ class ProgramHomes {
   using Bounds = std::array<std::vector<std::string>, kHops + 1>;
 
   void bring(ValueId id, size_t v, Bounds& bounds) {
-    Homed& homed = homed_.at(id);
+    Homed& homed = *homed_.find(id);
     Visit& visit = homed.visits[v];
     const ValueId from = homed.shard.valid() ? homed.shard : id;
     builder_.set_layer(module_[id].layer);
@@ -285,13 +289,12 @@ class ProgramHomes {
 
   // A shard where it lives, as it is now: an update before its use may have written it.
   ValueId shard_now(ValueId shard) {
-    if (const auto homed = homed_.find(shard); homed != homed_.end())
-      return at_home(homed->second, extent(shard));
-    const auto updated = updated_.find(shard);
-    if (updated == updated_.end()) return shard;
+    if (const Homed* homed = homed_.find(shard)) return at_home(*homed, extent(shard));
+    const ValueId* updated = updated_.find(shard);
+    if (updated == nullptr) return shard;
     const Value value = module_[shard];
-    if (module_[updated->second].type == value.type) return updated->second;
-    return builder_.view(updated->second, value.name + ".updated", value.type.shape, 0);
+    if (module_[*updated].type == value.type) return *updated;
+    return builder_.view(*updated, value.name + ".updated", value.type.shape, 0);
   }
 
   // These bytes where they live, as they are now.
@@ -346,17 +349,17 @@ class ProgramHomes {
     Op& now = op(at);
     std::map<ValueId, ValueId> instead;
     for (ValueId& id : now.inputs) {
-      const auto homed = id.valid() ? homed_.find(root(id)) : homed_.end();
-      if (homed == homed_.end()) continue;
-      const ValueId put = put_at_home(homed->second, extent(id));
+      const Homed* homed = id.valid() ? homed_.find(root(id)) : nullptr;
+      if (homed == nullptr) continue;
+      const ValueId put = put_at_home(*homed, extent(id));
       if (put.valid()) instead[std::exchange(id, put)] = put;
     }
     for (const ValueId id : now.outputs) {
-      const auto homed = homed_.find(root(id));
-      if (homed == homed_.end()) continue;
+      Homed* homed = homed_.find(root(id));
+      if (homed == nullptr) continue;
       if (const auto base = instead.find(module_[id].base); base != instead.end())
         module_[id].base = base->second;
-      homed->second.puts[extent(id).begin] = {extent(id), id};
+      homed->puts[extent(id).begin] = {extent(id), id};
     }
     builder_.program().ops.push_back(std::move(now));
     bring_after(at);
@@ -369,9 +372,9 @@ class ProgramHomes {
 
   // The visit that an op belongs to which uses `id`; none where it is at home on the device.
   Visit* visit_of(ValueId id, int32_t at) {
-    const auto homed = id.valid() ? homed_.find(root(id)) : homed_.end();
-    if (homed == homed_.end()) return nullptr;
-    std::vector<Visit>& visits = homed->second.visits;  // by rising first op
+    Homed* homed = id.valid() ? homed_.find(root(id)) : nullptr;
+    if (homed == nullptr) return nullptr;
+    std::vector<Visit>& visits = homed->visits;  // by rising first op
     auto visit = std::ranges::upper_bound(visits, at, {}, &Visit::first_op);
     while (visit-- != visits.begin()) {
       if (at <= visit->last_op && visit->holds(extent(id))) return &*visit;
@@ -399,8 +402,7 @@ class ProgramHomes {
   // Has an op of the visit made it, or what it is a view of?
   bool is_made_in(const Visit& visit, ValueId id) const {
     for (; id.valid(); id = module_[id].base) {
-      if (const auto made = made_in_.find(id); made != made_in_.end())
-        return made->second == &visit;
+      if (const Visit* const* made = made_in_.find(id)) return *made == &visit;
     }
     return false;
   }
@@ -425,7 +427,7 @@ class ProgramHomes {
   }
 
   void put(ValueId id, size_t v, Phase phase, int32_t segment) {
-    Homed& homed = homed_.at(id);
+    Homed& homed = *homed_.find(id);
     const Visit& visit = homed.visits[v];
     builder_.set_layer(module_[id].layer);
     builder_.set_phase(phase);
@@ -466,13 +468,14 @@ class ProgramHomes {
   std::vector<bool> on_host_;           // by op: does it compute there?
   std::vector<int32_t> segment_of_;
   std::vector<size_t> first_of_;                    // by segment: its first op
-  std::map<ValueId, Homed> homed_;                  // by the value that owns the bytes
+  ByValue<Homed> homed_;                            // by the value that owns the bytes
+  bool any_ = false;                                // is there one?
   std::vector<std::vector<Moved>> to_bring_;        // by segment
   std::vector<std::vector<Moved>> to_put_;          // by op: after it
   std::vector<std::vector<Moved>> to_bring_after_;  // by op that writes it at home
-  std::map<ValueId, const Visit*> made_in_;         // what ops have made so far
-  std::map<ValueId, int32_t> written_;              // by the value that owns the bytes: the last op
-  std::map<ValueId, ValueId> updated_;              // of those on the device: the last version
+  ByValue<const Visit*> made_in_;                   // what ops have made so far
+  ByValue<int32_t> written_;                        // by the value that owns the bytes: the last op
+  ByValue<ValueId> updated_;                        // of those on the device: the last version
   LastPuts last_put_[kHops];
   std::string last_op_;  // that is no copy of these
   std::string waited_for_[kHops];
