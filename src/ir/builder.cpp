@@ -34,6 +34,8 @@ Builder::Builder(Module& module, int32_t index, Program otherwise)
     program_ = static_cast<int32_t>(module_.programs.size());
     module_.programs.push_back(std::move(otherwise));
   }
+  op_names_.reserve(program().ops.size());
+  value_names_.reserve(module_.values.size());
   for (const Op& op : program().ops) op_names_.add(op.name);
   for (const Value& value : module_.values) {
     if (value.shared() || value.program == program_) value_names_.add(value.name);

@@ -22,55 +22,63 @@ class TakenNames {
  public:
   void add(std::string_view name) { place_of(name); }
 
+  // For so many names: not to grow again and again on the way there.
+  void reserve(size_t names) {
+    while (2 * names > hashes_.size()) grow();
+  }
+
   std::string unique(std::string name) {
     const auto [place, is_new] = place_of(name);
     if (is_new) return name;
-    for (int n = slots_[place].next;; ++n) {
+    for (int n = next_[place];; ++n) {
       std::string candidate = fmt::format("{}.{}", name, n);
       if (!place_of(candidate).is_new) continue;
-      slots_[place_of(name).slot].next = n + 1;
+      next_[place_of(name).slot] = n + 1;
       return candidate;
     }
   }
 
  private:
-  struct Slot {
-    uint64_t hash = 0;  // 0: it is free
-    int next = 2;
-  };
   struct Place {
     size_t slot;
     bool is_new;
   };
 
   Place place_of(std::string_view name) {
-    if (2 * (taken_ + 1) > slots_.size()) grow();
+    if (2 * (taken_ + 1) > hashes_.size()) grow();
     const uint64_t hash = std::hash<std::string_view>{}(name) | 1;
     const size_t slot = slot_of(hash);
-    const bool is_new = slots_[slot].hash == 0;
+    const bool is_new = hashes_[slot] == 0;
     if (is_new) {
-      slots_[slot].hash = hash;
+      hashes_[slot] = hash;
       ++taken_;
     }
     return {slot, is_new};
   }
   // Its own, or the free one where it belongs. Low bits are the same in all hashes.
   size_t slot_of(uint64_t hash) const {
-    const size_t mask = slots_.size() - 1;
+    const size_t mask = hashes_.size() - 1;
     size_t slot = (hash >> 1) & mask;
-    while (slots_[slot].hash != 0 && slots_[slot].hash != hash) slot = (slot + 1) & mask;
+    while (hashes_[slot] != 0 && hashes_[slot] != hash) slot = (slot + 1) & mask;
     return slot;
   }
   void grow() {
     constexpr size_t kFirst = 64;
-    std::vector<Slot> before(slots_.empty() ? kFirst : 2 * slots_.size());
-    before.swap(slots_);
-    for (const Slot& slot : before) {
-      if (slot.hash != 0) slots_[slot_of(slot.hash)] = slot;
+    constexpr int kNext = 2;
+    std::vector<uint64_t> hashes(hashes_.empty() ? kFirst : 2 * hashes_.size());
+    std::vector<int> next(hashes.size(), kNext);
+    hashes.swap(hashes_);
+    next.swap(next_);
+    for (size_t i = 0; i < hashes.size() && taken_ > 0; ++i) {
+      if (hashes[i] == 0) continue;
+      const size_t slot = slot_of(hashes[i]);
+      hashes_[slot] = hashes[i];
+      next_[slot] = next[i];
     }
   }
 
-  std::vector<Slot> slots_;  // a power of two
+  std::vector<uint64_t> hashes_;  // by slot, a power of two of them; 0: it is free
+  std::vector<int> next_;         // by slot: the number that the next one like it may end in
   size_t taken_ = 0;
 };
 
