@@ -304,9 +304,20 @@ Estimates::Trial Estimates::trial(Variant variant, const RecomputePolicy& policy
   return trials_.of(variant.settings, [&] { return make_trial(variant); });
 }
 
+// All that does not depend on where values live.
+const Module& Estimates::beginning_of(const Variant& variant) {
+  Settings key = variant.settings;
+  key.recipe.offload = {};
+  key.recipe.host_update = {};
+  return beginnings_.of(key, [&] {
+    return compile("trial", variant.stack.whole(), variant.settings.recipe, Stage::accumulate);
+  });
+}
+
 Estimates::Trial Estimates::make_trial(const Variant& variant) {
   const Recipe& recipe = variant.settings.recipe;
-  Module module = compile("trial", variant.stack.whole(), recipe, Stage::ranks);
+  Module module = beginning_of(variant);
+  continue_compile(module, recipe, Stage::ranks, Stage::ranks);
   compile_rest(module, recipe);
   SpaceBytes shared;
   for (const Value& value : module.values) shared = shared + shared_bytes(value);

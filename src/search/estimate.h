@@ -75,11 +75,13 @@ class Estimates {
   Estimate make_body(const Variant& variant);
   Estimate part_of_body(const Variant& variant);
   Trial make_trial(const Variant& variant);
+  const Module& beginning_of(const Variant& variant);
   const Module& parameters_of(const Variant& variant);
 
   Memo<Settings, Estimate> bodies_;
   Memo<Settings, Update> updates_;
   Memo<Settings, Trial> trials_;
+  Memo<Settings, Module> beginnings_;
   Memo<Settings, Module> parameters_;  // of the whole model, with gradients and no op
 };
 

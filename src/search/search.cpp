@@ -154,27 +154,22 @@ std::vector<size_t> PlanSearch::contenders() const {
 
 std::shared_ptr<const LayerPolicyCosts> PlanSearch::layer_costs_of(const Variant& variant) {
   const Settings key = layer_key(variant.settings);
-  auto& options = options_[key];
-  if (!options) {
+  return options_.of(key, [&] {
     Variant layers = variant;
     layers.settings.recipe.offload = key.recipe.offload;
     layers.settings.recipe.host_update = key.recipe.host_update;
     layers.settings.recipe.fold_update = false;
-    options = std::make_shared<const LayerPolicyCosts>(layers);
-  }
-  return options;
+    return std::make_shared<const LayerPolicyCosts>(layers);
+  });
 }
 
 std::shared_ptr<const PolicyAssignments> PlanSearch::assignments_of(size_t variant) {
   const Variant& v = variants_[variant];
-  const auto options = layer_costs_of(v);
-  auto& assignments = assignments_[policy_key(v.settings)];
-  if (!assignments) {
+  return assignments_.of(policy_key(v.settings), [&] {
     const Estimate& estimate = *states_[variant].estimate;
-    assignments =
-        std::make_shared<const PolicyAssignments>(options, estimate.before, estimate.after);
-  }
-  return assignments;
+    return std::make_shared<const PolicyAssignments>(layer_costs_of(v), estimate.before,
+                                                     estimate.after);
+  });
 }
 
 void PlanSearch::expand(size_t variant) {
@@ -295,6 +290,31 @@ PlanSearch::Found PlanSearch::find_smallest(const Limits& limits) {
   return best;
 }
 
+// A plan that takes more than its trial said, within smaller limits: a small step from it, or the fastest
+// of the others, becomes the last.
+void PlanSearch::retreat(Found from, const Limits& limits, std::vector<Found>& fast) {
+  const auto arena = [&](Found f) {
+    const Candidate& c = states_[f.variant].candidates[f.candidate];
+    return c.arena.value_or(c.least);
+  };
+  const auto best = std::ranges::find_if(fast.rbegin(), fast.rend(),
+                                         [&](Found f) { return arena(f).fits_in(limits); });
+  double below = kForever;
+  if (best != fast.rend()) {
+    below = states_[best->variant].candidates[best->candidate].seconds;
+    std::rotate(fast.rbegin(), best, best + 1);
+  }
+  if (!is_moved(from.variant)) return;
+  Tried tried = tried_as(from);
+  tried.seconds = below;
+  for (const Changed what : kChanged) {
+    if (auto other = fastest_of(small_steps_of(tried, what, limits), tried, limits)) {
+      tried.seconds = other->seconds;
+      fast.push_back(enter({other->of, 0}, *std::move(other)));
+    }
+  }
+}
+
 std::optional<Choice> PlanSearch::fastest(const Limits& limits) {
   for (std::vector<Found> fast; !(fast = fast_within(limits)).empty();) {
     Limits room = limits;
@@ -315,7 +335,7 @@ std::optional<Choice> PlanSearch::fastest(const Limits& limits) {
       // What a trial packs more tightly than a plan is no room: once more without.
       if (room == limits && gaps != SpaceBytes{}) {
         for (const Space s : kAllSpaces) room[s] -= gaps[s];
-        fast = fast_within(room);
+        retreat(found, room, fast);
       }
     }
   }

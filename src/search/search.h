@@ -11,10 +11,10 @@
 // The order knows no budget, so more bytes are never slower.
 //
 // Where values move to other memory, the time of a step is a simulation of lanes, which no sum of
-// layers bounds. A fixed series of limits says which variants are tried there (contending.h), and each
-// of them uses the room there is: so what is tried with fewer bytes is tried with more, too. Estimates
-// and trials that do not need each other are made side by side; what is found does not depend on how
-// many cores there are.
+// layers bounds. A fixed series of limits says which variants are tried there (contending.h), so that what
+// is tried with fewer bytes is tried with more, too; the best climb from home to home (home_steps.h).
+// Estimates and trials that do not need each other are made side by side; what is found does not depend
+// on how many cores there are.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@
 #include "placement/plan.h"
 #include "search/contending.h"
 #include "search/estimate.h"
+#include "search/home_steps.h"
 #include "search/policy_assignments.h"
-#include "search/room.h"
 #include "search/variant.h"
 
 namespace snug {
@@ -98,6 +98,7 @@ class PlanSearch {
     bool expanded = false;
     std::shared_ptr<const PolicyAssignments> assignments = {};
     std::vector<Candidate> candidates = {};
+    std::optional<size_t> of = {};  // of a plan that was tried: the variant that it began with
   };
   // A plan that was tried and fits, of no variant's state.
   struct Tried {
@@ -109,6 +110,9 @@ class PlanSearch {
     size_t of = 0;    // the variant that it began with
   };
 
+  static bool moves_activations(const Tried& tried) {
+    return tried.variant.settings.recipe.offload.moves(OffloadItem::activations);
+  }
   void estimate_all();
   void estimate(size_t variant);
   bool is_moved(size_t variant) const;
@@ -129,11 +133,16 @@ class PlanSearch {
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
   std::vector<Found> fast_within(const Limits& limits);
+  void retreat(Found from, const Limits& limits, std::vector<Found>& fast);
   std::vector<Tried> moved_within(std::span<const size_t> variants, const Limits& limits,
                                   double below);
   std::vector<size_t> worth_expecting(std::span<const size_t> variants, const Limits& limits,
                                       double below);
-  std::vector<Tried> starts_of(size_t variant, const Limits& limits);
+  std::vector<Tried> starts_of(std::span<const size_t> variants, const Limits& limits,
+                               double below);
+  template <typename Seconds>
+  std::optional<Tried> start_of(size_t variant, const Limits& limits, double below,
+                                const Seconds& seconds);
   std::optional<Tried> start(Found found, const Limits& limits, SpaceBytes& excess);
   Tried tried_as(Found found) const;
   std::vector<Tried> with_some_moved(const Tried& tried, const Limits& limits);
@@ -142,10 +151,13 @@ class PlanSearch {
   std::vector<Tried> with_host_updates(const Tried& tried, const Limits& limits);
   std::optional<Tried> tried_with(Variant variant, const RecomputePolicy& policy,
                                   const Limits& limits);
-  std::vector<Tried> with_room_used(Tried tried, const Limits& limits);
   std::vector<Tried> brought_otherwise(const Tried& tried, const Limits& limits);
-  std::optional<Tried> use_room_in(const Room& room, Space space, OffloadItem item,
-                                   const Tried& tried, const Limits& limits);
+  using StepsOf = std::vector<Step> (PlanSearch::*)(const Tried&, Changed, const Limits&);
+  std::vector<Tried> climbed_by(StepsOf steps_of, Tried tried, const Limits& limits);
+  std::vector<Step> large_steps_of(const Tried& tried, Changed what, const Limits& limits);
+  std::vector<Step> small_steps_of(const Tried& tried, Changed what, const Limits& limits);
+  std::optional<Tried> fastest_of(const std::vector<Step>& steps, const Tried& now,
+                                  const Limits& limits);
   Found enter(Found like, Tried tried);
   RunnerUp runner_up(size_t variant, double seconds, const Limits& limits);
 
@@ -154,8 +166,8 @@ class PlanSearch {
   std::vector<State> states_;
   std::map<std::vector<int>, size_t> by_picks_;
   Estimates estimates_;
-  std::unordered_map<Settings, std::shared_ptr<const LayerPolicyCosts>> options_;
-  std::unordered_map<Settings, std::shared_ptr<const PolicyAssignments>> assignments_;
+  Memo<Settings, std::shared_ptr<const LayerPolicyCosts>> options_;
+  Memo<Settings, std::shared_ptr<const PolicyAssignments>> assignments_;
   std::unordered_map<Settings, SpaceBytes> placed_;  // plans that took more than trials said
   std::optional<Found> last_ = {};                   // tried last
   Module last_module_;                               // of it, not placed

@@ -2,9 +2,11 @@
 // device is used.
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "search/home_steps.h"
 #include "search/moved_layers.h"
 #include "search/room.h"
 #include "search/search.h"
@@ -23,49 +25,6 @@ constexpr UniformPolicy kAlike[] = {{"attention", 0.03},
                                     {"ratio:0.5", 0.5},
                                     {"ratio:0.75", 0.75},
                                     {"full", 1}};
-
-// In place of what is said of the same option, or as one more change.
-void set(std::vector<Change>& changes, const Change& change) {
-  const auto said = std::ranges::find_if(
-      changes, [&](const Change& other) { return other.sets(change.settings().front().option); });
-  if (said != changes.end())
-    *said += change;
-  else
-    changes.push_back(change);
-}
-
-Variant with_homes(Variant variant, const Offload& offload) {
-  if (offload.rules != variant.settings.recipe.offload.rules)
-    set(variant.changes, {{"offload", text(offload)}});
-  if (offload.ahead != variant.settings.recipe.offload.ahead)
-    set(variant.changes, {{"offload-ahead", int64_t{offload.ahead}}});
-  variant.settings.recipe.offload = offload;
-  return variant;
-}
-
-// Is what the host is to update still in its memory, or nothing left to it?
-bool host_updates_something(const Variant& variant) {
-  return unless_refused([&] {
-           require_host_update(variant.settings.recipe, variant.stack.layers);
-           return true;
-         })
-      .has_value();
-}
-
-// Layers by which a variant's values are brought before their use, at most and at least.
-int32_t most_ahead(const Variant& variant) {
-  constexpr int32_t kMostAhead = 3;
-  return variant.ahead_is_open ? kMostAhead : variant.settings.recipe.offload.ahead;
-}
-int32_t least_ahead(const Variant& variant) {
-  return variant.ahead_is_open ? 1 : variant.settings.recipe.offload.ahead;
-}
-
-Variant brought_ahead(const Variant& variant, int32_t layers) {
-  Offload offload = variant.settings.recipe.offload;
-  offload.ahead = layers;
-  return with_homes(variant, offload);
-}
 
 }  // namespace
 
@@ -134,8 +93,11 @@ std::vector<PlanSearch::Found> PlanSearch::fast_within(const Limits& limits) {
   const double below =
       plain ? states_[plain->variant].candidates[plain->candidate].seconds : kForever;
   std::vector<Tried> tried = moved_within(all, limits, below);
-  if (!tried.empty()) {
-    const Tried best = tried.back();
+  const auto keeps_some = std::find_if(tried.rbegin(), tried.rend(), [](const Tried& t) {
+    return !moves_activations(t) && t.policy.kind != RecomputePolicy::Kind::none;
+  });
+  if (keeps_some != tried.rend()) {
+    const Tried best = *keeps_some;
     for (Tried& other : with_some_moved(best, limits)) tried.push_back(std::move(other));
   }
   if (plain)
@@ -167,125 +129,215 @@ std::vector<size_t> PlanSearch::worth_expecting(std::span<const size_t> variants
   }
   for_each_in_parallel(worth.size(), [&](size_t i) {
     estimate(worth[i]);
-    if (variants_[worth[i]].recompute_is_open() && variants_[worth[i]].keeps_uniformly())
-      expand(worth[i]);
+    expand(worth[i]);
   });
-  for (const size_t v : worth) expand(v);
   return worth;
 }
 
 // Plans of these that move values: those that were tried and fit, the fastest last.
 std::vector<PlanSearch::Tried> PlanSearch::moved_within(std::span<const size_t> variants,
                                                         const Limits& limits, double below) {
-  constexpr double kNear = 1.02;  // times slower than the fastest: worth a closer look
-  constexpr size_t kBroughtOtherwise = 2;
+  constexpr double kNear = 1.02;      // times slower than the fastest: worth a closer look
+  constexpr double kHopeless = 1.25;  // the same, as is expected of it: not worth a look
+  constexpr size_t kMostOfAKind = 2;
   const std::vector<size_t> worth = worth_expecting(variants, limits, below);
   std::vector<Expected> expected;
   for (const size_t v : worth)
     for (size_t c = 0; c < states_[v].candidates.size(); ++c)
       expected.push_back(expected_of({v, c}));
   std::vector<size_t> tried = contending(expected, limits);
-  std::vector<std::vector<Tried>> by_variant(tried.size());
-  for_each_in_parallel(tried.size(),
-                       [&](size_t i) { by_variant[i] = starts_of(tried[i], limits); });
-  std::vector<Tried> all;
-  for (std::vector<Tried>& some : by_variant)
-    for (Tried& t : some) all.push_back(std::move(t));
-  if (all.empty()) {
-    for (const size_t v : worth) {
-      for (Tried& t : starts_of(v, limits)) all.push_back(std::move(t));
-      if (!all.empty()) break;
+  std::map<size_t, double> soonest;  // by variant
+  double least = kForever;
+  for (const Expected& e : expected) {
+    const double seconds = e.seconds_within(limits);
+    least = std::min(least, seconds);
+    const auto [place, is_new] = soonest.try_emplace(e.variant, seconds);
+    if (!is_new) place->second = std::min(place->second, seconds);
+  }
+  std::erase_if(tried, [&](size_t v) { return soonest.at(v) > kHopeless * least; });
+  std::vector<Tried> all = starts_of(tried, limits, below);
+  for (size_t i = 0; i < worth.size() && all.empty(); ++i)
+    all = starts_of(std::span(worth).subspan(i, 1), limits, below);
+  if (all.empty()) return all;
+  std::ranges::stable_sort(all, {}, &Tried::hope);
+  const double fastest = std::min(below, std::ranges::min(all, {}, &Tried::seconds).seconds);
+  // The best of those that move what is kept, and of those that do not: they climb to other heights.
+  std::vector<Tried> climbers = brought_otherwise(all.front(), limits);
+  size_t of_kind[2] = {};
+  for (const Tried& t : all) {
+    size_t& others = of_kind[moves_activations(t)];
+    if (others == 0 || (others < kMostOfAKind && t.hope <= kNear * fastest)) {
+      climbers.push_back(t);
+      ++others;
     }
   }
-  if (all.empty()) return all;
-  const auto fastest = [&] { return std::ranges::min(all, {}, &Tried::seconds).seconds; };
-  const auto improve = [&](std::vector<Tried> some, auto&& with) {
-    std::vector<std::vector<Tried>> others(some.size());
-    for_each_in_parallel(some.size(), [&](size_t i) { others[i] = with(some[i]); });
-    for (std::vector<Tried>& chain : others)
-      for (Tried& t : chain) all.push_back(std::move(t));
+  std::vector<std::vector<Tried>> paths(climbers.size());
+  for_each_in_parallel(climbers.size(), [&](size_t i) {
+    paths[i] = climbed_by(&PlanSearch::large_steps_of, climbers[i], limits);
+  });
+  for (std::vector<Tried>& path : paths)
+    for (Tried& t : path) all.push_back(std::move(t));
+  const auto improve = [&](auto&& with) {
+    std::ranges::stable_sort(all, std::greater{}, &Tried::seconds);
+    for (Tried& t : with(all.back())) all.push_back(std::move(t));
   };
-  const auto fill = [&](const Tried& t) { return with_room_used(t, limits); };
-  std::ranges::stable_sort(all, {}, &Tried::hope);
-  std::vector<Tried> rest(all.begin() + 1, all.end());
-  improve({all.front()}, fill);
-  std::erase_if(rest, [&](const Tried& t) { return t.hope > kNear * std::min(below, fastest()); });
-  improve(std::move(rest), fill);
-  std::ranges::stable_sort(all, {}, &Tried::seconds);
-  improve({all.begin(),
-           all.begin() + static_cast<std::ptrdiff_t>(std::min(kBroughtOtherwise, all.size()))},
-          [&](const Tried& t) { return brought_otherwise(t, limits); });
-  std::ranges::stable_sort(all, std::greater{}, &Tried::seconds);
-  for (Tried& t : with_host_updates(all.back(), limits)) all.push_back(std::move(t));
+  improve([&](const Tried& best) { return with_host_updates(best, limits); });
+  improve([&](const Tried& best) { return climbed_by(&PlanSearch::small_steps_of, best, limits); });
   return all;
 }
 
-// The plan that is expected to be fastest with the room there is, and the one that recomputes least.
-std::vector<PlanSearch::Tried> PlanSearch::starts_of(size_t variant, const Limits& limits) {
-  constexpr int kTrials = 4;
-  const State& state = states_[variant];
-  std::vector<Expected> expected;
-  for (size_t c = 0; c < state.candidates.size(); ++c)
-    expected.push_back(expected_of({variant, c}));
+// Of each variant the plan that is expected to be fastest with the room there is, the one that recomputes
+// least, and, where what is kept moves, the one that recomputes most: what its lanes wait for each other
+// is known least. None that computes for longer than another takes.
+std::vector<PlanSearch::Tried> PlanSearch::starts_of(std::span<const size_t> variants,
+                                                     const Limits& limits, double below) {
+  using Seconds = double (*)(const Expected&, const Limits&);
+  constexpr Seconds kOrders[] = {
+      [](const Expected& e, const Limits& l) { return e.seconds_within(l); },
+      [](const Expected& e, const Limits&) { return e.seconds(); },
+      [](const Expected& e, const Limits&) { return -e.compute; }};
   std::vector<Tried> starts;
-  SpaceBytes excess;  // by so much what was tried was larger than it was expected to be
-  const auto find = [&](auto&& seconds) {
-    for (int trial = 0; trial < kTrials; ++trial) {
-      const Expected* best = nullptr;
-      for (const Expected& e : expected) {
-        if ((e.least + excess).fits_in(limits) && (best == nullptr || seconds(e) < seconds(*best)))
-          best = &e;
-      }
-      if (best == nullptr && starts.empty() && trial == 0)  // estimates may be too large, too
-        best = &*std::ranges::min_element(expected, {},
-                                          [](const Expected& e) { return e.least[Space::device]; });
-      if (best == nullptr) return;
-      const auto c = static_cast<size_t>(best - expected.data());
-      SpaceBytes more;
-      if (auto tried = start({variant, c}, limits, more)) {
-        const double now = best->seconds();
-        tried->hope = tried->seconds * best->seconds_within(limits) / now;
-        if (starts.empty() || starts[0].policy != tried->policy)
-          starts.push_back(*std::move(tried));
-        return;
-      }
-      excess = more;
+  for (const Seconds seconds : kOrders) {
+    std::vector<std::optional<Tried>> found(variants.size());
+    for_each_in_parallel(variants.size(), [&](size_t i) {
+      if (seconds != kOrders[2] || variants_[variants[i]].keeps_uniformly())
+        found[i] = start_of(variants[i], limits, below,
+                            [&](const Expected& e) { return seconds(e, limits); });
+    });
+    for (std::optional<Tried>& tried : found) {
+      if (!tried) continue;
+      below = std::min(below, tried->seconds);
+      const bool is_new = std::ranges::none_of(
+          starts, [&](const Tried& t) { return t.of == tried->of && t.policy == tried->policy; });
+      if (is_new) starts.push_back(*std::move(tried));
     }
-  };
-  find([&](const Expected& e) { return e.seconds_within(limits); });
-  find([&](const Expected& e) { return e.seconds(); });
+  }
   return starts;
 }
 
-// With its values brought as early as there is room for.
+// The first by `seconds` that turns out to fit.
+template <typename Seconds>
+std::optional<PlanSearch::Tried> PlanSearch::start_of(size_t variant, const Limits& limits,
+                                                      double below, const Seconds& seconds) {
+  constexpr int kTrials = 4;
+  std::vector<Expected> expected;
+  for (size_t c = 0; c < states_[variant].candidates.size(); ++c)
+    expected.push_back(expected_of({variant, c}));
+  SpaceBytes excess;  // by so much what was tried was larger than it was expected to be
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const Expected* best = nullptr;
+    for (const Expected& e : expected) {
+      if (e.compute < below && (e.least + excess).fits_in(limits) &&
+          (best == nullptr || seconds(e) < seconds(*best)))
+        best = &e;
+    }
+    if (best == nullptr && trial == 0 && below == kForever)  // estimates may be too large, too
+      best = &*std::ranges::min_element(expected, {},
+                                        [](const Expected& e) { return e.least[Space::device]; });
+    if (best == nullptr) return std::nullopt;
+    SpaceBytes more;
+    const auto c = static_cast<size_t>(best - expected.data());
+    if (auto tried = start({variant, c}, limits, more)) {
+      tried->hope = tried->seconds * best->seconds_within(limits) / best->seconds();
+      return tried;
+    }
+    excess = more;
+  }
+  return std::nullopt;
+}
+
+// With the model's ends at home, if there is room, and its values brought as early as there is room for.
 std::optional<PlanSearch::Tried> PlanSearch::start(Found found, const Limits& limits,
                                                    SpaceBytes& excess) {
   const Variant& variant = variants_[found.variant];
   const RecomputePolicy policy = policy_of(found);
-  for (int32_t ahead = most_ahead(variant); ahead >= least_ahead(variant); --ahead) {
-    if (auto tried = tried_with(brought_ahead(variant, ahead), policy, limits)) {
-      tried->of = found.variant;
-      return tried;
+  const SpaceBytes least = states_[found.variant].candidates[found.candidate].least;
+  const auto begin_with = [&](const Variant& homes) -> std::optional<Tried> {
+    for (int32_t ahead = most_ahead(variant); ahead >= least_ahead(variant); --ahead) {
+      if (auto tried = tried_with(brought_ahead(homes, ahead), policy, limits)) {
+        tried->of = found.variant;
+        return tried;
+      }
     }
+    return std::nullopt;
+  };
+  if (const auto homes = with_ends_at_home(variant)) {
+    const Room room = estimates_.room_of(variant);
+    const SpaceBytes more = room.moved_by(homes->settings.recipe.offload) -
+                            room.moved_by(variant.settings.recipe.offload);
+    if ((least + more).fits_in(limits))
+      if (auto tried = begin_with(*homes)) return tried;
   }
+  if (auto tried = begin_with(variant)) return tried;
   const Estimates::Trial trial =
       estimates_.trial(brought_ahead(variant, least_ahead(variant)), policy);
-  excess = trial.arena - states_[found.variant].candidates[found.candidate].least;
+  excess = trial.arena - least;
   return std::nullopt;
 }
 
-// The same homes with values brought earlier or later, and room used.
+// The same brought earlier and later.
 std::vector<PlanSearch::Tried> PlanSearch::brought_otherwise(const Tried& tried,
                                                              const Limits& limits) {
   std::vector<Tried> all;
-  for (int32_t ahead = least_ahead(tried.variant); ahead <= most_ahead(tried.variant); ++ahead) {
-    if (ahead == tried.variant.settings.recipe.offload.ahead) continue;
-    auto other = tried_with(brought_ahead(variants_[tried.of], ahead), tried.policy, limits);
-    if (!other) continue;
+  const int32_t ahead = least_ahead(tried.variant);
+  if (ahead == tried.variant.settings.recipe.offload.ahead) return all;
+  if (auto other = tried_with(brought_ahead(tried.variant, ahead), tried.policy, limits)) {
     other->of = tried.of;
-    for (Tried& t : with_room_used(*std::move(other), limits)) all.push_back(std::move(t));
+    all.push_back(*std::move(other));
   }
   return all;
+}
+
+// From step to step, as long as one is faster; the fastest last. The first goes where most is gained,
+// the others by what each thing promised then.
+std::vector<PlanSearch::Tried> PlanSearch::climbed_by(StepsOf steps_of, Tried tried,
+                                                      const Limits& limits) {
+  std::vector<Tried> path;
+  if (tried.variant.plain.empty()) return path;
+  std::vector<std::pair<double, Changed>> order;
+  std::optional<Tried> first;
+  for (const Changed what : kChanged) {
+    auto next = fastest_of((this->*steps_of)(tried, what, limits), tried, limits);
+    order.emplace_back(next ? next->seconds : kForever, what);
+    if (next && next->seconds < (first ? *first : tried).seconds) first = std::move(next);
+  }
+  if (!first) return path;
+  std::ranges::stable_sort(order, {}, &std::pair<double, Changed>::first);
+  path.push_back(*std::move(first));
+  for (size_t i = 1, unchanged = 0; unchanged + 1 < order.size(); ++i) {
+    const Tried& now = path.back();
+    const Changed what = order[i % order.size()].second;
+    auto next = fastest_of((this->*steps_of)(now, what, limits), now, limits);
+    unchanged = next ? 0 : unchanged + 1;
+    if (next) path.push_back(*std::move(next));
+  }
+  return path;
+}
+
+std::vector<Step> PlanSearch::large_steps_of(const Tried& tried, Changed what,
+                                             const Limits& limits) {
+  return large_steps(tried.variant, what, variants_[tried.of].settings.recipe.offload,
+                     estimates_.room_of(tried.variant), limits.left_by(tried.arena));
+}
+
+std::vector<Step> PlanSearch::small_steps_of(const Tried& tried, Changed what, const Limits&) {
+  return small_steps(tried.variant, what, variants_[tried.of].settings.recipe.offload);
+}
+
+// None where no step is faster than where it is now.
+std::optional<PlanSearch::Tried> PlanSearch::fastest_of(const std::vector<Step>& steps,
+                                                        const Tried& now, const Limits& limits) {
+  std::vector<std::optional<Tried>> others(steps.size());
+  for_each_in_parallel(steps.size(), [&](size_t i) {
+    for (size_t v = 0; v < steps[i].size() && !others[i]; ++v)
+      others[i] = tried_with(steps[i][v], now.policy, limits);
+  });
+  std::optional<Tried> best;
+  for (std::optional<Tried>& other : others) {
+    if (other && other->seconds < (best ? *best : now).seconds) best = std::move(other);
+  }
+  if (best) best->of = now.of;
+  return best;
 }
 
 PlanSearch::Tried PlanSearch::tried_as(Found found) const {
@@ -294,7 +346,7 @@ PlanSearch::Tried PlanSearch::tried_as(Found found) const {
           .policy = policy_of(found),
           .arena = c.arena.value_or(c.least),
           .seconds = c.seconds,
-          .of = found.variant};
+          .of = states_[found.variant].of.value_or(found.variant)};
 }
 
 // The same where the activations of some layers move, and less is recomputed: those that are faster,
@@ -390,7 +442,10 @@ std::vector<PlanSearch::Tried> PlanSearch::with_host_updates(const Tried& tried,
 
 // As a variant of its own, of what `like` estimates.
 PlanSearch::Found PlanSearch::enter(Found like, Tried tried) {
-  State state{.estimate = states_[like.variant].estimate, .outdone = true, .expanded = true};
+  State state{.estimate = states_[like.variant].estimate,
+              .outdone = true,
+              .expanded = true,
+              .of = like.variant};
   state.candidates.push_back({.uniform = std::move(tried.policy),
                               .seconds = tried.seconds,
                               .least = tried.arena,
@@ -398,59 +453,6 @@ PlanSearch::Found PlanSearch::enter(Found like, Tried tried) {
   variants_.push_back(std::move(tried.variant));
   states_.push_back(std::move(state));
   return Found{variants_.size() - 1, 0};
-}
-
-// What was moved as a whole moves in fewer layers where there is room for the others: first what a
-// step moves most often, from disk to the host before to the device. Each is faster than the one
-// before it, as trials say; the first is `tried` itself.
-std::vector<PlanSearch::Tried> PlanSearch::with_room_used(Tried tried, const Limits& limits) {
-  constexpr OffloadItem kItems[] = {OffloadItem::params, OffloadItem::grads, OffloadItem::optimizer,
-                                    OffloadItem::master};
-  std::vector<Tried> better{std::move(tried)};
-  if (better[0].variant.plain.empty()) return better;
-  const Room room = estimates_.room_of(better[0].variant);
-  for (const Space space : {Space::host, Space::device}) {
-    for (const OffloadItem item : kItems) {
-      // What moves less needs less staging, which is room for more.
-      while (auto other = use_room_in(room, space, item, better.back(), limits))
-        better.push_back(std::move(*other));
-    }
-  }
-  return better;
-}
-
-// None where that is no faster. The last layer to come home may cost more than it saves, and the host
-// may have been faster with the updates of some: then they stay where they are.
-std::optional<PlanSearch::Tried> PlanSearch::use_room_in(const Room& room, Space space,
-                                                         OffloadItem item, const Tried& tried,
-                                                         const Limits& limits) {
-  constexpr int32_t kFewer = 2;  // layers, where staging turns out to need them
-  constexpr int64_t kParts = 4;  // of all layers
-  const int64_t left = limits.left_by(tried.arena)[space];
-  std::vector<int64_t> sizes{left};
-  const bool is_state = item == OffloadItem::optimizer || item == OffloadItem::master;
-  for (int64_t part = 1; part < kParts; ++part) {
-    const int64_t size = part * room.bytes_of(item) / kParts;
-    if (is_state && tried.variant.settings.recipe.host_update.on && size < left)
-      sizes.push_back(size);
-  }
-  std::optional<Tried> best;
-  for (const int64_t size : sizes) {
-    for (int32_t fewer = 0; fewer <= kFewer; ++fewer) {
-      const auto offload =
-          room.with_nearer(tried.variant.settings.recipe.offload, item, space, size, fewer);
-      if (!offload) continue;
-      Variant variant = with_homes(tried.variant, *offload);
-      if (!host_updates_something(variant)) continue;
-      auto other = tried_with(std::move(variant), tried.policy, limits);
-      if (!other) continue;
-      other->of = tried.of;
-      if (!best || other->seconds < best->seconds) best = std::move(other);
-      if (offload->moves(item)) break;
-    }
-  }
-  if (best && best->seconds >= tried.seconds) return std::nullopt;
-  return best;
 }
 
 // None where it does not fit.

@@ -100,11 +100,11 @@ TEST(MovedSearch, MoreBytesAreNoSlower) {
 }
 
 TEST(MovedSearch, BringsEarlierWhatIsUsedLater) {
-  const PlannedRun found = planned("--budget 2500MiB");
+  const PlannedRun found = planned("--budget 2000MiB");
   EXPECT_TRUE(fits(found));
   EXPECT_GT(found.run.recipe.offload.ahead, 1);
   EXPECT_EQ(found.run.options.offload_ahead, found.run.recipe.offload.ahead);
-  const PlannedRun pinned = planned("--budget 2500MiB --offload-ahead 1");
+  const PlannedRun pinned = planned("--budget 2000MiB --offload-ahead 1");
   EXPECT_EQ(pinned.run.recipe.offload.ahead, 1);
   EXPECT_LT(found.step_seconds, pinned.step_seconds);
 }
