@@ -7,15 +7,6 @@
 namespace snug {
 namespace {
 
-// Is what the host is to update still in its memory, or nothing left to it?
-bool host_updates_something(const Variant& variant) {
-  return unless_refused([&] {
-           require_host_update(variant.settings.recipe, variant.stack.layers);
-           return true;
-         })
-      .has_value();
-}
-
 class Steps {
  public:
   explicit Steps(const Variant& variant)
@@ -114,16 +105,12 @@ Variant brought_ahead(const Variant& variant, int32_t layers) {
   return with_homes(variant, offload);
 }
 
-std::optional<Variant> with_ends_at_home(const Variant& variant) {
-  Offload offload = variant.settings.recipe.offload;
-  for (Offload::Rule& rule : offload.rules) {
-    if (rule.layers.empty() && rule.item != OffloadItem::activations)
-      rule = in_layers(rule, variant.stack.layers);
-  }
-  if (offload == variant.settings.recipe.offload) return std::nullopt;
-  Variant other = with_homes(variant, offload);
-  if (!host_updates_something(other)) return std::nullopt;
-  return other;
+bool host_updates_something(const Variant& variant) {
+  return unless_refused([&] {
+           require_host_update(variant.settings.recipe, variant.stack.layers);
+           return true;
+         })
+      .has_value();
 }
 
 std::vector<Step> large_steps(const Variant& variant, Changed what, const Offload& began,

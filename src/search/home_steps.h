@@ -26,8 +26,8 @@ int32_t most_ahead(const Variant& variant);
 int32_t least_ahead(const Variant& variant);
 Variant brought_ahead(const Variant& variant, int32_t layers);
 
-// With all that belongs to no layer at home; none where nothing of it moves.
-std::optional<Variant> with_ends_at_home(const Variant& variant);
+// Is what the host is to update still in its memory, or nothing left to it?
+bool host_updates_something(const Variant& variant);
 
 // The same step, smaller and smaller: the first that fits counts.
 using Step = std::vector<Variant>;

@@ -89,12 +89,5 @@ TEST(HomeSteps, SmallOnesMoveSomeLayers) {
               ElementsAre("optimizer", "optimizer,grads@0-1", "optimizer,grads@0-3"));
 }
 
-TEST(HomeSteps, EndsAreWhatBelongsToNoLayer) {
-  const auto homes = with_ends_at_home(moved("--offload optimizer,grads@0-3,activations"));
-  ASSERT_TRUE(homes);
-  EXPECT_EQ(text(homes->settings.recipe.offload), "optimizer@0-11,grads@0-3,activations");
-  EXPECT_FALSE(with_ends_at_home(moved("--offload grads@0-3,activations")));
-}
-
 }  // namespace
 }  // namespace snug

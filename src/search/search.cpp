@@ -290,31 +290,6 @@ PlanSearch::Found PlanSearch::find_smallest(const Limits& limits) {
   return best;
 }
 
-// A plan that takes more than its trial said, within smaller limits: a small step from it, or the fastest
-// of the others, becomes the last.
-void PlanSearch::retreat(Found from, const Limits& limits, std::vector<Found>& fast) {
-  const auto arena = [&](Found f) {
-    const Candidate& c = states_[f.variant].candidates[f.candidate];
-    return c.arena.value_or(c.least);
-  };
-  const auto best = std::ranges::find_if(fast.rbegin(), fast.rend(),
-                                         [&](Found f) { return arena(f).fits_in(limits); });
-  double below = kForever;
-  if (best != fast.rend()) {
-    below = states_[best->variant].candidates[best->candidate].seconds;
-    std::rotate(fast.rbegin(), best, best + 1);
-  }
-  if (!is_moved(from.variant)) return;
-  Tried tried = tried_as(from);
-  tried.seconds = below;
-  for (const Changed what : kChanged) {
-    if (auto other = fastest_of(small_steps_of(tried, what, limits), tried, limits)) {
-      tried.seconds = other->seconds;
-      fast.push_back(enter({other->of, 0}, *std::move(other)));
-    }
-  }
-}
-
 std::optional<Choice> PlanSearch::fastest(const Limits& limits) {
   for (std::vector<Found> fast; !(fast = fast_within(limits)).empty();) {
     Limits room = limits;

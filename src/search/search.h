@@ -110,9 +110,6 @@ class PlanSearch {
     size_t of = 0;    // the variant that it began with
   };
 
-  static bool moves_activations(const Tried& tried) {
-    return tried.variant.settings.recipe.offload.moves(OffloadItem::activations);
-  }
   void estimate_all();
   void estimate(size_t variant);
   bool is_moved(size_t variant) const;
@@ -151,11 +148,14 @@ class PlanSearch {
   std::vector<Tried> with_host_updates(const Tried& tried, const Limits& limits);
   std::optional<Tried> tried_with(Variant variant, const RecomputePolicy& policy,
                                   const Limits& limits);
-  std::vector<Tried> brought_otherwise(const Tried& tried, const Limits& limits);
-  using StepsOf = std::vector<Step> (PlanSearch::*)(const Tried&, Changed, const Limits&);
-  std::vector<Tried> climbed_by(StepsOf steps_of, Tried tried, const Limits& limits);
-  std::vector<Step> large_steps_of(const Tried& tried, Changed what, const Limits& limits);
-  std::vector<Step> small_steps_of(const Tried& tried, Changed what, const Limits& limits);
+  std::vector<Tried> brought_otherwise(const Tried& tried) const;
+  std::vector<Tried> with_room_used(Tried tried, const Limits& limits);
+  std::optional<Tried> use_room_in(const Room& room, Space space, OffloadItem item,
+                                   const Tried& tried, const Limits& limits);
+  std::vector<Tried> with_large_steps(const Tried& tried, const Limits& limits);
+  std::vector<Tried> with_small_steps(const Tried& tried, const Limits& limits);
+  template <typename StepsOf>
+  std::vector<Tried> climbed_by(const StepsOf& steps_of, const Tried& tried, const Limits& limits);
   std::optional<Tried> fastest_of(const std::vector<Step>& steps, const Tried& now,
                                   const Limits& limits);
   Found enter(Found like, Tried tried);

@@ -2,7 +2,6 @@
 // device is used.
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -93,11 +92,8 @@ std::vector<PlanSearch::Found> PlanSearch::fast_within(const Limits& limits) {
   const double below =
       plain ? states_[plain->variant].candidates[plain->candidate].seconds : kForever;
   std::vector<Tried> tried = moved_within(all, limits, below);
-  const auto keeps_some = std::find_if(tried.rbegin(), tried.rend(), [](const Tried& t) {
-    return !moves_activations(t) && t.policy.kind != RecomputePolicy::Kind::none;
-  });
-  if (keeps_some != tried.rend()) {
-    const Tried best = *keeps_some;
+  if (!tried.empty()) {
+    const Tried best = tried.back();
     for (Tried& other : with_some_moved(best, limits)) tried.push_back(std::move(other));
   }
   if (plain)
@@ -137,52 +133,53 @@ std::vector<size_t> PlanSearch::worth_expecting(std::span<const size_t> variants
 // Plans of these that move values: those that were tried and fit, the fastest last.
 std::vector<PlanSearch::Tried> PlanSearch::moved_within(std::span<const size_t> variants,
                                                         const Limits& limits, double below) {
-  constexpr double kNear = 1.02;      // times slower than the fastest: worth a closer look
-  constexpr double kHopeless = 1.25;  // the same, as is expected of it: not worth a look
-  constexpr size_t kMostOfAKind = 2;
+  constexpr double kNear = 1.02;  // times slower than the fastest: worth a closer look
+  constexpr size_t kBroughtOtherwise = 2;
   const std::vector<size_t> worth = worth_expecting(variants, limits, below);
   std::vector<Expected> expected;
   for (const size_t v : worth)
     for (size_t c = 0; c < states_[v].candidates.size(); ++c)
       expected.push_back(expected_of({v, c}));
   std::vector<size_t> tried = contending(expected, limits);
-  std::map<size_t, double> soonest;  // by variant
-  double least = kForever;
-  for (const Expected& e : expected) {
-    const double seconds = e.seconds_within(limits);
-    least = std::min(least, seconds);
-    const auto [place, is_new] = soonest.try_emplace(e.variant, seconds);
-    if (!is_new) place->second = std::min(place->second, seconds);
-  }
-  std::erase_if(tried, [&](size_t v) { return soonest.at(v) > kHopeless * least; });
   std::vector<Tried> all = starts_of(tried, limits, below);
   for (size_t i = 0; i < worth.size() && all.empty(); ++i)
     all = starts_of(std::span(worth).subspan(i, 1), limits, below);
   if (all.empty()) return all;
-  std::ranges::stable_sort(all, {}, &Tried::hope);
-  const double fastest = std::min(below, std::ranges::min(all, {}, &Tried::seconds).seconds);
-  // The best of those that move what is kept, and of those that do not: they climb to other heights.
-  std::vector<Tried> climbers = brought_otherwise(all.front(), limits);
-  size_t of_kind[2] = {};
-  for (const Tried& t : all) {
-    size_t& others = of_kind[moves_activations(t)];
-    if (others == 0 || (others < kMostOfAKind && t.hope <= kNear * fastest)) {
-      climbers.push_back(t);
-      ++others;
-    }
-  }
-  std::vector<std::vector<Tried>> paths(climbers.size());
-  for_each_in_parallel(climbers.size(), [&](size_t i) {
-    paths[i] = climbed_by(&PlanSearch::large_steps_of, climbers[i], limits);
-  });
-  for (std::vector<Tried>& path : paths)
-    for (Tried& t : path) all.push_back(std::move(t));
-  const auto improve = [&](auto&& with) {
-    std::ranges::stable_sort(all, std::greater{}, &Tried::seconds);
-    for (Tried& t : with(all.back())) all.push_back(std::move(t));
+  const auto fastest = [&] { return std::ranges::min(all, {}, &Tried::seconds).seconds; };
+  const auto add = [&](size_t count, auto&& path_of) {
+    std::vector<std::vector<Tried>> paths(count);
+    for_each_in_parallel(count, [&](size_t i) { paths[i] = path_of(i); });
+    for (std::vector<Tried>& path : paths)
+      for (Tried& t : path) all.push_back(std::move(t));
   };
-  improve([&](const Tried& best) { return with_host_updates(best, limits); });
-  improve([&](const Tried& best) { return climbed_by(&PlanSearch::small_steps_of, best, limits); });
+  // Those that hope for most first, and then what they leave to hope for.
+  std::ranges::stable_sort(all, {}, &Tried::hope);
+  std::vector<Tried> rest(all.begin() + 1, all.end());
+  for (Tried& t : with_room_used(Tried(all.front()), limits)) all.push_back(std::move(t));
+  std::erase_if(rest, [&](const Tried& t) { return t.hope > kNear * std::min(below, fastest()); });
+  add(rest.size(), [&](size_t i) { return with_room_used(rest[i], limits); });
+  std::ranges::stable_sort(all, {}, &Tried::seconds);
+  std::vector<Tried> otherwise;
+  for (size_t i = 0; i < std::min(kBroughtOtherwise, all.size()); ++i)
+    for (Tried& t : brought_otherwise(all[i])) otherwise.push_back(std::move(t));
+  add(otherwise.size(), [&](size_t i) {
+    auto other = tried_with(otherwise[i].variant, otherwise[i].policy, limits);
+    if (!other) return std::vector<Tried>{};
+    other->of = otherwise[i].of;
+    return with_room_used(*std::move(other), limits);
+  });
+  const auto best_last = [&] { std::ranges::stable_sort(all, std::greater{}, &Tried::seconds); };
+  best_last();
+  for (Tried& t : with_host_updates(all.back(), limits)) all.push_back(std::move(t));
+  best_last();
+  std::vector<Tried> climbers{all.back()};
+  const auto other = std::find_if(all.rbegin(), all.rend(), [&](const Tried& t) {
+    return t.of != climbers[0].of && t.seconds <= kNear * climbers[0].seconds;
+  });
+  if (other != all.rend()) climbers.push_back(*other);
+  add(climbers.size(), [&](size_t i) { return with_large_steps(climbers[i], limits); });
+  best_last();
+  for (Tried& t : with_small_steps(all.back(), limits)) all.push_back(std::move(t));
   return all;
 }
 
@@ -246,98 +243,21 @@ std::optional<PlanSearch::Tried> PlanSearch::start_of(size_t variant, const Limi
   return std::nullopt;
 }
 
-// With the model's ends at home, if there is room, and its values brought as early as there is room for.
+// With its values brought as early as there is room for.
 std::optional<PlanSearch::Tried> PlanSearch::start(Found found, const Limits& limits,
                                                    SpaceBytes& excess) {
   const Variant& variant = variants_[found.variant];
   const RecomputePolicy policy = policy_of(found);
-  const SpaceBytes least = states_[found.variant].candidates[found.candidate].least;
-  const auto begin_with = [&](const Variant& homes) -> std::optional<Tried> {
-    for (int32_t ahead = most_ahead(variant); ahead >= least_ahead(variant); --ahead) {
-      if (auto tried = tried_with(brought_ahead(homes, ahead), policy, limits)) {
-        tried->of = found.variant;
-        return tried;
-      }
+  for (int32_t ahead = most_ahead(variant); ahead >= least_ahead(variant); --ahead) {
+    if (auto tried = tried_with(brought_ahead(variant, ahead), policy, limits)) {
+      tried->of = found.variant;
+      return tried;
     }
-    return std::nullopt;
-  };
-  if (const auto homes = with_ends_at_home(variant)) {
-    const Room room = estimates_.room_of(variant);
-    const SpaceBytes more = room.moved_by(homes->settings.recipe.offload) -
-                            room.moved_by(variant.settings.recipe.offload);
-    if ((least + more).fits_in(limits))
-      if (auto tried = begin_with(*homes)) return tried;
   }
-  if (auto tried = begin_with(variant)) return tried;
   const Estimates::Trial trial =
       estimates_.trial(brought_ahead(variant, least_ahead(variant)), policy);
-  excess = trial.arena - least;
+  excess = trial.arena - states_[found.variant].candidates[found.candidate].least;
   return std::nullopt;
-}
-
-// The same brought earlier and later.
-std::vector<PlanSearch::Tried> PlanSearch::brought_otherwise(const Tried& tried,
-                                                             const Limits& limits) {
-  std::vector<Tried> all;
-  const int32_t ahead = least_ahead(tried.variant);
-  if (ahead == tried.variant.settings.recipe.offload.ahead) return all;
-  if (auto other = tried_with(brought_ahead(tried.variant, ahead), tried.policy, limits)) {
-    other->of = tried.of;
-    all.push_back(*std::move(other));
-  }
-  return all;
-}
-
-// From step to step, as long as one is faster; the fastest last. The first goes where most is gained,
-// the others by what each thing promised then.
-std::vector<PlanSearch::Tried> PlanSearch::climbed_by(StepsOf steps_of, Tried tried,
-                                                      const Limits& limits) {
-  std::vector<Tried> path;
-  if (tried.variant.plain.empty()) return path;
-  std::vector<std::pair<double, Changed>> order;
-  std::optional<Tried> first;
-  for (const Changed what : kChanged) {
-    auto next = fastest_of((this->*steps_of)(tried, what, limits), tried, limits);
-    order.emplace_back(next ? next->seconds : kForever, what);
-    if (next && next->seconds < (first ? *first : tried).seconds) first = std::move(next);
-  }
-  if (!first) return path;
-  std::ranges::stable_sort(order, {}, &std::pair<double, Changed>::first);
-  path.push_back(*std::move(first));
-  for (size_t i = 1, unchanged = 0; unchanged + 1 < order.size(); ++i) {
-    const Tried& now = path.back();
-    const Changed what = order[i % order.size()].second;
-    auto next = fastest_of((this->*steps_of)(now, what, limits), now, limits);
-    unchanged = next ? 0 : unchanged + 1;
-    if (next) path.push_back(*std::move(next));
-  }
-  return path;
-}
-
-std::vector<Step> PlanSearch::large_steps_of(const Tried& tried, Changed what,
-                                             const Limits& limits) {
-  return large_steps(tried.variant, what, variants_[tried.of].settings.recipe.offload,
-                     estimates_.room_of(tried.variant), limits.left_by(tried.arena));
-}
-
-std::vector<Step> PlanSearch::small_steps_of(const Tried& tried, Changed what, const Limits&) {
-  return small_steps(tried.variant, what, variants_[tried.of].settings.recipe.offload);
-}
-
-// None where no step is faster than where it is now.
-std::optional<PlanSearch::Tried> PlanSearch::fastest_of(const std::vector<Step>& steps,
-                                                        const Tried& now, const Limits& limits) {
-  std::vector<std::optional<Tried>> others(steps.size());
-  for_each_in_parallel(steps.size(), [&](size_t i) {
-    for (size_t v = 0; v < steps[i].size() && !others[i]; ++v)
-      others[i] = tried_with(steps[i][v], now.policy, limits);
-  });
-  std::optional<Tried> best;
-  for (std::optional<Tried>& other : others) {
-    if (other && other->seconds < (best ? *best : now).seconds) best = std::move(other);
-  }
-  if (best) best->of = now.of;
-  return best;
 }
 
 PlanSearch::Tried PlanSearch::tried_as(Found found) const {
