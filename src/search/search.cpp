@@ -310,7 +310,7 @@ std::optional<Choice> PlanSearch::fastest(const Limits& limits) {
       // What a trial packs more tightly than a plan is no room: once more without.
       if (room == limits && gaps != SpaceBytes{}) {
         for (const Space s : kAllSpaces) room[s] -= gaps[s];
-        retreat(found, room, fast);
+        fast = fast_within(room);
       }
     }
   }

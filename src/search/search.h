@@ -11,10 +11,10 @@
 // The order knows no budget, so more bytes are never slower.
 //
 // Where values move to other memory, the time of a step is a simulation of lanes, which no sum of
-// layers bounds. A fixed series of limits says which variants are tried there (contending.h), so that what
-// is tried with fewer bytes is tried with more, too; the best climb from home to home (home_steps.h).
-// Estimates and trials that do not need each other are made side by side; what is found does not depend
-// on how many cores there are.
+// layers bounds. A fixed series of limits says which variants are tried there (contending.h), and each
+// of them uses the room there is: so what is tried with fewer bytes is tried with more, too. Estimates
+// and trials that do not need each other are made side by side; what is found does not depend on how
+// many cores there are.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@
 #include "placement/plan.h"
 #include "search/contending.h"
 #include "search/estimate.h"
-#include "search/home_steps.h"
 #include "search/policy_assignments.h"
+#include "search/room.h"
 #include "search/variant.h"
 
 namespace snug {
@@ -98,7 +98,6 @@ class PlanSearch {
     bool expanded = false;
     std::shared_ptr<const PolicyAssignments> assignments = {};
     std::vector<Candidate> candidates = {};
-    std::optional<size_t> of = {};  // of a plan that was tried: the variant that it began with
   };
   // A plan that was tried and fits, of no variant's state.
   struct Tried {
@@ -130,7 +129,6 @@ class PlanSearch {
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
   std::vector<Found> fast_within(const Limits& limits);
-  void retreat(Found from, const Limits& limits, std::vector<Found>& fast);
   std::vector<Tried> moved_within(std::span<const size_t> variants, const Limits& limits,
                                   double below);
   std::vector<size_t> worth_expecting(std::span<const size_t> variants, const Limits& limits,
@@ -148,16 +146,10 @@ class PlanSearch {
   std::vector<Tried> with_host_updates(const Tried& tried, const Limits& limits);
   std::optional<Tried> tried_with(Variant variant, const RecomputePolicy& policy,
                                   const Limits& limits);
-  std::vector<Tried> brought_otherwise(const Tried& tried) const;
   std::vector<Tried> with_room_used(Tried tried, const Limits& limits);
+  std::vector<Tried> brought_otherwise(const Tried& tried) const;
   std::optional<Tried> use_room_in(const Room& room, Space space, OffloadItem item,
                                    const Tried& tried, const Limits& limits);
-  std::vector<Tried> with_large_steps(const Tried& tried, const Limits& limits);
-  std::vector<Tried> with_small_steps(const Tried& tried, const Limits& limits);
-  template <typename StepsOf>
-  std::vector<Tried> climbed_by(const StepsOf& steps_of, const Tried& tried, const Limits& limits);
-  std::optional<Tried> fastest_of(const std::vector<Step>& steps, const Tried& now,
-                                  const Limits& limits);
   Found enter(Found like, Tried tried);
   RunnerUp runner_up(size_t variant, double seconds, const Limits& limits);
 

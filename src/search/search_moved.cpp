@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "search/home_steps.h"
 #include "search/moved_layers.h"
 #include "search/room.h"
 #include "search/search.h"
@@ -24,6 +23,59 @@ constexpr UniformPolicy kAlike[] = {{"attention", 0.03},
                                     {"ratio:0.5", 0.5},
                                     {"ratio:0.75", 0.75},
                                     {"full", 1}};
+
+// In place of what is said of the same option, or as one more change.
+void set(std::vector<Change>& changes, const Change& change) {
+  const auto said = std::ranges::find_if(
+      changes, [&](const Change& other) { return other.sets(change.settings().front().option); });
+  if (said != changes.end())
+    *said += change;
+  else
+    changes.push_back(change);
+}
+
+Variant with_homes(Variant variant, const Offload& offload) {
+  if (offload.rules != variant.settings.recipe.offload.rules)
+    set(variant.changes, {{"offload", text(offload)}});
+  if (offload.ahead != variant.settings.recipe.offload.ahead)
+    set(variant.changes, {{"offload-ahead", int64_t{offload.ahead}}});
+  variant.settings.recipe.offload = offload;
+  return variant;
+}
+
+// Is what the host is to update still in its memory, or nothing left to it?
+bool host_updates_something(const Variant& variant) {
+  return unless_refused([&] {
+           require_host_update(variant.settings.recipe, variant.stack.layers);
+           return true;
+         })
+      .has_value();
+}
+
+// Layers by which a variant's values are brought before their use, at most and at least.
+int32_t most_ahead(const Variant& variant) {
+  constexpr int32_t kMostAhead = 3;
+  return variant.ahead_is_open ? kMostAhead : variant.settings.recipe.offload.ahead;
+}
+int32_t least_ahead(const Variant& variant) {
+  return variant.ahead_is_open ? 1 : variant.settings.recipe.offload.ahead;
+}
+
+Variant brought_ahead(const Variant& variant, int32_t layers) {
+  Offload offload = variant.settings.recipe.offload;
+  offload.ahead = layers;
+  return with_homes(variant, offload);
+}
+
+// With all that belongs to no layer at home.
+Variant with_ends_at_home(const Variant& variant) {
+  Offload offload = variant.settings.recipe.offload;
+  for (Offload::Rule& rule : offload.rules) {
+    if (rule.layers.empty() && rule.item != OffloadItem::activations)
+      rule.layers = {{.first = 0, .last = variant.stack.layers - 1}};
+  }
+  return with_homes(variant, offload);
+}
 
 }  // namespace
 
@@ -140,46 +192,35 @@ std::vector<PlanSearch::Tried> PlanSearch::moved_within(std::span<const size_t> 
   for (const size_t v : worth)
     for (size_t c = 0; c < states_[v].candidates.size(); ++c)
       expected.push_back(expected_of({v, c}));
-  std::vector<size_t> tried = contending(expected, limits);
-  std::vector<Tried> all = starts_of(tried, limits, below);
+  std::vector<Tried> all = starts_of(contending(expected, limits), limits, below);
   for (size_t i = 0; i < worth.size() && all.empty(); ++i)
     all = starts_of(std::span(worth).subspan(i, 1), limits, below);
   if (all.empty()) return all;
   const auto fastest = [&] { return std::ranges::min(all, {}, &Tried::seconds).seconds; };
-  const auto add = [&](size_t count, auto&& path_of) {
-    std::vector<std::vector<Tried>> paths(count);
-    for_each_in_parallel(count, [&](size_t i) { paths[i] = path_of(i); });
-    for (std::vector<Tried>& path : paths)
-      for (Tried& t : path) all.push_back(std::move(t));
+  const auto improve = [&](std::vector<Tried> some, auto&& with) {
+    std::vector<std::vector<Tried>> others(some.size());
+    for_each_in_parallel(some.size(), [&](size_t i) { others[i] = with(some[i]); });
+    for (std::vector<Tried>& chain : others)
+      for (Tried& t : chain) all.push_back(std::move(t));
   };
-  // Those that hope for most first, and then what they leave to hope for.
+  const auto fill = [&](const Tried& t) { return with_room_used(t, limits); };
   std::ranges::stable_sort(all, {}, &Tried::hope);
   std::vector<Tried> rest(all.begin() + 1, all.end());
-  for (Tried& t : with_room_used(Tried(all.front()), limits)) all.push_back(std::move(t));
+  improve({all.front()}, fill);
   std::erase_if(rest, [&](const Tried& t) { return t.hope > kNear * std::min(below, fastest()); });
-  add(rest.size(), [&](size_t i) { return with_room_used(rest[i], limits); });
+  improve(std::move(rest), fill);
   std::ranges::stable_sort(all, {}, &Tried::seconds);
   std::vector<Tried> otherwise;
   for (size_t i = 0; i < std::min(kBroughtOtherwise, all.size()); ++i)
     for (Tried& t : brought_otherwise(all[i])) otherwise.push_back(std::move(t));
-  add(otherwise.size(), [&](size_t i) {
-    auto other = tried_with(otherwise[i].variant, otherwise[i].policy, limits);
+  improve(std::move(otherwise), [&](const Tried& t) {
+    auto other = tried_with(t.variant, t.policy, limits);
     if (!other) return std::vector<Tried>{};
-    other->of = otherwise[i].of;
+    other->of = t.of;
     return with_room_used(*std::move(other), limits);
   });
-  const auto best_last = [&] { std::ranges::stable_sort(all, std::greater{}, &Tried::seconds); };
-  best_last();
+  std::ranges::stable_sort(all, std::greater{}, &Tried::seconds);
   for (Tried& t : with_host_updates(all.back(), limits)) all.push_back(std::move(t));
-  best_last();
-  std::vector<Tried> climbers{all.back()};
-  const auto other = std::find_if(all.rbegin(), all.rend(), [&](const Tried& t) {
-    return t.of != climbers[0].of && t.seconds <= kNear * climbers[0].seconds;
-  });
-  if (other != all.rend()) climbers.push_back(*other);
-  add(climbers.size(), [&](size_t i) { return with_large_steps(climbers[i], limits); });
-  best_last();
-  for (Tried& t : with_small_steps(all.back(), limits)) all.push_back(std::move(t));
   return all;
 }
 
@@ -260,13 +301,30 @@ std::optional<PlanSearch::Tried> PlanSearch::start(Found found, const Limits& li
   return std::nullopt;
 }
 
+// Where it began, with values brought earlier or later, to be tried; and with its ends, the embedding and
+// the head, at home: they are used at the ends of a step, where lanes wait.
+std::vector<PlanSearch::Tried> PlanSearch::brought_otherwise(const Tried& tried) const {
+  const Variant& began = variants_[tried.of];
+  const Variant ends = with_ends_at_home(began);
+  std::vector<Tried> all;
+  const auto add = [&](Variant variant) {
+    if (host_updates_something(variant))
+      all.push_back({.variant = std::move(variant), .policy = tried.policy, .of = tried.of});
+  };
+  for (int32_t ahead = least_ahead(began); ahead <= most_ahead(began); ++ahead) {
+    if (ahead != tried.variant.settings.recipe.offload.ahead) add(brought_ahead(began, ahead));
+    if (ends.settings != began.settings) add(brought_ahead(ends, ahead));
+  }
+  return all;
+}
+
 PlanSearch::Tried PlanSearch::tried_as(Found found) const {
   const Candidate& c = states_[found.variant].candidates[found.candidate];
   return {.variant = variants_[found.variant],
           .policy = policy_of(found),
           .arena = c.arena.value_or(c.least),
           .seconds = c.seconds,
-          .of = states_[found.variant].of.value_or(found.variant)};
+          .of = found.variant};
 }
 
 // The same where the activations of some layers move, and less is recomputed: those that are faster,
@@ -362,10 +420,7 @@ std::vector<PlanSearch::Tried> PlanSearch::with_host_updates(const Tried& tried,
 
 // As a variant of its own, of what `like` estimates.
 PlanSearch::Found PlanSearch::enter(Found like, Tried tried) {
-  State state{.estimate = states_[like.variant].estimate,
-              .outdone = true,
-              .expanded = true,
-              .of = like.variant};
+  State state{.estimate = states_[like.variant].estimate, .outdone = true, .expanded = true};
   state.candidates.push_back({.uniform = std::move(tried.policy),
                               .seconds = tried.seconds,
                               .least = tried.arena,
@@ -373,6 +428,59 @@ PlanSearch::Found PlanSearch::enter(Found like, Tried tried) {
   variants_.push_back(std::move(tried.variant));
   states_.push_back(std::move(state));
   return Found{variants_.size() - 1, 0};
+}
+
+// What was moved as a whole moves in fewer layers where there is room for the others: first what a
+// step moves most often, from disk to the host before to the device. Each is faster than the one
+// before it, as trials say; the first is `tried` itself.
+std::vector<PlanSearch::Tried> PlanSearch::with_room_used(Tried tried, const Limits& limits) {
+  constexpr OffloadItem kItems[] = {OffloadItem::params, OffloadItem::grads, OffloadItem::optimizer,
+                                    OffloadItem::master};
+  std::vector<Tried> better{std::move(tried)};
+  if (better[0].variant.plain.empty()) return better;
+  const Room room = estimates_.room_of(better[0].variant);
+  for (const Space space : {Space::host, Space::device}) {
+    for (const OffloadItem item : kItems) {
+      // What moves less needs less staging, which is room for more.
+      while (auto other = use_room_in(room, space, item, better.back(), limits))
+        better.push_back(std::move(*other));
+    }
+  }
+  return better;
+}
+
+// None where that is no faster. The last layer to come home may cost more than it saves, and the host
+// may have been faster with the updates of some: then they stay where they are.
+std::optional<PlanSearch::Tried> PlanSearch::use_room_in(const Room& room, Space space,
+                                                         OffloadItem item, const Tried& tried,
+                                                         const Limits& limits) {
+  constexpr int32_t kFewer = 2;  // layers, where staging turns out to need them
+  constexpr int64_t kParts = 4;  // of all layers
+  const int64_t left = limits.left_by(tried.arena)[space];
+  std::vector<int64_t> sizes{left};
+  const bool is_state = item == OffloadItem::optimizer || item == OffloadItem::master;
+  for (int64_t part = 1; part < kParts; ++part) {
+    const int64_t size = part * room.bytes_of(item) / kParts;
+    if (is_state && tried.variant.settings.recipe.host_update.on && size < left)
+      sizes.push_back(size);
+  }
+  std::optional<Tried> best;
+  for (const int64_t size : sizes) {
+    for (int32_t fewer = 0; fewer <= kFewer; ++fewer) {
+      const auto offload =
+          room.with_nearer(tried.variant.settings.recipe.offload, item, space, size, fewer);
+      if (!offload) continue;
+      Variant variant = with_homes(tried.variant, *offload);
+      if (!host_updates_something(variant)) continue;
+      auto other = tried_with(std::move(variant), tried.policy, limits);
+      if (!other) continue;
+      other->of = tried.of;
+      if (!best || other->seconds < best->seconds) best = std::move(other);
+      if (offload->moves(item)) break;
+    }
+  }
+  if (best && best->seconds >= tried.seconds) return std::nullopt;
+  return best;
 }
 
 // None where it does not fit.
