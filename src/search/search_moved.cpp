@@ -313,7 +313,7 @@ std::vector<PlanSearch::Tried> PlanSearch::brought_otherwise(const Tried& tried)
   };
   for (int32_t ahead = least_ahead(began); ahead <= most_ahead(began); ++ahead) {
     if (ahead != tried.variant.settings.recipe.offload.ahead) add(brought_ahead(began, ahead));
-    if (ends.settings != began.settings) add(brought_ahead(ends, ahead));
+    if (ends.settings != began.settings && !began.plain.empty()) add(brought_ahead(ends, ahead));
   }
   return all;
 }

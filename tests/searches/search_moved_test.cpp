@@ -148,6 +148,8 @@ TEST(MovedSearch, WhatIsPinnedStays) {
   EXPECT_TRUE(vertical);
   for (const Variant& v : variants_of(moved_run("--budget 2GiB --offload grads")))
     EXPECT_EQ(text(v.settings.recipe.offload), "grads");
+  const PlannedRun pinned = planned("--budget 8GiB --offload optimizer,master");
+  EXPECT_EQ(text(pinned.run.recipe.offload), "optimizer,master") << "its ends, too";
 }
 
 TEST(Room, TheLastLayersStayAsFarAsThereIsRoom) {
