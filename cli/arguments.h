@@ -33,7 +33,7 @@ void add_number(CLI::App& app, const std::string& name, double& member, std::str
 // wrong.
 bool parse(CLI::App& app, const std::vector<std::string>& arguments);
 // The same for words that no person typed: what they overrule in a file is no contradiction.
-bool parse_words(CLI::App& app, const std::vector<std::string>& arguments);
+bool parse_words(CLI::App& app, const std::vector<std::string>& given);
 
 // Throws a usage error where no MODEL is given.
 void require_model(const CLI::App& app, const Options& options);

@@ -26,7 +26,8 @@ Plan plan_for_page(const Recipe& recipe) {
   return make_plan("tiny", Model::load("snug-tiny").forward({.batch = 2, .seq = 32}), recipe);
 }
 
-Json subject_for(const Plan& plan, PlanFacts facts = {.model = "tiny", .batch = 2, .seq = 32}) {
+Json subject_for(const Plan& plan,
+                 const PlanFacts& facts = {.model = "tiny", .batch = 2, .seq = 32}) {
   return plan_subject({plan.module, plan.memory, facts,
                        predicted_spans(plan.module, nominal_model(Backend::cpu)),
                        "snug plan tiny"});
