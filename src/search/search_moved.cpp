@@ -177,8 +177,9 @@ std::vector<size_t> PlanSearch::worth_expecting(std::span<const size_t> variants
   }
   for_each_in_parallel(worth.size(), [&](size_t i) {
     estimate(worth[i]);
-    expand(worth[i]);
+    if (variants_[worth[i]].keeps_uniformly()) expand(worth[i]);
   });
+  for (const size_t v : worth) expand(v);  // in order: variants share assignments, the first's
   return worth;
 }
 
