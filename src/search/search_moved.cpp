@@ -70,10 +70,9 @@ Variant brought_ahead(const Variant& variant, int32_t layers) {
 // With all that belongs to no layer at home.
 Variant with_ends_at_home(const Variant& variant) {
   Offload offload = variant.settings.recipe.offload;
-  for (Offload::Rule& rule : offload.rules) {
+  for (Offload::Rule& rule : offload.rules)
     if (rule.layers.empty() && rule.item != OffloadItem::activations)
       rule.layers = {{.first = 0, .last = variant.stack.layers - 1}};
-  }
   return with_homes(variant, offload);
 }
 
