@@ -30,8 +30,10 @@ std::vector<int64_t> series(std::span<const Expected> all, Space space, int64_t 
   return limits;
 }
 
-void add_fastest(std::span<const Expected> all, const Limits& limits, std::set<size_t>& found) {
-  std::vector<std::pair<double, size_t>> order;  // of each variant its fastest
+// Of each variant its fastest.
+std::vector<std::pair<double, size_t>> seconds_by_variant(std::span<const Expected> all,
+                                                          const Limits& limits) {
+  std::vector<std::pair<double, size_t>> order;
   for (const Expected& e : all) {
     const double seconds = e.seconds_within(limits);
     if (std::isinf(seconds)) continue;
@@ -41,6 +43,11 @@ void add_fastest(std::span<const Expected> all, const Limits& limits, std::set<s
       order.back().first = std::min(order.back().first, seconds);
   }
   std::ranges::sort(order);
+  return order;
+}
+
+void add_fastest(std::span<const Expected> all, const Limits& limits, std::set<size_t>& found) {
+  const auto order = seconds_by_variant(all, limits);
   for (size_t i = 0; i < std::min(kFew, order.size()); ++i) found.insert(order[i].second);
 }
 
@@ -70,6 +77,20 @@ std::vector<size_t> contending(std::span<const Expected> all, const Limits& limi
     }
   }
   return {found.begin(), found.end()};
+}
+
+std::vector<size_t> within_reach(std::span<const size_t> variants, std::span<const Expected> all,
+                                 const Limits& limits) {
+  constexpr double kReach = 1.5;  // trials of 7B and 70B were 0.9 to 1.3 times what was expected
+  std::vector<size_t> found;
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const auto& [seconds, variant] : seconds_by_variant(all, limits)) {
+    if (std::ranges::find(variants, variant) == variants.end()) continue;
+    fastest = std::min(fastest, seconds);
+    if (seconds <= kReach * fastest) found.push_back(variant);
+  }
+  std::ranges::sort(found);
+  return found;
 }
 
 }  // namespace snug

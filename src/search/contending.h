@@ -31,4 +31,9 @@ struct Expected {
 // `all`: those of a variant beside each other. In rising order.
 std::vector<size_t> contending(std::span<const Expected> all, const Limits& limits);
 
+// Of these variants those that may still be fastest once they are tried: none that is expected to be
+// so much slower than another as no expectation was seen to be wrong.
+std::vector<size_t> within_reach(std::span<const size_t> variants, std::span<const Expected> all,
+                                 const Limits& limits);
+
 }  // namespace snug

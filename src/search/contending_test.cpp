@@ -63,5 +63,18 @@ TEST(Contending, MoreBytesLeaveNothingOut) {
   }
 }
 
+TEST(Contending, WhatIsFarSlowerIsOutOfReach) {
+  const std::vector<Expected> all{{.variant = 1, .least = on_device(500), .compute = 10},
+                                  {.variant = 2, .least = on_device(100), .compute = 14},
+                                  {.variant = 2, .least = on_device(50), .compute = 30},
+                                  {.variant = 3, .least = on_device(100), .compute = 16},
+                                  {.variant = 4, .least = on_device(100), .compute = 1}};
+  const std::vector<size_t> some{1, 2, 3};
+  EXPECT_THAT(within_reach(some, all, device_limit(500)), ElementsAre(1, 2)) << "4 is not asked of";
+  EXPECT_THAT(within_reach(some, all, device_limit(400)), ElementsAre(2, 3)) << "1 does not fit";
+  EXPECT_THAT(within_reach(some, all, device_limit(99)), ElementsAre(2));
+  EXPECT_THAT(within_reach(some, all, device_limit(10)), ElementsAre());
+}
+
 }  // namespace
 }  // namespace snug

@@ -146,7 +146,8 @@ class PlanSearch {
   std::vector<Tried> with_host_updates(const Tried& tried, const Limits& limits);
   std::optional<Tried> tried_with(Variant variant, const RecomputePolicy& policy,
                                   const Limits& limits);
-  std::vector<Tried> with_room_used(Tried tried, const Limits& limits);
+  std::vector<Tried> with_room_used(const Tried& tried, const Limits& limits);
+  std::vector<Tried> filled(Tried tried, const Limits& limits);
   std::vector<Tried> brought_otherwise(const Tried& tried) const;
   std::optional<Tried> use_room_in(const Room& room, Space space, OffloadItem item,
                                    const Tried& tried, const Limits& limits);

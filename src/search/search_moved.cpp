@@ -1,7 +1,7 @@
-// The search where values move to other memory: what is tried there, and how what is left of the
-// device is used.
+// The search where values move to other memory: what is tried there.
 #include <algorithm>
 #include <limits>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/parallel.h"
@@ -23,58 +23,6 @@ constexpr UniformPolicy kAlike[] = {{"attention", 0.03},
                                     {"ratio:0.5", 0.5},
                                     {"ratio:0.75", 0.75},
                                     {"full", 1}};
-
-// In place of what is said of the same option, or as one more change.
-void set(std::vector<Change>& changes, const Change& change) {
-  const auto said = std::ranges::find_if(
-      changes, [&](const Change& other) { return other.sets(change.settings().front().option); });
-  if (said != changes.end())
-    *said += change;
-  else
-    changes.push_back(change);
-}
-
-Variant with_homes(Variant variant, const Offload& offload) {
-  if (offload.rules != variant.settings.recipe.offload.rules)
-    set(variant.changes, {{"offload", text(offload)}});
-  if (offload.ahead != variant.settings.recipe.offload.ahead)
-    set(variant.changes, {{"offload-ahead", int64_t{offload.ahead}}});
-  variant.settings.recipe.offload = offload;
-  return variant;
-}
-
-// Is what the host is to update still in its memory, or nothing left to it?
-bool host_updates_something(const Variant& variant) {
-  return unless_refused([&] {
-           require_host_update(variant.settings.recipe, variant.stack.layers);
-           return true;
-         })
-      .has_value();
-}
-
-// Layers by which a variant's values are brought before their use, at most and at least.
-int32_t most_ahead(const Variant& variant) {
-  constexpr int32_t kMostAhead = 3;
-  return variant.ahead_is_open ? kMostAhead : variant.settings.recipe.offload.ahead;
-}
-int32_t least_ahead(const Variant& variant) {
-  return variant.ahead_is_open ? 1 : variant.settings.recipe.offload.ahead;
-}
-
-Variant brought_ahead(const Variant& variant, int32_t layers) {
-  Offload offload = variant.settings.recipe.offload;
-  offload.ahead = layers;
-  return with_homes(variant, offload);
-}
-
-// With all that belongs to no layer at home.
-Variant with_ends_at_home(const Variant& variant) {
-  Offload offload = variant.settings.recipe.offload;
-  for (Offload::Rule& rule : offload.rules)
-    if (rule.layers.empty() && rule.item != OffloadItem::activations)
-      rule.layers = {{.first = 0, .last = variant.stack.layers - 1}};
-  return with_homes(variant, offload);
-}
 
 }  // namespace
 
@@ -178,7 +126,16 @@ std::vector<size_t> PlanSearch::worth_expecting(std::span<const size_t> variants
     estimate(worth[i]);
     if (variants_[worth[i]].keeps_uniformly()) expand(worth[i]);
   });
-  for (const size_t v : worth) expand(v);  // in order: variants share assignments, the first's
+  std::vector<size_t> first;  // of those that share assignments: they are the first's
+  std::unordered_set<Settings> shared;
+  for (const size_t v : worth) {
+    const Variant& variant = variants_[v];
+    if (variant.recompute_is_open() && !variant.keeps_uniformly() &&
+        shared.insert(policy_key(variant.settings)).second)
+      first.push_back(v);
+  }
+  for_each_in_parallel(first.size(), [&](size_t i) { expand(first[i]); });
+  for (const size_t v : worth) expand(v);
   return worth;
 }
 
@@ -186,13 +143,16 @@ std::vector<size_t> PlanSearch::worth_expecting(std::span<const size_t> variants
 std::vector<PlanSearch::Tried> PlanSearch::moved_within(std::span<const size_t> variants,
                                                         const Limits& limits, double below) {
   constexpr double kNear = 1.02;  // times slower than the fastest: worth a closer look
+  constexpr double kTied = 1.005;
   constexpr size_t kBroughtOtherwise = 2;
   const std::vector<size_t> worth = worth_expecting(variants, limits, below);
   std::vector<Expected> expected;
   for (const size_t v : worth)
     for (size_t c = 0; c < states_[v].candidates.size(); ++c)
       expected.push_back(expected_of({v, c}));
-  std::vector<Tried> all = starts_of(contending(expected, limits), limits, below);
+  const std::vector<size_t> few = contending(expected, limits);
+  std::vector<Tried> all = starts_of(within_reach(few, expected, limits), limits, below);
+  if (all.empty()) all = starts_of(few, limits, below);
   for (size_t i = 0; i < worth.size() && all.empty(); ++i)
     all = starts_of(std::span(worth).subspan(i, 1), limits, below);
   if (all.empty()) return all;
@@ -211,13 +171,18 @@ std::vector<PlanSearch::Tried> PlanSearch::moved_within(std::span<const size_t> 
   improve(std::move(rest), fill);
   std::ranges::stable_sort(all, {}, &Tried::seconds);
   std::vector<Tried> otherwise;
-  for (size_t i = 0; i < std::min(kBroughtOtherwise, all.size()); ++i)
-    for (Tried& t : brought_otherwise(all[i])) otherwise.push_back(std::move(t));
+  std::vector<std::pair<size_t, RecomputePolicy>> began;  // with these
+  for (const Tried& t : all) {
+    if (began.size() == kBroughtOtherwise || t.seconds > kTied * all[0].seconds) break;
+    if (std::ranges::find(began, std::pair(t.of, t.policy)) != began.end()) continue;
+    began.emplace_back(t.of, t.policy);
+    for (Tried& other : brought_otherwise(t)) otherwise.push_back(std::move(other));
+  }
   improve(std::move(otherwise), [&](const Tried& t) {
     auto other = tried_with(t.variant, t.policy, limits);
     if (!other) return std::vector<Tried>{};
     other->of = t.of;
-    return with_room_used(*std::move(other), limits);
+    return with_room_used(*other, limits);
   });
   std::ranges::stable_sort(all, std::greater{}, &Tried::seconds);
   for (Tried& t : with_host_updates(all.back(), limits)) all.push_back(std::move(t));
@@ -301,23 +266,6 @@ std::optional<PlanSearch::Tried> PlanSearch::start(Found found, const Limits& li
   return std::nullopt;
 }
 
-// Where it began, with values brought earlier or later, to be tried; and with its ends, the embedding and
-// the head, at home: they are used at the ends of a step, where lanes wait.
-std::vector<PlanSearch::Tried> PlanSearch::brought_otherwise(const Tried& tried) const {
-  const Variant& began = variants_[tried.of];
-  const Variant ends = with_ends_at_home(began);
-  std::vector<Tried> all;
-  const auto add = [&](Variant variant) {
-    if (host_updates_something(variant))
-      all.push_back({.variant = std::move(variant), .policy = tried.policy, .of = tried.of});
-  };
-  for (int32_t ahead = least_ahead(began); ahead <= most_ahead(began); ++ahead) {
-    if (ahead != tried.variant.settings.recipe.offload.ahead) add(brought_ahead(began, ahead));
-    if (ends.settings != began.settings && !began.plain.empty()) add(brought_ahead(ends, ahead));
-  }
-  return all;
-}
-
 PlanSearch::Tried PlanSearch::tried_as(Found found) const {
   const Candidate& c = states_[found.variant].candidates[found.candidate];
   return {.variant = variants_[found.variant],
@@ -393,31 +341,6 @@ std::optional<PlanSearch::Tried> PlanSearch::with_every_moved(const Tried& tried
   return best;
 }
 
-// The same where the host's cores update half of the layers, or all that is in their memory: those
-// that are faster, the fastest last.
-std::vector<PlanSearch::Tried> PlanSearch::with_host_updates(const Tried& tried,
-                                                             const Limits& limits) {
-  const Recipe& now = tried.variant.settings.recipe;
-  const int32_t layers = tried.variant.stack.layers;
-  if (!tried.variant.host_update_is_open || !keeps_all_on_host(now)) return {};
-  std::vector<HostUpdate> updates{{.on = true}};
-  if (layers > 1) updates.push_back({.on = true, .layers = {{.first = 0, .last = layers / 2 - 1}}});
-  std::erase(updates, now.host_update);
-  std::vector<std::optional<Tried>> others(updates.size());
-  for_each_in_parallel(updates.size(), [&](size_t i) {
-    Variant variant = tried.variant;
-    variant.settings.recipe.host_update = updates[i];
-    set(variant.changes, {{"host-update", text(updates[i])}});
-    others[i] = tried_with(std::move(variant), tried.policy, limits);
-    if (others[i]) others[i]->of = tried.of;
-  });
-  std::vector<Tried> faster;
-  for (std::optional<Tried>& other : others)
-    if (other && other->seconds < tried.seconds) faster.push_back(*std::move(other));
-  std::ranges::stable_sort(faster, std::greater{}, &Tried::seconds);
-  return faster;
-}
-
 // As a variant of its own, of what `like` estimates.
 PlanSearch::Found PlanSearch::enter(Found like, Tried tried) {
   State state{.estimate = states_[like.variant].estimate, .outdone = true, .expanded = true};
@@ -428,73 +351,6 @@ PlanSearch::Found PlanSearch::enter(Found like, Tried tried) {
   variants_.push_back(std::move(tried.variant));
   states_.push_back(std::move(state));
   return Found{variants_.size() - 1, 0};
-}
-
-// What was moved as a whole moves in fewer layers where there is room for the others: first what a
-// step moves most often, from disk to the host before to the device. Each is faster than the one
-// before it, as trials say; the first is `tried` itself.
-std::vector<PlanSearch::Tried> PlanSearch::with_room_used(Tried tried, const Limits& limits) {
-  constexpr OffloadItem kItems[] = {OffloadItem::params, OffloadItem::grads, OffloadItem::optimizer,
-                                    OffloadItem::master};
-  std::vector<Tried> better{std::move(tried)};
-  if (better[0].variant.plain.empty()) return better;
-  const Room room = estimates_.room_of(better[0].variant);
-  for (const Space space : {Space::host, Space::device}) {
-    for (const OffloadItem item : kItems) {
-      // What moves less needs less staging, which is room for more.
-      while (auto other = use_room_in(room, space, item, better.back(), limits))
-        better.push_back(std::move(*other));
-    }
-  }
-  return better;
-}
-
-// None where that is no faster. The last layer to come home may cost more than it saves, and the host
-// may have been faster with the updates of some: then they stay where they are.
-std::optional<PlanSearch::Tried> PlanSearch::use_room_in(const Room& room, Space space,
-                                                         OffloadItem item, const Tried& tried,
-                                                         const Limits& limits) {
-  constexpr int32_t kFewer = 2;  // layers, where staging turns out to need them
-  constexpr int64_t kParts = 4;  // of all layers
-  const int64_t left = limits.left_by(tried.arena)[space];
-  std::vector<int64_t> sizes{left};
-  const bool is_state = item == OffloadItem::optimizer || item == OffloadItem::master;
-  for (int64_t part = 1; part < kParts; ++part) {
-    const int64_t size = part * room.bytes_of(item) / kParts;
-    if (is_state && tried.variant.settings.recipe.host_update.on && size < left)
-      sizes.push_back(size);
-  }
-  std::optional<Tried> best;
-  for (const int64_t size : sizes) {
-    for (int32_t fewer = 0; fewer <= kFewer; ++fewer) {
-      const auto offload =
-          room.with_nearer(tried.variant.settings.recipe.offload, item, space, size, fewer);
-      if (!offload) continue;
-      Variant variant = with_homes(tried.variant, *offload);
-      if (!host_updates_something(variant)) continue;
-      auto other = tried_with(std::move(variant), tried.policy, limits);
-      if (!other) continue;
-      other->of = tried.of;
-      if (!best || other->seconds < best->seconds) best = std::move(other);
-      if (offload->moves(item)) break;
-    }
-  }
-  if (best && best->seconds >= tried.seconds) return std::nullopt;
-  return best;
-}
-
-// None where it does not fit.
-std::optional<PlanSearch::Tried> PlanSearch::tried_with(Variant variant,
-                                                        const RecomputePolicy& policy,
-                                                        const Limits& limits) {
-  const Estimates::Trial trial = estimates_.trial(variant, policy);
-  Settings settings = variant.settings;
-  settings.recipe.recompute = policy;
-  const auto placed = placed_.find(settings);
-  const SpaceBytes arena = placed == placed_.end() ? trial.arena : max(trial.arena, placed->second);
-  if (!arena.fits_in(limits)) return std::nullopt;
-  return Tried{
-      .variant = std::move(variant), .policy = policy, .arena = arena, .seconds = trial.seconds};
 }
 
 }  // namespace snug

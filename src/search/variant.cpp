@@ -1,5 +1,7 @@
 #include "search/variant.h"
 
+#include <algorithm>
+
 namespace snug {
 namespace {
 
@@ -45,7 +47,46 @@ Recipe layer_recipe(const Recipe& r) {
   return key;
 }
 
+// In place of what is said of the same option, or as one more change.
+void set(std::vector<Change>& changes, const Change& change) {
+  const auto said = std::ranges::find_if(
+      changes, [&](const Change& other) { return other.sets(change.settings().front().option); });
+  if (said != changes.end())
+    *said += change;
+  else
+    changes.push_back(change);
+}
+
 }  // namespace
+
+Variant with_homes(Variant variant, const Offload& offload) {
+  if (offload.rules != variant.settings.recipe.offload.rules)
+    set(variant.changes, {{"offload", text(offload)}});
+  if (offload.ahead != variant.settings.recipe.offload.ahead)
+    set(variant.changes, {{"offload-ahead", int64_t{offload.ahead}}});
+  variant.settings.recipe.offload = offload;
+  return variant;
+}
+
+Variant with_host_update(Variant variant, const HostUpdate& update) {
+  set(variant.changes, {{"host-update", text(update)}});
+  variant.settings.recipe.host_update = update;
+  return variant;
+}
+
+Variant brought_ahead(const Variant& variant, int32_t layers) {
+  Offload offload = variant.settings.recipe.offload;
+  offload.ahead = layers;
+  return with_homes(variant, offload);
+}
+
+int32_t most_ahead(const Variant& variant) {
+  constexpr int32_t kMostAhead = 3;
+  return variant.ahead_is_open ? kMostAhead : variant.settings.recipe.offload.ahead;
+}
+int32_t least_ahead(const Variant& variant) {
+  return variant.ahead_is_open ? 1 : variant.settings.recipe.offload.ahead;
+}
 
 Settings layer_key(const Settings& s) {
   Settings key{without_loss(s.build), layer_recipe(s.recipe), s.math};

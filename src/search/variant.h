@@ -38,6 +38,16 @@ struct Variant {
   }
 };
 
+// The same with its values living there; its change says so.
+Variant with_homes(Variant variant, const Offload& offload);
+// The same with these updates on the host's cores.
+Variant with_host_update(Variant variant, const HostUpdate& update);
+// The same with what moves brought so many layers before its use.
+Variant brought_ahead(const Variant& variant, int32_t layers);
+// Layers by which it may be brought before its use, at least and at most.
+int32_t least_ahead(const Variant& variant);
+int32_t most_ahead(const Variant& variant);
+
 // Parts of a variant are shared by all variants that agree in what the part depends on: these are
 // the settings with everything else at its default.
 Settings layer_key(const Settings& settings);      // what a layer keeps and costs
