@@ -173,15 +173,6 @@ Resolved resolve_as_rank(const Options& options, Job& job) {
   return run;
 }
 
-// Seen on one GPU that several ranks shared: they wait for each other without an end.
-void refuse_stages_on_gpus(const Resolved& run) {
-  if (run.recipe.mesh.pp == 1 || run.recipe.backend != Backend::cuda) return;
-  throw usage_error("--pp {} on GPUs: stages do not reach each other over NCCL yet",
-                    run.recipe.mesh.pp)
-      .hint(
-          "--tp and --zero run on GPUs, --device cpu runs stages; `snug plan` plans them for any");
-}
-
 // As a rank of `job`, or alone where it is nullptr.
 TrainReport train_rank(const Options& options, const TrainObserver& observer, Job* job) {
   std::optional<Resumed> resumed;
@@ -212,7 +203,6 @@ TrainReport train_rank(const Options& options, const TrainObserver& observer, Jo
   leave_arena_to_cpu(planned);
   const Plan& plan = planned.plan;
   const Resolved& run = planned.run;
-  refuse_stages_on_gpus(run);
   const std::unique_ptr<Device> device =
       open_device(run, job == nullptr ? 0 : gpu_of(run.options, *job));
   Samples samples = Samples::for_training(run);
