@@ -76,14 +76,24 @@ Module shallow_body(const Variant& variant, int32_t depth) {
   return module;
 }
 
-// What the lanes of a step take. A layer more takes what the last one took.
-double simulated_seconds(const Variant& variant, const Module& module, int32_t depth) {
-  const double seconds = step_cost(module, variant.cost_model).step_seconds;
+struct Lanes {
+  double seconds = 0;    // that they take for a step
+  SpaceBytes transient;  // the most that is live at an instant
+};
+
+// Of the whole stack: a layer more takes what the last one took.
+Lanes lanes_of(const Variant& variant, const Module& module, int32_t depth) {
+  const auto of = [&](const Module& m) {
+    return Lanes{step_cost(m, variant.cost_model).step_seconds, most_live_of_all(m)};
+  };
+  Lanes whole = of(module);
   const int32_t more = variant.stack.layers - depth;
-  if (more == 0) return seconds;
-  const double deeper =
-      step_cost(shallow_body(variant, depth + 1), variant.cost_model).step_seconds;
-  return seconds + more * (deeper - seconds);
+  if (more == 0) return whole;
+  const Lanes deeper = of(shallow_body(variant, depth + 1));
+  whole.seconds += more * (deeper.seconds - whole.seconds);
+  for (const Space s : kAllSpaces)
+    whole.transient[s] += more * (deeper.transient[s] - whole.transient[s]);
+  return whole;
 }
 
 // Shared bytes of the whole stack, given a value of the shallow one.
@@ -191,8 +201,6 @@ Estimate Estimates::make_body(const Variant& variant) {
   const auto times = [&](int32_t layer) { return times_like(layer, depth, variant.stack.layers); };
   for (const Value& value : module.values)
     s.persistent = s.persistent + whole_shared_bytes(value, variant, depth);
-  // Outside the device what the shallow model needs: the whole one needs no less.
-  s.transient = most_live_of_all(module);
   const Program& training = training_program(module);
   LaneSums lanes;
   for (const Program& program : module.programs) {
@@ -212,8 +220,9 @@ Estimate Estimates::make_body(const Variant& variant) {
   s.compute_seconds = lanes.compute();
   s.other_lanes = lanes.other();
   if (s.other_lanes > 0) {
-    const double simulated = simulated_seconds(variant, module, depth);
-    s.waiting = std::max(0.0, simulated - s.seconds_with(0));
+    const Lanes whole = lanes_of(variant, module, depth);
+    s.transient = whole.transient;
+    s.waiting = std::max(0.0, whole.seconds - s.seconds_with(0));
   }
   s.seconds = s.least_seconds = s.seconds_with(0);
   const LayerCosts costs(module, variant.cost_model);

@@ -113,6 +113,22 @@ TEST(Estimate, IsNotMistakenForAnother) {
   }
 }
 
+// What layers keep on the host is there at once: as much for each of them.
+TEST(Estimate, KnowsWhatTheWholeKeepsOnTheHost) {
+  for (const char* moved : {"activations", "all", "optimizer,grads"}) {
+    SCOPED_TRACE(moved);
+    const Setting s{"gpt2",
+                    {.batch = 2, .seq = 128},
+                    {.offload = parse_offload(moved), .backend = Backend::cuda}};
+    Estimates estimates;
+    const Variant variant = variant_of(s);
+    const auto estimated = static_cast<double>(estimates.of(variant).arena()[Space::host]);
+    const auto tried = static_cast<double>(estimates.trial(variant, {}).arena[Space::host]);
+    EXPECT_GT(tried, 0);
+    EXPECT_NEAR(estimated / tried, 1, 0.01);
+  }
+}
+
 // Recompute costs nothing where it hides behind copies.
 TEST(Estimate, MoreComputeCountsBeyondTheLongestLane) {
   Estimate e{.compute_seconds = 3, .other_lanes = 5};
