@@ -139,6 +139,7 @@ Executor::Executor(const Module& module, Device& device, ExecutorOptions options
   }
   if (options_.delay_seed) device.delay(/*lane=*/0, 0);  // loaded now, and not inside a recording
   prepare();
+  if (device.stream() != nullptr) rehearse();
 }
 
 Executor::~Executor() {

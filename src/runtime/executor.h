@@ -213,6 +213,7 @@ class Executor {
   void give_lanes(const Program& program, Compiled& out);
   int32_t device_lane(const std::string& name);
   void prepare();
+  void rehearse();
   template <typename Fn>
   void call_kernel(size_t program, size_t op, const Fn& call);
   void run_on_host(size_t index);

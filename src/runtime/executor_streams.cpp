@@ -63,6 +63,32 @@ void Executor::prepare() {
   if (any) arenas_[0]->reset();
 }
 
+// Every kernel once, on zeros, where stages wait for each other's messages: CUDA loads a kernel when it is
+// first launched, and may wait for all that runs before it does. A message that waits on the device for one
+// that this rank has yet to compute would never come.
+void Executor::rehearse() {
+  const auto is_message = [](const Op& op) {
+    return op.def->comm == Comm::send || op.def->comm == Comm::recv;
+  };
+  const bool has_messages = std::ranges::any_of(module_.programs, [&](const Program& program) {
+    return std::ranges::any_of(program.ops, is_message);
+  });
+  if (!has_messages) return;
+  device_.fill({arenas_[0]->data(), static_cast<size_t>(arenas_[0]->bytes())}, 0);
+  device_.mark(0);
+  for (size_t p = 0; p < programs_.size(); ++p) {
+    const Compiled& program = programs_[p];
+    for (size_t at = 0; at < program.ops.size();) {
+      const size_t count = together(program, at);
+      if (program.kernels[at] != nullptr && !program.calls[at] && program.groups[at] == nullptr)
+        launch(p, at, count);
+      at += count;
+    }
+  }
+  device_.synchronise();
+  arenas_[0]->reset();
+}
+
 // `count` ops that run together, on their lane.
 void Executor::launch(size_t program, size_t op, size_t count) {
   const Compiled& compiled = programs_[program];
