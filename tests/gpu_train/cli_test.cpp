@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "comm/nccl.h"
 #include "e2e/cli_fixture.h"
 #include "e2e/damage.h"
 #include "gpu_train/gpu_run.h"
@@ -39,6 +40,13 @@ TEST_F(GpuCli, DeterministicRunsHaveTheSameBits) {
   const std::vector<double> want = losses(train);
   EXPECT_EQ(losses(train), want);
   EXPECT_EQ(losses(train + " --recompute full"), want);
+}
+
+// A message waits on the device for what this rank has yet to compute: no kernel may be loaded then.
+TEST_F(GpuCli, StagesLearnWhatOneDeviceLearns) {
+  if (const std::string why = why_no_nccl(); !why.empty()) GTEST_SKIP() << why;
+  const std::string train = kTrain + "cuda --steps 4 --deterministic --offload none --accum 2";
+  expect_near(losses(train + " --pp 2 --ranks 2 --share-gpu"), losses(train));
 }
 
 TEST_F(GpuCli, StepsAreReportedInOrderWithTheirBytes) {
