@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kFew = 3;
 
 // Limits of the series, in one space: powers of a root of two, from the least that something needs to
-// the most that anything uses. Where the limit is below the first of them, it is that limit.
+// the most that anything uses; and the limit itself, which may have room for more than the last of them.
 std::vector<int64_t> series(std::span<const Expected> all, Space space, int64_t limit) {
   const double per_doubling = space == Space::device ? 8 : 2;
   int64_t least = kUnlimited, most = 0;
@@ -26,7 +26,7 @@ std::vector<int64_t> series(std::span<const Expected> all, Space space, int64_t 
     if (bytes > static_cast<double>(std::min(limit, most))) break;
     limits.push_back(static_cast<int64_t>(bytes));
   }
-  if (limits.empty() || limit >= most) limits.push_back(std::min(limit, most));
+  limits.push_back(std::min(limit, most));
   return limits;
 }
 

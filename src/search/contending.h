@@ -1,8 +1,8 @@
 // Which variants are worth trying where values move to other memory, by what is expected of them.
 //
 // A variant contends within some limits if it is one of the few that are expected to be fastest within
-// limits of a fixed series that are no larger. So one that contends contends within larger limits, too,
-// and more bytes leave nothing out that was tried with fewer.
+// them, or within limits of a fixed series that are no larger. So one that contends within limits of the
+// series contends within larger ones, too, and more bytes leave nothing out that was tried with fewer.
 #pragma once
 
 #include <cstddef>

@@ -35,6 +35,13 @@ TEST(Contending, AreTheFastestWithinSomeLimits) {
   EXPECT_THAT(contending(all, kNoLimits), ElementsAre(0, 1, 2, 3, 4, 5)) << "6 is slower than 5";
 }
 
+TEST(Contending, WhatFitsTheLimitAloneDoes) {
+  const std::vector<Expected> all{{.variant = 0, .least = on_device(1000), .compute = 9},
+                                  {.variant = 1, .least = on_device(8950), .compute = 1},
+                                  {.variant = 2, .least = on_device(20000), .compute = 1}};
+  EXPECT_THAT(contending(all, device_limit(9000)), ElementsAre(0, 1)) << "8933 is of the series";
+}
+
 // Whatever contends within some limits of the series does within larger ones.
 TEST(Contending, MoreBytesLeaveNothingOut) {
   uint64_t state = 7;
