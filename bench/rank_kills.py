@@ -20,7 +20,7 @@ import tempfile
 import time
 
 MODEL = pathlib.Path(__file__).resolve().parent.parent / "tests/e2e/llama-wide.json"
-STEPS = 120
+STEPS = 240
 
 
 def ranks_of(launcher):

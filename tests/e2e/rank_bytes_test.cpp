@@ -26,13 +26,13 @@ std::string fault_in(const RankResult& all, int64_t stages) {
     for (size_t s = 0; s < kSpaces; ++s) {
       const RankSpaceBytes& b = all.bytes[rank][s];
       if (b.planned == first[s].planned && b.allocated == b.planned && b.followed == b.planned &&
-          b.measured == b.written)
+          b.measured >= b.certain && b.measured <= b.written)
         continue;
       return fmt::format(
           "rank {}, {}: planned {} (the first of its stage {}), allocated {}, touched {}, "
-          "written {} of {}",
+          "written {} of {}, {} for certain",
           rank, name_of(static_cast<Space>(s)), b.planned, first[s].planned, b.allocated,
-          b.followed, b.measured, b.written);
+          b.followed, b.measured, b.written, b.certain);
     }
   }
   return "";

@@ -120,8 +120,29 @@ float norm_after(SmallRun& run) {
   return run.executor().read_scalar<float>(run.executor().shared(shared_names::kGradNorm));
 }
 
-// Shared values begin as zeros, with their padding; of others ops write the elements.
-std::array<int64_t, kSpaces> written_bytes(const Module& module) {
+// What an op made, seen by another as it is or as a view.
+ValueId made_as(const Module& module, const Program& program, ValueId seen) {
+  const bool is_made = std::ranges::any_of(program.ops, [&](const Op& op) {
+    return std::ranges::find(op.outputs, seen) != op.outputs.end();
+  });
+  return is_made || !module[seen].base.valid() ? seen : module[seen].base;
+}
+
+// Of what an op writes for certain: where the last of it ends. What is exchanged may be padded: nobody has
+// made the last elements of the last blocks, and their ranks receive what lay there, written or not.
+int64_t end_of_written(const Module& module, const Program& program, const Op& op, ValueId out,
+                       int64_t rank) {
+  const int64_t bytes = module[out].type.bytes();
+  if (op.def->collective != CollectiveKind::exchange) return bytes;
+  const int64_t block = bytes / op.attrs.i("ranks");
+  const int64_t made = module[made_as(module, program, op.inputs[0])].type.bytes();
+  const int64_t mine = std::clamp<int64_t>(made - rank * block, 0, block);
+  return mine == 0 ? 0 : bytes - block + mine;
+}
+
+// Without padding that is exchanged for a rank, its place among those that read other samples; with all of it
+// for none. Shared values begin as zeros, with their padding; of others ops write the elements.
+std::array<int64_t, kSpaces> written_bytes(const Module& module, std::optional<int64_t> rank) {
   const std::vector<Extent> extents = extents_of(module);
   std::array<int64_t, kSpaces> out{};
   const auto write = [&](ValueId id, int64_t bytes) {
@@ -137,14 +158,17 @@ std::array<int64_t, kSpaces> written_bytes(const Module& module) {
   for (const Program& program : module.programs)
     for (const Op& op : program.ops)
       for_each_access(op, [&](ValueId id, bool writes) {
-        if (writes) write(id, module[id].type.bytes());
+        if (writes)
+          write(id,
+                rank ? end_of_written(module, program, op, id, *rank) : module[id].type.bytes());
       });
   return out;
 }
 
-std::array<RankSpaceBytes, kSpaces> bytes_of(const SmallRun& run) {
+std::array<RankSpaceBytes, kSpaces> bytes_of(const SmallRun& run, int64_t rank) {
   const NullRun followed = run_null(run.module());
-  const std::array<int64_t, kSpaces> written = written_bytes(run.module());
+  const std::array<int64_t, kSpaces> written = written_bytes(run.module(), {});
+  const std::array<int64_t, kSpaces> certain = written_bytes(run.module(), rank);
   std::array<RankSpaceBytes, kSpaces> out;
   for (size_t s = 0; s < kSpaces; ++s) {
     const auto space = static_cast<Space>(s);
@@ -153,7 +177,8 @@ std::array<RankSpaceBytes, kSpaces> bytes_of(const SmallRun& run) {
               .allocated = executor.allocated_bytes(space),
               .measured = executor.measured_bytes(space),
               .followed = followed.high_water[s],
-              .written = written[s]};
+              .written = written[s],
+              .certain = certain[s]};
   }
   return out;
 }
@@ -202,7 +227,7 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
         }
         run->feed_last();
         result.evaluated = run->evaluate();
-        result.bytes.push_back(bytes_of(*run));
+        result.bytes.push_back(bytes_of(*run, mine.sharding.rank));
       } catch (const std::exception& e) {
         const std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();

@@ -18,8 +18,9 @@ struct RankSpaceBytes {
   int64_t planned = 0, allocated = 0, measured = 0;
   int64_t followed = 0;  // the highest that the null executor saw touched
   // The highest that ops write, by their types: less than planned where what ends the arena is the
-  // padding of a local value, room for blocks of all ranks, which is moved and never filled.
-  int64_t written = 0;
+  // padding of a local value, room for blocks of all ranks, which is moved and never filled. And what of
+  // it they write for certain: padding that is exchanged may be as it was.
+  int64_t written = 0, certain = 0;
   friend bool operator==(const RankSpaceBytes&, const RankSpaceBytes&) = default;
 };
 
