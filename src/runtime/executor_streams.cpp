@@ -10,6 +10,7 @@ namespace snug {
 namespace {
 
 constexpr int kMarkBits = 20;  // of a mark: the op's index; the program's is above it
+constexpr int32_t kNoMark = -1;
 
 }  // namespace
 
@@ -75,17 +76,20 @@ void Executor::rehearse() {
   });
   if (!has_messages) return;
   device_.fill({arenas_[0]->data(), static_cast<size_t>(arenas_[0]->bytes())}, 0);
-  device_.mark(0);
+  device_.synchronise();  // lanes begin by themselves
   for (size_t p = 0; p < programs_.size(); ++p) {
     const Compiled& program = programs_[p];
     for (size_t at = 0; at < program.ops.size();) {
       const size_t count = together(program, at);
-      if (program.kernels[at] != nullptr && !program.calls[at] && program.groups[at] == nullptr)
+      if (program.kernels[at] != nullptr && !program.calls[at]) {
+        device_.mark(static_cast<int32_t>(p << kMarkBits | at));
         launch(p, at, count);
+      }
       at += count;
     }
   }
   device_.synchronise();
+  device_.mark(kNoMark);
   arenas_[0]->reset();
 }
 

@@ -2,7 +2,7 @@
 //
 // A variant contends within some limits if it is one of the few that are expected to be fastest within
 // them, or within limits of a fixed series that are no larger. So one that contends within limits of the
-// series contends within larger ones, too, and more bytes leave nothing out that was tried with fewer.
+// series contends within larger ones, too: more bytes leave little out that was tried with fewer.
 #pragma once
 
 #include <cstddef>

@@ -76,23 +76,39 @@ Module shallow_body(const Variant& variant, int32_t depth) {
   return module;
 }
 
+// What the values of a program take together, without what is on its way: all of it is there at once.
+SpaceBytes kept_elsewhere(const Module& module) {
+  std::vector<SpaceBytes> by_program(module.programs.size());
+  for (const Value& value : module.values) {
+    if (value.shared() || !value.owns_bytes() || value.space == Space::device ||
+        value.category == Category::staging || value.program < 0)
+      continue;
+    by_program[static_cast<size_t>(value.program)][value.space] +=
+        round_up(value.storage_bytes(), alignment_of(value.space));
+  }
+  SpaceBytes most;
+  for (const SpaceBytes& bytes : by_program) most = max(most, bytes);
+  return most;
+}
+
 struct Lanes {
   double seconds = 0;    // that they take for a step
   SpaceBytes transient;  // the most that is live at an instant
 };
 
-// Of the whole stack: a layer more takes what the last one took.
+// Of the whole stack: a layer more takes what the last one took, and keeps what it kept. What is on its way
+// is as much for many layers as for few.
 Lanes lanes_of(const Variant& variant, const Module& module, int32_t depth) {
-  const auto of = [&](const Module& m) {
-    return Lanes{step_cost(m, variant.cost_model).step_seconds, most_live_of_all(m)};
+  const auto seconds_of = [&](const Module& m) {
+    return step_cost(m, variant.cost_model).step_seconds;
   };
-  Lanes whole = of(module);
+  Lanes whole{seconds_of(module), most_live_of_all(module)};
   const int32_t more = variant.stack.layers - depth;
   if (more == 0) return whole;
-  const Lanes deeper = of(shallow_body(variant, depth + 1));
-  whole.seconds += more * (deeper.seconds - whole.seconds);
-  for (const Space s : kAllSpaces)
-    whole.transient[s] += more * (deeper.transient[s] - whole.transient[s]);
+  const Module deeper = shallow_body(variant, depth + 1);
+  whole.seconds += more * (seconds_of(deeper) - whole.seconds);
+  const SpaceBytes kept = kept_elsewhere(deeper) - kept_elsewhere(module);
+  for (const Space s : kAllSpaces) whole.transient[s] += more * kept[s];
   return whole;
 }
 
@@ -163,9 +179,13 @@ Estimate Estimates::part_of_body(const Variant& variant) {
   std::erase_if(none.settings.recipe.offload.rules,
                 [](const Offload::Rule& rule) { return !rule.layers.empty(); });
   double away = 0, rules = 0;  // by rule: the share of layers that it moves
+  double kept = 0;             // of what is kept for backward
   for (const Offload::Rule& rule : variant.settings.recipe.offload.rules) {
     if (rule.layers.empty()) continue;
-    for (const LayerRange& range : rule.layers) away += range.last - range.first + 1;
+    double moved = 0;
+    for (const LayerRange& range : rule.layers) moved += range.last - range.first + 1;
+    if (rule.item == OffloadItem::activations) kept += moved / variant.stack.layers;
+    away += moved;
     rules += variant.stack.layers;
   }
   const double share = away / rules;
@@ -177,6 +197,10 @@ Estimate Estimates::part_of_body(const Variant& variant) {
   for (const auto part : {&Estimate::compute_seconds, &Estimate::other_lanes, &Estimate::waiting,
                           &Estimate::forward_seconds})
     between(part);
+  for (const Space elsewhere : {Space::host, Space::disk}) {
+    const auto more = static_cast<double>(s.transient[elsewhere] - least.transient[elsewhere]);
+    s.transient[elsewhere] = least.transient[elsewhere] + static_cast<int64_t>(kept * more);
+  }
   s.seconds = s.least_seconds = s.seconds_with(0);
   s.persistent = {};
   const int32_t depth = variant.stack.depth(kDepth);

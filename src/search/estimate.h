@@ -5,7 +5,7 @@
 //   s.seconds
 //
 // Exact in bytes that live on the device (placement may leave gaps); of transient bytes in other spaces a
-// guess, as many more for each layer as for the fourth. Seconds are exact on one lane. On several they are the largest sum of a lane and
+// guess: for each layer more what the fourth keeps there. Seconds are exact on one lane. On several they are the largest sum of a lane and
 // what the lanes of a few layers wait for each other, as their simulation says.
 #pragma once
 

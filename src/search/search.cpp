@@ -61,7 +61,10 @@ std::string excess_text(const SpaceBytes& bytes, const Limits& limits) {
 }  // namespace
 
 PlanSearch::PlanSearch(std::string name, std::vector<Variant> variants)
-    : name_(std::move(name)), variants_(std::move(variants)), states_(variants_.size()) {
+    : name_(std::move(name)),
+      variants_(std::move(variants)),
+      given_(variants_.size()),
+      states_(given_) {
   for (size_t v = 0; v < variants_.size(); ++v) by_picks_[variants_[v].picks] = v;
   estimate_all();
 }
@@ -396,7 +399,7 @@ RunnerUp PlanSearch::runner_up(size_t variant, double seconds, const Limits& lim
 std::vector<RunnerUp> PlanSearch::runners_up(const Choice& choice, const Limits& limits) {
   const auto& picks = variants_[choice.variant].picks;
   std::vector<RunnerUp> others;
-  for (size_t v = 0; v < variants_.size(); ++v) {
+  for (size_t v = 0; v < given_; ++v) {
     const auto& other = variants_[v].picks;
     size_t differences = 0;
     for (size_t d = 0; d < picks.size(); ++d) differences += picks[d] != other[d];

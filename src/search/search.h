@@ -11,8 +11,9 @@
 // The order knows no budget, so more bytes are never slower.
 //
 // Where values move to other memory, the time of a step is a simulation of lanes, which no sum of
-// layers bounds. A fixed series of limits says which variants are tried there (contending.h), and each
-// of them uses the room there is: so what is tried with fewer bytes is tried with more, too. Estimates
+// layers bounds. The limits and a fixed series of smaller ones say which variants are tried there
+// (contending.h), and each of them uses the room there is: so what is tried with fewer bytes is, as a rule,
+// tried with more, too. Estimates
 // and trials that do not need each other are made side by side; what is found does not depend on how
 // many cores there are.
 #pragma once
@@ -155,7 +156,8 @@ class PlanSearch {
   RunnerUp runner_up(size_t variant, double seconds, const Limits& limits);
 
   std::string name_;
-  std::vector<Variant> variants_;
+  std::vector<Variant> variants_;  // those that were given, then plans that were tried
+  size_t given_ = 0;
   std::vector<State> states_;
   std::map<std::vector<int>, size_t> by_picks_;
   Estimates estimates_;

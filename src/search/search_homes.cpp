@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <span>
 
 #include "base/error.h"
@@ -35,7 +36,7 @@ Variant with_ends_at_home(const Variant& variant) {
 std::array<Limits, 3> and_smaller(const Limits& limits) {
   constexpr double kPerDoubling = 2;
   std::array<Limits, 3> all{limits, limits, limits};
-  double step = std::floor(kPerDoubling * std::log2(static_cast<double>(limits[Space::device])));
+  double step = std::ceil(kPerDoubling * std::log2(static_cast<double>(limits[Space::device]))) - 1;
   for (Limits& smaller : std::span(all).subspan(1))
     smaller[Space::device] = static_cast<int64_t>(std::exp2(step-- / kPerDoubling));
   return all;

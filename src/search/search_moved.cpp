@@ -1,12 +1,10 @@
 // The search where values move to other memory: what is tried there.
 #include <algorithm>
-#include <limits>
+#include <functional>
 #include <unordered_set>
 
-#include "base/error.h"
 #include "base/parallel.h"
 #include "search/moved_layers.h"
-#include "search/room.h"
 #include "search/search.h"
 
 namespace snug {
@@ -101,7 +99,11 @@ std::vector<PlanSearch::Found> PlanSearch::fast_within(const Limits& limits) {
   std::ranges::stable_sort(tried, std::greater{}, &Tried::seconds);
   std::vector<Found> fast;
   bool has_plain = !plain;
+  std::unordered_set<Settings> entered;  // chains have plans in common
   for (Tried& t : tried) {
+    Settings settings = t.variant.settings;
+    settings.recipe.recompute = t.policy;
+    if (!entered.insert(std::move(settings)).second) continue;
     if (!has_plain && t.seconds < below) {
       fast.push_back(*plain);
       has_plain = true;

@@ -45,7 +45,7 @@ TEST_F(GpuCli, DeterministicRunsHaveTheSameBits) {
 // A message waits on the device for what this rank has yet to compute: no kernel may be loaded then.
 TEST_F(GpuCli, StagesLearnWhatOneDeviceLearns) {
   if (const std::string why = why_no_nccl(); !why.empty()) GTEST_SKIP() << why;
-  const std::string train = kTrain + "cuda --steps 4 --deterministic --offload none --accum 2";
+  const std::string train = kTrain + "cuda --steps 4 --deterministic --offload none --accum 5";
   expect_near(losses(train + " --pp 2 --ranks 2 --share-gpu"), losses(train));
 }
 
