@@ -127,6 +127,8 @@ Resumed resume(const Options& asked) {
   // Two names of one thing: the one that is given now.
   if (is_in(given, "zero")) options["shard"] = "";
   if (is_in(given, "shard")) options["zero"] = "auto";
+  // The host updates what is there: with other homes that is chosen anew.
+  if (is_in(given, "offload")) options["host-update"] = Options{}.host_update;
   options["device"] = first.at("device");
   std::vector<std::string> changes;
   for (const std::string& name : given) {

@@ -44,6 +44,17 @@ TEST_F(CliResume, IsTheSameRun) {
   }
 }
 
+TEST_F(CliResume, UpdatesOnTheHostStayThereOnlyWithItsState) {
+  train_six("a");
+  train_six("h", " --offload optimizer,grads --host-update all");
+  for (const char* more : {" --offload none", " --offload activations", " --threads 1"}) {
+    std::filesystem::remove_all(dir_ / "c");
+    const Ended run = snug(std::string("train --resume h/step-00000004 --out c") + more);
+    EXPECT_EQ(run.code, 0) << more << run.err;
+    EXPECT_TRUE(file("a/model.safetensors") == file("c/model.safetensors")) << more;
+  }
+}
+
 TEST_F(CliResume, FromAnEarlierStepSaysWhatIsLater) {
   train_six("a");
   const Ended run = snug("train --resume a/step-00000002 --keep 1");
