@@ -60,7 +60,8 @@ class Executor {
  public:
   // Allocates one arena for each space that the plan uses: exactly the plan's numbers. Refuses,
   // before that, an op without a kernel and values on disk without a directory for them. Then lets
-  // kernels choose their algorithms, and launches each once where stages send messages. `module` and `device` outlive this.
+  // kernels choose their algorithms, and launches each once where stages send messages. `module` and
+  // `device` outlive this.
   Executor(const Module& module, Device& device, ExecutorOptions options = {});
   // Waits for the device: what it was given uses arenas and calls of this.
   ~Executor();

@@ -31,8 +31,8 @@ struct Expected {
 // `all`: those of a variant beside each other. In rising order.
 std::vector<size_t> contending(std::span<const Expected> all, const Limits& limits);
 
-// Of these variants those that may still be fastest once they are tried: none that is expected to be
-// so much slower than another as no expectation was seen to be wrong.
+// Of these variants those that may turn out to be the fastest when they are tried. Left out is what is
+// expected to be slower than another by more than expectations were ever seen to be off.
 std::vector<size_t> within_reach(std::span<const size_t> variants, std::span<const Expected> all,
                                  const Limits& limits);
 
