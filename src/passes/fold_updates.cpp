@@ -160,6 +160,9 @@ class Fold {
     }
     std::vector<std::vector<Due>> due(ops.size());
     keeps_.resize(ops.size());
+    // Where this program ends with their weights, what that takes comes under the other half.
+    if (last_training_program(module_) == ProgramRole::training_first)
+      backward.resize((backward.size() + 1) / 2);
     for (size_t i = 0; i < of_none.size(); ++i) {
       const Updates::Trained* t = of_none[i].trained;
       const size_t written = first_use[static_cast<size_t>(t->grad.index)];

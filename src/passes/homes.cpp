@@ -187,23 +187,30 @@ class ProgramHomes {
     const bool near = last != homed.visits.rend() && homed.last_at_home < last->last_op &&
                       segment(at) - segment(last->last_op) <= ahead_of(homed) + 1;
     const bool makes = makes_all(bytes, at);  // nothing of what was there before is left
-    const bool stays = near && last->bytes == bytes && (!makes || last->last_op == at);
+    const bool stays =
+        near && last->bytes == bytes &&
+        (last->last_op == at || (!makes && !(last->last_write >= 0 && gives_up(op(at)))));
     if (near && last->bytes != bytes && (writes || last->last_write >= 0)) {
       throw internal_error("'{}' is used as another part of '{}' than just before",
                            module_[id].name, module_[root(id)].name);
     }
     if (!stays) {
+      const int32_t put = last == homed.visits.rend() ? -1 : last->last_write;
       homed.visits.push_back({.bytes = bytes,
                               .first_segment = segment(at),
                               .first_op = at,
                               .brought = !makes,
-                              .after = homed.last_write_at_home});
+                              .after = std::max(homed.last_write_at_home, put)});
     }
     Visit& visit = stays ? *last : homed.visits.back();
     visit.last_op = at;
     if (!writes) return;
     visit.given_up = is_given_up(id);
     if (!visit.given_up) visit.last_write = at;
+  }
+
+  bool gives_up(const Op& op) const {
+    return std::ranges::any_of(op.outputs, [&](ValueId id) { return is_given_up(id); });
   }
 
   // A version that is staging does not go home: what is there stays as it was.

@@ -53,7 +53,7 @@ void optimizer(Module& module, const Recipe& recipe) {
                       return folds(module, updates, t);
                     });
   const bool weights_first = fold && updates_weights_first(recipe);
-  Builder b(module, weights_first ? ProgramRole::training_last : ProgramRole::update);
+  Builder b(module, weights_first ? last_training_program(module) : ProgramRole::update);
   b.set_phase(Phase::update);
   const std::map<ValueId, ValueId> written = last_versions(module, b.program());
   const auto now = [&](ValueId id) { return written.contains(id) ? written.at(id) : id; };

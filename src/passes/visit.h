@@ -22,7 +22,7 @@ struct Visit {
   int32_t last_write = -1;
   bool brought = true;                    // else its first op makes all of it
   bool given_up = false;                  // what its ops write does not go home
-  int32_t after = -1;                     // the last op before it that wrote them at home
+  int32_t after = -1;                     // the last op before it whose writes are at home
   ValueId whole = {};                     // on the device: all of these bytes, as they were first
   ValueId latest = {};                    // their last version
   std::map<ValueId, ValueId> parts = {};  // parts of what they were before -> the same of `whole`
