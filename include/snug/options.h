@@ -144,7 +144,8 @@ void each_option(O& o, Visit&& visit) {
         both);
   visit("micro-order", o.micro_order,
         "auto | horizontal | vertical | groups:K: micro-batches one after another, or all (K) of "
-        "them through a layer before the next (auto is horizontal)",
+        "them through a layer before the next (auto: horizontal, or as the search finds where "
+        "values move)",
         both);
   visit("mesh", o.mesh,
         "pp=P,dp=D,tp=T: how ranks share the work: P pipeline stages, D that read other samples, T "

@@ -62,9 +62,9 @@ bool updates_weights_first(const Recipe& recipe) {
   };
   return recipe.fold_update && !recipe.sharding.on() && !recipe.mesh.on() &&
          recipe.offload.ahead > 1 && recipe.master && recipe.precision != Dtype::f32 &&
-         !recipe.host_update.covers(kNoLayer) &&
-         is_at(OffloadItem::master, Space::host) && is_at(OffloadItem::optimizer, Space::host) &&
-         is_at(OffloadItem::params, Space::device) && is_at(OffloadItem::grads, Space::device);
+         !recipe.host_update.covers(kNoLayer) && is_at(OffloadItem::master, Space::host) &&
+         is_at(OffloadItem::optimizer, Space::host) && is_at(OffloadItem::params, Space::device) &&
+         is_at(OffloadItem::grads, Space::device);
 }
 
 ProgramRole last_training_program(const Module& module) {

@@ -44,6 +44,16 @@ Dimension split_dimension(const Resolved& run) {
   return d;
 }
 
+// Homes that were asked for leave the order of micro-batches open; those that are searched bring it.
+Dimension order_dimension(const Resolved& run) {
+  Dimension d{"micro-order", {{}}, /*moves=*/false, /*beside_moves=*/true};
+  const Technique& by_layer = technique("offload state, by layer");
+  if (run.asked.micro_order == "auto" && !run.recipe.offload.none() &&
+      by_layer.searched(run, run.cost_model.spec()))
+    d.alternatives.push_back({{{"micro-order", "vertical"}}, by_layer.effect});
+  return d;
+}
+
 // Chunks of other sizes are alternatives, too.
 void add_chunks(Dimension& loss, int64_t chunk) {
   for (const int64_t size : {chunk * 4, chunk / 4})
@@ -210,6 +220,8 @@ std::vector<Dimension> open_dimensions(const Resolved& run) {
   if (!run.budget) return open;
   const bool has_sequences = run.model.config().transformer;
   if (run.asked.accum == 0) open.push_back(split_dimension(run));
+  if (Dimension order = order_dimension(run); order.alternatives.size() > 1)
+    open.push_back(std::move(order));
   for (const DimensionRow& row : dimensions()) {
     if (!is_open(row, run.asked) || (row.of_sequences && !has_sequences)) continue;
     Dimension d = dimension_of(row, run);

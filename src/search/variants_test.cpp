@@ -96,6 +96,17 @@ TEST(Choices, AnOrderThatWasAskedForIsTried) {
 }
 
 // A copy of the state for each of several machines, in every stage.
+TEST(Choices, HomesThatWereAskedForLeaveTheOrderOpen) {
+  const std::string flags = "--gpu h200 --batch 2 --accum 4 --attention flash --loss whole ";
+  EXPECT_THAT(open_in(flags + "--offload optimizer,master"), ElementsAre("micro-order"));
+  EXPECT_THAT(open_in(flags + "--offload optimizer,master --micro-order horizontal"), IsEmpty());
+  EXPECT_THAT(open_in(flags + "--offload none"), IsEmpty());
+  const std::vector<Variant> found = variants_of(run_of(flags + "--offload optimizer,master"));
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[1].settings.recipe.micro_group, 4);
+  EXPECT_EQ(variants_of(run_of(flags + "--accum 1 --offload optimizer")).size(), 1U);
+}
+
 TEST(Choices, CopiesOfSharedStateAreTriedOverMachines) {
   const auto copies = [](const std::string& gpu) {
     const std::vector<Variant> all = variants_of(run_of("--budget 40GiB --batch 32 --gpu " + gpu));
