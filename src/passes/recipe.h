@@ -59,6 +59,8 @@ struct Recipe {
   bool update_in_backward = false;
   // Layers are updated on the way through the next step's first forward, each before it is used.
   bool fold_update = false;
+  // Do gradients outlive the program that makes them?
+  bool carries_gradients() const { return !update_in_backward || groups() > 1; }
   bool updates_in_training() const { return update_in_backward || fold_update; }
   HostUpdate host_update;
   double beta1 = 0.9;

@@ -294,9 +294,10 @@ Room Estimates::room_of(Variant variant) {
   Recipe& recipe = variant.settings.recipe;
   recipe.offload = {};
   recipe.host_update = {};
-  const bool grads_stay = !std::exchange(recipe.update_in_backward, false);
+  const bool carries = recipe.carries_gradients();
+  recipe.update_in_backward = false;
   Room room = update_of(variant).room;
-  if (!grads_stay) room.leave_out(OffloadItem::grads);  // none outlives its update
+  if (!carries) room.leave_out(OffloadItem::grads);
   return room;
 }
 

@@ -8,6 +8,32 @@
 #include "placement/residency.h"
 
 namespace snug {
+namespace {
+
+// Where one item lives.
+struct Homes {
+  Space outside;  // what belongs to no layer
+  std::vector<Space> layers;
+};
+
+// The same as rules: of what belongs to no layer and of all layers, and of those that live elsewhere.
+std::vector<Offload::Rule> rules_of(OffloadItem item, const Homes& homes) {
+  std::vector<Offload::Rule> rules;
+  if (homes.outside != Space::device) rules.push_back({.item = item, .place = homes.outside});
+  for (const Space place : {Space::host, Space::disk}) {
+    if (place == homes.outside) continue;
+    std::vector<LayerRange> there;
+    for (size_t l = 0; l < homes.layers.size(); ++l) {
+      const auto layer = static_cast<int32_t>(l);
+      if (homes.layers[l] == place) there.push_back({.first = layer, .last = layer});
+    }
+    if (!there.empty())
+      rules.push_back({.item = item, .layers = tidy(std::move(there)), .place = place});
+  }
+  return rules;
+}
+
+}  // namespace
 
 Room::Room(const Module& module) {
   for (Sizes& item : items_) item.layers.resize(module.layers.size());
@@ -44,29 +70,36 @@ SpaceBytes Room::moved_by(const Offload& offload) const {
 
 std::optional<Offload> Room::with_nearer(const Offload& offload, OffloadItem item, Space space,
                                          int64_t bytes, int32_t fewer) const {
-  const auto is_farther = [&](const Offload::Rule& r) { return r.item == item && r.place > space; };
-  const auto rule = std::ranges::find_if(offload.rules, is_farther);
-  if (std::ranges::count_if(offload.rules, is_farther) != 1) return std::nullopt;
   const Sizes& sizes = items_[static_cast<size_t>(item)];
-  if (sizes.outside == 0 && std::ranges::all_of(sizes.layers, [](int64_t s) { return s == 0; }))
-    return std::nullopt;
-  const auto farther = [&](int32_t layer) { return offload.home_of(item, layer) > space; };
-  int64_t left = bytes - (farther(kNoLayer) ? sizes.outside : 0);
-  if (left < 0) return std::nullopt;
   const auto layers = static_cast<int32_t>(sizes.layers.size());
+  Homes homes{.outside = offload.home_of(item, kNoLayer), .layers = {}};
+  for (int32_t l = 0; l < layers; ++l) homes.layers.push_back(offload.home_of(item, l));
+  if (bytes_of(item) == 0) return std::nullopt;
+  if (homes.outside > space) {
+    const bool fits = sizes.outside <= bytes;
+    // No rule says that layers are at home and what belongs to none is not.
+    if (!fits && space == Space::device) return std::nullopt;
+    if (fits) {
+      homes.outside = space;
+      bytes -= sizes.outside;
+    }
+  }
   int32_t away = layers;  // so many stay where they are
   for (; away > 0; --away) {
-    const int64_t more = farther(away - 1) ? sizes.layers[static_cast<size_t>(away - 1)] : 0;
-    if (left < more) break;
-    left -= more;
+    const auto last = static_cast<size_t>(away - 1);
+    const int64_t more = homes.layers[last] > space ? sizes.layers[last] : 0;
+    if (bytes < more) break;
+    bytes -= more;
   }
-  Offload::Rule rest = *rule;
-  rest.layers = {{.first = 0, .last = std::min(away + fewer, layers) - 1}};
+  for (int32_t l = std::min(away + fewer, layers); l < layers; ++l) {
+    Space& home = homes.layers[static_cast<size_t>(l)];
+    home = std::min(home, space);
+  }
   Offload roomier = offload;
-  auto at = roomier.rules.erase(roomier.rules.begin() + (rule - offload.rules.begin()));
-  if (rest.layers.front().last >= 0) at = roomier.rules.insert(at, rest);
-  if (space != Space::device && rule->layers.empty())
-    roomier.rules.insert(at, {.item = item, .place = space});
+  const auto [first, last] =
+      std::ranges::equal_range(roomier.rules, item, {}, &Offload::Rule::item);
+  const std::vector<Offload::Rule> rules = rules_of(item, homes);
+  roomier.rules.insert(roomier.rules.erase(first, last), rules.begin(), rules.end());
   if (roomier == offload || roomier.none()) return std::nullopt;
   return roomier;
 }

@@ -27,9 +27,9 @@ class Room {
   // By how much more or less lives in each space than where nothing moves; activations are left out.
   SpaceBytes moved_by(const Offload& offload) const;
 
-  // The same with as many layers of the item in this space as so many bytes have room for, less
-  // `fewer`; none where not even what belongs to no layer has room, or no more of the item than
-  // there already is.
+  // The same with as much of the item in this space as so many bytes have room for: what belongs to no
+  // layer, then layers, less `fewer`. None where that is no more than there already is; on the device
+  // also where what belongs to no layer has no room.
   std::optional<Offload> with_nearer(const Offload& offload, OffloadItem item, Space space,
                                      int64_t bytes, int32_t fewer = 0) const;
 

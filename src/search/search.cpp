@@ -125,16 +125,24 @@ bool PlanSearch::worse_beside_defaults(size_t v) const {
   return false;
 }
 
+// What stays between the programs of a step where values move, as `plain` would without; in another
+// order of micro-batches it may carry no gradients.
+SpaceBytes PlanSearch::least_of_moved(size_t variant, size_t plain) {
+  const Room room = estimates_.room_of(variants_[variant]);
+  SpaceBytes least = states_[plain].estimate->persistent +
+                     room.moved_by(variants_[variant].settings.recipe.offload);
+  least[Space::device] += room.bytes_of(OffloadItem::grads) -
+                          estimates_.room_of(variants_[plain]).bytes_of(OffloadItem::grads);
+  return least;
+}
+
 void PlanSearch::estimate_all() {
   std::unordered_map<Settings, std::vector<size_t>> groups;
   for (size_t v = 0; v < variants_.size(); ++v) {
     if (!variants_[v].plain.empty()) {
       const auto plain = by_picks_.find(variants_[v].plain);
       states_[v].outdone = plain == by_picks_.end() || !states_[plain->second].estimate;
-      if (!states_[v].outdone)
-        states_[v].least =
-            states_[plain->second].estimate->persistent +
-            estimates_.room_of(variants_[v]).moved_by(variants_[v].settings.recipe.offload);
+      if (!states_[v].outdone) states_[v].least = least_of_moved(v, plain->second);
       continue;
     }
     states_[v].outdone = worse_beside_defaults(v);

@@ -111,6 +111,7 @@ class PlanSearch {
   };
 
   void estimate_all();
+  SpaceBytes least_of_moved(size_t variant, size_t plain);
   void estimate(size_t variant);
   bool is_moved(size_t variant) const;
   double least_seconds(size_t variant) const;

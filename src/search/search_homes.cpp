@@ -99,14 +99,15 @@ std::vector<PlanSearch::Tried> PlanSearch::with_room_used(const Tried& tried,
 }
 
 // What was moved as a whole moves in fewer layers where there is room for the others: first what a step
-// moves most often, from disk to the host before to the device. Each is faster than the one before it.
+// moves most often, from disk to the host before to the device, and into what that left on the host.
+// Each is faster than the one before it.
 std::vector<PlanSearch::Tried> PlanSearch::filled(Tried tried, const Limits& limits) {
   constexpr OffloadItem kItems[] = {OffloadItem::params, OffloadItem::grads, OffloadItem::optimizer,
                                     OffloadItem::master};
   std::vector<Tried> better{std::move(tried)};
   if (better[0].variant.plain.empty()) return better;
   const Room room = estimates_.room_of(better[0].variant);
-  for (const Space space : {Space::host, Space::device}) {
+  for (const Space space : {Space::host, Space::device, Space::host}) {
     for (const OffloadItem item : kItems) {
       // What moves less needs less staging, which is room for more.
       while (auto other = use_room_in(room, space, item, better.back(), limits))
