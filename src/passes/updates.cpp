@@ -54,14 +54,16 @@ Cut cut_of(const Module& module, ValueId parameter, const Recipe& recipe) {
   return cut_of(value, grain_of(value, recipe), recipe.sharding);
 }
 
-// What is read twice is not on disk. It takes more staging, as bringing earlier does. One rank of
-// several updates a shard of them, which is soon done.
+// What is read twice is not on disk. It takes more staging, as bringing earlier does; most where all
+// micro-batches go through the layers together. One rank of several updates a shard of them, which is
+// soon done.
 bool updates_weights_first(const Recipe& recipe) {
+  const int32_t early = recipe.groups() > 1 ? 2 : 3;
   const auto is_at = [&](OffloadItem item, Space space) {
     return recipe.offload.home_of(item, kNoLayer) == space;
   };
   return recipe.fold_update && !recipe.sharding.on() && !recipe.mesh.on() &&
-         recipe.offload.ahead > 1 && recipe.master && recipe.precision != Dtype::f32 &&
+         recipe.offload.ahead >= early && recipe.master && recipe.precision != Dtype::f32 &&
          !recipe.host_update.covers(kNoLayer) && is_at(OffloadItem::master, Space::host) &&
          is_at(OffloadItem::optimizer, Space::host) && is_at(OffloadItem::params, Space::device) &&
          is_at(OffloadItem::grads, Space::device);

@@ -151,8 +151,12 @@ Options with_deepspeed(const Options& options, const std::string& path,
   return changed(options, left_of(mapped.change, options));
 }
 
-DeepSpeedReport deepspeed(const Options& options, const std::string& path,
+DeepSpeedReport deepspeed(const Options& asked, const std::string& path,
                           const std::function<void(const std::string&)>& doing) {
+  // As DeepSpeed takes them: where a key moves values, the search may find another order, which keeps
+  // more, and what the key saves would be lost in that.
+  Options options = asked;
+  if (options.micro_order == "auto") options.micro_order = "horizontal";
   const DeepSpeedConfig file = DeepSpeedConfig::read(path);
   const DeepSpeedPlace place = deepspeed_place(options);
   const DeepSpeedMapped mapped = map_deepspeed(file, place);
