@@ -58,7 +58,7 @@ Cut cut_of(const Module& module, ValueId parameter, const Recipe& recipe) {
 // micro-batches go through the layers together. One rank of several updates a shard of them, which is
 // soon done.
 bool updates_weights_first(const Recipe& recipe) {
-  const int32_t early = recipe.groups() > 1 ? 2 : 3;
+  const int32_t early = recipe.groups() > 1 ? 2 : 4;
   const auto is_at = [&](OffloadItem item, Space space) {
     return recipe.offload.home_of(item, kNoLayer) == space;
   };

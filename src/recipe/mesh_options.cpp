@@ -73,4 +73,16 @@ MeshSizes mesh_for(const Options& o, int64_t ranks) {
   throw std::move(error).hint("sizes of a mesh multiply to the ranks (--ranks, --gpu NAMExN)");
 }
 
+bool leaves_mesh_open(const Options& o) {
+  return !o.gpu.empty() && o.mesh.empty() && o.tp == 0 && o.pp == 0;
+}
+
+void require_sequences(const Options& o) {
+  const int64_t readers = mesh_of(o).dp;
+  if (o.global_batch == 0 || o.global_batch >= readers) return;
+  throw usage_error("--global-batch {} over {} ranks: a rank has less than one sequence",
+                    o.global_batch, readers)
+      .hint("give each rank one at least, or take fewer ranks");
+}
+
 }  // namespace snug

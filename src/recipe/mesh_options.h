@@ -9,4 +9,10 @@ namespace snug {
 // or the ranks.
 MeshSizes mesh_for(const Options& o, int64_t ranks);
 
+// Is there none, so that a plan for several GPUs looks for one?
+bool leaves_mesh_open(const Options& o);
+
+// Throws a usage error where a data-parallel rank has less than one sequence of a step.
+void require_sequences(const Options& o);
+
 }  // namespace snug

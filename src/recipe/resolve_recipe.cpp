@@ -17,16 +17,11 @@ namespace {
 constexpr double kFp16Start = 65536;
 
 // A step of G sequences is ceil(G / batch) micro-batches, each of a batch on every rank.
-void resolve_global_batch(Options& o) {
+void resolve_global_batch(Options& o, bool mesh_is_open) {
   require_at_least(0, o.accum, "accum");
   require_at_least(0, o.global_batch, "global-batch");
-  const int64_t readers = mesh_of(o).dp;
-  const int64_t each = checked_mul(o.batch, readers, "sequences of all ranks");
-  if (o.global_batch > 0 && o.global_batch < readers) {
-    throw usage_error("--global-batch {} over {} ranks: a rank has less than one sequence",
-                      o.global_batch, readers)
-        .hint("give each rank one at least, or take fewer ranks");
-  }
+  if (!mesh_is_open) require_sequences(o);
+  const int64_t each = checked_mul(o.batch, mesh_of(o).dp, "sequences of all ranks");
   const int64_t implied = o.global_batch == 0 ? 1 : micro_batches_of(o.global_batch, each);
   if (o.global_batch > 0 && o.accum > 0 && o.accum != implied) {
     throw usage_error("--global-batch {} takes {} of --batch {}, but --accum is {}", o.global_batch,
@@ -264,8 +259,9 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   Recipe r;
   r.backend = backend_of(o);
   r.fused_recompute = r.backend == Backend::cuda;
+  const bool mesh_is_open = leaves_mesh_open(o);
   resolve_sharding(o, r);
-  resolve_global_batch(o);
+  resolve_global_batch(o, mesh_is_open);
   r.accum = o.accum;
   r.sums_apart = o.deterministic;
   resolve_micro_order(o, r);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "recipe/mesh_options.h"
 #include "search/mesh_candidates.h"
 #include "search/stage_plans.h"
 
@@ -270,6 +271,7 @@ PlannedRun plan_job(const Resolved& run) {
 }
 
 PlannedRun plan_as_given(const Resolved& run) {
+  require_sequences(run.options);
   return run.recipe.mesh.pp > 1 ? plan_stages(run) : plan_run(run);
 }
 

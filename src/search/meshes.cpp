@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "recipe/mesh_options.h"
 #include "search/mesh_search.h"
 
 namespace snug {
@@ -19,8 +20,7 @@ std::vector<int64_t> divisors(int64_t n) {
 }  // namespace
 
 bool leaves_mesh_open(const Resolved& run) {
-  const Options& o = run.asked;
-  return !o.gpu.empty() && run.options.ranks > 1 && o.mesh.empty() && o.tp == 0 && o.pp == 0;
+  return run.options.ranks > 1 && leaves_mesh_open(run.asked);
 }
 
 bool leaves_stages_open(const Resolved& run) {

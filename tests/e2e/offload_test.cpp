@@ -70,7 +70,7 @@ TEST(Offload, WeightsOfNoLayerComeFirst) {
     d.recipe.micro_group = single ? d.recipe.accum : tied ? 2 : 1;
     d.recipe.clip = seed % 5 == 2 ? 0 : 1;
     if (seed % 5 == 3) d.recipe.loss_scale = {.start = 0x1p30, .dynamic = true, .backoff = 0x1p-20};
-    d.offload.ahead = single ? 3 : 2 + seed % 2;
+    d.offload.ahead = single ? 4 : 2 + seed % 2;
     d.offload.slice = 256;
     d.fold = true;
     d.text = fmt::format("seed {}", seed);

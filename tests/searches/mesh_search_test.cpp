@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <random>
 
@@ -52,6 +53,21 @@ TEST(MeshSearch, AGivenMeshIsNotSearched) {
   EXPECT_TRUE(leaves_stages_open(resolve(o)));
   o = on_gpus("gpt2", "h100");
   EXPECT_FALSE(leaves_mesh_open(resolve(o)));
+}
+
+// Fewer than there are GPUs: some then share the matrices or the layers.
+TEST(MeshSearch, AStepOfFewSequencesHasAMesh) {
+  Options o = on_gpus("gpt2", "h100x4");
+  o.global_batch = 2;
+  const PlannedRun planned = plan_job(resolve(o));
+  EXPECT_LE(mesh_of(planned.run.options).dp, 2);
+  EXPECT_EQ(planned.run.options.global_batch, 2);
+  const auto row = std::ranges::find(planned.meshes, "dp=4",
+                                     [](const MeshRow& mesh) { return text(mesh.mesh); });
+  ASSERT_NE(row, planned.meshes.end());
+  EXPECT_NE(row->why.find("less than one sequence"), std::string::npos) << row->why;
+  o.mesh = "dp=4";
+  EXPECT_THROW(resolve(o), Error);
 }
 
 TEST(MeshSearch, MeshesMultiplyToTheRanks) {
