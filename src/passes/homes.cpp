@@ -22,44 +22,25 @@
 #include <utility>
 
 #include "ir/builder.h"
-#include "ir/by_value.h"
-#include "ir/order.h"
 #include "ops/basic/copy.h"
 #include "ops/comm/comm.h"
 #include "passes/passes.h"
-#include "passes/segments.h"
-#include "passes/visit.h"
+#include "passes/visits.h"
 
 namespace snug {
 namespace {
-
-// Of a layer's micro-batches so many parts are on their way at once.
-constexpr int32_t kPartsOfALayer = 4;
-
-// What is given up after its use is brought so many times farther ahead: it follows the last
-// backward, which leaves the link and more and more of the device alone.
-constexpr int32_t kGivenUpAhead = 4;
 
 class ProgramHomes {
  public:
   ProgramHomes(Module& module, size_t program, const Recipe& recipe)
       : module_(module),
-        offload_(recipe.offload),
         sharding_(recipe.sharding),
-        extents_(extents_of(module)),
         builder_(module, module.programs[program].name),
         ops_(std::exchange(builder_.program().ops, {})),
-        to_put_(ops_.size()),
-        to_bring_after_(ops_.size()) {
-    const auto together = static_cast<int32_t>(builder_.program().micro_batches);
-    ahead_ = offload_.ahead * together;
-    kept_ahead_ = offload_.ahead * std::max(1, together / kPartsOfALayer);
-    cut_into_segments(recipe.fold_update);
-    find_visits();
-  }
+        visits_(visits_of(module, builder_.program(), ops_, recipe)) {}
 
   void run() {
-    if (!any_) {
+    if (!visits_.any) {
       builder_.program().ops = std::move(ops_);
       return;
     }
@@ -70,194 +51,26 @@ class ProgramHomes {
   }
 
  private:
-  // In segments.
-  int32_t ahead_of(const Homed& homed) const { return homed.shared ? ahead_ : kept_ahead_; }
-  int32_t ahead_of(const Homed& homed, const Visit& visit) const {
-    return ahead_of(homed) * (visit.given_up ? kGivenUpAhead : 1);
-  }
-
-  const Extent& extent(ValueId id) const { return extents_[static_cast<size_t>(id.index)]; }
-  ValueId root(ValueId id) const { return extent(id).root; }
+  const Extent& extent(ValueId id) const { return visits_.extent(id); }
+  ValueId root(ValueId id) const { return visits_.root(id); }
   Op& op(int32_t at) { return ops_[static_cast<size_t>(at)]; }
-  int32_t segment(int32_t at) const { return segment_of_[static_cast<size_t>(at)]; }
-  bool is_on_host(int32_t at) const { return on_host_[static_cast<size_t>(at)]; }
-
-  struct Moved {
-    ValueId id;
-    size_t visit;
-  };
-
-  void cut_into_segments(bool folded) {
-    const ProgramRole role = builder_.program().role;
-    only_updates_ = !is_training(role) && role != ProgramRole::evaluation;
-    std::vector<SegmentOp> ops;
-    for (const Op& op : ops_) {
-      const bool moves = op.def->moves_bytes();
-      on_host_.push_back(!moves && space_of(module_, op) == Space::host);
-      ops.push_back({.layer = op.layer,
-                     .micro_batch = op.micro_batch,
-                     .beside = moves || on_host_.back(),
-                     .updates = (only_updates_ || folded) && op.phase == Phase::update,
-                     .moved = moved_by(op)});
-    }
-    first_of_ = first_of_segments(ops);
-    for (size_t s = 0; s < first_of_.size(); ++s) {
-      const size_t end = s + 1 < first_of_.size() ? first_of_[s + 1] : ops_.size();
-      segment_of_.resize(end, static_cast<int32_t>(s));
-    }
-    to_bring_.resize(first_of_.size());
-  }
-
-  // Bytes with a home elsewhere.
-  int64_t moved_by(const Op& op) const {
-    int64_t bytes = 0;
-    for (const ValueId id : op.inputs) {
-      if (!id.valid() || module_[root(id)].space == Space::device) continue;
-      bytes += unit(id).end - unit(id).begin;
-    }
-    return bytes;
-  }
-
-  // --- what is homed, and when it is on the device -----------------------------------------------
-
-  void find_visits() {
-    for (int32_t at = 0; at < static_cast<int32_t>(ops_.size()); ++at) {
-      for_each_access(op(at), [&](ValueId id, bool writes) {
-        const Value& value = module_[root(id)];
-        if (writes) written_[root(id)] = at;
-        const ValueId shard = gathered_from(value);
-        const bool is_here = value.space == Space::device && !shard.valid();
-        if (value.shared() ? is_here : !may_be_kept(value)) return;
-        Homed& homed = homed_[root(id)];
-        homed.shared = value.shared();
-        homed.shard = shard;
-        homed.home = shard.valid()    ? module_[shard].space
-                     : value.shared() ? value.space
-                                      : offload_.home_of(OffloadItem::activations, value.layer);
-        if (const int32_t* update = written_.find(shard)) homed.last_write_at_home = *update;
-        is_on_host(at) ? use_at_home(homed, at, writes) : use(homed, id, at, writes);
-      });
-    }
-    for (const ValueId id : homed_.ids()) {
-      const Homed& homed = *homed_.find(id);
-      if (!homed.shared && !rests(homed)) {
-        homed_.erase(id);
-        continue;
-      }
-      any_ = true;
-      for (size_t v = 0; v < homed.visits.size(); ++v) {
-        const Visit& visit = homed.visits[v];
-        if (visit.brought) list_to_bring({id, v}, homed);
-        if (const int32_t at = homed.put_after(v); at >= 0)
-          to_put_[static_cast<size_t>(at)].push_back({id, v});
-      }
-    }
-    // What is near does not queue behind what has to be read from disk first.
-    for (std::vector<Moved>& due : to_bring_)
-      std::ranges::stable_sort(due, {}, [&](const Moved& m) { return homed_.find(m.id)->home; });
-  }
-
-  // Where its segment's are brought, or behind the op that writes it at home after that.
-  void list_to_bring(const Moved& moved, const Homed& homed) {
-    const Visit& visit = homed.visits[moved.visit];
-    const int32_t begins = std::max(visit.first_segment - ahead_of(homed, visit), 0);
-    if (visit.after >= static_cast<int32_t>(first_of_[static_cast<size_t>(begins)])) {
-      to_bring_after_[static_cast<size_t>(visit.after)].push_back(moved);
-    } else {
-      to_bring_[static_cast<size_t>(visit.first_segment)].push_back(moved);
-    }
-  }
-
-  static void use_at_home(Homed& homed, int32_t at, bool writes) {
-    homed.last_at_home = at;
-    if (writes) homed.last_write_at_home = at;
-  }
-
-  // What moves when `id` is used. Updates work on slices; what forward and backward use moves whole.
-  const Extent& unit(ValueId id) const {
-    const Category category = module_[root(id)].category;
-    const bool only_updated = category == Category::optimizer || category == Category::master;
-    return only_updates_ || only_updated ? extent(id) : extent(root(id));
-  }
-
-  void use(Homed& homed, ValueId id, int32_t at, bool writes) {
-    const Extent& bytes = unit(id);
-    const auto last = std::find_if(homed.visits.rbegin(), homed.visits.rend(),
-                                   [&](const Visit& v) { return v.bytes.overlaps(bytes); });
-    const bool near = last != homed.visits.rend() && homed.last_at_home < last->last_op &&
-                      segment(at) - segment(last->last_op) <= ahead_of(homed) + 1;
-    const bool makes = makes_all(bytes, at);  // nothing of what was there before is left
-    const bool stays =
-        near && last->bytes == bytes &&
-        (last->last_op == at || (!makes && !(last->last_write >= 0 && gives_up(op(at)))));
-    if (near && last->bytes != bytes && (writes || last->last_write >= 0)) {
-      throw internal_error("'{}' is used as another part of '{}' than just before",
-                           module_[id].name, module_[root(id)].name);
-    }
-    if (!stays) {
-      const int32_t put = last == homed.visits.rend() ? -1 : last->last_write;
-      homed.visits.push_back({.bytes = bytes,
-                              .first_segment = segment(at),
-                              .first_op = at,
-                              .brought = !makes,
-                              .after = std::max(homed.last_write_at_home, put)});
-    }
-    Visit& visit = stays ? *last : homed.visits.back();
-    visit.last_op = at;
-    if (!writes) return;
-    visit.given_up = is_given_up(id);
-    if (!visit.given_up) visit.last_write = at;
-  }
-
-  bool gives_up(const Op& op) const {
-    return std::ranges::any_of(op.outputs, [&](ValueId id) { return is_given_up(id); });
-  }
-
-  // A version that is staging does not go home: what is there stays as it was.
-  bool is_given_up(ValueId id) const {
-    return module_[root(id)].shared() && module_[id].category == Category::staging;
-  }
-
-  // Does the op write all of these bytes and read none? A predicate may leave them as they were.
-  bool makes_all(const Extent& bytes, int32_t at) {
-    bool reads = op(at).predicate.valid(), all = false;
-    for_each_access(op(at), [&](ValueId id, bool writes) {
-      reads = reads || (!writes && extent(id).overlaps(bytes));
-      all = all || (writes && extent(id) == bytes);
-    });
-    return all && !reads;
-  }
-
-  bool may_be_kept(const Value& value) const {
-    return value.category == Category::activations && value.type.shape.rank() > 0 &&
-           offload_.home_of(OffloadItem::activations, value.layer) != Space::device;
-  }
-
-  // Is it made in forward, and only read again, much later, in backward?
-  bool rests(const Homed& homed) {
-    const std::vector<Visit>& visits = homed.visits;
-    return visits.size() > 1 && !visits[0].brought &&
-           op(visits[0].last_op).phase == Phase::forward &&
-           op(visits.back().last_op).phase == Phase::backward &&
-           std::all_of(visits.begin() + 1, visits.end(),
-                       [](const Visit& v) { return v.last_write < 0; });
-  }
+  int32_t segment(int32_t at) const { return visits_.segment(at); }
 
   // --- the program again, with copies ------------------------------------------------------------
 
   // Brings what is due so many segments later; at the start, where there is nothing to run beside,
   // also all that is due before that.
   void begin_segment(int32_t at) {
-    const int32_t furthest = segment(at) + std::max(ahead_ * kGivenUpAhead, kept_ahead_);
-    const int32_t last = std::min(furthest, static_cast<int32_t>(first_of_.size()) - 1);
+    const int32_t furthest = segment(at) + visits_.farthest_ahead();
+    const int32_t last = std::min(furthest, static_cast<int32_t>(visits_.first_of.size()) - 1);
     Bounds bounds;
     for (size_t hop = 0; hop < kHops; ++hop)
       bounds[hop] = not_before(last_op_, put_before(hop, segment(at) + 1));
     bounds[kHops] = not_before(last_op_, "");
     for (int32_t due = segment(at); due <= last; ++due) {
-      for (const auto& [id, v] : to_bring_[static_cast<size_t>(due)]) {
-        const Homed& homed = *homed_.find(id);
-        const int32_t ahead = ahead_of(homed, homed.visits[v]);
+      for (const auto& [id, v] : visits_.to_bring[static_cast<size_t>(due)]) {
+        const Homed& homed = *visits_.homed.find(id);
+        const int32_t ahead = visits_.ahead_of(homed, homed.visits[v]);
         if (at == 0 ? due <= ahead : due == segment(at) + ahead) bring(id, v, bounds);
       }
     }
@@ -273,11 +86,11 @@ class ProgramHomes {
   using Bounds = std::array<std::vector<std::string>, kHops + 1>;
 
   void bring(ValueId id, size_t v, Bounds& bounds) {
-    Homed& homed = *homed_.find(id);
+    Homed& homed = *visits_.homed.find(id);
     Visit& visit = homed.visits[v];
     const ValueId from = homed.shard.valid() ? homed.shard : id;
     builder_.set_layer(module_[id].layer);
-    builder_.set_phase(ops_[first_of_[static_cast<size_t>(visit.first_segment)]].phase);
+    builder_.set_phase(ops_[visits_.first_of[static_cast<size_t>(visit.first_segment)]].phase);
     ValueId here = homed.shard.valid() ? shard_now(homed.shard) : at_home(homed, visit.bytes);
     for (size_t hop = hops_of(homed.home); hop-- > 0;) {
       here = ops::copy(builder_, module_[from].name + (hop == 0 ? ".fetch" : ".stage"), here,
@@ -296,7 +109,7 @@ class ProgramHomes {
 
   // A shard where it lives, as it is now: an update before its use may have written it.
   ValueId shard_now(ValueId shard) {
-    if (const Homed* homed = homed_.find(shard)) return at_home(*homed, extent(shard));
+    if (const Homed* homed = visits_.homed.find(shard)) return at_home(*homed, extent(shard));
     const ValueId* updated = updated_.find(shard);
     if (updated == nullptr) return shard;
     const Value value = module_[shard];
@@ -331,23 +144,24 @@ class ProgramHomes {
   // The last put over a hop of what was given up as far behind a segment as it would be brought
   // ahead of it; none where there is none.
   std::string put_before(size_t hop, int32_t segment) const {
-    return last_put_[hop].before(segment - ahead_, segment - kept_ahead_);
+    return last_put_[hop].before(segment - visits_.ahead, segment - visits_.kept_ahead);
   }
 
   void add(int32_t at) {
-    if (is_on_host(at)) return add_on_host(at);
+    if (visits_.is_on_host(at)) return add_on_host(at);
     Op& now = op(at);
     for (ValueId& id : now.inputs) id = on_device(id, at);
     now.predicate = on_device(now.predicate, at);
     for (const ValueId id : now.outputs) {
       write_on_device(id, at);
-      if (written_.contains(root(id))) updated_[root(id)] = id;
+      if (visits_.written.contains(root(id))) updated_[root(id)] = id;
     }
     const bool computes = !now.def->moves_bytes();
     builder_.program().ops.push_back(std::move(now));
     if (computes) last_op_ = builder_.last().name;
     const Phase phase = builder_.last().phase;
-    for (const auto& [id, v] : to_put_[static_cast<size_t>(at)]) put(id, v, phase, segment(at));
+    for (const auto& [id, v] : visits_.to_put[static_cast<size_t>(at)])
+      put(id, v, phase, segment(at));
     bring_after(at);
   }
 
@@ -356,13 +170,13 @@ class ProgramHomes {
     Op& now = op(at);
     std::map<ValueId, ValueId> instead;
     for (ValueId& id : now.inputs) {
-      const Homed* homed = id.valid() ? homed_.find(root(id)) : nullptr;
+      const Homed* homed = id.valid() ? visits_.homed.find(root(id)) : nullptr;
       if (homed == nullptr) continue;
       const ValueId put = put_at_home(*homed, extent(id));
       if (put.valid()) instead[std::exchange(id, put)] = put;
     }
     for (const ValueId id : now.outputs) {
-      Homed* homed = homed_.find(root(id));
+      Homed* homed = visits_.homed.find(root(id));
       if (homed == nullptr) continue;
       if (const auto base = instead.find(module_[id].base); base != instead.end())
         module_[id].base = base->second;
@@ -374,12 +188,12 @@ class ProgramHomes {
 
   void bring_after(int32_t at) {
     Bounds none;
-    for (const auto& [id, v] : to_bring_after_[static_cast<size_t>(at)]) bring(id, v, none);
+    for (const auto& [id, v] : visits_.to_bring_after[static_cast<size_t>(at)]) bring(id, v, none);
   }
 
   // The visit that an op belongs to which uses `id`; none where it is at home on the device.
   Visit* visit_of(ValueId id, int32_t at) {
-    Homed* homed = id.valid() ? homed_.find(root(id)) : nullptr;
+    Homed* homed = id.valid() ? visits_.homed.find(root(id)) : nullptr;
     if (homed == nullptr) return nullptr;
     std::vector<Visit>& visits = homed->visits;  // by rising first op
     auto visit = std::ranges::upper_bound(visits, at, {}, &Visit::first_op);
@@ -434,7 +248,7 @@ class ProgramHomes {
   }
 
   void put(ValueId id, size_t v, Phase phase, int32_t segment) {
-    Homed& homed = *homed_.find(id);
+    Homed& homed = *visits_.homed.find(id);
     const Visit& visit = homed.visits[v];
     builder_.set_layer(module_[id].layer);
     builder_.set_phase(phase);
@@ -465,24 +279,12 @@ class ProgramHomes {
   }
 
   Module& module_;
-  const Offload& offload_;
   const Sharding& sharding_;
-  std::vector<Extent> extents_;  // of the values as they were
   Builder builder_;
   std::vector<Op> ops_;  // as they were
-  bool only_updates_ = false;
-  int32_t ahead_ = 1, kept_ahead_ = 1;  // how far shared values and kept ones are brought
-  std::vector<bool> on_host_;           // by op: does it compute there?
-  std::vector<int32_t> segment_of_;
-  std::vector<size_t> first_of_;                    // by segment: its first op
-  ByValue<Homed> homed_;                            // by the value that owns the bytes
-  bool any_ = false;                                // is there one?
-  std::vector<std::vector<Moved>> to_bring_;        // by segment
-  std::vector<std::vector<Moved>> to_put_;          // by op: after it
-  std::vector<std::vector<Moved>> to_bring_after_;  // by op that writes it at home
-  ByValue<const Visit*> made_in_;                   // what ops have made so far
-  ByValue<int32_t> written_;                        // by the value that owns the bytes: the last op
-  ByValue<ValueId> updated_;                        // of those on the device: the last version
+  ProgramVisits visits_;
+  ByValue<const Visit*> made_in_;  // what ops have made so far
+  ByValue<ValueId> updated_;       // of those on the device: the last version
   LastPuts last_put_[kHops];
   std::string last_op_;  // that is no copy of these
   std::string waited_for_[kHops];
