@@ -96,10 +96,11 @@ std::optional<Offload> Room::with_nearer(const Offload& offload, OffloadItem ite
     home = std::min(home, space);
   }
   Offload roomier = offload;
-  const auto [first, last] =
-      std::ranges::equal_range(roomier.rules, item, {}, &Offload::Rule::item);
+  const auto at =
+      std::ranges::find(roomier.rules, item, &Offload::Rule::item) - roomier.rules.begin();
+  std::erase_if(roomier.rules, [&](const Offload::Rule& rule) { return rule.item == item; });
   const std::vector<Offload::Rule> rules = rules_of(item, homes);
-  roomier.rules.insert(roomier.rules.erase(first, last), rules.begin(), rules.end());
+  roomier.rules.insert(roomier.rules.begin() + at, rules.begin(), rules.end());
   if (roomier == offload || roomier.none()) return std::nullopt;
   return roomier;
 }
