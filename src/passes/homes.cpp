@@ -56,8 +56,6 @@ class ProgramHomes {
   Op& op(int32_t at) { return ops_[static_cast<size_t>(at)]; }
   int32_t segment(int32_t at) const { return visits_.segment(at); }
 
-  // --- the program again, with copies ------------------------------------------------------------
-
   // Brings what is due so many segments later; at the start, where there is nothing to run beside,
   // also all that is due before that.
   void begin_segment(int32_t at) {

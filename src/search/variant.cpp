@@ -81,7 +81,7 @@ Variant brought_ahead(const Variant& variant, int32_t layers) {
 }
 
 int32_t most_ahead(const Variant& variant) {
-  constexpr int32_t kMostAhead = 4;
+  constexpr int32_t kMostAhead = 4;  // with so many a single run updates weights first, too
   return variant.ahead_is_open ? kMostAhead : variant.settings.recipe.offload.ahead;
 }
 int32_t least_ahead(const Variant& variant) {

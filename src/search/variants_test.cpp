@@ -95,7 +95,6 @@ TEST(Choices, AnOrderThatWasAskedForIsTried) {
   }
 }
 
-// A copy of the state for each of several machines, in every stage.
 TEST(Choices, HomesThatWereAskedForLeaveTheOrderOpen) {
   const std::string flags = "--gpu h200 --batch 2 --accum 4 --attention flash --loss whole ";
   EXPECT_THAT(open_in(flags + "--offload optimizer,master"), ElementsAre("micro-order"));
@@ -107,6 +106,7 @@ TEST(Choices, HomesThatWereAskedForLeaveTheOrderOpen) {
   EXPECT_EQ(variants_of(run_of(flags + "--accum 1 --offload optimizer")).size(), 1U);
 }
 
+// A copy of the state for each of several machines, in every stage.
 TEST(Choices, CopiesOfSharedStateAreTriedOverMachines) {
   const auto copies = [](const std::string& gpu) {
     const std::vector<Variant> all = variants_of(run_of("--budget 40GiB --batch 32 --gpu " + gpu));
