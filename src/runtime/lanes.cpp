@@ -1,7 +1,14 @@
 #include "runtime/lanes.h"
 
+#include <linux/futex.h>
+#include <omp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
+
+#include "ir/lifetime.h"
 
 namespace snug {
 namespace {
@@ -16,10 +23,25 @@ int32_t ended_with(const Order& order, int32_t op) {
 
 }  // namespace
 
-LaneThreads::LaneThreads(int32_t lanes) : ended_(static_cast<size_t>(lanes)) {
+// The counter is what the system looks at, so who sleeps has not missed a change.
+void LaneThreads::Ended::set(int32_t count) {
+  ops = count;
+  if (sleepers > 0)
+    ::syscall(SYS_futex, &ops, FUTEX_WAKE_PRIVATE, std::numeric_limits<int>::max(), nullptr,
+              nullptr, 0);
+}
+
+void LaneThreads::Ended::wait(int32_t count) {
+  ++sleepers;
+  ::syscall(SYS_futex, &ops, FUTEX_WAIT_PRIVATE, count, nullptr, nullptr, 0);
+  --sleepers;
+}
+
+LaneThreads::LaneThreads(int32_t lanes)
+    : ended_(static_cast<size_t>(lanes)), most_threads_(omp_get_max_threads()) {
   try {
-    for (int32_t lane = 1; lane < lanes; ++lane)
-      threads_.emplace_back([this, lane] { stay(lane); });
+    for (int32_t thread = 1; thread < lanes; ++thread)
+      threads_.emplace_back([this, thread] { stay(thread); });
   } catch (...) {  // the system grants no more threads
     dismiss();
     throw;
@@ -45,18 +67,21 @@ void LaneThreads::run(const Order& order, const Work& work) {
     failure_ = nullptr;
     order_ = &order;
     work_ = &work;
+    own_lane_ = std::max(0, order.lane_index(kComputeLane));
     busy_ = static_cast<int32_t>(threads_.size());
     ++run_;
   }
   changed_.notify_all();
-  run_lane(0);
+  run_lane(own_lane_);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return busy_ == 0; });
   if (failure_) std::rethrow_exception(failure_);
 }
 
-// A thread's life: it sleeps until there is another run.
-void LaneThreads::stay(int32_t lane) {
+// A thread's life: it sleeps until there is another run. How many threads an op may take is a fact of each
+// thread, and begins as OpenMP's default.
+void LaneThreads::stay(int32_t thread) {
+  omp_set_num_threads(most_threads_);
   int64_t seen = 0;
   for (;;) {
     {
@@ -65,7 +90,7 @@ void LaneThreads::stay(int32_t lane) {
       if (leaving_) return;
       seen = run_;
     }
-    run_lane(lane);
+    run_lane(thread == own_lane_ ? 0 : thread);
     {
       const std::scoped_lock lock(mutex_);
       --busy_;
@@ -82,8 +107,7 @@ void LaneThreads::run_lane(int32_t lane) {
       if (failed_) return;
       (*work_)(op);
       Ended& mine = ended_[static_cast<size_t>(lane)];
-      ++mine.ops;
-      mine.ops.notify_all();
+      mine.set(mine.ops + 1);
     }
   } catch (...) {
     fail();
@@ -91,9 +115,9 @@ void LaneThreads::run_lane(int32_t lane) {
 }
 
 void LaneThreads::wait_for(int32_t op) {
-  std::atomic<int32_t>& ended = ended_[static_cast<size_t>(order_->lane_of(op))].ops;
+  Ended& ended = ended_[static_cast<size_t>(order_->lane_of(op))];
   const int32_t wanted = ended_with(*order_, op);
-  for (int32_t now = ended; now < wanted && !failed_; now = ended) ended.wait(now);
+  for (int32_t now = ended.ops; now < wanted && !failed_; now = ended.ops) ended.wait(now);
 }
 
 // The first failure counts. Nobody waits for a lane that has ended early.
@@ -103,10 +127,7 @@ void LaneThreads::fail() {
     if (!failure_) failure_ = std::current_exception();
   }
   failed_ = true;
-  for (size_t lane = 0; lane <= threads_.size(); ++lane) {
-    ended_[lane].ops = kAll;
-    ended_[lane].ops.notify_all();
-  }
+  for (size_t lane = 0; lane <= threads_.size(); ++lane) ended_[lane].set(kAll);
 }
 
 }  // namespace snug

@@ -4,13 +4,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "hal/cpu/cpu_device.h"
+#include "ir/lifetime.h"
 #include "ops/basic/copy.h"
 #include "runtime/executor.h"
 #include "runtime/null_executor.h"
@@ -444,6 +448,30 @@ TEST(Lanes, AnExtensionHoldsEveryOpOnceAndKeepsTheOrder) {
     different.insert(extension);
   }
   EXPECT_GT(different.size(), 15U);
+}
+
+// --threads counts on every lane, and what computes has the caller's team, also where another lane's op
+// comes first in the list.
+TEST(Lanes, OpsHaveAsManyThreadsAsTheCaller) {
+  const int before = omp_get_max_threads();
+  for (const int threads : {before + 1, before + 2}) {
+    omp_set_num_threads(threads);
+    for (unsigned seed = 0; seed < 8; ++seed) {
+      LaneProgram f(seed);
+      f.placed();
+      const Program& program = f.module.program("p");
+      const Order order(f.module, program);
+      LaneThreads lanes(order.lanes());
+      std::mutex mutex;
+      lanes.run(order, [&, caller = std::this_thread::get_id()](int32_t op) {
+        const std::scoped_lock lock(mutex);
+        EXPECT_EQ(omp_get_max_threads(), threads);
+        EXPECT_EQ(std::this_thread::get_id() == caller,
+                  program.ops[static_cast<size_t>(op)].lane == kComputeLane);
+      });
+    }
+  }
+  omp_set_num_threads(before);
 }
 
 TEST(Lanes, AFailureOnOneEndsTheRunAndIsToldOnce) {
