@@ -1,6 +1,7 @@
 #include "comm/mpi.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <array>
@@ -225,21 +226,32 @@ class MpiEnd final : public Communicator {
     }
   }
 
-  // Short calls are asked for again at once; what takes long leaves the core to others.
+  // Short calls are asked for again at once; what takes long leaves the core to others. It sleeps: who
+  // yields to a thread that computes has the core back when that one's slice ends, milliseconds later,
+  // and a message may take many looks; who wakes has it at once.
   void wait_for(Request& request) {
-    constexpr int kAtOnce = 200, kYielding = 2000;
+    using std::chrono::microseconds;
+    constexpr int kAtOnce = 100;
+    constexpr microseconds kShortest{10}, kLongest{100};
+    wake_in_time();
+    microseconds nap = kShortest;
     for (int64_t asked = 1;; ++asked) {
       int done = 0;
       mpi_.call(name_, request.call,
                 [&](const MpiCalls& mpi) { return mpi.test(&request.handle, &done); });
       if (done != 0) return;
       if (asked % 64 == 0) look_for_failures();
-      if (asked > kYielding) {
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
-      } else if (asked > kAtOnce) {
-        std::this_thread::yield();
+      if (asked > kAtOnce) {
+        std::this_thread::sleep_for(nap);
+        nap = std::min(nap + nap / 4, kLongest);
       }
     }
+  }
+
+  // Linux lets a thread sleep 50 us longer than it asked for.
+  static void wake_in_time() {
+    static thread_local const int asked = ::prctl(PR_SET_TIMERSLACK, 1000UL);
+    static_cast<void>(asked);
   }
 
   // Of this rank, or of one that has told so.
