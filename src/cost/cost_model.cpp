@@ -133,6 +133,11 @@ CostModel::CostModel(DeviceSpec spec, Math math, std::optional<Calibration> meas
 }
 
 std::vector<double> CostModel::seconds(const Module& module, const Program& program) const {
+  std::vector<double> alone = seconds_alone(module, program);
+  return cores_ ? seconds_sharing(module, program, std::move(alone), *cores_) : alone;
+}
+
+std::vector<double> CostModel::seconds_alone(const Module& module, const Program& program) const {
   const bool both_ways = moves_both_ways(module, program);
   std::vector<double> each;
   each.reserve(program.ops.size());
@@ -241,6 +246,8 @@ std::string CostModel::origin_of_moves(const Module& module) const {
                                       measured->engine)
                         : fmt::format("wire {}, by the catalogue", rate(spec_.wire.rate(ranks))));
   }
+  if (cores_ && cores_->cores < cores_->compute + 1)
+    parts.push_back(fmt::format("{:.2g} cores for the lanes of each rank", cores_->cores));
   return join(parts, "; ");
 }
 

@@ -15,6 +15,7 @@
 
 #include "cost/calibration.h"
 #include "cost/device_catalogue.h"
+#include "cost/lane_simulation.h"
 #include "cost/wire_times.h"
 #include "ir/op_def.h"
 #include "ir/program.h"
@@ -37,9 +38,11 @@ class CostModel {
   double seconds(const Module& module, const Op& op) const {
     return seconds(module, op, /*both_ways=*/false);
   }
-  // Of each op. Where one lane moves bytes to the device and another away from it, both share the
-  // link.
+  // Of each op, beside what runs on other lanes: they may share a rank's cores.
   std::vector<double> seconds(const Module& module, const Program& program) const;
+  // Of each op, on cores of its own. Where one lane moves bytes to the device and another away from
+  // it, both share the link.
+  std::vector<double> seconds_alone(const Module& module, const Program& program) const;
 
   // How many times longer attention takes on plain tiles than in bf16 on tensor cores, about.
   double plain_tiles_take_times() const;
@@ -57,6 +60,9 @@ class CostModel {
 
   // Collectives over as many ranks as one of these take its time, others the catalogue's.
   void use_wires(std::vector<WireTimes> measured) { wires_ = std::move(measured); }
+  // The cores of one rank, where ranks on one machine share them; none: there are enough.
+  void share_cores(const CoreShare& of_a_rank) { cores_ = of_a_rank; }
+  const std::optional<CoreShare>& cores() const { return cores_; }
 
  private:
   struct Measured;
@@ -72,6 +78,7 @@ class CostModel {
   bool measured_link_ = false, measured_host_ = false, measured_disk_ = false;
   std::shared_ptr<Measured> measured_;
   std::vector<WireTimes> wires_;
+  std::optional<CoreShare> cores_;
 };
 
 // Where no device was named: a data-centre GPU, or a processor with eight threads.

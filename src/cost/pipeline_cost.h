@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "cost/lane_simulation.h"
 #include "ir/program.h"
 
 namespace snug {
@@ -26,6 +27,7 @@ using ProgramSeconds = std::function<std::vector<double>(const Module&, const Pr
 
 // `stages`: one rank of each, compiled. Collectives within a stage take what they take. Throws an
 // internal error where stages wait for each other.
-PipelineCost pipeline_cost(std::span<const Module* const> stages, const ProgramSeconds& seconds);
+PipelineCost pipeline_cost(std::span<const Module* const> stages, const ProgramSeconds& seconds,
+                           const CoreShare& share = {});
 
 }  // namespace snug

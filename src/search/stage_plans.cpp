@@ -69,9 +69,15 @@ class StageModules {
 PipelineCost followed(std::span<const Module> stages, const CostModel& model) {
   std::vector<const Module*> modules;
   for (const Module& module : stages) modules.push_back(&module);
-  return pipeline_cost(modules, [&](const Module& module, const Program& program) {
-    return model.seconds(module, program);
-  });
+  CoreShare cores;  // of all stages together: those that wait leave theirs to the others
+  if (model.cores()) {
+    cores = *model.cores();
+    cores.cores *= static_cast<double>(stages.size());
+  }
+  const auto alone = [&](const Module& module, const Program& program) {
+    return model.seconds_alone(module, program);
+  };
+  return pipeline_cost(modules, alone, cores);
 }
 
 // What one more micro-batch takes in the middle of a step: of all stages, and of each one's compute

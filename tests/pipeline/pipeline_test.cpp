@@ -179,6 +179,11 @@ TEST_F(Pipeline, TheBubbleIsThatOfTheFormula) {
       EXPECT_LE(cost.step_seconds, formula + 1e-9) << pp << " stages, " << accum;
       EXPECT_GE(cost.step_seconds, 0.97 * formula) << pp << " stages, " << accum;
       EXPECT_NEAR(cost.bubble(), 1 - 3.0 * static_cast<double>(accum) / formula, 0.02);
+      // On one core nobody waits but for the core.
+      const double all = 3.0 * static_cast<double>(accum * pp);
+      EXPECT_NEAR(pipeline_cost(modules, seconds, {.cores = 1}).step_seconds, all, 1e-9 * all);
+      const auto pairs = static_cast<double>(pp);
+      EXPECT_EQ(pipeline_cost(modules, seconds, {.cores = pairs}).step_seconds, cost.step_seconds);
     }
   }
 }
