@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <bit>
 #include <chrono>
 
 #include "base/error.h"
+#include "formats/protobuf.h"
 
 namespace snug {
 namespace {
@@ -22,30 +22,10 @@ constexpr std::array<uint32_t, 256> crc_table() {
   return table;
 }
 
-void add_bytes_of(std::string& to, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i) & 0xFF);
-}
-
-void add_varint(std::string& to, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) to += static_cast<char>(value | 0x80);
-  to += static_cast<char>(value);
-}
-
-// Fields of a protocol buffer: a number and how the value is written.
-constexpr uint64_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
-void add_tag(std::string& to, uint64_t field, uint64_t wire) { add_varint(to, field << 3 | wire); }
-
-void add_text(std::string& to, uint64_t field, std::string_view text) {
-  add_tag(to, field, kBytes);
-  add_varint(to, text.size());
-  to += text;
-}
-
 // Event.wall_time = 1, .step = 2, .file_version = 3, .summary = 5.
-std::string event_head(double wall_time) {
-  std::string event;
-  add_tag(event, 1, kFixed64);
-  add_bytes_of(event, std::bit_cast<uint64_t>(wall_time), 8);
+ProtoMessage event_head(double wall_time) {
+  ProtoMessage event;
+  event.real64(1, wall_time);
   return event;
 }
 
@@ -66,28 +46,22 @@ uint32_t masked_crc32c(std::string_view bytes) {
 
 std::string tensorboard_record(std::string_view event) {
   std::string record;
-  add_bytes_of(record, event.size(), 8);
-  add_bytes_of(record, masked_crc32c(record), 4);
+  append_little_endian(record, event.size(), 8);
+  append_little_endian(record, masked_crc32c(record), 4);
   record += event;
-  add_bytes_of(record, masked_crc32c(event), 4);
+  append_little_endian(record, masked_crc32c(event), 4);
   return record;
 }
 
 // Summary.value = 1, in it .tag = 1 and .simple_value = 2.
 std::string scalar_event(double wall_time, int64_t step, std::span<const Scalar> scalars) {
-  std::string summary;
+  ProtoMessage summary;
   for (const Scalar& scalar : scalars) {
-    std::string value;
-    add_text(value, 1, scalar.tag);
-    add_tag(value, 2, kFixed32);
-    add_bytes_of(value, std::bit_cast<uint32_t>(static_cast<float>(scalar.value)), 4);
-    add_text(summary, 1, value);
+    ProtoMessage value;
+    value.text(1, scalar.tag).real32(2, static_cast<float>(scalar.value));
+    summary.message(1, value);
   }
-  std::string event = event_head(wall_time);
-  add_tag(event, 2, kVarint);
-  add_varint(event, static_cast<uint64_t>(step));
-  add_text(event, 5, summary);
-  return event;
+  return event_head(wall_time).integer(2, step).message(5, summary).bytes();
 }
 
 TensorboardWriter::TensorboardWriter(const std::filesystem::path& directory) {
@@ -96,9 +70,8 @@ TensorboardWriter::TensorboardWriter(const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory, failure);
   path_ = directory / fmt::format("events.out.tfevents.{:.0f}.snug.{}", now, ::getpid());
   file_.open(path_, std::ios::binary);
-  std::string event = event_head(now);
-  add_text(event, 3, "brain.Event:2");
-  file_ << tensorboard_record(event) << std::flush;
+  const ProtoMessage event = event_head(now).text(3, "brain.Event:2");
+  file_ << tensorboard_record(event.bytes()) << std::flush;
   if (!file_) throw usage_error("--tensorboard {} cannot be written to", directory.string());
 }
 

@@ -89,6 +89,51 @@ std::vector<std::byte> bytes_of(const Tensor& tensor) {
   return bytes;
 }
 
+// A field of a protocol buffer: a number or the bytes of a text or message.
+struct ProtoField {
+  uint64_t number = 0;
+  uint64_t value = 0;
+  std::string_view bytes{};
+};
+
+// The fields of a message in their order. What is no message fails the test.
+inline std::vector<ProtoField> proto_fields(std::string_view message) {
+  std::vector<ProtoField> fields;
+  const auto byte = [&]() -> uint64_t {
+    if (message.empty()) {
+      ADD_FAILURE() << "a message ends within a field";
+      return 0;
+    }
+    const auto first = static_cast<unsigned char>(message[0]);
+    message.remove_prefix(1);
+    return first;
+  };
+  const auto varint = [&] {
+    uint64_t value = 0, next = 0x80;
+    for (int bits = 0; next >= 0x80 && bits < 64; bits += 7) {
+      next = byte();
+      value |= (next & 0x7F) << bits;
+    }
+    return value;
+  };
+  while (!message.empty()) {
+    const uint64_t tag = varint();
+    ProtoField& field = fields.emplace_back(ProtoField{.number = tag >> 3});
+    const uint64_t wire = tag & 7;
+    if (wire == 0 || wire == 2) field.value = varint();
+    if (wire == 1 || wire == 5)
+      for (int i = 0; i < (wire == 1 ? 8 : 4); ++i) field.value |= byte() << (8 * i);
+    if (wire == 2) {
+      EXPECT_LE(field.value, message.size());
+      field.bytes = message.substr(0, field.value);
+      message.remove_prefix(field.bytes.size());
+    }
+    if (wire == 3 || wire == 4 || wire > 5) ADD_FAILURE() << "no field of type " << wire;
+    if (::testing::Test::HasFailure()) break;
+  }
+  return fields;
+}
+
 template <typename Action>
 void expect_error(ExitCode code, std::string_view part, Action&& action) {
   try {

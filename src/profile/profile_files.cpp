@@ -5,6 +5,7 @@
 #include "profile/memory_snapshot.h"
 #include "profile/span_files.h"
 #include "profile/trace_json.h"
+#include "profile/trace_perfetto.h"
 
 namespace snug {
 namespace {
@@ -43,6 +44,7 @@ std::vector<std::string> write_profile_files(const Profile& profile,
     write_spans(module, all, write);
   };
   file("trace.json", [&](const Write& write) { write_trace_json(profile, write); });
+  file("trace.pftrace", [&](const Write& write) { write_trace_perfetto(profile, write); });
   file("spans.jsonl", [&](const Write& write) { both(write_spans_jsonl, write); });
   file("spans.csv", [&](const Write& write) { both(write_spans_csv, write); });
   file("snapshot.pickle", [&](const Write& write) {

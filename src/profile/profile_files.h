@@ -1,6 +1,7 @@
 // The files of a profile, in one directory:
 //
-//   trace.json        lanes, waits and memory over time: Perfetto, chrome://tracing
+//   trace.json        lanes, waits and memory over time: chrome://tracing, Perfetto
+//   trace.pftrace     the same, as Perfetto keeps traces
 //   spans.jsonl       when every op ran, measured and predicted, a line each
 //   spans.csv         the same as a table
 //   snapshot.pickle   the arena over a step: PyTorch's memory viewer

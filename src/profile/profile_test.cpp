@@ -74,46 +74,6 @@ TEST(Profile, SumsOfLanesKindsPhasesAndLayersAreTheStep) {
     EXPECT_GE(sums.kinds[i - 1].time.measured, sums.kinds[i].time.measured);
 }
 
-TEST(Profile, ATraceHasLanesFlowsAndCounters) {
-  const Plan plan = small_plan(offloaded());
-  Profile profile = predicted(plan);
-  profile.measured = profile.predicted;
-  const std::string text = collected([&](const auto& write) { write_trace_json(profile, write); });
-  const auto trace = nlohmann::json::parse(text);
-  std::map<std::pair<int, int>, std::string> tracks;
-  std::map<std::pair<int, int>, double> ends;
-  std::map<int64_t, int> starts, finishes;
-  std::map<int, std::string> processes;
-  int64_t spans = 0, most = 0;
-  for (const auto& event : trace["traceEvents"]) {
-    const std::string kind = event["ph"];
-    if (kind == "M" && event["name"] == "process_name")
-      processes[event["pid"]] = event["args"]["name"];
-    if (kind == "M" && event["name"] == "thread_name")
-      tracks[{event["pid"], event["tid"]}] = event["args"]["name"];
-    if (kind == "s") ++starts[event["id"]];
-    if (kind == "f") ++finishes[event["id"]];
-    if (kind == "C" && event["name"] == "device memory") {
-      int64_t live = 0;
-      for (const auto& bytes : event["args"]) live += bytes.get<int64_t>();
-      most = std::max(most, live);
-    }
-    if (kind != "X") continue;
-    ++spans;
-    double& end = ends[{event["pid"], event["tid"]}];
-    EXPECT_GE(event["ts"].get<double>(), end - 0.002) << "overlaps on its track";
-    end = event["ts"].get<double>() + event["dur"].get<double>();
-  }
-  EXPECT_EQ(processes, (std::map<int, std::string>{{1, "measured"}, {2, "predicted"}}));
-  EXPECT_EQ((tracks[{1, 0}]), "programs");
-  EXPECT_GT(tracks.size(), 4U) << "two lanes at least, in each process";
-  EXPECT_GT(spans, 2 * std::ssize(profile.predicted)) << "and the programs";
-  EXPECT_GT(starts.size(), 0U);
-  EXPECT_EQ(starts, finishes);
-  for (const auto& [id, count] : starts) EXPECT_EQ(count, 1) << id;
-  EXPECT_EQ(most, memory_timeline(plan.module, Space::device).max_live);
-}
-
 TEST(Profile, NamesAreEscapedInEveryFile) {
   Plan plan = small_plan();
   plan.module.program("micro_first").ops[0].name = "a\"b,\n\x01";

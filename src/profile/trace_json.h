@@ -1,6 +1,4 @@
-// A profile as the JSON that Perfetto and chrome://tracing open: lanes are tracks, arrows go from an
-// op to those of other lanes that wait for it, counters show memory by category. What was measured is
-// one process, what was predicted another.
+// A profile as the JSON that chrome://tracing and Perfetto open; trace_events.h says what is in it.
 #pragma once
 
 #include <functional>

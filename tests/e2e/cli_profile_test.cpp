@@ -45,7 +45,8 @@ TEST_F(CliProfile, TrainWritesTheFilesBesideTheModel) {
   for (const char* part : {"profile of 3 steps", "overhead of the profile", "lanes, busy",
                            "kinds of ops", "device memory", "memory that nobody needs"})
     EXPECT_THAT(run.out, HasSubstr(part));
-  for (const char* file : {"trace.json", "spans.jsonl", "spans.csv", "snapshot.pickle"})
+  for (const char* file :
+       {"trace.json", "trace.pftrace", "spans.jsonl", "spans.csv", "snapshot.pickle"})
     EXPECT_TRUE(fs::exists(dir_ / "o/profile" / file)) << file;
   const auto trace = nlohmann::json::parse(read_file(dir_ / "o/profile/trace.json"));
   EXPECT_GT(trace["traceEvents"].size(), 100U);
@@ -142,6 +143,7 @@ TEST_F(CliProfile, OtherToolsReadTheFiles) {
   if (read.code == 127) GTEST_SKIP() << "no Python here";
   EXPECT_EQ(read.code, 0) << read.out << read.err;
   EXPECT_THAT(read.out, HasSubstr("most at once " + std::to_string(most)));
+  EXPECT_THAT(read.out, HasSubstr("trace.pftrace: "));
 }
 
 TEST_F(CliProfile, ATerminalShowsOneLineAndALogALineForEveryStep) {
