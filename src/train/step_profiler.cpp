@@ -21,9 +21,9 @@ std::filesystem::path directory_of(const Resolved& run) {
   const Options& o = run.options;
   std::filesystem::path directory = o.profile_dir;
   if (directory.empty() && !o.out.empty()) directory = std::filesystem::path(o.out) / "profile";
-  const Sharding& ranks = run.recipe.sharding;
-  if (directory.empty() || ranks.ranks < 2) return directory;
-  return directory / fmt::format("rank-{}", ranks.rank);
+  const bool alone = ranks_of(run.recipe.mesh, run.recipe.sharding) < 2;
+  if (directory.empty() || alone) return directory;
+  return directory / fmt::format("rank-{}", o.rank);
 }
 
 Profile predicted_part(const PlannedRun& planned) {

@@ -69,6 +69,21 @@ TEST_F(CliRanks, AJobTrainsTheModelOfOneDevice) {
   }
 }
 
+// Stages are ranks, too: with one data-parallel rank in each, no rank writes over another's files.
+TEST_F(CliRanks, EveryRankOfAMeshHasAProfileOfItsOwn) {
+  const Ended job =
+      snug("train tiny --data text.txt --batch 4 --seq 16 --steps 4 --ranks 2 --pp 2" +
+           std::string(" --profile=2 --out o"));
+  ASSERT_EQ(job.code, 0) << job.err;
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "o/profile/spans.jsonl"));
+  for (const char* rank : {"rank-0", "rank-1"}) {
+    const std::string spans = read_file(dir_ / "o/profile" / rank / "spans.jsonl");
+    EXPECT_THAT(spans, HasSubstr(R"("axis":"pp","ranks":2,"stride":1,"peer":)")) << rank;
+  }
+  EXPECT_NE(read_file(dir_ / "o/profile/rank-0/spans.csv"),
+            read_file(dir_ / "o/profile/rank-1/spans.csv"));
+}
+
 TEST_F(CliRanks, WhatIsNotBuiltOrSaidTwiceIsRefused) {
   expect_refused("train tiny --zero 3", kUsage, "--zero 3 with one rank");
   expect_refused("plan tiny --ranks 2 --zero 3 --shard full", kUsage, "say the same thing twice");
