@@ -67,8 +67,17 @@ class JsonTrace:
                 self.peaks[where] = max(self.peaks.get(where, 0), sum(e["args"].values()))
 
 
+def peaks_of_lines(path):
+    peaks = {}
+    for line in map(json.loads, path.read_text().splitlines()):
+        where = (line["origin"], line["space"] + " memory")
+        peaks[where] = max(peaks.get(where, 0), sum(line["live"].values()))
+    return peaks
+
+
 def check_trace(path, spans):
     trace = JsonTrace(path)
+    assert trace.peaks == peaks_of_lines(path.with_name("memory.jsonl")), "other peaks in memory.jsonl"
     same_slices(each_lane(trace.slices), spans, "trace.json and spans.jsonl")
     for track, slices in trace.slices.items():
         assert all(a[1] <= b[0] for a, b in zip(slices, slices[1:])), f"slices of {track} overlap"

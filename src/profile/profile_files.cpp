@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/staged_file.h"
+#include "profile/memory_lines.h"
 #include "profile/memory_snapshot.h"
 #include "profile/span_files.h"
 #include "profile/trace_json.h"
@@ -47,6 +48,7 @@ std::vector<std::string> write_profile_files(const Profile& profile,
   file("trace.pftrace", [&](const Write& write) { write_trace_perfetto(profile, write); });
   file("spans.jsonl", [&](const Write& write) { both(write_spans_jsonl, write); });
   file("spans.csv", [&](const Write& write) { both(write_spans_csv, write); });
+  file("memory.jsonl", [&](const Write& write) { write_memory_jsonl(profile, write); });
   file("snapshot.pickle", [&](const Write& write) {
     write(memory_snapshot_pickle(module,
                                  profile.measured.empty() ? profile.predicted : profile.measured));

@@ -4,6 +4,7 @@
 //   trace.pftrace     the same, as Perfetto keeps traces
 //   spans.jsonl       when every op ran, measured and predicted, a line each
 //   spans.csv         the same as a table
+//   memory.jsonl      memory by category over time, a line for each change
 //   snapshot.pickle   the arena over a step: PyTorch's memory viewer
 #pragma once
 

@@ -15,6 +15,7 @@
 #include "placement/placement.h"
 #include "placement/plan.h"
 #include "profile/findings.h"
+#include "profile/memory_lines.h"
 #include "profile/memory_snapshot.h"
 #include "profile/memory_timeline.h"
 #include "profile/span_files.h"
@@ -99,6 +100,47 @@ TEST(Profile, SpansAreALineEach) {
   const std::string csv =
       collected([&](const auto& write) { write_spans_csv(plan.module, profile.predicted, write); });
   EXPECT_EQ(std::ranges::count(csv, '\n'), std::ssize(profile.predicted) + 1);
+}
+
+TEST(Profile, AnExchangeSaysWithWhichRanks) {
+  Recipe recipe{.accum = 3};
+  recipe.sharding = {.ranks = 4, .stage = 1, .threshold = 0};
+  const Plan plan = small_plan(recipe);
+  const Profile profile = predicted(plan);
+  const std::string lines = collected(
+      [&](const auto& write) { write_spans_jsonl(plan.module, profile.predicted, write); });
+  int exchanges = 0;
+  for (const std::string& text : split(trim(lines), '\n')) {
+    const auto line = nlohmann::json::parse(text);
+    EXPECT_EQ(line.contains("axis"), line["lane"].get<std::string>().starts_with("comm."));
+    if (!line.contains("axis")) continue;
+    ++exchanges;
+    EXPECT_EQ(line["axis"], "dp");
+    EXPECT_EQ(line["ranks"], 4);
+    EXPECT_EQ(line["stride"], 1);
+  }
+  EXPECT_GT(exchanges, 3);
+}
+
+TEST(Profile, MemoryIsALineForEachChange) {
+  const Plan plan = small_plan(offloaded());
+  const Profile profile = predicted(plan);
+  const std::string lines =
+      collected([&](const auto& write) { write_memory_jsonl(profile, write); });
+  std::map<std::string, int64_t> peaks;
+  std::map<std::string, nlohmann::json> last;
+  for (const std::string& text : split(trim(lines), '\n')) {
+    const auto line = nlohmann::json::parse(text);
+    EXPECT_EQ(line["origin"], "predicted");
+    const std::string space = line["space"];
+    EXPECT_NE(line["live"], last[space]);
+    last[space] = line["live"];
+    int64_t live = 0;
+    for (const auto& bytes : line["live"]) live += bytes.get<int64_t>();
+    peaks[space] = std::max(peaks[space], live);
+  }
+  EXPECT_EQ(peaks["device"], memory_timeline(plan.module, Space::device).max_live);
+  EXPECT_EQ(peaks["host"], memory_timeline(plan.module, Space::host).max_live);
 }
 
 TEST(Profile, TheTimelinesPeakIsThePlans) {

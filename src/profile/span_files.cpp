@@ -21,6 +21,14 @@ std::string csv_cell(std::string_view text) {
   return out + '"';
 }
 
+// With whom: so many ranks along an axis, at a distance; of a message, the other's place on it.
+void add_ranks(const Op& op, nlohmann::ordered_json& line) {
+  line["axis"] = op.attrs.s("axis");
+  line["ranks"] = op.attrs.i("ranks", 0);
+  line["stride"] = op.attrs.i("stride", 1);
+  if (op.def->comm != Comm::collective) line["peer"] = op.attrs.i("peer");
+}
+
 }  // namespace
 
 void write_spans_jsonl(const Module& module, std::span<const Span> spans,
@@ -28,20 +36,20 @@ void write_spans_jsonl(const Module& module, std::span<const Span> spans,
   for (const Span& span : spans) {
     const Program& program = module.programs[static_cast<size_t>(span.program)];
     const Op& op = program.ops[static_cast<size_t>(span.op)];
-    write(nlohmann::ordered_json{{"origin", name_of_origin(span.origin)},
-                                 {"step", span.step},
-                                 {"run", span.run},
-                                 {"program", program.name},
-                                 {"op", op.name},
-                                 {"kind", op.def->kind},
-                                 {"ops", span.ops},
-                                 {"lane", span.lane},
-                                 {"layer", op.layer},
-                                 {"phase", name_of(op.phase)},
-                                 {"begin_s", span.begin},
-                                 {"end_s", span.end}}
-              .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-          "\n");
+    nlohmann::ordered_json line{{"origin", name_of_origin(span.origin)},
+                                {"step", span.step},
+                                {"run", span.run},
+                                {"program", program.name},
+                                {"op", op.name},
+                                {"kind", op.def->kind},
+                                {"ops", span.ops},
+                                {"lane", span.lane},
+                                {"layer", op.layer},
+                                {"phase", name_of(op.phase)},
+                                {"begin_s", span.begin},
+                                {"end_s", span.end}};
+    if (op.def->comm != Comm::none) add_ranks(op, line);
+    write(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   }
 }
 

@@ -1,4 +1,5 @@
-// Spans as lines: JSON, one object each, or comma-separated values with a row of names.
+// Spans as lines: JSON, one object each, or comma-separated values with a row of names. In JSON an op that
+// exchanges with other ranks says which.
 #pragma once
 
 #include <functional>
