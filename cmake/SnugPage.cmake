@@ -1,6 +1,6 @@
 # The page of `snug report`: its HTML, CSS and scripts (src/page/assets) as a source file of the library. Scripts share one
 # scope, in this order.
-set(SNUG_PAGE_SCRIPTS format.js data.js theme.js charts.js timeline.js arena.js lanes.js history.js tables.js page.js)
+set(SNUG_PAGE_SCRIPTS format.js data.js theme.js charts.js timeline.js arena.js lanes.js ranks.js history.js tables.js page.js)
 set(assets ${PROJECT_SOURCE_DIR}/src/page/assets)
 set(depends ${assets}/page.html ${assets}/page.css)
 foreach(script ${SNUG_PAGE_SCRIPTS})

@@ -5,6 +5,7 @@
 //   changes_of({5, 5, 7, 7})              // [0, 5, 2, 7]: 5 from 0 on, 7 from 2 on
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -19,6 +20,8 @@ namespace snug {
 // What a page shows at most, so that it stays small and quick; what it leaves out it says.
 inline constexpr int64_t kMostInstants = 12'000, kMostValues = 24'000, kMostSpans = 12'000,
                          kMostSteps = 2'000;
+
+inline int64_t microseconds(double seconds) { return std::llround(seconds * 1e6); }
 
 class Texts {
  public:

@@ -35,6 +35,13 @@ int64_t read_rows(const std::filesystem::path& file,
   return unreadable;
 }
 
+std::string short_text_in(const nlohmann::json& row, const char* key) {
+  constexpr size_t kLongest = 300;
+  const auto found = row.find(key);
+  return found != row.end() && found->is_string() ? without_end(found->get<std::string>(), kLongest)
+                                                  : "";
+}
+
 double number_in(const nlohmann::json& row, const char* key) {
   const auto found = row.find(key);
   return found == row.end() || !found->is_number() ? std::numeric_limits<double>::quiet_NaN()

@@ -18,6 +18,8 @@ inline constexpr size_t kLongestRow = size_t{1} << 16;
 int64_t read_rows(const std::filesystem::path& file,
                   const std::function<bool(const nlohmann::json&)>& visit);
 
+// Empty where it has none; the beginning of one that is longer than a page shows.
+std::string short_text_in(const nlohmann::json& row, const char* key);
 // Not a number where it has none.
 double number_in(const nlohmann::json& row, const char* key);
 

@@ -29,8 +29,6 @@ int64_t count(const std::vector<Lane>& lanes) {
   return spans;
 }
 
-int64_t microseconds(double seconds) { return std::llround(seconds * 1e6); }
-
 Json lane_json(const Lane& lane, double busy, Texts& texts,
                const std::vector<std::string>& layers) {
   Json begin = Json::array(), length = begin, name = begin, kind = begin, layer = begin,

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "page/lanes.h"
+#include "page/rank_profiles.h"
 #include "page/span_file.h"
 
 namespace snug {
@@ -59,7 +60,7 @@ Json facts_of_run(const RunOnPage& run, const HistoryOnPage& history) {
   return out;
 }
 
-// In `profile`, or of the first of several ranks.
+// In `profile`, or of the only rank that has one.
 fs::path spans_in(const fs::path& directory) {
   std::error_code ignored;
   for (const char* place : {"profile/spans.jsonl", "profile/rank-0/spans.jsonl"})
@@ -67,9 +68,30 @@ fs::path spans_in(const fs::path& directory) {
   return {};
 }
 
-void add_measured(const fs::path& file, Json& subject, std::vector<std::string>& notes) {
+// Its texts, to which more are added.
+Texts texts_of(const Json& subject) {
   Texts texts;
   for (const Json& text : subject["texts"]) texts.index(text.get<std::string>());
+  return texts;
+}
+
+// In the place of a plan's lanes: each rank has those that were predicted for it, too.
+bool add_ranks(const fs::path& profile, Json& subject, std::vector<std::string>& notes) {
+  Texts texts = texts_of(subject);
+  RanksOnPage ranks = read_ranks(profile, texts, subject["layers"].get<std::vector<std::string>>());
+  if (ranks.json.is_null()) return false;
+  notes.insert(notes.end(), ranks.notes.begin(), ranks.notes.end());
+  ranks.json["categories"] = Json::array();
+  for (int c = 0; c < kCategories; ++c)
+    ranks.json["categories"].push_back(name_of(static_cast<Category>(c)));
+  subject["ranks"] = std::move(ranks.json);
+  subject["lanes"] = Json::array();
+  subject["texts"] = texts.all();
+  return true;
+}
+
+void add_measured(const fs::path& file, Json& subject, std::vector<std::string>& notes) {
+  Texts texts = texts_of(subject);
   const auto layers = subject["layers"].get<std::vector<std::string>>();
   SpansOnPage spans = read_spans(file);
   if (spans.unreadable > 0)
@@ -102,16 +124,17 @@ void add_notes_of_history(const HistoryOnPage& history, std::vector<std::string>
                                 counted(history.evaluations, "evaluation"), format_exact(shown)));
 }
 
-// What the first rank measured, against a plan of its stage alone.
+// What all ranks measured, or the first against a plan of its stage alone.
 void add_what_was_measured(const RunOnPage& run, const HistoryOnPage& history, Json& out,
                            std::vector<std::string>& notes) {
-  const fs::path spans = spans_in(run.directory);
+  const bool has_ranks = add_ranks(run.directory / "profile", out, notes);
+  const fs::path spans = has_ranks ? "" : spans_in(run.directory);
   if (run.plan && run.plan->facts.stage != 0) {
     if (history.allocated > 0 || !spans.empty())
       notes.push_back(fmt::format(
-          "The plan is that of stage {}, which needs most; history and profile are the first "
-          "stage's: measured lanes are not shown.",
-          run.plan->facts.stage + 1));
+          "The plan is that of stage {}, which needs most; {} the first stage's{}.",
+          run.plan->facts.stage + 1, spans.empty() ? "the history is" : "history and profile are",
+          spans.empty() ? "" : ": measured lanes are not shown"));
     return;
   }
   const int64_t planned = run.plan ? run.plan->memory.device().placement.arena_bytes : 0;

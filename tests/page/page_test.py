@@ -203,6 +203,55 @@ def runs(browser, page, folder):
         check("no script failed on it", browser.errors() == [], browser.errors())
 
 
+def spans_of_rank(rank, late):
+    """Two lanes: every rank computes, and waits in a sum for the one that is late."""
+    def line(lane, op, begin, end, **more):
+        return json.dumps({"origin": "measured", "step": 0, "run": 0, "program": "p", "op": op, "kind": "<b>kind", "ops": 1,
+                           "lane": lane, "layer": -1, "phase": "forward", "begin_s": begin, "end_s": end, **more}) + "\n"
+    begin = .2 if rank == late else .1
+    return line("compute", f"rank{rank}<img src=x onerror=boom()>", 0, begin) + \
+        line("comm<i>", "sum", begin, .25, axis="dp", ranks=3, stride=1)
+
+
+def ranks(browser, page, folder):
+    run = folder / "ranks"
+    run.mkdir()
+    (run / "history.jsonl").write_text('{"step":1,"loss":5.5}\n')
+    for rank in range(3):
+        profile = run / "profile" / f"rank-{rank}"
+        profile.mkdir(parents=True)
+        (profile / "spans.jsonl").write_text(spans_of_rank(rank, late=1))
+        (profile / "memory.jsonl").write_text("".join(json.dumps(
+            {"origin": "measured", "space": "device", "step": 0, "op": f"op{i}<u>", "layer": -1, "phase": "forward", "begin_s": i / 100,
+             "live": {"params": 1 << 20, "activations": (rank + 1) * i << 16}}) + "\n" for i in range(20)))
+    browser.open(page("ranks", str(run)))
+    said, shown = "document.getElementById('live').textContent", "document.querySelector('#ranks').innerText"
+    check("of every rank there is a row", browser.evaluate("document.querySelectorAll('#ranks tbody tr').length") == 3)
+    rows = browser.evaluate("[...document.querySelectorAll('#ranks tbody tr')].map(r => r.innerText)")
+    check("it says for whom a rank waits", "rank 1, 100 ms" in rows[0] and "rank 1" not in rows[1], rows)
+    check("and who is waited for", "rank 1: the others waited" in browser.evaluate(shown), browser.evaluate(shown))
+    check("the first rank is chosen", "lanes of rank 0" in browser.evaluate(shown))
+    canvases = "document.querySelectorAll('#ranks canvas')"
+    check("it has lanes and memory", browser.evaluate(canvases + ".length") == 2)
+    before = pixels(browser, "#ranks canvas")
+    browser.evaluate("document.querySelector('#ranks [aria-label=rank] button').focus()")
+    browser.key("Tab", "\t")
+    browser.key("Enter", "\r")
+    browser.frames()
+    check("a key chooses the next", browser.evaluate("document.querySelector('#ranks [aria-label=rank] [aria-pressed=true]').textContent") == "1")
+    check("and that is said", "rank 1 is shown" in browser.evaluate(said), browser.evaluate(said))
+    check("its lanes are others", "lanes of rank 1" in browser.evaluate(shown) and pixels(browser, "#ranks canvas") != before)
+    browser.evaluate(f"{canvases}[0].focus()")
+    browser.key("ArrowDown")
+    check("an op of that rank is said as text", "rank1<img" in browser.evaluate(said), browser.evaluate(said))
+    browser.evaluate(f"{canvases}[1].focus()")
+    browser.key("p", "p")
+    check("P goes to its peak", "op19<u>" in browser.evaluate(said) and "3.38 MiB" in browser.evaluate(said), browser.evaluate(said))
+    check("no name is markup", browser.evaluate("document.querySelectorAll('main img, main u, main i, main b:not(.mark)').length") == 0)
+    accessible(browser)
+    check("no script failed with ranks", browser.errors() == [], browser.errors())
+
+
 def main():
     if find_chromium() is None:
         print("no Chromium here")
@@ -234,6 +283,7 @@ def main():
         spaces(browser)
         check("no script failed with two spaces", browser.errors() == [], browser.errors())
         runs(browser, page, pathlib.Path(folder))
+        ranks(browser, page, pathlib.Path(folder))
 
         browser.open(page("two", str(SNAPSHOTS / "oom.pickle"), "--against", "gpt2", "--batch", "2", "--seq", "64"))
         check("two subjects are two columns", browser.evaluate("document.querySelectorAll('#timeline canvas').length") == 2)

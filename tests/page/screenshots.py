@@ -1,4 +1,6 @@
-"""The pictures of docs/report.md: screenshots.py SNUG RUN DOCS, where RUN is the directory of a run that was profiled."""
+"""The pictures of docs/report.md: screenshots.py SNUG RUN RANKS DOCS. RUN and RANKS are directories of runs that were profiled, the
+second with --ranks 4 --tp 2.
+"""
 import pathlib
 import struct
 import subprocess
@@ -58,12 +60,15 @@ def shrink(path):
 
 
 def main():
-    snug, run, docs = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    snug, run, ranks, docs = *sys.argv[1:4], pathlib.Path(sys.argv[4])
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
-        def show(name, words, height, width=1240, dark=False, hover=None):
+        def show(name, words, height, width=1240, dark=False, hover=None, at=None):
             page = pathlib.Path(folder) / f"{name}.html"
             subprocess.run([snug, "report", *words, "-o", str(page)], check=True, stdout=subprocess.DEVNULL)
             browser.open(page, width=width, height=height, dark=dark)
+            if at:
+                browser.evaluate(f"document.querySelector({at!r}).scrollIntoView()")
+                browser.frames()
             if hover:
                 selector, x, y = hover
                 left, top, w, h = browser.evaluate(
@@ -74,6 +79,7 @@ def main():
 
         show("plan", ["qwen2.5-7b", "--gpu", "rtx4090", "--batch", "16"], 1400, hover=("#map canvas", .237, .2))
         show("run", [run], 1380, dark=True, hover=("#loss canvas", .5, .5))
+        show("ranks", [ranks], 1250, at="#ranks", hover=("#ranks canvas", .5, .2))
         show("snapshot", [str(SNAPSHOTS / "oom.pickle")], 1500, hover=("#timeline canvas", .93, .42))
         show("two", ["qwen2.5-0.5b", "--gpu", "rtx4090", "--batch", "8", "--budget", "8GiB", "--against", "qwen2.5-1.5b"], 1400, width=1400)
 

@@ -40,7 +40,7 @@ const Tip = {
 };
 
 // A canvas with a view. `drawing` has: height, label, draw(g, area), describe(x, y) -> {title, rows, say?},
-// and may have views {x, y}, key(event) -> handled, leave().
+// and may have views {x, y}, key(event) -> handled, leave(), bottom and left: its margins.
 class Chart {
   constructor(drawing) {
     this.drawing = drawing;
@@ -54,7 +54,8 @@ class Chart {
     this.listen();
   }
   get area() {
-    return {x: MARGIN.left, y: MARGIN.top, width: Math.max(10, this.width - MARGIN.left - MARGIN.right),
+    const left = this.drawing.left ?? MARGIN.left;
+    return {x: left, y: MARGIN.top, width: Math.max(10, this.width - left - MARGIN.right),
             height: this.height - MARGIN.top - (this.drawing.bottom ?? MARGIN.bottom)};
   }
   redraw() {
@@ -142,6 +143,13 @@ class Chart {
     return el("span", {class: "tools"}, button("+", "zoom in", () => this.zoom(0.6)),
       button("−", "zoom out", () => this.zoom(1 / 0.6)), button("all", "show all", () => this.reset()));
   }
+}
+
+// The left margin that small texts need; a very long one is cut.
+function leftMargin(texts) {
+  const g = document.createElement("canvas").getContext("2d");
+  g.font = SMALL;
+  return Math.min(180, Math.max(MARGIN.left, ...texts.map((text) => Math.ceil(g.measureText(text).width) + 10)));
 }
 
 // Lines and numbers at the left edge.

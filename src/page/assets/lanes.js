@@ -14,6 +14,7 @@ class Lanes {
     this.rows.sort((a, b) => order.indexOf(a.lane.name) - order.indexOf(b.lane.name) || a.origin.localeCompare(b.origin));
     this.height = MARGIN.top + this.rows.length * (ROW + 6) + 34;
     this.bottom = 30;
+    this.left = leftMargin(order);
     this.label = "lanes: " + this.rows.map((row) => `${row.lane.name} ${row.origin}, busy ${duration(row.lane.busy_us)}`).join("; ") +
       ". Left and right move from span to span, up and down from lane to lane.";
     this.kinds = this.longestKinds();

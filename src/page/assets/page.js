@@ -135,9 +135,9 @@ function goTo(state, value) {
   document.getElementById("map").scrollIntoView({behavior: "smooth"});
 }
 
-function lanesPart(subject) {
+function lanesPart(subject, view = null) {
   if (!subject.lanes?.some((set) => set.lanes.length)) return null;
-  const lanes = new Lanes(subject, new View(Math.max(...subject.lanes.map((set) => set.end_us))));
+  const lanes = new Lanes(subject, view ?? new View(Math.max(...subject.lanes.map((set) => set.end_us))));
   const chart = new Chart(lanes);
   const merged = subject.lanes.filter((set) => set.shown < set.spans).map((set) =>
     el("p", {class: "note"}, `${set.origin}: ${exact(set.spans)} spans are drawn as ${exact(set.shown)}; short neighbours are one`));
@@ -184,6 +184,7 @@ function build() {
       return found && plainTable(found);
     }));
   if (!bad) changes();
+  section("Ranks", "ranks", columns(ranksPart));
   section("Lanes", "lanes", columns(lanesPart));
   section("Runners-up", "runners-up", columns((s) => (s.runners_up?.length ? runnersTable(s) : null)));
   section("Layers", "layers", columns((s) => (s.layer_table?.length ? layerTable(s) : null)));
