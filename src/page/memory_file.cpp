@@ -53,20 +53,20 @@ class MemoryReading {
     return true;
   }
 
-  MemoryOnPage take(double end, int64_t most, int64_t unreadable) {
+  MemoryOnPage take(const StepTimes& step, int64_t most, int64_t unreadable) {
     MemoryOnPage out{.left_out = left_out_, .unreadable = unreadable};
     for (const Space space : kAllSpaces) {
       std::vector<Instant>& instants = by_space_[static_cast<size_t>(space)];
       if (instants.empty()) continue;
       std::ranges::stable_sort(instants, {}, &Instant::begin);
-      add_space(space, instants, end, most, out);
+      add_space(space, instants, step, most, out);
     }
     return out;
   }
 
  private:
-  void add_space(Space space, const std::vector<Instant>& instants, double end, int64_t most,
-                 MemoryOnPage& out) {
+  void add_space(Space space, const std::vector<Instant>& instants, const StepTimes& step,
+                 int64_t most, MemoryOnPage& out) {
     const int64_t stride = ceil_div(std::ssize(instants), std::max<int64_t>(1, most));
     std::vector<const Instant*> shown;  // of so many neighbours the fullest
     for (size_t first = 0; first < instants.size(); first += static_cast<size_t>(stride)) {
@@ -82,11 +82,10 @@ class MemoryReading {
       name.push_back(texts_.index(without_layer(layers_, shown[i]->name, shown[i]->layer)));
       layer.push_back(shown[i]->layer);
       phase.push_back(texts_.index(shown[i]->phase));
-      begin.push_back(microseconds(shown[i]->begin - instants[0].begin));
+      begin.push_back(microseconds(shown[i]->begin - step.begin));
       if (total(shown[i]->live) > total(shown[peak]->live)) peak = i;
     }
-    begin.push_back(
-        std::max(std::llround((end - instants[0].begin) * 1e6), begin.back().get<long long>()));
+    begin.push_back(std::max(microseconds(step.end - step.begin), begin.back().get<int64_t>()));
     for (size_t c = 0; c < kCategories; ++c) {
       std::vector<int64_t> course;
       for (const Instant* instant : shown) course.push_back(instant->live[c]);
@@ -114,12 +113,12 @@ class MemoryReading {
 
 }  // namespace
 
-MemoryOnPage read_memory(const std::filesystem::path& file, double end, Texts& texts,
+MemoryOnPage read_memory(const std::filesystem::path& file, const StepTimes& step, Texts& texts,
                          const std::vector<std::string>& layers, int64_t most) {
   MemoryReading reading(texts, layers);
   const int64_t unreadable =
       read_rows(file, [&](const nlohmann::json& row) { return reading.add(row); });
-  return reading.take(end, most, unreadable);
+  return reading.take(step, most, unreadable);
 }
 
 }  // namespace snug

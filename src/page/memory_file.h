@@ -15,8 +15,12 @@ struct MemoryOnPage {
   int64_t unreadable = 0;  // lines
 };
 
-// Of more lines than `most`, those with most bytes are drawn. `end`: of the step, in seconds.
-MemoryOnPage read_memory(const std::filesystem::path& file, double end, Texts& texts,
+struct StepTimes {
+  double begin = 0, end = 0;  // seconds
+};
+
+// Of more lines than `most`, those with most bytes are drawn.
+MemoryOnPage read_memory(const std::filesystem::path& file, const StepTimes& step, Texts& texts,
                          const std::vector<std::string>& layers, int64_t most);
 
 }  // namespace snug

@@ -111,11 +111,8 @@ class Calls {
   std::map<std::pair<Key, int64_t>, std::vector<Part>> by_call_;
 };
 
-struct Extent {
-  double begin = 0, end = 0;
-};
-Extent extent_of(const std::vector<ShownSpan>& spans) {
-  Extent out;
+StepTimes times_of(const std::vector<ShownSpan>& spans) {
+  StepTimes out;
   if (!spans.empty()) out.begin = spans.front().begin;
   for (const ShownSpan& span : spans) {
     out.begin = std::min(out.begin, span.begin);
@@ -168,17 +165,16 @@ class RankReading {
     unreadable_ += spans.unreadable;
     left_out_ += spans.left_out;
     calls_left_out_ += spans.calls_left_out;
-    const Extent extent = extent_of(spans.measured);
+    const StepTimes step = times_of(spans.measured);
     Rank& rank = ranks_.emplace_back(
-        Rank{.number = number, .step = extent.end - extent.begin, .busy = busy_of(spans.measured)});
+        Rank{.number = number, .step = step.end - step.begin, .busy = busy_of(spans.measured)});
     const auto is_compute = [](const auto& lane) { return lane.first == kComputeLane; };
     if (std::ranges::any_of(rank.busy, is_compute)) lanes_.index(kComputeLane);  // comes first
     for (const auto& [lane, seconds] : rank.busy) lanes_.index(lane);
     calls_.add(number, spans.calls);
     if (!has_memory(folder)) return;
     Texts unused;
-    const MemoryOnPage memory =
-        read_memory(folder / kMemory, extent.end, unused, layers_, kMostInstants);
+    const MemoryOnPage memory = read_memory(folder / kMemory, step, unused, layers_, kMostInstants);
     unreadable_ += memory.unreadable;
     left_out_ += memory.left_out;
     if (memory.device_peak > 0) rank.peak = memory.device_peak;
@@ -226,7 +222,7 @@ class RankReading {
   Json drawing_of(int64_t number, int64_t drawn) {
     const fs::path folder = folder_of(profile_, number);
     SpansOnPage spans = read_spans(folder / kSpans);
-    const double end = extent_of(spans.measured).end;
+    const StepTimes step = times_of(spans.measured);
     Json lanes = Json::array();
     const auto add = [&](std::string_view origin, std::vector<ShownSpan>& of) {
       if (!of.empty())
@@ -236,7 +232,7 @@ class RankReading {
     add("measured", spans.measured);
     MemoryOnPage memory;
     if (has_memory(folder))
-      memory = read_memory(folder / kMemory, end, texts_, layers_, kMostInstants / drawn);
+      memory = read_memory(folder / kMemory, step, texts_, layers_, kMostInstants / drawn);
     return {{"rank", number}, {"lanes", lanes}, {"axes", memory.axes}, {"spaces", memory.spaces}};
   }
 

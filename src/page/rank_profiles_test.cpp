@@ -46,7 +46,7 @@ constexpr std::string_view kOfTwo = R"(,"axis":"dp","ranks":2,"stride":1)";
 
 TEST_F(RankProfiles, ARowHasStepPeakAndLanes) {
   write(0,
-        span_line("compute", 1, 3) + span_line("compute", 4, 5) + span_line("copy", 2, 4) +
+        span_line("compute", 1, 3) + span_line("compute", 4, 5) + span_line("copy", 0.5, 4) +
             span_line("compute", 9, 99, "", "measured", 1),
         memory_line(1, R"("params":10,"grads":5)") + memory_line(2, R"("params":10,"grads":30)") +
             memory_line(9, R"("params":999)", "device", 1) +
@@ -56,15 +56,15 @@ TEST_F(RankProfiles, ARowHasStepPeakAndLanes) {
   EXPECT_EQ(ranks.json["lanes"], Json::parse(R"(["compute", "copy"])"));
   const Json& row = ranks.json["rows"][0];
   EXPECT_EQ(row["rank"], 0);
-  EXPECT_EQ(row["step_us"], 4'000'000);
+  EXPECT_EQ(row["step_us"], 4'500'000);
   EXPECT_EQ(row["peak_bytes"], 40);
-  EXPECT_EQ(row["lanes"], Json::parse("[[0, 3000000], [1, 2000000]]"));
+  EXPECT_EQ(row["lanes"], Json::parse("[[0, 3000000], [1, 3500000]]"));
   EXPECT_TRUE(ranks.json["rows"][1]["peak_bytes"].is_null());
   const Json& drawn = ranks.json["drawn"][0];
   EXPECT_EQ(drawn["spaces"].size(), 2U);
   EXPECT_EQ(drawn["spaces"][0]["max_live"], 40);
   EXPECT_EQ(drawn["spaces"][0]["peak"], 1);
-  EXPECT_EQ(drawn["axes"][0]["begin_us"], Json::parse("[0, 1000000, 4000000]"));
+  EXPECT_EQ(drawn["axes"][0]["begin_us"], Json::parse("[500000, 1500000, 4500000]"));
   EXPECT_EQ(drawn["lanes"][0]["lanes"][0]["busy_us"], 3'000'000);
   EXPECT_TRUE(ranks.notes.empty());
 }

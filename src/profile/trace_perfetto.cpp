@@ -86,8 +86,7 @@ class PerfettoSink final : public TraceSink {
     using namespace clock_snapshot;
     ProtoMessage first;
     first.integer(packet::kSequenceId, kSequence)
-        .integer(packet::kTimestamp, 0)
-        .integer(packet::kTimestampClock, kMonotonic)
+        .integer(packet::kFirstOnSequence, 1)
         .message(
             packet::kClockSnapshot,
             ProtoMessage()
@@ -96,7 +95,6 @@ class PerfettoSink final : public TraceSink {
     add(first);
     ProtoMessage second;
     second.integer(packet::kSequenceId, kSequence)
-        .integer(packet::kFirstOnSequence, 1)
         .integer(packet::kSequenceFlags, packet::kStateCleared)
         .message(packet::kDefaults, ProtoMessage().integer(packet::kTimestampClock, kMonotonic));
     add(second);

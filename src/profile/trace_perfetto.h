@@ -1,5 +1,5 @@
-// A profile as Perfetto's own trace, a protocol buffer; trace_events.h says what is in it. Against the JSON it is a third of
-// the size, opens faster, and its counters have a unit.
+// A profile as Perfetto's own trace, a protocol buffer; trace_events.h says what is in it. It has about a third of the
+// JSON's bytes, and its counters have a unit.
 #pragma once
 
 #include <functional>

@@ -79,7 +79,7 @@ def main():
 
         show("plan", ["qwen2.5-7b", "--gpu", "rtx4090", "--batch", "16"], 1400, hover=("#map canvas", .237, .2))
         show("run", [run], 1380, dark=True, hover=("#loss canvas", .5, .5))
-        show("ranks", [ranks], 1250, at="#ranks", hover=("#ranks canvas", .5, .2))
+        show("ranks", [ranks], 1250, width=1400, at="#ranks", hover=("#ranks canvas", .385, .1))
         show("snapshot", [str(SNAPSHOTS / "oom.pickle")], 1500, hover=("#timeline canvas", .93, .42))
         show("two", ["qwen2.5-0.5b", "--gpu", "rtx4090", "--batch", "8", "--budget", "8GiB", "--against", "qwen2.5-1.5b"], 1400, width=1400)
 

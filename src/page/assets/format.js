@@ -36,8 +36,10 @@ function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-// Flags and commands: a line ends between words, never inside "--offload" unless a word is longer than the line.
-const unbroken = (text) => text.split(" ").flatMap((word, i) => [i ? " " : null, el("span", {class: "word"}, word)]);
+// Flags and commands: a line ends between words or behind a comma, never inside "--offload" or "0-27" unless that is longer than
+// the line.
+const unbroken = (text) => text.split(" ").flatMap((word, i) =>
+  [i ? " " : null, ...word.split(/(?<=,)/).map((part) => el("span", {class: "word"}, part))]);
 
 const MOST_TICKS = 200;
 // Round steps for an axis: 1, 2 or 5 times a power of `base` (1024 for bytes).
