@@ -26,7 +26,8 @@ class MemoryReading {
       : texts_(texts), layers_(layers) {}
 
   bool add(const nlohmann::json& line) {
-    const double begin = number_in(line, "begin_s"), step = number_in(line, "step");
+    const double begin = number_in(line, "begin_s"), said = number_in(line, "step");
+    const double step = said >= 0 ? said : -1;
     const std::optional<Space> space = parse_space(short_text_in(line, "space"));
     const auto live = line.find("live");
     if (!(begin >= 0 && begin <= 1e9) || !space || live == line.end() || !live->is_object())
