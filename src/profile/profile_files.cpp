@@ -39,15 +39,10 @@ std::vector<std::string> write_profile_files(const Profile& profile,
     paths.push_back(path.string());
   };
   const Module& module = *profile.module;
-  const auto both = [&](auto write_spans, const Write& write) {
-    std::vector<Span> all = profile.measured;
-    all.insert(all.end(), profile.predicted.begin(), profile.predicted.end());
-    write_spans(module, all, write);
-  };
   file("trace.json", [&](const Write& write) { write_trace_json(profile, write); });
   file("trace.pftrace", [&](const Write& write) { write_trace_perfetto(profile, write); });
-  file("spans.jsonl", [&](const Write& write) { both(write_spans_jsonl, write); });
-  file("spans.csv", [&](const Write& write) { both(write_spans_csv, write); });
+  file("spans.jsonl", [&](const Write& write) { write_spans_jsonl(profile, write); });
+  file("spans.csv", [&](const Write& write) { write_spans_csv(profile, write); });
   file("memory.jsonl", [&](const Write& write) { write_memory_jsonl(profile, write); });
   file("snapshot.pickle", [&](const Write& write) {
     write(memory_snapshot_pickle(module,

@@ -82,23 +82,21 @@ TEST(Profile, NamesAreEscapedInEveryFile) {
   const auto trace = nlohmann::json::parse(
       collected([&](const auto& write) { write_trace_json(profile, write); }));
   EXPECT_FALSE(trace.empty());
-  const std::string csv =
-      collected([&](const auto& write) { write_spans_csv(plan.module, profile.predicted, write); });
+  const std::string csv = collected([&](const auto& write) { write_spans_csv(profile, write); });
   EXPECT_THAT(csv, testing::HasSubstr("micro_first,\"a\"\"b,\n"));
 }
 
 TEST(Profile, SpansAreALineEach) {
   const Plan plan = small_plan();
   const Profile profile = predicted(plan);
-  const std::string lines = collected(
-      [&](const auto& write) { write_spans_jsonl(plan.module, profile.predicted, write); });
+  const std::string lines =
+      collected([&](const auto& write) { write_spans_jsonl(profile, write); });
   EXPECT_EQ(std::ranges::count(lines, '\n'), std::ssize(profile.predicted));
   const auto first = nlohmann::json::parse(lines.substr(0, lines.find('\n')));
   EXPECT_EQ(first["origin"], "predicted");
   EXPECT_EQ(first["program"], "micro_first");
   EXPECT_EQ(first["lane"], "compute");
-  const std::string csv =
-      collected([&](const auto& write) { write_spans_csv(plan.module, profile.predicted, write); });
+  const std::string csv = collected([&](const auto& write) { write_spans_csv(profile, write); });
   EXPECT_EQ(std::ranges::count(csv, '\n'), std::ssize(profile.predicted) + 1);
 }
 
@@ -107,8 +105,8 @@ TEST(Profile, AnExchangeSaysWithWhichRanks) {
   recipe.sharding = {.ranks = 4, .stage = 1, .threshold = 0};
   const Plan plan = small_plan(recipe);
   const Profile profile = predicted(plan);
-  const std::string lines = collected(
-      [&](const auto& write) { write_spans_jsonl(plan.module, profile.predicted, write); });
+  const std::string lines =
+      collected([&](const auto& write) { write_spans_jsonl(profile, write); });
   int exchanges = 0;
   for (const std::string& text : split(trim(lines), '\n')) {
     const auto line = nlohmann::json::parse(text);

@@ -29,13 +29,20 @@ void add_ranks(const Op& op, nlohmann::ordered_json& line) {
   if (op.def->comm != Comm::collective) line["peer"] = op.attrs.i("peer");
 }
 
+template <typename Visit>
+void each_span(const Profile& profile, Visit&& visit) {
+  for (const std::vector<Span>* spans : {&profile.measured, &profile.predicted}) {
+    for (const Span& span : *spans) {
+      const Program& program = profile.module->programs[static_cast<size_t>(span.program)];
+      visit(span, program, program.ops[static_cast<size_t>(span.op)]);
+    }
+  }
+}
+
 }  // namespace
 
-void write_spans_jsonl(const Module& module, std::span<const Span> spans,
-                       const std::function<void(std::string_view)>& write) {
-  for (const Span& span : spans) {
-    const Program& program = module.programs[static_cast<size_t>(span.program)];
-    const Op& op = program.ops[static_cast<size_t>(span.op)];
+void write_spans_jsonl(const Profile& profile, const std::function<void(std::string_view)>& write) {
+  each_span(profile, [&](const Span& span, const Program& program, const Op& op) {
     nlohmann::ordered_json line{{"origin", name_of_origin(span.origin)},
                                 {"step", span.step},
                                 {"run", span.run},
@@ -50,20 +57,17 @@ void write_spans_jsonl(const Module& module, std::span<const Span> spans,
                                 {"end_s", span.end}};
     if (op.def->comm != Comm::none) add_ranks(op, line);
     write(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  }
+  });
 }
 
-void write_spans_csv(const Module& module, std::span<const Span> spans,
-                     const std::function<void(std::string_view)>& write) {
+void write_spans_csv(const Profile& profile, const std::function<void(std::string_view)>& write) {
   write("origin,step,run,program,op,kind,ops,lane,layer,phase,begin_s,end_s\n");
-  for (const Span& span : spans) {
-    const Program& program = module.programs[static_cast<size_t>(span.program)];
-    const Op& op = program.ops[static_cast<size_t>(span.op)];
+  each_span(profile, [&](const Span& span, const Program& program, const Op& op) {
     write(fmt::format("{},{},{},{},{},{},{},{},{},{},{:.9f},{:.9f}\n", name_of_origin(span.origin),
                       span.step, span.run, csv_cell(program.name), csv_cell(op.name), op.def->kind,
                       span.ops, csv_cell(span.lane), op.layer, name_of(op.phase), span.begin,
                       span.end));
-  }
+  });
 }
 
 }  // namespace snug

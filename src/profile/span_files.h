@@ -3,17 +3,14 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string_view>
 
-#include "ir/program.h"
-#include "ir/span.h"
+#include "profile/profile.h"
 
 namespace snug {
 
-void write_spans_jsonl(const Module& module, std::span<const Span> spans,
-                       const std::function<void(std::string_view)>& write);
-void write_spans_csv(const Module& module, std::span<const Span> spans,
-                     const std::function<void(std::string_view)>& write);
+// What was measured comes first.
+void write_spans_jsonl(const Profile& profile, const std::function<void(std::string_view)>& write);
+void write_spans_csv(const Profile& profile, const std::function<void(std::string_view)>& write);
 
 }  // namespace snug
