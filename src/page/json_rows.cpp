@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "formats/file_reader.h"
 #include "formats/json_depth.h"
+#include "report/layout.h"
 
 namespace snug {
 

@@ -1,5 +1,7 @@
 #include "page/rank_profiles.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <map>

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/lifetime.h"
 #include "ir/op_def.h"
 #include "ir/order.h"
 #include "profile/memory_timeline.h"

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "formats/protobuf.h"
@@ -139,19 +140,16 @@ class PerfettoSink final : public TraceSink {
 
   // A counter keeps its value until the next.
   void set_memory(const TraceMemory& memory) override {
-    const auto& [process, space, at, step, op, live] = memory;
-    const auto [last, fresh] = memory_.try_emplace({process, space});
-    if (fresh) name_counters(process, space);
-    const auto set = [&](int part, int64_t value, auto before) {
-      const int64_t track = uuid_of_memory(process, space, part);
-      if (!fresh && before(last->second) == value) return;
-      add_event(at, event_on(track, event::kCounter).integer(event::kCounterValue, value));
-    };
-    for (int c = 0; c < kCategories; ++c)
-      set(kFirstCategory + c, live[static_cast<size_t>(c)],
-          [c](const CategoryBytes& before) { return before[static_cast<size_t>(c)]; });
-    set(kTotal, total(live), [](const CategoryBytes& before) { return total(before); });
-    last->second = live;
+    std::optional<CategoryBytes>& before = memory_[{memory.process, memory.space}];
+    if (!before) name_counters(memory.process, memory.space);
+    for (int c = 0; c < kCategories; ++c) {
+      const auto category = static_cast<size_t>(c);
+      if (!before || (*before)[category] != memory.live[category])
+        set_counter(memory, kFirstCategory + c, memory.live[category]);
+    }
+    if (!before || total(*before) != total(memory.live))
+      set_counter(memory, kTotal, total(memory.live));
+    before = memory.live;
   }
 
  private:
@@ -183,6 +181,11 @@ class PerfettoSink final : public TraceSink {
       name(kFirstCategory + c, name_of(static_cast<Category>(c)));
   }
 
+  void set_counter(const TraceMemory& memory, int part, int64_t value) {
+    const int64_t track = uuid_of_memory(memory.process, memory.space, part);
+    add_event(memory.at, event_on(track, event::kCounter).integer(event::kCounterValue, value));
+  }
+
   static ProtoMessage event_on(int64_t track, int64_t type) {
     return ProtoMessage().integer(event::kType, type).integer(event::kTrack, track);
   }
@@ -210,7 +213,7 @@ class PerfettoSink final : public TraceSink {
   const std::function<void(std::string_view)>& write_;
   Names categories_{interned::kCategories}, names_{interned::kEventNames},
       fact_names_{interned::kAnnotationNames}, fact_texts_{interned::kAnnotationTexts};
-  std::map<std::pair<int, Space>, CategoryBytes> memory_;  // that was set last
+  std::map<std::pair<int, Space>, std::optional<CategoryBytes>> memory_;  // that was set last
 };
 
 }  // namespace
