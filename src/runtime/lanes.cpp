@@ -23,7 +23,9 @@ int32_t ended_with(const Order& order, int32_t op) {
 
 }  // namespace
 
-// The counter is what the system looks at, so who sleeps has not missed a change.
+static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t));  // what the system looks at
+
+// A change between looking and sleeping is seen by the system, which then lets nobody sleep.
 void LaneThreads::Ended::set(int32_t count) {
   ops = count;
   if (sleepers > 0)
@@ -101,13 +103,13 @@ void LaneThreads::stay(int32_t thread) {
 
 void LaneThreads::run_lane(int32_t lane) {
   if (lane >= order_->lanes()) return;
+  int32_t ended = 0;
   try {
     for (const int32_t op : order_->ops_on(lane)) {
       for (const int32_t other : order_->waits(op)) wait_for(other);
       if (failed_) return;
       (*work_)(op);
-      Ended& mine = ended_[static_cast<size_t>(lane)];
-      mine.set(mine.ops + 1);
+      ended_[static_cast<size_t>(lane)].set(++ended);
     }
   } catch (...) {
     fail();

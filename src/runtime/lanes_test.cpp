@@ -7,6 +7,7 @@
 #include <omp.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <random>
@@ -491,6 +492,28 @@ TEST(Lanes, AFailureOnOneEndsTheRunAndIsToldOnce) {
     threads.run(order, [&](int32_t) { ++ran; });
     EXPECT_EQ(ran, static_cast<int>(f.module.program("p").ops.size()));
   }
+}
+
+TEST(Lanes, AFailureWhileOthersAreAtAnOpEndsTheRun) {
+  LaneProgram f(5);
+  f.placed();
+  const Program& program = f.module.program("p");
+  const Order order(f.module, program);
+  LaneThreads threads(order.lanes());
+  std::atomic<bool> failed = false;
+  std::atomic<int> late = 0;
+  const auto fails = [&](int32_t op) {
+    if (program.ops[static_cast<size_t>(op)].lane == kComputeLane) {
+      failed = true;
+      throw std::runtime_error("broken");
+    }
+    while (!failed) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until all lanes are told
+    ++late;
+  };
+  EXPECT_THROW(threads.run(order, fails), std::runtime_error);
+  EXPECT_GT(late, 0);
+  EXPECT_LT(late, order.lanes()) << "no lane begins another op";
 }
 
 }  // namespace
