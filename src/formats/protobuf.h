@@ -30,7 +30,6 @@ class ProtoMessage {
 
   const std::string& bytes() const { return bytes_; }
   bool empty() const { return bytes_.empty(); }
-  void clear() { bytes_.clear(); }
 
  private:
   void varint(uint64_t value);

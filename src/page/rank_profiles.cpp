@@ -42,8 +42,8 @@ fs::path folder_of(const fs::path& profile, int64_t rank) {
   return profile / fmt::format("rank-{}", rank);
 }
 
-// Those that have spans: the lowest numbers, and how many more there are.
-std::pair<std::set<int64_t>, int64_t> ranks_in(const fs::path& profile) {
+// Those of so many ranks (0: of all) that have spans: the lowest numbers, and how many more there are.
+std::pair<std::set<int64_t>, int64_t> ranks_in(const fs::path& profile, int64_t ranks) {
   constexpr std::string_view kPrefix = "rank-";
   std::set<int64_t> found;
   int64_t more = 0;
@@ -56,6 +56,7 @@ std::pair<std::set<int64_t>, int64_t> ranks_in(const fs::path& profile) {
     const auto [end, failure] =
         std::from_chars(digits.data(), digits.data() + digits.size(), number);
     if (failure != std::errc() || digits != std::to_string(number)) continue;
+    if (ranks > 0 && number >= ranks) continue;
     if (!fs::is_regular_file(entry.path() / kSpans, ignored)) continue;
     found.insert(number);
     if (std::ssize(found) <= kMostRanks) continue;
@@ -98,16 +99,16 @@ class Calls {
     int64_t rank;
     double seconds;
   };
-  // Its lane, its group's first rank and their distance; of a message both ends.
-  using Key = std::tuple<std::string, int64_t, int64_t, int64_t>;
+  // Its lane, its group's first rank, their number and distance; of a message both ends.
+  using Key = std::tuple<std::string, int64_t, int64_t, int64_t, int64_t>;
 
   static Key key_of(int64_t rank, const RankCall& call) {
     const int64_t along = rank / call.stride;
     const int64_t place = call.ranks > 0 ? along % call.ranks : along;
     const int64_t first = rank - place * call.stride;
-    if (call.peer < 0) return {call.lane, first, call.stride, -1};
+    if (call.peer < 0) return {call.lane, first, call.ranks, call.stride, -1};
     const int64_t peer = first + call.peer * call.stride;
-    return {call.lane, std::min(rank, peer), call.stride, std::max(rank, peer)};
+    return {call.lane, std::min(rank, peer), call.ranks, call.stride, std::max(rank, peer)};
   }
 
   std::map<std::pair<Key, int64_t>, std::vector<Part>> by_call_;
@@ -140,11 +141,12 @@ bool has_memory(const fs::path& folder) {
 
 class RankReading {
  public:
-  RankReading(const fs::path& profile, Texts& texts, const std::vector<std::string>& layers)
-      : profile_(profile), texts_(texts), layers_(layers) {}
+  RankReading(const fs::path& profile, Texts& texts, const std::vector<std::string>& layers,
+              int64_t of)
+      : profile_(profile), texts_(texts), layers_(layers), of_(of) {}
 
   RanksOnPage read() {
-    const auto [numbers, more] = ranks_in(profile_);
+    const auto [numbers, more] = ranks_in(profile_, of_);
     RanksOnPage out;
     if (numbers.size() < 2) return out;
     for (const int64_t number : numbers) add_rank(number);
@@ -261,6 +263,7 @@ class RankReading {
   const fs::path& profile_;
   Texts& texts_;
   const std::vector<std::string>& layers_;
+  const int64_t of_;  // so many ranks
   std::vector<Rank> ranks_;
   Texts lanes_;
   Calls calls_;
@@ -271,8 +274,8 @@ class RankReading {
 }  // namespace
 
 RanksOnPage read_ranks(const fs::path& profile, Texts& texts,
-                       const std::vector<std::string>& layers) {
-  return RankReading(profile, texts, layers).read();
+                       const std::vector<std::string>& layers, int64_t ranks) {
+  return RankReading(profile, texts, layers, ranks).read();
 }
 
 }  // namespace snug

@@ -17,8 +17,9 @@ struct RanksOnPage {
   std::vector<std::string> notes;
 };
 
-// `profile`: its folders are rank-0, rank-1, ... `layers`: prefixes of names.
+// `profile`: its folders are rank-0, rank-1, ... `layers`: prefixes of names. `ranks`: of the run, so that
+// what an earlier one left is passed over; 0: not known.
 RanksOnPage read_ranks(const std::filesystem::path& profile, Texts& texts,
-                       const std::vector<std::string>& layers);
+                       const std::vector<std::string>& layers, int64_t ranks);
 
 }  // namespace snug

@@ -36,7 +36,9 @@ class RankProfiles : public ::testing::Test {
     testing::write_bytes(dir_ / (folder + "spans.jsonl"), spans);
     if (!memory.empty()) testing::write_bytes(dir_ / (folder + "memory.jsonl"), memory);
   }
-  RanksOnPage read() { return read_ranks(dir_ / "profile", texts_, {"h.0"}); }
+  RanksOnPage read(int64_t ranks = 0) {
+    return read_ranks(dir_ / "profile", texts_, {"h.0"}, ranks);
+  }
 
   testing::TempDir dir_;
   Texts texts_;
@@ -67,6 +69,23 @@ TEST_F(RankProfiles, ARowHasStepPeakAndLanes) {
   EXPECT_EQ(drawn["axes"][0]["begin_us"], Json::parse("[500000, 1500000, 4500000]"));
   EXPECT_EQ(drawn["lanes"][0]["lanes"][0]["busy_us"], 3'000'000);
   EXPECT_TRUE(ranks.notes.empty());
+}
+
+// A run with another number of ranks may have left its folders there.
+TEST_F(RankProfiles, WhatAnEarlierRunLeftIsPassedOver) {
+  for (const int64_t rank : {0, 1, 2, 3})
+    write(rank, span_line("comm", 0, 1 + static_cast<double>(rank), kOfTwo));
+  EXPECT_EQ(read().json["rows"].size(), 4U);
+  const RanksOnPage two = read(2);
+  EXPECT_EQ(two.json["rows"].size(), 2U);
+  EXPECT_TRUE(two.notes.empty());
+  EXPECT_TRUE(read(1).json.is_null()) << "the run has a profile of its own beside them";
+}
+
+TEST_F(RankProfiles, GroupsOfAnotherSizeExchangeNothingWithEachOther) {
+  write(0, span_line("comm", 0, 1, kOfTwo));
+  write(2, span_line("comm", 0, 3, R"(,"axis":"dp","ranks":4,"stride":1)"));
+  EXPECT_EQ(read().json["rows"][1]["waits_us"], 0);
 }
 
 TEST_F(RankProfiles, WhoeverCameLastIsWaitedFor) {
@@ -117,7 +136,7 @@ TEST_F(RankProfiles, OneRankIsNoComparisonAndOtherFoldersAreNone) {
                            "profile/rank--1/spans.jsonl", "profile/rank-2/other"})
     testing::write_bytes(dir_ / name, span_line("compute", 0, 1));
   EXPECT_TRUE(read().json.is_null());
-  EXPECT_TRUE(read_ranks(dir_ / "nowhere", texts_, {}).json.is_null());
+  EXPECT_TRUE(read_ranks(dir_ / "nowhere", texts_, {}, 0).json.is_null());
 }
 
 TEST_F(RankProfiles, OfManyTheFirstAndThoseThatOthersWaitForAreDrawn) {

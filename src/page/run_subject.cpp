@@ -76,9 +76,10 @@ Texts texts_of(const Json& subject) {
 }
 
 // In the place of a plan's lanes: each rank has those that were predicted for it, too.
-bool add_ranks(const fs::path& profile, Json& subject, std::vector<std::string>& notes) {
+bool add_ranks(const RunOnPage& run, Json& subject, std::vector<std::string>& notes) {
   Texts texts = texts_of(subject);
-  RanksOnPage ranks = read_ranks(profile, texts, subject["layers"].get<std::vector<std::string>>());
+  const auto layers = subject["layers"].get<std::vector<std::string>>();
+  RanksOnPage ranks = read_ranks(run.directory / "profile", texts, layers, run.ranks);
   if (ranks.json.is_null()) return false;
   notes.insert(notes.end(), ranks.notes.begin(), ranks.notes.end());
   ranks.json["categories"] = Json::array();
@@ -127,7 +128,7 @@ void add_notes_of_history(const HistoryOnPage& history, std::vector<std::string>
 // What all ranks measured, or the first against a plan of its stage alone.
 void add_what_was_measured(const RunOnPage& run, const HistoryOnPage& history, Json& out,
                            std::vector<std::string>& notes) {
-  const bool has_ranks = add_ranks(run.directory / "profile", out, notes);
+  const bool has_ranks = add_ranks(run, out, notes);
   const fs::path spans = has_ranks ? "" : spans_in(run.directory);
   if (run.plan && run.plan->facts.stage != 0) {
     if (history.allocated > 0 || !spans.empty())

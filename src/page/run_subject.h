@@ -17,6 +17,7 @@ struct RunOnPage {
   bool going = false;                    // a process trains there now
   int64_t steps = 0;                     // that it will do; 0: not known
   int64_t saved_step = 0;                // of its newest checkpoint; 0: there is none
+  int64_t ranks = 0;                     // 0: not known
   std::string device;                    // that it runs on
   std::optional<PlanOnPage> plan;        // none: nothing says what was planned
   std::vector<std::string> notes;        // why something is missing

@@ -68,7 +68,9 @@ std::optional<PlannedPage> plan_of_run(const fs::path& directory, RunOnPage& run
       return (name == "ranks" || name == "tp" || name == "pp") && asked.ranks <= 1;
     });
     // What is free on a GPU now says nothing of what the run had.
-    return planned_page(resolve(options), command_line("plan", asked));
+    const Resolved resolved = resolve(options);
+    run.ranks = ranks_of(resolved.recipe.mesh, resolved.recipe.sharding);
+    return planned_page(resolved, command_line("plan", asked));
   } catch (const Error& error) {
     run.notes.push_back(fmt::format("Its plan cannot be made again here: {}", error.what()));
     return {};
