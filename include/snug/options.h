@@ -35,6 +35,7 @@ struct Options {
   int64_t offload_ahead = 0;  // 0: 1, or what the search chooses
   std::string offload_dir;    // a run needs it where something lives on disk
   int64_t rank = 0;           // of this process, from 0: not an option, every rank has another
+  double cores = 0;  // of each rank: not an option; 0: as many as this machine has for all of them
   std::string mesh;
   int64_t tp = 0;  // 0: 1, or what --mesh says
   int64_t pp = 0;

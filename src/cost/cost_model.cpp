@@ -1,11 +1,13 @@
 #include "cost/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "cost/measured_times.h"
 
 namespace snug {
@@ -75,6 +77,12 @@ double by_catalogue(const Roof& roof, const Classes& classes, const Class& arith
   const Roof reached{roof.arithmetic / arithmetic.efficiency,
                      roof.traffic / classes.traffic.efficiency};
   return reached.seconds() + (roof.by_arithmetic() ? arithmetic : classes.traffic).extra_seconds;
+}
+
+// "0.5 cores", "1 core", "128 cores"
+std::string counted_cores(double cores) {
+  if (cores == std::floor(cores)) return counted(static_cast<int64_t>(cores), "core");
+  return fmt::format("{:.1f} cores", cores);
 }
 
 // OpWork without its words: what is looked up for every op of every candidate.
@@ -247,7 +255,7 @@ std::string CostModel::origin_of_moves(const Module& module) const {
                         : fmt::format("wire {}, by the catalogue", rate(spec_.wire.rate(ranks))));
   }
   if (cores_ && cores_->cores < cores_->compute + 1)
-    parts.push_back(fmt::format("{:.2g} cores for the lanes of each rank", cores_->cores));
+    parts.push_back(fmt::format("each rank has {} for its lanes", counted_cores(cores_->cores)));
   return join(parts, "; ");
 }
 

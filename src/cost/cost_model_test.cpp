@@ -36,6 +36,22 @@ Calibration slow_machine(const Module& module) {
   return c;
 }
 
+TEST(CostModel, RanksOnOneMachineShareItsCores) {
+  const Module module = tiny();
+  const CostModel alone(this_cpu(2), {}, slow_machine(module));
+  const auto with = [&](double cores) {
+    CostModel model = alone;
+    model.share_cores({.cores = cores, .compute = 2});
+    return model;
+  };
+  const double seconds = step_cost(module, alone).step_seconds;
+  EXPECT_NEAR(step_cost(module, with(1)).step_seconds, 2 * seconds, 1e-9 * seconds);
+  EXPECT_NEAR(step_cost(module, with(2)).step_seconds, seconds, 1e-9 * seconds);
+  EXPECT_EQ(with(1).origin_of_moves(module), "each rank has 1 core for its lanes");
+  EXPECT_EQ(with(0.5).origin_of_moves(module), "each rank has 0.5 cores for its lanes");
+  EXPECT_EQ(with(3).origin_of_moves(module), "");
+}
+
 TEST(CostModel, SaysWhatWasMeasured) {
   const Module module = tiny();
   const CostModel model(this_cpu(2), {}, slow_machine(module));

@@ -1,9 +1,7 @@
 #include "cost/device_costs.h"
 
 #include <omp.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -74,12 +72,6 @@ std::vector<WireTimes> wires_of(const std::string& device) {
   return wires;
 }
 
-// Ranks on one machine have its cores among them, and each those that it is bound to.
-double cores_of_a_rank(int64_t ranks) {
-  const auto all = static_cast<double>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  return std::min(static_cast<double>(omp_get_num_procs()), all / static_cast<double>(ranks));
-}
-
 CostModel gpu_cost_model(const Options& o, const Math& math) {
   if (o.gpu.empty() && gpu_here().empty()) return {nominal_model(Backend::cuda).spec(), math};
   const DeviceSpec spec = o.gpu.empty() ? spec_here() : find_device(o.gpu);
@@ -115,8 +107,11 @@ CostModel cost_model_for(const Options& o, const Math& math) {
   CostModel model = gpu ? gpu_cost_model(o, math)
                         : measured_model(this_cpu(threads), cpu_name(), threads, "", math)
                               .value_or(nominal_model(Backend::cpu));
-  if (const int64_t ranks = std::max<int64_t>(o.ranks, 1); !gpu && model.measured() && ranks > 1)
-    model.share_cores({.cores = cores_of_a_rank(ranks), .compute = static_cast<double>(threads)});
+  if (!gpu && model.measured() && o.ranks > 1)
+    model.share_cores({.cores = o.cores > 0 ? o.cores
+                                            : static_cast<double>(count_cores(cores_here())) /
+                                                  static_cast<double>(o.ranks),
+                       .compute = static_cast<double>(threads)});
   model.use_wires(wires_of(!gpu                             ? cpu_name()
                            : o.gpu.empty() && gpu_answers() ? gpu_here()
                                                             : model.spec().title));

@@ -21,6 +21,8 @@ namespace snug {
 struct CoreShare {
   double cores = std::numeric_limits<double>::infinity();  // for all that is simulated
   double compute = 1;  // that an op of the compute lane keeps busy; one of another lane keeps one
+
+  bool is_limited() const { return cores < std::numeric_limits<double>::infinity(); }
 };
 
 // A program, with what does not change from run to run.

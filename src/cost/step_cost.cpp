@@ -58,20 +58,26 @@ double seconds_on_lanes(const Module& module, const Program& program,
 }
 
 std::vector<LaneCost> lane_costs(const Module& module, const Program& program,
-                                 std::span<const double> seconds) {
+                                 std::span<const double> alone, const CoreShare& share) {
   const Order order(module, program);
+  const auto sharing = [&](std::vector<double> seconds) {
+    return share.is_limited() ? seconds_sharing(module, program, std::move(seconds), share)
+                              : seconds;
+  };
+  const std::vector<double> seconds = sharing({alone.begin(), alone.end()});
   const double whole = end_of(order, seconds);
   std::vector<LaneCost> lanes;
   for (int32_t l = 0; l < order.lanes(); ++l) {
     LaneCost& lane = lanes.emplace_back(LaneCost{.lane = std::string(order.lane_name(l))});
-    std::vector<double> without(seconds.begin(), seconds.end());
+    std::vector<double> without(alone.begin(), alone.end());
     for (const int32_t at : order.ops_on(l)) {
       const auto i = static_cast<size_t>(at);
       lane.busy_seconds += seconds[i];
       without[i] = 0;
       lane.moved_bytes += moved_bytes(module, program.ops[i]);
     }
-    lane.exposed_seconds = std::clamp(whole - end_of(order, without), 0.0, lane.busy_seconds);
+    lane.exposed_seconds =
+        std::clamp(whole - end_of(order, sharing(std::move(without))), 0.0, lane.busy_seconds);
   }
   return lanes;
 }
@@ -81,7 +87,8 @@ std::vector<LaneCost> lane_costs(const Module& module, const CostModel& model) {
   for (const Program& program : module.programs) {
     const int64_t runs = runs_per_step(module, program.name);
     if (runs == 0) continue;
-    for (const LaneCost& one : lane_costs(module, program, model.seconds(module, program))) {
+    for (const LaneCost& one : lane_costs(module, program, model.seconds_alone(module, program),
+                                          model.cores().value_or(CoreShare{}))) {
       auto lane = std::ranges::find(lanes, one.lane, &LaneCost::lane);
       if (lane == lanes.end()) lane = lanes.insert(lane, {.lane = one.lane});
       lane->busy_seconds += static_cast<double>(runs) * one.busy_seconds;

@@ -62,9 +62,9 @@ struct LaneCost {
 };
 // All lanes, the compute lane first.
 std::vector<LaneCost> lane_costs(const Module& module, const CostModel& model);
-// Of one run of a program, given what each op takes.
+// Of one run of a program, given what each op takes on cores of its own.
 std::vector<LaneCost> lane_costs(const Module& module, const Program& program,
-                                 std::span<const double> seconds);
+                                 std::span<const double> alone, const CoreShare& share = {});
 
 // The ops of a step that several servers could run on a GPU, which are attention's: the slowest that
 // serves one of them, and what they take together. Nothing on a CPU, or where there are none.

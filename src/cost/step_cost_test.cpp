@@ -111,6 +111,21 @@ TEST(LaneCosts, TwoLanesOfTheSameLengthHideEachOther) {
   EXPECT_EQ(lanes, (std::vector<Lane>{{"copy_in", 5, 0}, {"copy_out", 5, 0}}));
 }
 
+// On one core both take longer while both run: without the copy the step would take 6, and 4 without
+// the computation.
+TEST(LaneCosts, WhatSharesACoreIsExposedByWhatItTakesFromOthers) {
+  toy::Fixture f;
+  f.unary_on("copy_in", "in", f.x);
+  f.unary_on("compute", "a", f.x);
+  const std::vector<double> alone{4, 6};
+  const auto lanes =
+      lane_costs(f.module, f.module.program("p"), alone, CoreShare{.cores = 1, .compute = 1});
+  EXPECT_EQ(lanes[0].busy_seconds, 8);
+  EXPECT_EQ(lanes[0].exposed_seconds, 4);
+  EXPECT_EQ(lanes[1].busy_seconds, 10);
+  EXPECT_EQ(lanes[1].exposed_seconds, 6);
+}
+
 TEST(LaneCosts, OneLaneIsAllExposed) {
   toy::Fixture f;
   f.unary_on("compute", "b", f.unary_on("compute", "a", f.x));

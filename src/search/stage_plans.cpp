@@ -81,7 +81,7 @@ PipelineCost followed(std::span<const Module> stages, const CostModel& model) {
 }
 
 // What one more micro-batch takes in the middle of a step: of all stages, and of each one's compute
-// lane. The slowest stage never waits there.
+// lane. The slowest stage never waits there, and where cores are shared every stage has its part.
 PipelineCost one_more(std::span<const Module> stages, const CostModel& model) {
   PipelineCost cost;
   for (size_t stage = 0; stage < stages.size(); ++stage) {

@@ -153,6 +153,7 @@ Resumed resume(const Options& asked) {
   if (meshed) settle_mesh(run.options, is_in(given, "zero") || is_in(given, "shard"));
   run.options.given = asked.given;
   run.options.rank = asked.rank;
+  run.options.cores = asked.cores;
   if (run.options.model == settled.model)
     run.options.model = model_of_run(run.manifest, run.checkpoint);
   // What is frozen is no part of a checkpoint.

@@ -6,6 +6,7 @@
 #include "cost/device_costs.h"
 #include "cost/step_cost.h"
 #include "formats/testing.h"
+#include "hal/cpu/cpu_name.h"
 #include "recipe/resolve.h"
 #include "search/plan_run.h"
 #include "verbs/calibrate_settings.h"
@@ -122,6 +123,30 @@ TEST(Calibrate, RatesAreOfWhatBindsTheKind) {
   EXPECT_EQ(rates[1].points, 2);
   EXPECT_DOUBLE_EQ(rates[1].best, 2e10);
   EXPECT_DOUBLE_EQ(rates[1].mean, 1.5e10);
+}
+
+// What a nominal processor takes says nothing of this machine's cores.
+TEST(Calibrate, RanksShareTheCoresOfAMachineThatWasMeasured) {
+  const OwnCache cache;
+  Options o = tiny();
+  o.device = "cpu";
+  o.threads = 3;
+  o.ranks = 2;
+  EXPECT_FALSE(cost_model_for(o, {}).cores());
+  write_calibration(calibration_path(cpu_name(), 3),
+                    {.device = cpu_name(),
+                     .threads = 3,
+                     .date = "2026-11-18",
+                     .copy_bytes_per_s = 1e9,
+                     .samples = {{{.kind = "copy", .bytes = 1e6}, 1e-3}}});
+  ASSERT_TRUE(cost_model_for(o, {}).cores());
+  EXPECT_EQ(cost_model_for(o, {}).cores()->cores,
+            static_cast<double>(count_cores(cores_here())) / 2);
+  EXPECT_EQ(cost_model_for(o, {}).cores()->compute, 3);
+  o.cores = 1.5;
+  EXPECT_EQ(cost_model_for(o, {}).cores()->cores, 1.5) << "as the job's ranks found";
+  o.ranks = 1;
+  EXPECT_FALSE(cost_model_for(o, {}).cores());
 }
 
 TEST(Calibrate, RefusesWhatIsNoDevice) { EXPECT_THROW(calibrate({.device = "null"}, {}), Error); }

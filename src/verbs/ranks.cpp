@@ -4,10 +4,12 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 
 #include "base/checksum.h"
 #include "base/parallel.h"
 #include "comm/launch.h"
+#include "hal/cpu/cpu_name.h"
 #include "hal/cuda/probe.h"
 #include "recipe/mesh_options.h"
 #include "recipe/option_checks.h"
@@ -102,6 +104,18 @@ std::string shared_options_text(const Options& options) {
       out += fmt::format("--{} {}\n", key, value);
   });
   return out;
+}
+
+double fewest_cores(const std::vector<std::string>& ranks) {
+  double fewest = std::numeric_limits<double>::infinity();
+  for (const std::string& rank : ranks)
+    fewest = std::min(fewest, static_cast<double>(count_cores(rank)) /
+                                  static_cast<double>(std::ranges::count(ranks, rank)));
+  return fewest;
+}
+
+double cores_of_a_rank(Job& job) {
+  return fewest_cores(job.exchange(fmt::format("{} {}", job.host(job.rank()), cores_here())));
 }
 
 void require_gpus(int64_t ranks, size_t gpus, bool share) {

@@ -21,6 +21,12 @@ void require_same_run(Job& job, const Options& options);
 // The text that is compared: a line for each option.
 std::string shared_options_text(const Options& options);
 
+// Of each rank. Those with the same cores of the same host share them, and who has the fewest keeps the
+// others waiting: all have the same modelled times.
+double cores_of_a_rank(Job& job);
+// `ranks`: what each says, "node1 0;1;2;".
+double fewest_cores(const std::vector<std::string>& ranks);
+
 // Throws a usage error for more ranks than GPUs.
 void require_gpus(int64_t ranks, size_t gpus, bool share);
 

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include "base/testing.h"
+#include "hal/cpu/cpu_name.h"
 #include "snug/ranks.h"
 
 namespace snug {
@@ -28,6 +30,16 @@ TEST(Ranks, WhoStartsThem) {
   EXPECT_TRUE(rank_role({}).prints);
   EXPECT_THROW(rank_role(with_ranks(-1)), Error);
   EXPECT_THROW(rank_role(with_ranks(2000)), Error);
+}
+
+TEST(Ranks, ThoseWithTheSameCoresShareThem) {
+  const std::string four = "node1 0;1;2;3;", other = "node2 0;1;2;3;";
+  EXPECT_EQ(fewest_cores({four}), 4);
+  EXPECT_EQ(fewest_cores({four, four, four, four, four, four, four, four}), 0.5);
+  EXPECT_EQ(fewest_cores({four, other}), 4) << "each host has its own";
+  EXPECT_EQ(fewest_cores({"node1 0;1;", "node1 2;3;"}), 2) << "bound apart";
+  EXPECT_EQ(fewest_cores({four, four, "node2 7;"}), 1) << "who has the fewest keeps all waiting";
+  EXPECT_EQ(count_cores(cores_here()), omp_get_num_procs());
 }
 
 TEST(Ranks, ThoseThatAreThereStartNoOthers) {

@@ -249,6 +249,7 @@ TrainReport train(const Options& options, const TrainObserver& observer) {
     Options mine = options;
     mine.ranks = job->ranks();
     mine.rank = job->rank();
+    mine.cores = cores_of_a_rank(*job);
     return train_rank(mine, observer, job.get());
   });
 }

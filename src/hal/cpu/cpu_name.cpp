@@ -1,6 +1,10 @@
 #include "hal/cpu/cpu_name.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <fstream>
+#include <thread>
 
 namespace snug {
 
@@ -12,5 +16,21 @@ std::string cpu_name() {
   }
   return "CPU";
 }
+
+std::string cores_here() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::string out;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) {  // there are more than a set has room for
+    for (unsigned core = 0; core < std::thread::hardware_concurrency(); ++core)
+      out += std::to_string(core) + ';';
+    return out;
+  }
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) out += std::to_string(core) + ';';
+  return out;
+}
+
+int64_t count_cores(std::string_view cores) { return std::ranges::count(cores, ';'); }
 
 }  // namespace snug
