@@ -44,13 +44,19 @@ def run(line, cache):
     return done.stdout
 
 
+def mpirun(args, ranks):
+    """Each rank on cores of its own, where there are enough."""
+    own = ["--map-by", f"slot:PE={args.threads}", "--bind-to", "core"] if ranks * args.threads <= os.cpu_count() else []
+    return ["mpirun", "-n", str(ranks), *own, args.snug]
+
+
 def measure(args, mesh, config, out, cache):
     """Modelled and measured seconds of a step."""
     pp, dp, tp, words, batch = mesh
     job = [config, "--device", "cpu", "--threads", str(args.threads), "--mesh", f"pp={pp},dp={dp},tp={tp}", "--batch", str(batch),
            "--accum", str(SEQUENCES // dp // batch), "--seq", str(LENGTH), "--recompute", "none", "--dropout", "0", *words]
     modelled = json.loads(run([args.snug, "plan", *job, "--json"], cache))["step_ms"] / 1e3
-    run(["mpirun", "-n", str(pp * dp * tp), args.snug, "train", *job, "--data", "synthetic", "--holdout", "0", "--steps", str(STEPS),
+    run([*mpirun(args, pp * dp * tp), "train", *job, "--data", "synthetic", "--holdout", "0", "--steps", str(STEPS),
          "--out", out], cache)
     with open(out + "/history.jsonl") as lines:
         seconds = [json.loads(line)["seconds"] for line in lines]
@@ -71,7 +77,7 @@ def main():
         run([args.snug, "calibrate", "--device", "cpu", "--threads", str(args.threads)], cache)
         for ranks in (2, 4):
             if ranks <= args.ranks:
-                run(["mpirun", "-n", str(ranks), args.snug, "calibrate", "--device", "cpu", "--threads", str(args.threads)], cache)
+                run([*mpirun(args, ranks), "calibrate", "--device", "cpu", "--threads", str(args.threads)], cache)
         print("model       pp dp tp                    batch  modelled  measured  ratio", flush=True)
         for name, shape in MODELS.items():
             config = f"{where}/{name}.json"

@@ -87,6 +87,11 @@ MOVED = {
 
 # A search space: a model at a fixed effective batch, and parts of what the plain recipe needs.
 UNIFORM = ["none", "attention", "full", "sqrt", "every:2", "ratio:0.25", "ratio:0.5", "ratio:0.75"]
+# What fits only where values move (`--only 'precision bf16 --grad'`).
+MOVES = "--precision bf16 --grad-dtype bf16"
+ELSEWHERE = ["none", "full", *(f"{policy} --offload {items}{order}" for policy, items in
+                               [("none", "optimizer,master"), ("full", "optimizer,master,activations"), ("full", "all")]
+                               for order in ["", " --micro-order vertical"])]
 CHOICE = {
     "cpu": [
         ("snug-tiny --seq 256", 16, [16, 8, 4, 2], ["none", "full", "ratio:0.5"], [0.25, 0.5, 0.75]),
@@ -96,6 +101,8 @@ CHOICE = {
     "cuda": [
         (f"qwen2.5-0.5b {BF16}", 16, [16, 8, 4], ["none", "full", "ratio:0.5"], [0.35, 0.5, 0.75]),
         (f"qwen2.5-1.5b {BF16}", 32, [32, 16, 8], ["none", "full", "every:2", "ratio:0.5"], [0.25, 0.5, 0.75]),
+        (f"qwen2.5-1.5b {MOVES}", 64, [16], ELSEWHERE, [0.08, 0.12, 0.2]),
+        (f"gpt2-large {MOVES}", 32, [8], ELSEWHERE, [0.1, 0.15, 0.25]),
     ],
 }
 
