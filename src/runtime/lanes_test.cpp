@@ -501,12 +501,14 @@ TEST(Lanes, AFailureWhileOthersAreAtAnOpEndsTheRun) {
   const Order order(f.module, program);
   LaneThreads threads(order.lanes());
   std::atomic<bool> failed = false;
-  std::atomic<int> late = 0;
+  std::atomic<int> begun = 0, late = 0;
   const auto fails = [&](int32_t op) {
     if (program.ops[static_cast<size_t>(op)].lane == kComputeLane) {
+      while (begun == 0) std::this_thread::yield();
       failed = true;
       throw std::runtime_error("broken");
     }
+    ++begun;
     while (!failed) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until all lanes are told
     ++late;
