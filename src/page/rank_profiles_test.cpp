@@ -164,7 +164,8 @@ TEST_F(RankProfiles, DrawingsOfAllRanksTogetherAreBounded) {
   }
   for (const int64_t rank : {0, 1, 2}) write(rank, spans, memory);
   int64_t shown = 0, instants = 0;
-  for (const Json& one : read().json["drawn"]) {
+  const RanksOnPage ranks = read();
+  for (const Json& one : ranks.json["drawn"]) {
     shown += one["lanes"][0]["shown"].get<int64_t>();
     instants += one["axes"][0]["size"].get<int64_t>();
     EXPECT_EQ(one["spaces"][0]["max_live"], 5000) << "no peak is lost";
