@@ -4,21 +4,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <atomic>
-#include <chrono>
 #include <map>
-#include <mutex>
-#include <random>
 #include <set>
-#include <thread>
 
 #include "hal/cpu/cpu_device.h"
-#include "ir/lifetime.h"
 #include "ops/basic/copy.h"
 #include "runtime/executor.h"
 #include "runtime/null_executor.h"
+#include "runtime/testing/lane_program.h"
 #include "runtime/testing/moved_weights.h"
 #include "runtime/testing/queued_device.h"
 #include "runtime/testing/toy_programs.h"
@@ -28,85 +23,8 @@ namespace {
 
 using testing_ops::Fixture;
 using testing_ops::kVector;
+using testing_ops::LaneProgram;
 using testing_ops::QueuedDevice;
-
-// A random program over two spaces and four lanes, or three and six: values are brought from the
-// host and put back, some of them held back by `after`, computed with on both sides, and written to
-// disk and read back.
-class LaneProgram : public Fixture {
- public:
-  explicit LaneProgram(unsigned seed, bool disk = false) : random_(seed), disk_(disk) {
-    for (const char* name : {"w0", "w1", "w2"}) {
-      weights.push_back(add_shared(module, name, kVector, Category::params, Scope::persistent));
-      module[weights.back()].space = Space::host;
-      on_host_.push_back(weights.back());
-    }
-    if (disk) {
-      on_host_.pop_back();
-      on_disk_.push_back(weights.back());
-      module[weights.back()].space = Space::disk;
-    }
-    for (int i = 0; i < 60; ++i) add_op(fmt::format("op{}", i));
-    ValueId sum = on_device_.back();
-    for (size_t i = 1; i < 5 && i < on_device_.size(); ++i)
-      sum = on("compute", b.emit(testing_ops::add, fmt::format("sum{}", i),
-                                 {sum, on_device_[on_device_.size() - 1 - i]})[0]);
-    finish(sum, 0.5);
-  }
-
-  std::vector<ValueId> weights;  // on the host, the last one maybe on disk
-
- private:
-  ValueId on(const char* lane, ValueId made, Space space = Space::device) {
-    b.last().lane = lane;
-    module[made].space = space;
-    return made;
-  }
-  ValueId recent(const std::vector<ValueId>& from) {
-    return from[from.size() - 1 - random_() % std::min<size_t>(from.size(), 5)];
-  }
-  void add_op(const std::string& name) {
-    switch (random_() % (disk_ ? 8 : 6)) {
-      case 6:
-        on_disk_.push_back(
-            on("disk_out", ops::copy(b, name, recent(on_host_), Space::disk), Space::disk));
-        return;
-      case 7:
-        on_host_.push_back(
-            on("disk_in", ops::copy(b, name, recent(on_disk_), Space::host), Space::host));
-        if (!computed_.empty() && random_() % 2 == 0) b.last().after = {computed_.back()};
-        return;
-      case 0:
-        on_device_.push_back(on("copy_in", ops::copy(b, name, recent(on_host_))));
-        if (!computed_.empty() && random_() % 2 == 0) b.last().after = {computed_.back()};
-        return;
-      case 1:
-        if (on_device_.empty()) return;
-        on_host_.push_back(
-            on("copy_out", ops::copy(b, name, recent(on_device_), Space::host), Space::host));
-        return;
-      case 2:
-        on_host_.push_back(on("host_compute", scaled(name, recent(on_host_), 1.25), Space::host));
-        return;
-      case 3:
-        on_device_.push_back(on("compute", scaled(name, recent_or_x(), 0.75)));
-        break;
-      case 4:
-        on_device_.push_back(on("compute", b.emit(testing_ops::reverse, name, {recent_or_x()})[0]));
-        break;
-      default:
-        on_device_.push_back(
-            on("compute", b.emit(testing_ops::add, name, {recent_or_x(), recent_or_x()})[0]));
-    }
-    computed_.push_back(name);
-  }
-  ValueId recent_or_x() { return on_device_.empty() ? x : recent(on_device_); }
-
-  std::mt19937 random_;
-  bool disk_;
-  std::vector<ValueId> on_device_, on_host_, on_disk_;
-  std::vector<std::string> computed_;
-};
 
 constexpr std::string_view kTmp = "/tmp";
 
@@ -449,73 +367,6 @@ TEST(Lanes, AnExtensionHoldsEveryOpOnceAndKeepsTheOrder) {
     different.insert(extension);
   }
   EXPECT_GT(different.size(), 15U);
-}
-
-// --threads counts on every lane, and what computes has the caller's team, also where another lane's op
-// comes first in the list.
-TEST(Lanes, OpsHaveAsManyThreadsAsTheCaller) {
-  const int before = omp_get_max_threads();
-  for (const int threads : {before + 1, before + 2}) {
-    omp_set_num_threads(threads);
-    for (unsigned seed = 0; seed < 8; ++seed) {
-      LaneProgram f(seed);
-      f.placed();
-      const Program& program = f.module.program("p");
-      const Order order(f.module, program);
-      LaneThreads lanes(order.lanes());
-      std::mutex mutex;
-      lanes.run(order, [&, caller = std::this_thread::get_id()](int32_t op) {
-        const std::scoped_lock lock(mutex);
-        EXPECT_EQ(omp_get_max_threads(), threads);
-        EXPECT_EQ(std::this_thread::get_id() == caller,
-                  program.ops[static_cast<size_t>(op)].lane == kComputeLane);
-      });
-    }
-  }
-  omp_set_num_threads(before);
-}
-
-TEST(Lanes, AFailureOnOneEndsTheRunAndIsToldOnce) {
-  LaneProgram f(5);
-  f.placed();
-  const Order order(f.module, f.module.program("p"));
-  ASSERT_GT(order.lanes(), 2);
-  LaneThreads threads(order.lanes());
-  for (int round = 0; round < 20; ++round) {
-    std::atomic<int> ran = 0;
-    const auto fails = [&](int32_t op) {
-      ++ran;
-      if (op == 10 + round) throw std::runtime_error("broken");
-    };
-    EXPECT_THROW(threads.run(order, fails), std::runtime_error);
-    ran = 0;
-    threads.run(order, [&](int32_t) { ++ran; });
-    EXPECT_EQ(ran, static_cast<int>(f.module.program("p").ops.size()));
-  }
-}
-
-TEST(Lanes, AFailureWhileOthersAreAtAnOpEndsTheRun) {
-  LaneProgram f(5);
-  f.placed();
-  const Program& program = f.module.program("p");
-  const Order order(f.module, program);
-  LaneThreads threads(order.lanes());
-  std::atomic<bool> failed = false;
-  std::atomic<int> begun = 0, late = 0;
-  const auto fails = [&](int32_t op) {
-    if (program.ops[static_cast<size_t>(op)].lane == kComputeLane) {
-      while (begun == 0) std::this_thread::yield();
-      failed = true;
-      throw std::runtime_error("broken");
-    }
-    ++begun;
-    while (!failed) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until all lanes are told
-    ++late;
-  };
-  EXPECT_THROW(threads.run(order, fails), std::runtime_error);
-  EXPECT_GT(late, 0);
-  EXPECT_LT(late, order.lanes()) << "no lane begins another op";
 }
 
 }  // namespace
