@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <fstream>
-#include <thread>
+
+#include "base/parallel.h"
 
 namespace snug {
 
@@ -21,11 +22,8 @@ std::string cores_here() {
   cpu_set_t set;
   CPU_ZERO(&set);
   std::string out;
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0) {  // there are more than a set has room for
-    for (unsigned core = 0; core < std::thread::hardware_concurrency(); ++core)
-      out += std::to_string(core) + ';';
-    return out;
-  }
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0)  // there are more than a set has room for
+    for (size_t core = 0; core < cores(); ++core) CPU_SET(core, &set);
   for (int core = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(core, &set)) out += std::to_string(core) + ';';
   return out;
