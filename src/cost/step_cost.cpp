@@ -115,14 +115,19 @@ std::optional<ServedCost> served_cost(const Module& module, const CostModel& mod
 }
 
 StepCost step_cost(const Module& module, const CostModel& model) {
+  return step_cost(module, model, Orders(module));
+}
+
+StepCost step_cost(const Module& module, const CostModel& model, const Orders& orders) {
   StepCost cost;
-  for (const Program& program : module.programs) {
+  for (size_t p = 0; p < module.programs.size(); ++p) {
+    const Program& program = module.programs[p];
     const auto runs = static_cast<double>(runs_per_step(module, program.name));
     if (runs == 0) continue;
     const std::vector<double> seconds = model.seconds(module, program);
     for (size_t i = 0; i < seconds.size(); ++i)
       if (!program.ops[i].clone_of.empty()) cost.repeat_seconds += runs * seconds[i];
-    cost.step_seconds += runs * seconds_on_lanes(module, program, seconds);
+    cost.step_seconds += runs * end_of(orders.of(p), seconds);
   }
   return cost;
 }

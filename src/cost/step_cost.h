@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cost/cost_model.h"
+#include "ir/order.h"
 #include "ir/program.h"
 #include "ir/span.h"
 
@@ -48,6 +49,8 @@ struct StepCost {
   double repeat_seconds = 0;  // the part that repeats forward ops
 };
 StepCost step_cost(const Module& module, const CostModel& model);
+// The same where the orders of its programs are known.
+StepCost step_cost(const Module& module, const CostModel& model, const Orders& orders);
 
 // One lane of a step.
 struct LaneCost {

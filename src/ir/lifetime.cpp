@@ -82,11 +82,12 @@ std::vector<int32_t> latest_beside(const Module& module, const Program& program,
 
 }  // namespace
 
-std::vector<std::optional<Lifetime>> lifetimes_of(const Module& module,
-                                                  std::span<const Extent> extents) {
+std::vector<std::optional<Lifetime>> lifetimes_of(const Module& module, const Orders& orders) {
+  const std::span<const Extent> extents = orders.extents();
   std::vector<std::optional<Lifetime>> lives(module.values.size());
-  for (const Program& program : module.programs) {
-    const Order order(program, extents);
+  for (size_t p = 0; p < module.programs.size(); ++p) {
+    const Program& program = module.programs[p];
+    const Order& order = orders.of(p);
     const auto earliest = earliest_beside(module, program, order, extents);
     const auto latest = latest_beside(module, program, order);
     for (size_t i = 0; i < program.ops.size(); ++i) {
@@ -102,9 +103,11 @@ std::vector<std::optional<Lifetime>> lifetimes_of(const Module& module,
   return lives;
 }
 
-void compute_lifetimes(Module& module) {
-  const auto lives = lifetimes_of(module, extents_of(module));
+Orders compute_lifetimes(Module& module) {
+  Orders orders(module);
+  const auto lives = lifetimes_of(module, orders);
   for (size_t i = 0; i < lives.size(); ++i) module.values[i].live = lives[i];
+  return orders;
 }
 
 }  // namespace snug

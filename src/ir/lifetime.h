@@ -25,11 +25,10 @@ constexpr std::string_view kComputeLane = "compute";
 constexpr std::string_view kDiskOutLane = "disk_out";  // what writes to disk
 
 // Fills Value::live of every local that owns bytes and is touched by an op; clears it everywhere
-// else.
-void compute_lifetimes(Module& module);
+// else. Returns the orders that say so.
+Orders compute_lifetimes(Module& module);
 
 // The same by value index, without touching the module.
-std::vector<std::optional<Lifetime>> lifetimes_of(const Module& module,
-                                                  std::span<const Extent> extents);
+std::vector<std::optional<Lifetime>> lifetimes_of(const Module& module, const Orders& orders);
 
 }  // namespace snug

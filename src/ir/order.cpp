@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/rng.h"
@@ -17,8 +18,8 @@ constexpr int32_t kNobody = -1;
 // Who last touched which bytes of every storage.
 class Accesses {
  public:
-  explicit Accesses(std::span<const Extent> extents)
-      : extents_(extents), place_(extents.size(), kNobody) {}
+  Accesses(std::span<const Extent> extents, size_t lanes)
+      : extents_(extents), lanes_(lanes), place_(extents.size(), kNobody) {}
 
   // Tells `wait` whom the access must wait for, then records it.
   template <typename Wait>
@@ -26,14 +27,14 @@ class Accesses {
     const auto root = static_cast<size_t>(bytes.root.index);
     if (place_[root] == kNobody) {
       place_[root] = static_cast<int32_t>(storages_.size());
-      storages_.emplace_back(extents_[root].end, Touched{});
+      storages_.emplace_back(extents_[root].end, nobody());
     }
     auto& storage = storages_[static_cast<size_t>(place_[root])];
     storage.over(bytes.begin, bytes.end, [&](Touched& touched) {
       wait(touched.writer);
       if (writes) {
-        for (int32_t reader : touched.last_reader) wait(reader);
-        touched = {.writer = op};
+        for (size_t l = 0; l < lanes_; ++l) wait(std::exchange(touched.last_reader[l], kNobody));
+        touched.writer = op;
       } else {
         touched.last_reader[static_cast<size_t>(lane)] = op;
       }
@@ -42,15 +43,16 @@ class Accesses {
 
  private:
   struct Touched {
-    int32_t writer = kNobody;
-    std::array<int32_t, Order::kMostLanes> last_reader = nobody();  // by lane, since the last write
+    int32_t writer;
+    std::array<int32_t, Order::kMostLanes> last_reader;  // by lane, since the last write
   };
-  static constexpr std::array<int32_t, Order::kMostLanes> nobody() {
-    std::array<int32_t, Order::kMostLanes> lanes{};
-    lanes.fill(kNobody);
-    return lanes;
+  static Touched nobody() {
+    Touched touched{.writer = kNobody, .last_reader = {}};
+    touched.last_reader.fill(kNobody);
+    return touched;
   }
   std::span<const Extent> extents_;
+  size_t lanes_;
   std::vector<int32_t> place_;  // by value that owns bytes: of its storage, once it is touched
   std::vector<Segments<Touched>> storages_;
 };
@@ -91,6 +93,10 @@ std::vector<Extent> extents_of(const Module& module) {
   std::vector<Extent> extents(module.values.size());
   std::vector<int32_t> chain;
   for (int32_t i = 0; i < n; ++i) {
+    if (const Value& value = module.values[static_cast<size_t>(i)]; value.owns_bytes()) {
+      extents[static_cast<size_t>(i)] = {{i}, 0, value.storage_bytes()};
+      continue;
+    }
     // Walks up to a value that owns its bytes or is known already, then back down.
     chain.clear();
     for (int32_t at = i; !extents[static_cast<size_t>(at)].root.valid();) {
@@ -125,7 +131,7 @@ Order::Order(const Program& program, std::span<const Extent> extents) {
   const size_t L = lane_names_.size();
   waits_.resize(n);
   clocks_.assign(n * L, kNobody);
-  Accesses accesses(L > 1 ? extents : std::span<const Extent>());
+  Accesses accesses(L > 1 ? extents : std::span<const Extent>(), L);
   OpsByName names(program);
   std::vector<int32_t> last_on_lane(L);
   for (size_t i = 0; i < n; ++i) {
@@ -145,6 +151,11 @@ Order::Order(const Program& program, std::span<const Extent> extents) {
     }
     add_waits(at, last_on_lane);
   }
+}
+
+Orders::Orders(const Module& module, std::vector<Extent> extents) : extents_(std::move(extents)) {
+  of_.reserve(module.programs.size());
+  for (const Program& program : module.programs) of_.emplace_back(program, extents_);
 }
 
 int32_t Order::lane_index(std::string_view name) const {

@@ -80,6 +80,20 @@ class Order {
   std::vector<int32_t> clocks_;  // [ops, lanes]
 };
 
+// The orders of all programs of a module. Valid while the module's ops stay where they are.
+class Orders {
+ public:
+  explicit Orders(const Module& module) : Orders(module, extents_of(module)) {}
+  Orders(const Module& module, std::vector<Extent> extents);
+
+  const Order& of(size_t program) const { return of_[program]; }
+  std::span<const Extent> extents() const { return extents_; }
+
+ private:
+  std::vector<Extent> extents_;
+  std::vector<Order> of_;  // by program
+};
+
 // One of the orders in which the lanes' timing may let the ops end, each as likely as the ready
 // lanes are at every point: what a test runs that must not depend on timing.
 std::vector<int32_t> random_extension(const Order& order, uint64_t seed);

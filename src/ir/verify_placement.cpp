@@ -87,7 +87,7 @@ void check_step(const Facts& facts, Backend backend) {
         throw wrong_op(program, op, "needs {} bytes of workspace and has {}", needs, has);
     }
   }
-  const auto lives = lifetimes_of(module, facts.extents);
+  const auto lives = lifetimes_of(module, Orders(module, facts.extents));
   auto text = [](const std::optional<Lifetime>& l) {
     return l ? fmt::format("{}..{}", l->first, l->last) : "nothing";
   };

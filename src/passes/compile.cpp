@@ -90,18 +90,6 @@ void move_home(Module& module, const Recipe& recipe) {
   homes(module, recipe);
 }
 
-void lay_out(Module& module, const Recipe& recipe) {
-  // Lanes when all copies are there, those that recompute has cloned too.
-  assign_lanes(module);
-
-  // In-place only after the last pass that adds readers: granting it is a statement about all of
-  // them.
-  in_place(module);
-
-  // Lifetimes last: they are facts about the final order.
-  schedule(module, recipe.backend);
-}
-
 // To the shared value that is read: as fp32, whatever the model computes in.
 void bind_logits(Module& module, ValueId logits) {
   const Type type{Dtype::f32, module[logits].type.shape};
@@ -128,7 +116,7 @@ constexpr StageOfCompile kStages[] = {
     {Stage::update, update},
     // Every access is there by now, and every program.
     {Stage::homes, move_home},
-    {Stage::lay_out, lay_out},
+    {Stage::lay_out, [](Module& module, const Recipe& recipe) { lay_out(module, recipe); }},
 };
 
 }  // namespace
@@ -175,6 +163,18 @@ Module compile_generation(std::string name, const CachedForwardBuilder& forward,
   module.step = {{1, {generation::kDecode}}};
   continue_compile(module, recipe, Stage::homes);
   return module;
+}
+
+Orders lay_out(Module& module, const Recipe& recipe) {
+  // Lanes when all copies are there, those that recompute has cloned too.
+  assign_lanes(module);
+
+  // In-place only after the last pass that adds readers: granting it is a statement about all of
+  // them.
+  in_place(module);
+
+  // Lifetimes last: they are facts about the final order.
+  return schedule(module, recipe.backend);
 }
 
 void continue_compile(Module& module, const Recipe& recipe, Stage first, Stage last) {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "ir/forward.h"
+#include "ir/order.h"
 #include "passes/recipe.h"
 
 namespace snug {
@@ -66,6 +67,9 @@ constexpr const char* kDecode = "decode";
 // beginning. What it does not ask about, the update for example, it may leave out.
 void continue_compile(Module& module, const Recipe& recipe, Stage first,
                       Stage last = Stage::lay_out);
+
+// The last stage for those who ask for the orders of the programs, too.
+Orders lay_out(Module& module, const Recipe& recipe);
 
 // Freezes the model's parameters and adds low-rank adapters beside its linear layers
 // (passes/adapters). Before backward exists. Throws a usage error where a target is in no layer.
@@ -147,7 +151,8 @@ void eliminate_dead(Module& module);
 // afterwards. graph -> graph.
 void in_place(Module& module);
 
-// Gives every op its scratch and every value its lifetime. graph -> step.
-void schedule(Module& module, Backend backend);
+// Gives every op its scratch and every value its lifetime. Returns the orders that say so.
+// graph -> step.
+Orders schedule(Module& module, Backend backend);
 
 }  // namespace snug

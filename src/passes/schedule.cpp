@@ -5,7 +5,7 @@
 
 namespace snug {
 
-void schedule(Module& module, Backend backend) {
+Orders schedule(Module& module, Backend backend) {
   for (size_t p = 0; p < module.programs.size(); ++p) {
     for (Op& op : module.programs[p].ops) {
       const Space space = space_of(module, op);
@@ -21,8 +21,8 @@ void schedule(Module& module, Backend backend) {
       op.workspace = module.add(std::move(scratch));
     }
   }
-  compute_lifetimes(module);
   module.level = Level::step;
+  return compute_lifetimes(module);
 }
 
 }  // namespace snug

@@ -36,11 +36,12 @@ struct Depth {
 
 Depth depth_of(Module& module, const Recipe& recipe, const CostModel& model) {
   Depth d;
-  const double seconds = step_cost(module, model).step_seconds;
+  const Orders orders(module);
+  const double seconds = step_cost(module, model, orders).step_seconds;
   for (Repeat& repeat : module.step) {
     if (repeat.times == 1) continue;
     ++repeat.times;
-    d.micro_batch = step_cost(module, model).step_seconds - seconds;
+    d.micro_batch = step_cost(module, model, orders).step_seconds - seconds;
     --repeat.times;
   }
   d.step = seconds - static_cast<double>(recipe.accum) * d.micro_batch;
