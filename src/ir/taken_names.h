@@ -8,6 +8,8 @@
 // one hash cost the second a number that it did not need, and nothing else.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -24,7 +26,7 @@ class TakenNames {
 
   // For so many names: not to grow again and again on the way there.
   void reserve(size_t names) {
-    while (2 * names > hashes_.size()) grow();
+    if (2 * names > hashes_.size()) grow_to(std::bit_ceil(2 * names));
   }
 
   std::string unique(std::string name) {
@@ -45,7 +47,7 @@ class TakenNames {
   };
 
   Place place_of(std::string_view name) {
-    if (2 * (taken_ + 1) > hashes_.size()) grow();
+    if (2 * (taken_ + 1) > hashes_.size()) grow_to(std::max(kFirst, 2 * hashes_.size()));
     const uint64_t hash = std::hash<std::string_view>{}(name) | 1;
     const size_t slot = slot_of(hash);
     const bool is_new = hashes_[slot] == 0;
@@ -62,10 +64,10 @@ class TakenNames {
     while (hashes_[slot] != 0 && hashes_[slot] != hash) slot = (slot + 1) & mask;
     return slot;
   }
-  void grow() {
-    constexpr size_t kFirst = 64;
+  static constexpr size_t kFirst = 64;
+  void grow_to(size_t slots) {
     constexpr int kNext = 2;
-    std::vector<uint64_t> hashes(hashes_.empty() ? kFirst : 2 * hashes_.size());
+    std::vector<uint64_t> hashes(slots);
     std::vector<int> next(hashes.size(), kNext);
     hashes.swap(hashes_);
     next.swap(next_);

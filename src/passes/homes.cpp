@@ -32,12 +32,13 @@ namespace {
 
 class ProgramHomes {
  public:
-  ProgramHomes(Module& module, size_t program, const Recipe& recipe)
+  ProgramHomes(Module& module, size_t program, std::span<const Extent> extents,
+               const Recipe& recipe)
       : module_(module),
         sharding_(recipe.sharding),
         builder_(module, module.programs[program].name),
         ops_(std::exchange(builder_.program().ops, {})),
-        visits_(visits_of(module, builder_.program(), ops_, recipe)) {}
+        visits_(visits_of(module, builder_.program(), ops_, extents, recipe)) {}
 
   void run() {
     if (!visits_.any) {
@@ -298,8 +299,10 @@ void homes(Module& module, const Recipe& recipe) {
     if (value.shared() && value.owns_bytes() && item)
       value.space = offload.home_of(*item, value.layer);
   }
+  // What a program adds is its own: the others' values stay as they are.
+  const std::vector<Extent> extents = extents_of(module);
   for (size_t p = 0; p < module.programs.size(); ++p)
-    if (!module.programs[p].ops.empty()) ProgramHomes(module, p, recipe).run();
+    if (!module.programs[p].ops.empty()) ProgramHomes(module, p, extents, recipe).run();
   // Wholes that were gathered: nothing reads them any more, and the sweep takes them away.
   for (Value& value : module.values) {
     if (value.shared() && gathered_from(value).valid()) value.scope = Scope::local;

@@ -17,13 +17,13 @@ constexpr int32_t kGivenUpAhead = 4;
 class VisitFinder {
  public:
   VisitFinder(const Module& module, const Program& program, const std::vector<Op>& ops,
-              const Recipe& recipe)
+              std::span<const Extent> extents, const Recipe& recipe)
       : module_(module),
         ops_(ops),
         offload_(recipe.offload),
         only_updates_(!is_training(program.role) && program.role != ProgramRole::evaluation) {
     const auto together = static_cast<int32_t>(program.micro_batches);
-    v_.extents = extents_of(module);
+    v_.extents = extents;
     v_.ahead = offload_.ahead * together;
     v_.kept_ahead = offload_.ahead * std::max(1, together / kPartsOfALayer);
     v_.to_put.resize(ops.size());
@@ -208,8 +208,8 @@ int32_t ProgramVisits::farthest_ahead() const {
 }
 
 ProgramVisits visits_of(const Module& module, const Program& program, const std::vector<Op>& ops,
-                        const Recipe& recipe) {
-  return VisitFinder(module, program, ops, recipe).take();
+                        std::span<const Extent> extents, const Recipe& recipe) {
+  return VisitFinder(module, program, ops, extents, recipe).take();
 }
 
 }  // namespace snug

@@ -15,8 +15,8 @@ struct ProgramVisits {
     size_t visit;
   };
 
-  std::vector<Extent> extents;  // of the values as they were
-  std::vector<bool> on_host;    // by op: does it compute there?
+  std::span<const Extent> extents;  // of the values as they were
+  std::vector<bool> on_host;        // by op: does it compute there?
   std::vector<int32_t> segment_of;
   std::vector<size_t> first_of;              // by segment: its first op
   int32_t ahead = 1, kept_ahead = 1;         // how far shared values and kept ones are brought
@@ -37,8 +37,8 @@ struct ProgramVisits {
   int32_t farthest_ahead() const;
 };
 
-// `ops`: those of the program, whose values have their homes by now.
+// `ops`: those of the program, whose values have their homes by now. `extents` outlives the visits.
 ProgramVisits visits_of(const Module& module, const Program& program, const std::vector<Op>& ops,
-                        const Recipe& recipe);
+                        std::span<const Extent> extents, const Recipe& recipe);
 
 }  // namespace snug
