@@ -11,7 +11,7 @@
 
 namespace snug {
 
-template <typename Key, typename T>
+template <typename Key, typename T, typename Hash = std::hash<Key>>
 class Memo {
  public:
   // Lives as long as this. `make` may ask for other keys; what it throws is thrown to all who ask.
@@ -39,7 +39,7 @@ class Memo {
   }
 
   std::mutex mutex_;
-  std::unordered_map<Key, std::shared_future<T>> known_;
+  std::unordered_map<Key, std::shared_future<T>, Hash> known_;
 };
 
 }  // namespace snug

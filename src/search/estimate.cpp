@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cost/step_cost.h"
 #include "passes/passes.h"
+#include "passes/updates.h"
 #include "placement/breakdown.h"
 #include "placement/residency.h"
 #include "search/lane_sums.h"
@@ -54,26 +55,16 @@ int64_t operand_bytes(const Module& module, const Op& op) {
   return bytes;
 }
 
-// From gradients that add up to copies between memories. What is due at other times than a step's is
-// the update as a program of its own, which is estimated for itself, and evaluation, which needs no
-// more than training: where values move, its copies are not worth making.
-void compile_rest(Module& module, const Recipe& recipe) {
-  if (!recipe.offload.none()) module.program(ProgramRole::evaluation).ops.clear();
-  if (recipe.updates_in_training()) {
-    continue_compile(module, recipe, Stage::update, Stage::update);
-    for (Program& program : module.programs) {
-      if (program.role == ProgramRole::flush) program.ops.clear();
-    }
-  }
-  continue_compile(module, recipe, Stage::homes);
+void leave_out(Module& module, ProgramRole role) {
+  for (Program& program : module.programs)
+    if (program.role == role) program.ops.clear();
 }
 
-Module shallow_body(const Variant& variant, int32_t depth) {
-  Recipe recipe = variant.settings.recipe;
-  if (recipe.recompute.kind != RecomputePolicy::Kind::full) recipe.recompute = {};
-  Module module = compile("estimate", variant.stack.forward(depth), recipe, Stage::ranks);
-  compile_rest(module, recipe);
-  return module;
+// A shallow step says what all policies have in common.
+Variant without_recompute(Variant variant) {
+  RecomputePolicy& policy = variant.settings.recipe.recompute;
+  if (policy.kind != RecomputePolicy::Kind::full) policy = {};
+  return variant;
 }
 
 // What the values of a program take together, without what is on its way: all of it is there at once.
@@ -89,27 +80,6 @@ SpaceBytes kept_elsewhere(const Module& module) {
   SpaceBytes most;
   for (const SpaceBytes& bytes : by_program) most = max(most, bytes);
   return most;
-}
-
-struct Lanes {
-  double seconds = 0;    // that they take for a step
-  SpaceBytes transient;  // the most that is live at an instant
-};
-
-// Of the whole stack: a layer more takes what the last one took, and keeps what it kept. What is on its way
-// is as much for many layers as for few.
-Lanes lanes_of(const Variant& variant, const Module& module, int32_t depth) {
-  const auto seconds_of = [&](const Module& m) {
-    return step_cost(m, variant.cost_model).step_seconds;
-  };
-  Lanes whole{seconds_of(module), most_live_of_all(module)};
-  const int32_t more = variant.stack.layers - depth;
-  if (more == 0) return whole;
-  const Module deeper = shallow_body(variant, depth + 1);
-  whole.seconds += more * (seconds_of(deeper) - whole.seconds);
-  const SpaceBytes kept = kept_elsewhere(deeper) - kept_elsewhere(module);
-  for (const Space s : kAllSpaces) whole.transient[s] += more * kept[s];
-  return whole;
 }
 
 // Shared bytes of the whole stack, given a value of the shallow one.
@@ -204,7 +174,7 @@ Estimate Estimates::part_of_body(const Variant& variant) {
   s.seconds = s.least_seconds = s.seconds_with(0);
   s.persistent = {};
   const int32_t depth = variant.stack.depth(kDepth);
-  for (const Value& value : shallow_body(all, depth).values)
+  for (const Value& value : laid_out(without_recompute(all), depth).module.values)
     s.persistent = s.persistent + whole_shared_bytes(value, variant, depth);
   return s;
 }
@@ -218,10 +188,28 @@ const Estimate& Estimates::body_of(const Variant& variant) {
   });
 }
 
+// Of the whole stack: a layer more takes what the last one took, and keeps what it kept. What is on its way
+// is as much for many layers as for few.
+Estimates::Lanes Estimates::lanes_of(const Variant& variant, const LaidOut& shallow,
+                                     int32_t depth) {
+  const auto seconds_of = [&](const LaidOut& step) {
+    return step_cost(step.module, variant.cost_model, step.orders).step_seconds;
+  };
+  Lanes whole{seconds_of(shallow), most_live_of_all(shallow.module)};
+  const int32_t more = variant.stack.layers - depth;
+  if (more == 0) return whole;
+  const LaidOut deeper = laid_out(without_recompute(variant), depth + 1);
+  whole.seconds += more * (seconds_of(deeper) - whole.seconds);
+  const SpaceBytes kept = kept_elsewhere(deeper.module) - kept_elsewhere(shallow.module);
+  for (const Space s : kAllSpaces) whole.transient[s] += more * kept[s];
+  return whole;
+}
+
 Estimate Estimates::make_body(const Variant& variant) {
   Estimate s;
   const int32_t depth = variant.stack.depth(kDepth);
-  const Module module = shallow_body(variant, depth);
+  const LaidOut shallow = laid_out(without_recompute(variant), depth);
+  const Module& module = shallow.module;
   const auto times = [&](int32_t layer) { return times_like(layer, depth, variant.stack.layers); };
   for (const Value& value : module.values)
     s.persistent = s.persistent + whole_shared_bytes(value, variant, depth);
@@ -244,7 +232,7 @@ Estimate Estimates::make_body(const Variant& variant) {
   s.compute_seconds = lanes.compute();
   s.other_lanes = lanes.other();
   if (s.other_lanes > 0) {
-    const Lanes whole = lanes_of(variant, module, depth);
+    const Lanes whole = lanes_of(variant, shallow, depth);
     s.transient = whole.transient;
     s.waiting = std::max(0.0, whole.seconds - s.seconds_with(0));
   }
@@ -280,11 +268,14 @@ const Estimates::Update& Estimates::update_of(const Variant& asked) {
     const size_t known = module.values.size();
     Recipe recipe = variant.settings.recipe;
     recipe.fold_update = false;
-    continue_compile(module, recipe, Stage::ranks);
+    continue_compile(module, recipe, Stage::ranks, Stage::update);
+    if (!recipe.offload.none()) leave_out(module, ProgramRole::load);
+    continue_compile(module, recipe, Stage::homes, Stage::homes);
+    const Orders orders = lay_out(module, recipe);
     for (size_t i = known; i < module.values.size(); ++i)
       update.shared = update.shared + shared_bytes(module.values[i]);
     update.transient = most_live_of_all(module);
-    update.seconds = step_cost(module, variant.cost_model).step_seconds;
+    update.seconds = step_cost(module, variant.cost_model, orders).step_seconds;
     update.room = Room(module);
     return update;
   });
@@ -338,25 +329,45 @@ Estimates::Trial Estimates::trial(Variant variant, const RecomputePolicy& policy
   return trials_.of(variant.settings, [&] { return make_trial(variant); });
 }
 
-// All that does not depend on where values live.
-const Module& Estimates::beginning_of(const Variant& variant) {
-  Settings key = variant.settings;
-  key.recipe.offload = {};
-  key.recipe.host_update = {};
+// All that does not depend on where values live, but for one thing: weights that are updated first give the
+// last micro-batch a program of its own.
+const Module& Estimates::beginning_of(const Variant& variant, int32_t layers) {
+  Beginning key{.settings = variant.settings,
+                .weights_first = updates_weights_first(variant.settings.recipe),
+                .layers = layers};
+  key.settings.recipe.offload = {};
+  key.settings.recipe.host_update = {};
   return beginnings_.of(key, [&] {
-    return compile("trial", variant.stack.whole(), variant.settings.recipe, Stage::accumulate);
+    return compile("step", variant.stack.forward(layers), variant.settings.recipe,
+                   Stage::accumulate);
   });
+}
+
+// Without what is due at other times than a step's: the update as a program of its own, which is estimated
+// for itself, and evaluation and loading, which need no more: where values move, their copies are not worth
+// making.
+Estimates::LaidOut Estimates::laid_out(const Variant& variant, int32_t layers) {
+  const Recipe& recipe = variant.settings.recipe;
+  Module module = beginning_of(variant, layers);
+  continue_compile(module, recipe, Stage::ranks, Stage::ranks);
+  if (!recipe.offload.none()) leave_out(module, ProgramRole::evaluation);
+  if (recipe.updates_in_training()) {
+    continue_compile(module, recipe, Stage::update, Stage::update);
+    leave_out(module, ProgramRole::flush);
+    if (!recipe.offload.none()) leave_out(module, ProgramRole::load);
+  }
+  continue_compile(module, recipe, Stage::homes, Stage::homes);
+  Orders orders = lay_out(module, recipe);
+  return {std::move(module), std::move(orders)};
 }
 
 Estimates::Trial Estimates::make_trial(const Variant& variant) {
   const Recipe& recipe = variant.settings.recipe;
-  Module module = beginning_of(variant);
-  continue_compile(module, recipe, Stage::ranks, Stage::ranks);
-  compile_rest(module, recipe);
+  const LaidOut whole = laid_out(variant, variant.stack.layers);
   SpaceBytes shared;
-  for (const Value& value : module.values) shared = shared + shared_bytes(value);
-  SpaceBytes transient = most_live_of_all(module);
-  Trial trial{.seconds = step_cost(module, variant.cost_model).step_seconds};
+  for (const Value& value : whole.module.values) shared = shared + shared_bytes(value);
+  SpaceBytes transient = most_live_of_all(whole.module);
+  Trial trial{.seconds = step_cost(whole.module, variant.cost_model, whole.orders).step_seconds};
   if (!recipe.update_in_backward) {
     const Update& update = update_of(variant);
     transient = max(transient, update.transient);

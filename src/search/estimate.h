@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "base/memo.h"
+#include "ir/order.h"
 #include "ir/space_bytes.h"
 #include "search/layer_costs.h"
 #include "search/room.h"
@@ -75,13 +76,40 @@ class Estimates {
   Estimate make_body(const Variant& variant);
   Estimate part_of_body(const Variant& variant);
   Trial make_trial(const Variant& variant);
-  const Module& beginning_of(const Variant& variant);
+
+  // A step of so many layers, and in which order its ops run.
+  struct LaidOut {
+    Module module;
+    Orders orders;
+  };
+  LaidOut laid_out(const Variant& variant, int32_t layers);
+
+  struct Lanes {
+    double seconds = 0;    // that they take for a step
+    SpaceBytes transient;  // the most that is live at an instant
+  };
+  Lanes lanes_of(const Variant& variant, const LaidOut& shallow, int32_t depth);
+
+  struct Beginning {
+    Settings settings;
+    bool weights_first = false;
+    int32_t layers = 0;
+
+    struct Hash {
+      size_t operator()(const Beginning& b) const {
+        return std::hash<Settings>{}(b.settings) +
+               static_cast<size_t>(2 * b.layers + b.weights_first);
+      }
+    };
+    friend bool operator==(const Beginning&, const Beginning&) = default;
+  };
+  const Module& beginning_of(const Variant& variant, int32_t layers);
   const Module& parameters_of(const Variant& variant);
 
   Memo<Settings, Estimate> bodies_;
   Memo<Settings, Update> updates_;
   Memo<Settings, Trial> trials_;
-  Memo<Settings, Module> beginnings_;
+  Memo<Beginning, Module, Beginning::Hash> beginnings_;
   Memo<Settings, Module> parameters_;  // of the whole model, with gradients and no op
 };
 
