@@ -302,7 +302,8 @@ PlanSearch::Found PlanSearch::find_smallest(const Limits& limits) {
 }
 
 std::optional<Choice> PlanSearch::fastest(const Limits& limits) {
-  for (std::vector<Found> fast; !(fast = fast_within(limits)).empty();) {
+  const std::vector<size_t> all = contenders();
+  for (std::vector<Found> fast; !(fast = fast_within(all, limits)).empty();) {
     Limits room = limits;
     while (!fast.empty()) {
       const Found found = fast.back();
@@ -321,7 +322,8 @@ std::optional<Choice> PlanSearch::fastest(const Limits& limits) {
       // What a trial packs more tightly than a plan is no room: once more without.
       if (room == limits && gaps != SpaceBytes{}) {
         for (const Space s : kAllSpaces) room[s] -= gaps[s];
-        fast = fast_within(room);
+        fast.push_back(found);
+        fast = fast_within(is_moved(found.variant) ? began_near_fastest(fast) : all, room);
       }
     }
   }

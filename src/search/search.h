@@ -99,6 +99,7 @@ class PlanSearch {
     bool expanded = false;
     std::shared_ptr<const PolicyAssignments> assignments = {};
     std::vector<Candidate> candidates = {};
+    std::optional<size_t> of = {};  // of a plan that was tried: the variant that it began with
   };
   // A plan that was tried and fits, of no variant's state.
   struct Tried {
@@ -130,7 +131,8 @@ class PlanSearch {
   RecomputePolicy policy_of(Found found) const;
   Module compile_with(size_t variant, const RecomputePolicy& policy) const;
   Choice choice_of(Found found);
-  std::vector<Found> fast_within(const Limits& limits);
+  std::vector<Found> fast_within(std::span<const size_t> variants, const Limits& limits);
+  std::vector<size_t> began_near_fastest(std::span<const Found> fast) const;
   std::vector<Tried> moved_within(std::span<const size_t> variants, const Limits& limits,
                                   double below);
   std::vector<size_t> worth_expecting(std::span<const size_t> variants, const Limits& limits,
@@ -142,6 +144,8 @@ class PlanSearch {
                                 const Seconds& seconds);
   std::optional<Tried> start(Found found, const Limits& limits, SpaceBytes& excess);
   Tried tried_as(Found found) const;
+  std::vector<Tried> tried_all(const std::vector<Tried>& plans, const Limits& limits);
+  static std::vector<Tried> near_fastest(std::vector<Tried> plans, double times);
   std::vector<Tried> with_some_moved(const Tried& tried, const Limits& limits);
   std::optional<Tried> with_every_moved(const Tried& tried, int32_t every,
                                         const LayerPolicyCosts& costs, const Limits& limits);

@@ -104,14 +104,18 @@ std::vector<PlanSearch::Tried> PlanSearch::with_room_used(const Tried& tried,
 std::vector<PlanSearch::Tried> PlanSearch::filled(Tried tried, const Limits& limits) {
   constexpr OffloadItem kItems[] = {OffloadItem::params, OffloadItem::grads, OffloadItem::optimizer,
                                     OffloadItem::master};
+  constexpr double kWorthMore = 0.999;  // of the time before: then there may be room for more
   std::vector<Tried> better{std::move(tried)};
   if (better[0].variant.plain.empty()) return better;
   const Room room = estimates_.room_of(better[0].variant);
   for (const Space space : {Space::host, Space::device, Space::host}) {
     for (const OffloadItem item : kItems) {
       // What moves less needs less staging, which is room for more.
-      while (auto other = use_room_in(room, space, item, better.back(), limits))
-        better.push_back(std::move(*other));
+      for (bool more = true; more;) {
+        auto other = use_room_in(room, space, item, better.back(), limits);
+        more = other && other->seconds < kWorthMore * better.back().seconds;
+        if (other) better.push_back(*std::move(other));
+      }
     }
   }
   return better;

@@ -1,6 +1,7 @@
 // The search where values move to other memory: what is tried there.
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <unordered_set>
 
 #include "base/parallel.h"
@@ -15,6 +16,7 @@ struct UniformPolicy {
   const char* text;
   double share;
 };
+constexpr double kNear = 1.02;       // times as long as the fastest takes: worth a closer look
 constexpr double kShareDoubt = 0.1;  // as much as that may be wrong, in bytes
 constexpr UniformPolicy kAlike[] = {{"attention", 0.03},
                                     {"ratio:0.25", 0.25},
@@ -82,13 +84,13 @@ void PlanSearch::expand_uniformly(size_t variant) {
   }
 }
 
-// As trials say, the fastest last. In a tie what moves nothing wins.
-std::vector<PlanSearch::Found> PlanSearch::fast_within(const Limits& limits) {
-  const std::vector<size_t> all = contenders();
-  const auto plain = find_fastest(all, limits);
+// As trials say, the fastest last. In a tie what moves nothing wins; that is looked for in all variants.
+std::vector<PlanSearch::Found> PlanSearch::fast_within(std::span<const size_t> variants,
+                                                       const Limits& limits) {
+  const auto plain = find_fastest(contenders(), limits);
   const double below =
       plain ? states_[plain->variant].candidates[plain->candidate].seconds : kForever;
-  std::vector<Tried> tried = moved_within(all, limits, below);
+  std::vector<Tried> tried = moved_within(variants, limits, below);
   if (!tried.empty()) {
     const Tried best = tried.back();
     for (Tried& other : with_some_moved(best, limits)) tried.push_back(std::move(other));
@@ -113,6 +115,16 @@ std::vector<PlanSearch::Found> PlanSearch::fast_within(const Limits& limits) {
   }
   if (!has_plain) fast.push_back(*plain);
   return fast;
+}
+
+// Those with which the fastest of these began, and others that are near it.
+std::vector<size_t> PlanSearch::began_near_fastest(std::span<const Found> fast) const {
+  const auto seconds = [&](Found f) { return states_[f.variant].candidates[f.candidate].seconds; };
+  std::set<size_t> began;
+  for (const Found f : fast)
+    if (seconds(f) <= kNear * seconds(fast.back()))
+      began.insert(states_[f.variant].of.value_or(f.variant));
+  return {began.begin(), began.end()};
 }
 
 // Variants that move values and may be faster than so many seconds; estimated and expanded.
@@ -141,11 +153,19 @@ std::vector<size_t> PlanSearch::worth_expecting(std::span<const size_t> variants
   return worth;
 }
 
+// Without those that take so many times as long as the fastest.
+std::vector<PlanSearch::Tried> PlanSearch::near_fastest(std::vector<Tried> plans, double times) {
+  if (plans.empty()) return plans;
+  const double fastest = std::ranges::min(plans, {}, &Tried::seconds).seconds;
+  std::erase_if(plans, [&](const Tried& t) { return t.seconds > times * fastest; });
+  return plans;
+}
+
 // Plans of these that move values: those that were tried and fit, the fastest last.
 std::vector<PlanSearch::Tried> PlanSearch::moved_within(std::span<const size_t> variants,
                                                         const Limits& limits, double below) {
-  constexpr double kNear = 1.02;  // times slower than the fastest: worth a closer look
   constexpr double kTied = 1.005;
+  constexpr double kNearUnfilled = 1.1;  // room makes up for as much
   constexpr size_t kBroughtOtherwise = 2;
   const std::vector<size_t> worth = worth_expecting(variants, limits, below);
   std::vector<Expected> expected;
@@ -180,12 +200,7 @@ std::vector<PlanSearch::Tried> PlanSearch::moved_within(std::span<const size_t> 
     began.emplace_back(t.of, t.policy);
     for (Tried& other : brought_otherwise(t)) otherwise.push_back(std::move(other));
   }
-  improve(std::move(otherwise), [&](const Tried& t) {
-    auto other = tried_with(t.variant, t.policy, limits);
-    if (!other) return std::vector<Tried>{};
-    other->of = t.of;
-    return with_room_used(*other, limits);
-  });
+  improve(near_fastest(tried_all(std::move(otherwise), limits), kNearUnfilled), fill);
   std::ranges::stable_sort(all, std::greater{}, &Tried::seconds);
   for (Tried& t : with_host_updates(all.back(), limits)) all.push_back(std::move(t));
   return all;
@@ -249,6 +264,20 @@ std::optional<PlanSearch::Tried> PlanSearch::start_of(size_t variant, const Limi
     excess = more;
   }
   return std::nullopt;
+}
+
+// Those of them that fit.
+std::vector<PlanSearch::Tried> PlanSearch::tried_all(const std::vector<Tried>& plans,
+                                                     const Limits& limits) {
+  std::vector<std::optional<Tried>> tried(plans.size());
+  for_each_in_parallel(plans.size(), [&](size_t i) {
+    tried[i] = tried_with(plans[i].variant, plans[i].policy, limits);
+    if (tried[i]) tried[i]->of = plans[i].of;
+  });
+  std::vector<Tried> fit;
+  for (std::optional<Tried>& t : tried)
+    if (t) fit.push_back(*std::move(t));
+  return fit;
 }
 
 // With its values brought as early as there is room for.
@@ -350,6 +379,7 @@ PlanSearch::Found PlanSearch::enter(Found like, Tried tried) {
                               .seconds = tried.seconds,
                               .least = tried.arena,
                               .arena = tried.arena});
+  state.of = like.variant;
   variants_.push_back(std::move(tried.variant));
   states_.push_back(std::move(state));
   return Found{variants_.size() - 1, 0};
