@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "base/parallel.h"
 #include "base/units.h"
@@ -152,12 +153,15 @@ PlannedRun plan_stages(const Resolved& run) {
     plans[stage] = make_plan(std::move(modules[stage]), run.recipe.backend);
   });
   std::vector<StagePlan> stages;
-  size_t largest = 0;
-  for (size_t stage = 0; stage < plans.size(); ++stage) {
+  for (size_t stage = 0; stage < plans.size(); ++stage)
     stages.push_back(stage_plan(plans[stage], compiled.recipe_of(stage).mesh, run.recipe.accum,
                                 cost.computes[stage]));
-    if (arena_of(plans[stage]) > arena_of(plans[largest])) largest = stage;
-  }
+  // The pipeline fits if this one does, whatever memory a stage has too little of.
+  const auto size_of = [&](const StagePlan& stage) {
+    return std::pair(!stage.arenas.fits_in(run.limits()), stage.arenas[Space::device]);
+  };
+  const auto largest =
+      static_cast<size_t>(std::ranges::max_element(stages, {}, size_of) - stages.begin());
   PlannedRun planned{
       .run = run, .plan = std::move(plans[largest]), .step_seconds = cost.step_seconds};
   planned.run.recipe = compiled.recipe_of(largest);

@@ -152,6 +152,22 @@ TEST(StagePlans, LongStepsTakeWhatTheirMicroBatchesTake) {
   EXPECT_NEAR(seconds[2] / expected, 1, 0.02);
 }
 
+// The stage that needs most of the GPU need not be the one that needs host memory.
+TEST(StagePlans, SayWhichStageDoesNotFit) {
+  Options o = on_gpus("gpt2", "h100x2");
+  o.pp = 2;
+  o.recompute = "none";
+  o.offload = "optimizer@0-2,master@0-2";
+  const PlannedRun largest = plan_stages(resolve(o));
+  ASSERT_EQ(largest.run.recipe.mesh.stage, 1);
+  ASSERT_EQ(arenas_of(largest.plan.module)[Space::host], 0);
+  ASSERT_GT(largest.stages[0].arenas[Space::host], 64 << 20);
+  o.host_budget = "64MiB";
+  const PlannedRun planned = plan_stages(resolve(o));
+  EXPECT_EQ(planned.run.recipe.mesh.stage, 0);
+  EXPECT_FALSE(arenas_of(planned.plan.module).fits_in(planned.run.limits()));
+}
+
 // Of a small grid, all meshes planned whole. In a tight budget, which this is, what is tried rests on
 // estimates of what recompute takes: one choice was 3.4 % slower than the best.
 TEST(MeshSearch, IsNeverWorseThanAMeshPlannedWhole) {
