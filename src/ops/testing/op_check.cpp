@@ -79,8 +79,9 @@ class KernelCheck {
       return;
     }
     const Dtype rounded_to = expected_.rounded_to.value_or(kernel_dtype(c_.module, op_));
-    expect_close(result, want, runner_.backend(), rounded_to, name(o) + how, rounding->second);
-    expect_close_overall(result, want, runner_.backend(), rounded_to, name(o) + how);
+    expect_close(result, want, runner_.backend(), rounded_to, name(o) + how, rounding->second.one);
+    expect_close_overall(result, want, runner_.backend(), rounded_to, name(o) + how,
+                         rounding->second.all);
   }
 
   void in_place(const std::vector<Shared>& shared, const Buffers& fresh) {

@@ -42,9 +42,12 @@ struct Expected {
   Buffers stored;
   double factor = 1;  // of the tolerance: see expect_close
   // By output, where a kernel rounds to the op's own dtype on the way, or to as few bits as
-  // `rounded_to` has: so many tolerances of that dtype for a single element, and two for all of
-  // them together, whatever the output's dtype is.
-  std::map<size_t, double> roundings = {};
+  // `rounded_to` has: so many tolerances of that dtype for a single element, and for the rms of all of
+  // them, whatever the output's dtype is.
+  struct Rounding {
+    double one, all = 2;
+  };
+  std::map<size_t, Rounding> roundings = {};
   std::optional<Dtype> rounded_to = {};
 };
 using Oracle = std::function<Expected(const OpCase&, const Op&, const Buffers& values)>;

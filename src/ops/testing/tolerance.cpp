@@ -75,10 +75,10 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& wan
 }
 
 void expect_close_overall(const std::vector<double>& got, const std::vector<double>& want,
-                          Backend backend, Dtype dtype, const std::string& what) {
+                          Backend backend, Dtype dtype, const std::string& what, double factor) {
   std::vector<double> errors(want.size());
   std::ranges::transform(got, want, errors.begin(), std::minus<>());
-  const double error = rms_of(errors), allowed = 2 * tolerance(backend, dtype) * rms_of(want);
+  const double error = rms_of(errors), allowed = factor * tolerance(backend, dtype) * rms_of(want);
   EXPECT_LE(error, allowed) << "the rms of what " << what << " is off by";
 }
 

@@ -14,10 +14,10 @@ namespace snug {
 void expect_close(const std::vector<double>& got, const std::vector<double>& want, Backend backend,
                   Dtype dtype, const std::string& what, double factor = 1);
 
-// Fails where rms(got - want) > 2 * relative * rms(want): for results of which single elements may
-// lie further off.
+// Fails where rms(got - want) > factor * relative * rms(want): for results of which single elements
+// may lie further off.
 void expect_close_overall(const std::vector<double>& got, const std::vector<double>& want,
-                          Backend backend, Dtype dtype, const std::string& what);
+                          Backend backend, Dtype dtype, const std::string& what, double factor = 2);
 
 double rms_of(const std::vector<double>& v);
 
