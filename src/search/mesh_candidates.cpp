@@ -83,9 +83,13 @@ std::vector<Change> MeshCandidates::ways_to_share(const MeshSizes& mesh) const {
 
 void MeshCandidates::add(const MeshSizes& mesh, const Change& more,
                          const std::function<void(const std::string& why)>& said) {
-  std::string refused;
-  bool some = false;
-  const auto unless = [&](const auto& f) {
+  struct Asked {
+    size_t way;  // to share the state
+    Change change;
+    std::optional<MeshCandidate> candidate = {};
+    std::string refused = {};
+  };
+  const auto unless = [](std::string& refused, const auto& f) {
     try {
       f();
     } catch (const Error& error) {
@@ -93,22 +97,39 @@ void MeshCandidates::add(const MeshSizes& mesh, const Change& more,
       refused = error.what();
     }
   };
-  unless([&] {
+  std::string refused;
+  std::vector<Asked> asked;
+  unless(refused, [&] {
     for (const int64_t batch : micro_batches(mesh)) {
       const int64_t each = checked_mul(batch, mesh.dp, "sequences of all ranks");
       const int64_t accum = micro_batches_of(run_.options.global_batch, each);
+      size_t way = 0;
       for (const Change& share : ways_to_share(mesh)) {
         Change change{{"mesh", text(mesh)}, {"batch", batch}, {"accum", accum}};
         change += share + more;
-        unless([&] {
-          MeshCandidate c{.mesh = mesh, .change = change, .run = resolved(change)};
-          bound(c);
-          all_.push_back(std::move(c));
-          some = true;
-        });
+        asked.push_back({.way = way++, .change = std::move(change)});
       }
     }
   });
+  // Ways of one micro-batch wait for the same costs: other micro-batches come between them.
+  std::vector<Asked*> by_way;
+  for (Asked& one : asked) by_way.push_back(&one);
+  std::ranges::stable_sort(by_way, {}, &Asked::way);
+  for_each_in_parallel(by_way.size(), [&](size_t i) {
+    Asked& one = *by_way[i];
+    unless(one.refused, [&] {
+      MeshCandidate c{.mesh = mesh, .change = one.change, .run = resolved(one.change)};
+      bound(c);
+      one.candidate = std::move(c);
+    });
+  });
+  bool some = false;
+  for (Asked& one : asked) {
+    if (!one.refused.empty()) refused = one.refused;
+    if (!one.candidate) continue;
+    all_.push_back(*std::move(one.candidate));
+    some = true;
+  }
   if (!some && !refused.empty()) said(refused);
 }
 
