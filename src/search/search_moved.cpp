@@ -200,7 +200,7 @@ std::vector<PlanSearch::Tried> PlanSearch::moved_within(std::span<const size_t> 
     began.emplace_back(t.of, t.policy);
     for (Tried& other : brought_otherwise(t)) otherwise.push_back(std::move(other));
   }
-  improve(near_fastest(tried_all(std::move(otherwise), limits), kNearUnfilled), fill);
+  improve(near_fastest(tried_all(otherwise, limits), kNearUnfilled), fill);
   std::ranges::stable_sort(all, std::greater{}, &Tried::seconds);
   for (Tried& t : with_host_updates(all.back(), limits)) all.push_back(std::move(t));
   return all;
