@@ -71,9 +71,9 @@ Oracle with_tf32_attention(Oracle oracle) {
     // query that sees one key is a score: 1.6 seen in packed rows.
     expected.rounded_to = Dtype::f16;
     const bool forward = op.def->kind == "flash_attention";
-    expected.roundings = forward ? std::map<size_t, Expected::Rounding>{{0, {10}}, {1, {3}}}
-                                 // y, lse
-                                 : std::map<size_t, Expected::Rounding>{{0, {24}}};  // dqkv
+    using Roundings = decltype(expected.roundings);
+    expected.roundings = forward ? Roundings{{0, {10}}, {1, {3}}}  // y, lse
+                                 : Roundings{{0, {24}}};           // dqkv
     return expected;
   };
 }
