@@ -212,10 +212,11 @@ void emit_weight(Builder& b, const Updates& updates, const Updates::Trained& t,
   }
 }
 
-void fold_updates(Builder& update, const Updates& updates, const Updates::Numbers& numbers) {
+void fold_updates(Builder& update, const Updates& updates, const Updates::Numbers& numbers,
+                  bool step_only) {
   Fold fold(update.module(), updates);
   fold.keep(update, numbers);
-  fold.add_flush();
+  if (!step_only) fold.add_flush();
   fold.add_to_training();
 }
 

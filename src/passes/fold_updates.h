@@ -24,7 +24,8 @@ void emit_weight(Builder& b, const Updates& updates, const Updates::Trained& t,
 // `update`: the program of the step's end, which keeps its numbers for the folded updates. They are
 // made in micro_first, spread over the forward ops of the layer before theirs (of no layer: over its
 // backward), and by the program `flush` where somebody looks at the parameters in between; whoever
-// comes second does nothing.
-void fold_updates(Builder& update, const Updates& updates, const Updates::Numbers& numbers);
+// comes second does nothing. `step_only`: without `flush` (Recipe::step_only).
+void fold_updates(Builder& update, const Updates& updates, const Updates::Numbers& numbers,
+                  bool step_only);
 
 }  // namespace snug

@@ -87,7 +87,7 @@ void optimizer(Module& module, const Recipe& recipe) {
   }
   if (recipe.loss_scale.dynamic) adjust_scale(b, recipe.loss_scale, clip.finite);
   if (!weights_first) module.step.push_back({1, {b.program().name}});
-  if (fold) fold_updates(b, updates, numbers);
+  if (fold) fold_updates(b, updates, numbers, recipe.step_only);
 }
 
 }  // namespace snug

@@ -63,6 +63,8 @@ struct Recipe {
   bool carries_gradients() const { return !update_in_backward || groups() > 1; }
   bool updates_in_training() const { return update_in_backward || fold_update; }
   HostUpdate host_update;
+  // Without the programs that run between steps, `load` and `flush`: what a search tries needs none.
+  bool step_only = false;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;

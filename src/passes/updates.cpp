@@ -94,7 +94,7 @@ Updates::Updates(Module& module, const Recipe& recipe)
   updates_ = add_shared(module, shared_names::kUpdates, {Dtype::i64, {}}, Category::buffers,
                         Scope::persistent);
   loss_scale_ = module.find_shared(shared_names::kLossScale);
-  if (recipe.master) add_masters();
+  if (recipe.master) add_masters(recipe.step_only);
   for (Trained& t : trained_) {
     const Value value = module[t.target()];
     const Type whole{value.type.dtype, value.whole()};
@@ -130,7 +130,7 @@ void Updates::collect(const Recipe& recipe) {
 
 // The master takes over the parameter's name, initial value and place in a checkpoint; what forward
 // reads is a copy of it.
-void Updates::add_masters() {
+void Updates::add_masters(bool step_only) {
   std::optional<Builder> load;  // one for all: it looks at every name there is
   for (Trained& t : trained_) {
     const Value param = module_[t.param];
@@ -144,6 +144,7 @@ void Updates::add_masters() {
                           Scope::persistent, *param.param, param.layer);
     module_[t.master].parameter = t.param;
     if (t.cut.on()) make_shard(module_[t.master], t.cut);
+    if (step_only) continue;
     if (!load) load.emplace(module_, ProgramRole::load).set_phase(Phase::update);
     load->set_layer(param.layer);
     const std::string name = "load." + param.name;

@@ -100,7 +100,7 @@ class Updates {
   // `per`: elements of the parameter for each of the value's own.
   ValueId part_of(Builder& b, const Trained& t, ValueId id, const Slice& slice,
                   int64_t per = 1) const;
-  void add_masters();
+  void add_masters(bool step_only);
   ValueId seed();
 
   Module& module_;

@@ -268,9 +268,8 @@ const Estimates::Update& Estimates::update_of(const Variant& asked) {
     const size_t known = module.values.size();
     Recipe recipe = variant.settings.recipe;
     recipe.fold_update = false;
-    continue_compile(module, recipe, Stage::ranks, Stage::update);
-    if (!recipe.offload.none()) leave_out(module, ProgramRole::load);
-    continue_compile(module, recipe, Stage::homes, Stage::homes);
+    recipe.step_only = !recipe.offload.none();
+    continue_compile(module, recipe, Stage::ranks, Stage::homes);
     const Orders orders = lay_out(module, recipe);
     for (size_t i = known; i < module.values.size(); ++i)
       update.shared = update.shared + shared_bytes(module.values[i]);
@@ -347,15 +346,12 @@ const Module& Estimates::beginning_of(const Variant& variant, int32_t layers) {
 // for itself, and evaluation and loading, which need no more: where values move, their copies are not worth
 // making.
 Estimates::LaidOut Estimates::laid_out(const Variant& variant, int32_t layers) {
-  const Recipe& recipe = variant.settings.recipe;
+  Recipe recipe = variant.settings.recipe;
+  recipe.step_only = !recipe.offload.none();
   Module module = beginning_of(variant, layers);
   continue_compile(module, recipe, Stage::ranks, Stage::ranks);
-  if (!recipe.offload.none()) leave_out(module, ProgramRole::evaluation);
-  if (recipe.updates_in_training()) {
-    continue_compile(module, recipe, Stage::update, Stage::update);
-    leave_out(module, ProgramRole::flush);
-    if (!recipe.offload.none()) leave_out(module, ProgramRole::load);
-  }
+  if (recipe.step_only) leave_out(module, ProgramRole::evaluation);
+  if (recipe.updates_in_training()) continue_compile(module, recipe, Stage::update, Stage::update);
   continue_compile(module, recipe, Stage::homes, Stage::homes);
   Orders orders = lay_out(module, recipe);
   return {std::move(module), std::move(orders)};
