@@ -38,7 +38,7 @@ class StageOfProgram {
                  const Recipe& recipe)
       : module_(module), recipe_(recipe), builder_(module, program) {
     ops_ = std::exchange(builder_.program().ops, {});
-    stage_of_ = stages.of({.name = std::string(program), .ops = ops_});
+    stage_of_ = stages.of(ops_);
     read_originals();
     find_crossings();
   }
@@ -175,7 +175,7 @@ using Parts = std::map<ValueId, std::set<int64_t>>;
 
 Parts parts_of_gradients(const Module& module, const Stages& stages, const Program& training) {
   Parts parts;
-  const std::vector<int64_t> stage_of = stages.of(training);
+  const std::vector<int64_t> stage_of = stages.of(training.ops);
   for (size_t at = 0; at < training.ops.size(); ++at) {
     for (const ValueId id : training.ops[at].outputs) {
       const ValueId root = module.root(id);

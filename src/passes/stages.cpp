@@ -12,10 +12,11 @@ namespace snug {
 namespace {
 
 // A repeat whose original is gone goes with the op that reads it first.
-void place_with_readers(const Program& program, std::vector<int32_t>& layers) {
+void place_with_readers(std::span<const Op> ops, std::vector<int32_t>& layers) {
+  if (std::ranges::find(layers, kNoLayer) == layers.end()) return;
   std::map<ValueId, int32_t> reader;
   for (size_t at = layers.size(); at-- > 0;) {
-    const Op& op = program.ops[at];
+    const Op& op = ops[at];
     for (const ValueId id : op.outputs)
       if (layers[at] == kNoLayer && reader.contains(id)) layers[at] = reader.at(id);
     for (const ValueId id : op.inputs) reader[id] = layers[at];
@@ -24,16 +25,17 @@ void place_with_readers(const Program& program, std::vector<int32_t>& layers) {
 
 // By op: the layer that it goes with. What is in none goes with the op that it repeats or
 // differentiates; forward ops with the layer before them, the first ones with the first.
-std::vector<int32_t> layers_of(const Module& module, const Program& program) {
+std::vector<int32_t> layers_of(const Module& module, std::span<const Op> ops) {
   const auto last = static_cast<int32_t>(module.layers.size()) - 1;
   std::unordered_map<std::string_view, int32_t> by_name;
+  by_name.reserve(ops.size());
   std::vector<int32_t> layers;
   int32_t now = 0;
-  const auto last_of_layer = std::ranges::find_if(
-      program.ops.rbegin(), program.ops.rend(),
-      [](const Op& op) { return op.phase == Phase::forward && op.layer != kNoLayer; });
-  const Op* end = last_of_layer == program.ops.rend() ? nullptr : &*last_of_layer;
-  for (const Op& op : program.ops) {
+  const auto last_of_layer = std::ranges::find_if(ops.rbegin(), ops.rend(), [](const Op& op) {
+    return op.phase == Phase::forward && op.layer != kNoLayer;
+  });
+  const Op* end = last_of_layer == ops.rend() ? nullptr : &*last_of_layer;
+  for (const Op& op : ops) {
     if (op.layer != kNoLayer) {
       now = op.layer;
     } else if (const std::string& link = op.backward_of.empty() ? op.clone_of : op.backward_of;
@@ -49,7 +51,7 @@ std::vector<int32_t> layers_of(const Module& module, const Program& program) {
     by_name.emplace(op.name, now);
     if (&op == end) now = last;
   }
-  place_with_readers(program, layers);
+  place_with_readers(ops, layers);
   return layers;
 }
 
@@ -95,16 +97,16 @@ Stages::Stages(const Module& module, const Program& training, const Recipe& reci
         .hint(layers > 1 ? fmt::format("give --pp {} or less", layers) : "leave --pp out");
   }
   std::vector<int64_t> costs(module.layers.size());
-  const std::vector<int32_t> layer = layers_of(module, training);
+  const std::vector<int32_t> layer = layers_of(module, training.ops);
   for (size_t at = 0; at < layer.size(); ++at)
     costs[static_cast<size_t>(layer[at])] +=
         cost_of(module, training.ops[at], recipe.backend).flops;
   first_ = balanced_parts(costs, recipe.mesh.pp);
 }
 
-std::vector<int64_t> Stages::of(const Program& program) const {
+std::vector<int64_t> Stages::of(std::span<const Op> ops) const {
   std::vector<int64_t> stages;
-  for (const int32_t layer : layers_of(module_, program))
+  for (const int32_t layer : layers_of(module_, ops))
     stages.push_back(std::ranges::upper_bound(first_, layer) - first_.begin() - 1);
   return stages;
 }

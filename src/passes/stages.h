@@ -2,11 +2,12 @@
 // first layer in the first stage and what comes behind the last in the last.
 //
 //   const Stages stages(module, module.program(ProgramRole::training_first), recipe);
-//   stages.of(program);          // by op
+//   stages.of(program.ops);      // by op
 //   stages.first_layer(2);       // of the third stage
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ir/program.h"
@@ -20,8 +21,8 @@ class Stages {
   // there are fewer layers than stages.
   Stages(const Module& module, const Program& training, const Recipe& recipe);
 
-  // By op. A backward op is where the op is that it differentiates.
-  std::vector<int64_t> of(const Program& program) const;
+  // By op of a program. A backward op is where the op is that it differentiates.
+  std::vector<int64_t> of(std::span<const Op> ops) const;
   int32_t first_layer(int64_t stage) const { return first_[static_cast<size_t>(stage)]; }
 
  private:
