@@ -3,6 +3,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/parallel.h"
 #include "ir/lifetime.h"
 
 namespace snug {
@@ -16,7 +17,7 @@ PipelineCost pipeline_cost(std::span<const Module* const> stages, const ProgramS
                            const CoreShare& share) {
   std::vector<std::map<std::string, TimedProgram>> programs(stages.size());
   std::vector<RankRuns> runs(stages.size());
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
+  for_each_in_parallel(stages.size(), [&](size_t stage) {
     const Module& module = *stages[stage];
     for (const Repeat& repeat : module.step) {
       for (const std::string& name : repeat.programs) {
@@ -28,7 +29,7 @@ PipelineCost pipeline_cost(std::span<const Module* const> stages, const ProgramS
         for (const std::string& name : repeat.programs)
           runs[stage].push_back(&programs[stage].at(name));
     }
-  }
+  });
   PipelineCost cost{.computes = std::vector<double>(stages.size())};
   cost.step_seconds = simulate_lanes(
       runs, share,

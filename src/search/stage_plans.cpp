@@ -50,6 +50,11 @@ class StageModules {
     go_to_rank(static_cast<int64_t>(stage) * ranks, recipe.mesh, recipe.sharding);
     return recipe;
   }
+  // What a step alone does: evaluation needs no more.
+  void leave_out_evaluation() {
+    beginning_.program(ProgramRole::evaluation).ops.clear();
+    sweep_values(beginning_);
+  }
   // Of a step with so many micro-batches.
   std::vector<Module> with(int64_t micro_batches) const {
     std::vector<Module> modules(static_cast<size_t>(recipe_.mesh.pp));
@@ -125,20 +130,24 @@ PipelineCost cost_of_stages(std::span<const Module> stages, const Resolved& run)
 }  // namespace
 
 StageTrial try_stages(const Resolved& run) {
-  const StageModules compiled(run);
+  StageModules compiled(run);
+  compiled.leave_out_evaluation();
   const std::vector<Module> modules = compiled.with(followed_of(run));
   StageTrial trial{.seconds = cost_of_stages(modules, run).step_seconds};
-  for (const Module& module : modules) {
-    SpaceBytes arena, transient;
+  std::vector<SpaceBytes> arenas(modules.size());
+  for_each_in_parallel(modules.size(), [&](size_t stage) {
+    const Module& module = modules[stage];
+    SpaceBytes transient;
     for (const Value& value : module.values)
       if (resides_shared(value, value.space))
-        arena[value.space] += round_up(value.storage_bytes(), alignment_of(value.space));
+        arenas[stage][value.space] += round_up(value.storage_bytes(), alignment_of(value.space));
     for (size_t p = 0; p < module.programs.size(); ++p)
       for (const Space space : kAllSpaces)
         transient[space] =
             std::max(transient[space], most_live(module, static_cast<int32_t>(p), space));
-    trial.arena = max(trial.arena, arena + transient);
-  }
+    arenas[stage] = arenas[stage] + transient;
+  });
+  for (const SpaceBytes& arena : arenas) trial.arena = max(trial.arena, arena);
   return trial;
 }
 
