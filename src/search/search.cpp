@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <queue>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -211,6 +212,8 @@ void PlanSearch::expand(size_t variant) {
                                 .other = state.estimate->other_lanes,
                                 .waiting = state.estimate->waiting});
   }
+  // Where lanes wait for each other, what layers cost one by one may miss what treats them alike.
+  if (!is_moved(variant) && state.estimate->other_lanes > 0) expand_uniformly(variant);
 }
 
 RecomputePolicy PlanSearch::policy_of(Found found) const {
@@ -255,6 +258,18 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
     if (candidate.least.fits_in(limits))
       queue.push({{candidate.seconds, variants_[v].effect}, v, c});
   };
+  // What computes more than a plan of the same variant that fits is no faster but for what lanes wait
+  // for each other; where other lanes take longer, hundreds are expected to be as fast. Of those a few
+  // are tried, the same ones whatever the limits are.
+  std::set<std::pair<size_t, size_t>> fit;  // of those that were tried
+  std::map<size_t, double> computes;        // by variant: the least of these
+  const auto is_in_vain = [&](size_t v, size_t c) {
+    constexpr size_t kTried = 8;
+    const auto least = computes.find(v);
+    const std::vector<Candidate>& all = states_[v].candidates;
+    return least != computes.end() && all[c].compute >= least->second &&
+           c % (all.size() / kTried + 1) != 0;
+  };
   for (const size_t v : variants) {
     const State& state = states_[v];
     if (is_moved(v) || !state.estimate->least_arena().fits_in(limits)) continue;
@@ -269,10 +284,15 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
       const size_t known = states_[v].candidates.size();
       expand(v);
       for (size_t i = known; i < states_[v].candidates.size(); ++i) push(v, i);
-    } else if (size_of({v, c}).fits_in(limits)) {
+    } else if (fit.contains({v, c})) {
+      return Found{v, c};
+    } else if (!is_in_vain(v, c) && size_of({v, c}).fits_in(limits)) {
       // Its true time is known now: another may be faster.
-      const double seconds = states_[v].candidates[c].seconds;
-      if (seconds <= key.first) return Found{v, c};
+      const Candidate& candidate = states_[v].candidates[c];
+      if (candidate.seconds <= key.first) return Found{v, c};
+      fit.insert({v, c});
+      double& least = computes.try_emplace(v, candidate.compute).first->second;
+      least = std::min(least, candidate.compute);
       push(v, c);
     }
   }

@@ -224,7 +224,7 @@ TEST(MeshSearch, NamesWhatFitsBesideAMeshThatDoesNot) {
   o.pp = 2;
   o.zero = "0";
   o.recompute = "none";
-  const PlannedRun planned = plan_given_stages(within(o, smallest));
+  const PlannedRun planned = plan_given_mesh(within(o, smallest));
   ASSERT_FALSE(fits_everywhere(planned));
   ASSERT_GE(planned.meshes.size(), 1U);
   EXPECT_EQ(planned.meshes[0].why, "does not fit");
