@@ -15,7 +15,6 @@ namespace {
 constexpr double kBytesDoubt = 0.02, kSearchedBytesDoubt = 0.15;
 // A pipeline also waits where one program ends and the next begins.
 constexpr double kStagesSlower = 1.05;
-constexpr int64_t kSearchedLayers = 40;
 
 }  // namespace
 
@@ -24,16 +23,12 @@ const StagePolicy* at_least(double share) {
                               [&](const StagePolicy& p) { return p.share >= share - 1e-9; });
 }
 
-bool MeshCandidates::is_searched_by_layer() const {
-  return run_.model.config().L <= kSearchedLayers;
-}
-
 Resolved MeshCandidates::resolved(const Change& change) const {
   return resolve(changed(run_.asked, change), run_.model);
 }
 
 bool MeshCandidates::may_fit(const MeshCandidate& c) const {
-  const bool searched = c.mesh.pp == 1 && is_searched_by_layer() && c.run.recipe.offload.none();
+  const bool searched = c.mesh.pp == 1 && by_layer_ && c.run.recipe.offload.none();
   Limits limits = c.run.limits();
   if (limits[Space::device] < kUnlimited)
     limits[Space::device] += static_cast<int64_t>((searched ? kSearchedBytesDoubt : kBytesDoubt) *
@@ -74,10 +69,12 @@ std::vector<Change> MeshCandidates::ways_to_share(const MeshSizes& mesh) const {
   // What stages 2 and 3 bring for the micro-batches of a pipeline stays longer than it saves.
   if (mesh.pp > 1) return ways;
   for (const char* zero : {"2", "3"}) ways.push_back({{"zero", zero}});
-  const int64_t machine = run_.cost_model.spec().wire.machine / mesh.tp;
-  if (machine < 2 || mesh.dp <= machine || mesh.dp % machine != 0) return ways;
+  const int64_t machine = run_.cost_model.spec().wire.machine;
+  // Where matrices take a whole machine, as many machines share.
+  const int64_t sharers = mesh.tp < machine ? machine / mesh.tp : machine;
+  if (sharers < 2 || mesh.dp <= sharers || mesh.dp % sharers != 0) return ways;
   for (const char* zero : {"1", "2", "3"})
-    ways.push_back({{"zero", zero}, {"shard", fmt::format("hybrid:{}", machine)}});
+    ways.push_back({{"zero", zero}, {"shard", fmt::format("hybrid:{}", sharers)}});
   return ways;
 }
 
@@ -176,7 +173,7 @@ void MeshCandidates::refine(MeshCandidate& c) {
   }
   const double fast = seconds_of(none, shape), slow = seconds_of(full, shape);
   // Searched layer by layer, what saves most for its time is recomputed first.
-  const bool by_layer = c.mesh.pp == 1 && is_searched_by_layer();
+  const bool by_layer = c.mesh.pp == 1 && by_layer_;
   const double part = by_layer ? c.share * c.share : c.share;
   c.seconds = (c.mesh.pp > 1 ? kStagesSlower : 1) * (fast + part * (slow - fast));
 }
@@ -196,8 +193,7 @@ void MeshCandidates::estimate(const std::function<void(const MeshCandidate&)>& d
       if (all_[i].seconds < kForever) known.push_back(all_[i].seconds);
     std::ranges::sort(known);
     if (begin >= kMost && !known.empty()) break;
-    if (!is_searched_by_layer() && known.size() >= kKept && all_[begin].least > known[kKept - 1])
-      break;
+    if (!by_layer_ && known.size() >= kKept && all_[begin].least > known[kKept - 1]) break;
     const size_t count = std::min(kAtATime, all_.size() - begin);
     for_each_in_parallel(count, [&](size_t i) {
       unless_refused([&] {

@@ -46,7 +46,7 @@ struct MeshCandidate {
 
 class MeshCandidates {
  public:
-  explicit MeshCandidates(const Resolved& run) : run_(run) {}
+  explicit MeshCandidates(const Resolved& run) : run_(run), by_layer_(is_searched_by_layer(run)) {}
 
   // With `more` changed, too. `said`: why a mesh has none.
   void add(const MeshSizes& mesh, const Change& more,
@@ -60,8 +60,6 @@ class MeshCandidates {
   Resolved resolved(const Change& change) const;
   // Is how much is recomputed for the search to say? Else it is as asked.
   bool recompute_is_open() const { return run_.asked.recompute == "auto"; }
-  // In deeper models all layers recompute alike: a search layer by layer takes minutes there.
-  bool is_searched_by_layer() const;
 
  private:
   bool may_fit(const MeshCandidate& c) const;
@@ -73,6 +71,7 @@ class MeshCandidates {
   void refine(MeshCandidate& c);
 
   const Resolved& run_;
+  const bool by_layer_;  // is what is recomputed searched layer by layer?
   MeshCosts costs_;
   std::vector<MeshCandidate> all_;
 };

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "recipe/mesh_options.h"
@@ -21,7 +22,8 @@ bool fits(const PlannedRun& planned) { return arenas_of(planned).fits_in(planned
 
 class MeshSearch {
  public:
-  explicit MeshSearch(const Resolved& run) : run_(run), candidates_(run) {}
+  explicit MeshSearch(const Resolved& run)
+      : run_(run), by_layer_(is_searched_by_layer(run)), candidates_(run) {}
 
   PlannedRun fastest(std::span<const MeshSizes> meshes) {
     for (const MeshSizes& mesh : meshes) rows_.push_back({.mesh = mesh});
@@ -76,20 +78,24 @@ class MeshSearch {
 
   // What is expected to be fastest is tried, and the fastest of that planned whole.
   std::optional<PlannedRun> plan_best() {
-    const int most = candidates_.is_searched_by_layer() ? 10 : 4;
+    const int most = by_layer_ ? 10 : 4;
     // Estimates may be off by so much, most of all where layers are searched one by one.
-    const double near = candidates_.is_searched_by_layer() ? 1.15 : 1.03;
+    const double near = by_layer_ ? 1.15 : 1.03;
     double best = kForever;
     std::vector<Tried> tried;
     int trials = 0, failures = 0;
     constexpr int kMostFailures = 24;
     std::map<std::string, int> of_mesh;
-    for (MeshCandidate& c : candidates_.all()) {
+    const std::span<MeshCandidate> all = candidates_.all();
+    TriedAhead ahead;
+    for (size_t i = 0; i < all.size(); ++i) {
+      MeshCandidate& c = all[i];
       if (c.seconds == kForever || c.seconds > near * best) break;
       if (trials == most || failures == kMostFailures) break;
       // Those of one mesh are alike: what is left of the trials is for others.
-      if (candidates_.is_searched_by_layer() && ++of_mesh[text(c.mesh)] > 2) continue;
-      std::optional<Tried> one = try_out(c);
+      if (by_layer_ && ++of_mesh[text(c.mesh)] > 2) continue;
+      if (!ahead.contains(i)) try_ahead(i, near * std::min(best, c.seconds), ahead);
+      std::optional<Tried> one = std::move(ahead.extract(i).mapped());
       ++(one ? trials : failures);
       if (!one) {
         --of_mesh[text(c.mesh)];
@@ -117,6 +123,17 @@ class MeshSearch {
     double seconds = 0;
     std::optional<PlannedRun> planned = {};  // where that is as cheap
   };
+  using TriedAhead = std::map<size_t, std::optional<Tried>>;  // by candidate
+
+  // This one and, beside it, the next, if that is within reach whatever comes of the first.
+  void try_ahead(size_t first, double within, TriedAhead& ahead) {
+    const std::span<MeshCandidate> all = candidates_.all();
+    std::vector<size_t> few{first};
+    if (first + 1 < all.size() && all[first + 1].seconds <= within) few.push_back(first + 1);
+    std::vector<std::optional<Tried>> found(few.size());
+    for_each_in_parallel(few.size(), [&](size_t i) { found[i] = try_out(all[few[i]]); });
+    for (size_t i = 0; i < few.size(); ++i) ahead[few[i]] = std::move(found[i]);
+  }
 
   void say(const MeshCandidate& c, const Tried& tried) {
     MeshRow& row = row_of(c.mesh);
@@ -142,10 +159,10 @@ class MeshSearch {
   }
 
   // None where it does not fit after all.
-  std::optional<Tried> try_out(const MeshCandidate& c) {
+  std::optional<Tried> try_out(const MeshCandidate& c) const {
     const bool to_bytes = c.run.recipe.recompute.kind == RecomputePolicy::Kind::automatic &&
                           !candidates_.recompute_is_open();  // --recompute auto:BYTES
-    const bool by_layer = c.run.recipe.offload.none() && candidates_.is_searched_by_layer();
+    const bool by_layer = c.run.recipe.offload.none() && by_layer_;
     if (c.mesh.pp == 1 && (by_layer || to_bytes)) {
       std::optional<PlannedRun> planned = searched(c);
       if (!planned) return std::nullopt;
@@ -173,13 +190,14 @@ class MeshSearch {
   }
 
   // Without stages, with all that the mesh leaves open: what moves, and what each layer recomputes.
+  // Of a deep model that takes a while, which one mesh that was asked for is worth.
   PlannedRun improved(PlannedRun planned, const Change& change) const {
-    if (planned.run.recipe.mesh.pp > 1 || planned.run.recipe.offload.none() ||
-        !candidates_.is_searched_by_layer())
+    const bool is_worth_it = by_layer_ || rows_.size() == 1;
+    if (planned.run.recipe.mesh.pp > 1 || planned.run.recipe.offload.none() || !is_worth_it)
       return planned;
     Change pins;
     for (const OptionValue& value : change.settings())
-      if (value.option != "offload" && value.option != "recompute") pins += {value};
+      if (!value.option.starts_with("offload") && value.option != "recompute") pins += {value};
     const Resolved run = candidates_.resolved(pins);
     PlannedRun other = plan_run(run);
     if (!fits(other) || other.step_seconds >= planned.step_seconds) return planned;
@@ -257,6 +275,7 @@ class MeshSearch {
   }
 
   const Resolved& run_;
+  const bool by_layer_;  // is what is recomputed searched layer by layer?
   MeshCandidates candidates_;
   std::optional<MeshCandidate> smallest_;  // of all that do not fit
   std::vector<MeshRow> rows_;
@@ -266,7 +285,7 @@ class MeshSearch {
 
 PlannedRun plan_job(const Resolved& run) {
   if (leaves_mesh_open(run)) return plan_meshes(run);
-  if (leaves_stages_open(run)) return plan_given_stages(run);
+  if (leaves_rest_open(run)) return plan_given_mesh(run);
   return plan_as_given(run);
 }
 
@@ -287,7 +306,7 @@ PlannedRun plan_meshes(const Resolved& run, std::span<const MeshSizes> meshes) {
   return MeshSearch(run).fastest(meshes);
 }
 
-PlannedRun plan_given_stages(const Resolved& run) {
+PlannedRun plan_given_mesh(const Resolved& run) {
   const MeshSizes given[] = {mesh_of(run.options)};
   PlannedRun planned = plan_meshes(run, given);
   if (fits(planned)) return planned;

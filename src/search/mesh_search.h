@@ -23,8 +23,10 @@ SpaceBytes arenas_of(const PlannedRun& planned);
 
 // Is it for several GPUs, and says nothing of their mesh?
 bool leaves_mesh_open(const Resolved& run);
-// Is it a pipeline whose recipe is searched: for GPUs by name, with something left open?
-bool leaves_stages_open(const Resolved& run);
+// Is what is open on the mesh that it gives searched as on any mesh: for GPUs by name? That of a
+// pipeline is, and of models that are too deep for a search layer by layer.
+bool leaves_rest_open(const Resolved& run);
+bool is_searched_by_layer(const Resolved& run);
 
 // Meshes of so many ranks that the model and the machines allow. Some may still be refused.
 std::vector<MeshSizes> possible_meshes(const Resolved& run);
@@ -34,7 +36,7 @@ PlannedRun plan_meshes(const Resolved& run);
 PlannedRun plan_meshes(const Resolved& run, std::span<const MeshSizes> meshes);
 
 // With the mesh that it gives. Where that does not fit, the second of its meshes is what would.
-PlannedRun plan_given_stages(const Resolved& run);
+PlannedRun plan_given_mesh(const Resolved& run);
 
 // "pp=4,dp=4,tp=8"; axes of one are left out.
 std::string text(const MeshSizes& mesh);

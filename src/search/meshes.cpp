@@ -9,6 +9,8 @@ namespace {
 
 // Longer pipelines are not searched: --pp gives them.
 constexpr int64_t kMostStages = 16;
+// In deeper models all layers recompute alike: a search layer by layer takes minutes there.
+constexpr int64_t kSearchedLayers = 40;
 
 std::vector<int64_t> divisors(int64_t n) {
   std::vector<int64_t> all;
@@ -23,9 +25,12 @@ bool leaves_mesh_open(const Resolved& run) {
   return run.options.ranks > 1 && leaves_mesh_open(run.asked);
 }
 
-bool leaves_stages_open(const Resolved& run) {
+bool is_searched_by_layer(const Resolved& run) { return run.model.config().L <= kSearchedLayers; }
+
+bool leaves_rest_open(const Resolved& run) {
   const Options& o = run.asked;
-  return !o.gpu.empty() && run.recipe.mesh.pp > 1 &&
+  const bool is_deep = run.options.ranks > 1 && !is_searched_by_layer(run);
+  return !o.gpu.empty() && (run.recipe.mesh.pp > 1 || is_deep) &&
          (o.recompute == "auto" || o.accum == 0 || o.zero == "auto");
 }
 

@@ -47,12 +47,62 @@ TEST(MeshSearch, AGivenMeshIsNotSearched) {
   EXPECT_TRUE(leaves_mesh_open(resolve(o)));
   o.tp = 2;
   EXPECT_FALSE(leaves_mesh_open(resolve(o)));
+  EXPECT_FALSE(leaves_rest_open(resolve(o)));
   o.tp = 0;
   o.pp = 2;
   EXPECT_FALSE(leaves_mesh_open(resolve(o)));
-  EXPECT_TRUE(leaves_stages_open(resolve(o)));
+  EXPECT_TRUE(leaves_rest_open(resolve(o)));
   o = on_gpus("gpt2", "h100");
   EXPECT_FALSE(leaves_mesh_open(resolve(o)));
+}
+
+// A search of each of many layers takes minutes.
+TEST(MeshSearch, OfADeepModelAGivenMeshIsSearchedAsAnyIs) {
+  Options o = on_gpus("llama-7b:256x48", "h100x4");
+  o.mesh = "dp=2,tp=2";
+  const Resolved run = resolve(o);
+  EXPECT_TRUE(leaves_rest_open(run));
+  const PlannedRun planned = plan_job(run);
+  ASSERT_EQ(planned.meshes.size(), 1U);
+  EXPECT_EQ(text(planned.meshes[0].mesh), "dp=2,tp=2");
+  EXPECT_TRUE(fits_everywhere(planned));
+  o.recompute = "none";
+  o.accum = 1;
+  o.zero = "1";
+  EXPECT_FALSE(leaves_rest_open(resolve(o)));
+}
+
+// Where gathers take longer than all that is computed, hundreds of policies are expected to be as fast:
+// a few are tried, and none that treats all layers alike is faster.
+TEST(MeshSearch, RecomputesNothingInVainBehindSlowLanes) {
+  Options o = on_gpus("llama-7b:1024x8", "a100-80x64");
+  o.mesh = "dp=64";
+  o.zero = "3";
+  o.batch = 1;
+  o.seq = 256;
+  o.accum = 1;
+  o.offload = "none";
+  const auto with = [&](const char* recompute, int64_t bytes) {
+    Options pinned = o;
+    pinned.recompute = recompute;
+    return plan_run(within(pinned, bytes));
+  };
+  const int64_t whole = arena_of(with("none", int64_t{80} << 30).plan);
+  const int64_t least = arena_of(with("full", int64_t{80} << 30).plan);
+  ASSERT_LT(least, whole);
+  double last = std::numeric_limits<double>::infinity();
+  for (const int64_t percent : {0, 40, 100}) {
+    const int64_t bytes = least + (whole - least) * percent / 100;
+    const PlannedRun chosen = with("auto", bytes);
+    ASSERT_TRUE(fits_everywhere(chosen)) << percent;
+    EXPECT_LE(chosen.step_seconds, last * 1.0001) << percent;
+    last = chosen.step_seconds;
+    for (const char* policy : {"none", "attention", "ratio:0.25", "ratio:0.5", "full"}) {
+      const PlannedRun alike = with(policy, bytes);
+      if (!fits_everywhere(alike)) continue;
+      EXPECT_LE(chosen.step_seconds, alike.step_seconds * 1.001) << percent << " " << policy;
+    }
+  }
 }
 
 // Fewer than there are GPUs: some then share the matrices or the layers.
