@@ -20,6 +20,9 @@ namespace mesh_axes {
 constexpr std::string_view kTensor = "tp", kStages = "pp";
 }
 
+// The order of a stage's micro-batches (passes/pipeline_schedule.h).
+enum class PipelineSchedule : uint8_t { one_forward_one_backward, zero_bubble };
+
 struct Mesh {
   int64_t pp = 1, tp = 1;       // how many stages the layers are cut into, and ranks each matrix
   int64_t stage = 0, part = 0;  // this rank's

@@ -1,13 +1,8 @@
-// 1F1B: a stage's forwards and backwards of all micro-batches, as programs that need no more memory
-// however many there are.
+// A stage's micro-batches in the order of its schedule (passes/pipeline_schedule.h), each part of one a copy
+// of the ops that it has in the program of one micro-batch.
 //
-//   micro_first   the forwards that come first, and some pairs: a forward and the backward of an older one
-//   micro_next    as many pairs as micro-batches are under way, so that each finds its values where its
-//                 own forward of the run before has put them; repeated
-//   micro_last    a pair, and the backwards that are left
-//
-// What forward keeps for backward is a shared value for each micro-batch that is under way, or local
-// where a program has both.
+// What a part keeps for a later one is a shared value for each micro-batch that is under way, or local
+// where one program has all of the step.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -17,72 +12,40 @@
 #include "passes/micro_batches.h"
 #include "passes/passes.h"
 #include "passes/pipeline_parallel.h"
+#include "passes/pipeline_schedule.h"
 
 namespace snug {
 namespace {
 
-// A forward or a backward of one micro-batch.
-struct Unit {
-  bool forward;
-  int64_t micro_batch;
-};
-
-struct Run {
-  ProgramRole role;
-  int64_t times = 1;
-  std::vector<Unit> units = {};
-};
-
-class OneForwardOneBackward {
- public:
-  OneForwardOneBackward(const Mesh& mesh, int64_t micro_batches)
-      : micro_batches_(micro_batches),
-        before_(std::min(mesh.pp - mesh.stage - 1, micro_batches)),
-        pairs_(micro_batches - before_) {}
-
-  int64_t under_way() const { return before_ + 1; }  // at most, with the one that is computed
-
-  std::vector<Run> runs() const {
-    Run first{.role = ProgramRole::training_first};
-    for (int64_t m = 0; m < before_; ++m) first.units.push_back({true, m});
-    if (pairs_ < 2) {
-      add_pairs(first, 0, pairs_);
-      add_rest(first);
-      return {first};
-    }
-    // Those of micro_next are a multiple of what is under way.
-    const int64_t in_first = (pairs_ - 2) % under_way() + 1;
-    const int64_t times = (pairs_ - 1 - in_first) / under_way();
-    add_pairs(first, 0, in_first);
-    std::vector<Run> runs{first};
-    if (times > 0) {
-      runs.push_back({.role = ProgramRole::training_next, .times = times});
-      add_pairs(runs.back(), in_first, in_first + under_way());
-    }
-    runs.push_back({.role = ProgramRole::training_last});
-    add_pairs(runs.back(), pairs_ - 1, pairs_);
-    add_rest(runs.back());
-    return runs;
-  }
-
- private:
-  void add_pairs(Run& run, int64_t first, int64_t end) const {
-    for (int64_t i = first; i < end; ++i) {
-      run.units.push_back({true, before_ + i});
-      run.units.push_back({false, i});
-    }
-  }
-  void add_rest(Run& run) const {
-    for (int64_t m = pairs_; m < micro_batches_; ++m) run.units.push_back({false, m});
-  }
-
-  int64_t micro_batches_;
-  int64_t before_;  // forwards before the first pair
-  int64_t pairs_;
-};
-
 bool is_of_micro_batch(const Value& value) {
   return value.shared() && std::ranges::count(shared_names::kMicroBatch, value.name) > 0;
+}
+
+// By op of one micro-batch: the part that it belongs to. Of backward, `weights` has what no message to
+// another stage comes from, where the schedule asks for that.
+std::vector<StagePart> parts_of(const Module& module, const std::vector<Op>& ops,
+                                size_t forward_ops, bool has_weights) {
+  std::vector<StagePart> parts(ops.size(), StagePart::backward);
+  std::fill_n(parts.begin(), forward_ops, StagePart::forward);
+  if (!has_weights) return parts;
+  std::vector<bool> sent(module.values.size());  // or what is sent is made from it
+  const auto need = [&](ValueId id) {
+    for (; id.valid(); id = module[id].base) sent[static_cast<size_t>(id.index)] = true;
+  };
+  for (size_t at = ops.size(); at-- > forward_ops;) {
+    const Op& op = ops[at];
+    const bool is_needed =
+        op.def->comm != Comm::none || std::ranges::any_of(op.outputs, [&](ValueId id) {
+          return sent[static_cast<size_t>(id.index)];
+        });
+    if (!is_needed) {
+      parts[at] = StagePart::weights;
+      continue;
+    }
+    std::ranges::for_each(op.inputs, need);
+    need(op.predicate);
+  }
+  return parts;
 }
 
 class Pipeline {
@@ -91,15 +54,16 @@ class Pipeline {
       : module_(module),
         first_(module.program_index(ProgramRole::training_first)),
         body_(module.programs[static_cast<size_t>(first_)]),
-        order_(recipe.mesh, recipe.accum) {
+        schedule_(recipe) {
     const auto backward = std::ranges::find(body_.ops, Phase::backward, &Op::phase);
     forward_ops_ = static_cast<size_t>(backward - body_.ops.begin());
   }
 
   void run() {
-    const std::vector<Run> runs = order_.runs();
-    in_places_ = runs.size() > 1 && order_.under_way() > 1;
+    const std::vector<Run> runs = schedule_.runs();
+    in_places_ = runs.size() > 1 && schedule_.places(StagePart::forward, last_part()) > 1;
     if (in_places_) take_from_staging();
+    parts_ = parts_of(module_, body_.ops, forward_ops_, schedule_.has_weights());
     find_kept();
     if (in_places_) add_places();
     for (const Run& run : runs) {
@@ -111,24 +75,41 @@ class Pipeline {
   }
 
  private:
-  // What forward makes and backward reads.
+  // What one part makes and a later one reads.
   struct Kept {
     ValueId value;
     size_t op, output;
+    StagePart read = {};  // last
+    std::vector<ValueId> places = {};
+  };
+  struct KeptInput {
+    StagePart read = {};
+    std::vector<ValueId> places = {};
   };
   struct Instance {
-    std::vector<Op> forward, backward;
-    bool has_forward = false;
-    std::vector<ValueId> kept;               // its own
+    std::vector<Op> parts[kStageParts];
+    bool has[kStageParts] = {};
+    std::vector<ValueId> kept = {};          // its own
     std::map<ValueId, ValueId> inputs = {};  // copies of those that backward reads, by input
+
+    std::vector<Op>& ops(StagePart part) { return parts[static_cast<size_t>(part)]; }
+    bool& has_part(StagePart part) { return has[static_cast<size_t>(part)]; }
+    bool has_part(StagePart part) const { return has[static_cast<size_t>(part)]; }
   };
 
-  // A place is free when the backward before is done, and what comes next comes meanwhile.
+  StagePart last_part() const {
+    return schedule_.has_weights() ? StagePart::weights : StagePart::backward;
+  }
+
+  // A place is free when the backward before is done, and what comes next comes meanwhile. What comes for
+  // backward is kept, too, where gradients of weights are made later.
   void take_from_staging() {
     std::vector<Op> ops;
+    size_t forward_ops = forward_ops_;
     for (size_t at = 0; at < body_.ops.size(); ++at) {
       ops.push_back(std::move(body_.ops[at]));
-      if (at >= forward_ops_ || ops.back().def->comm != Comm::recv) continue;
+      const bool in_forward = at < forward_ops_;
+      if (ops.back().def->comm != Comm::recv || !(in_forward || schedule_.has_weights())) continue;
       const ValueId taken = ops.back().outputs[0];
       Value staging = module_[taken];
       staging.name += ".staging";
@@ -138,47 +119,55 @@ class Pipeline {
                      .name = module_[taken].name + ".taken",
                      .inputs = {ops.back().outputs[0]},
                      .outputs = {taken},
-                     .layer = ops.back().layer});
+                     .layer = ops.back().layer,
+                     .phase = ops.back().phase});
+      if (in_forward) ++forward_ops;
     }
-    forward_ops_ += ops.size() - body_.ops.size();
+    forward_ops_ = forward_ops;
     body_.ops = std::move(ops);
   }
 
   void find_kept() {
-    std::map<ValueId, Kept> made;
-    for (size_t at = 0; at < forward_ops_; ++at) {
-      for (size_t o = 0; o < body_.ops[at].outputs.size(); ++o)
-        made[body_.ops[at].outputs[o]] = {body_.ops[at].outputs[o], at, o};
-    }
-    std::map<ValueId, Kept> kept;
-    for (size_t at = forward_ops_; at < body_.ops.size(); ++at) {
+    std::map<ValueId, Kept> made, kept;
+    for (size_t at = 0; at < body_.ops.size(); ++at) {
       const Op& op = body_.ops[at];
+      const StagePart part = parts_[at];
       const auto read = [&](ValueId id) {
-        if (!id.valid()) return;
+        if (!id.valid() || part == StagePart::forward) return;
         const ValueId root = module_.root(id);
-        if (made.contains(root)) kept.insert(*made.find(root));
-        if (is_of_micro_batch(module_[root])) kept_inputs_[root] = {};
+        if (const auto one = made.find(root); one != made.end() && parts_[one->second.op] < part) {
+          StagePart& last = kept.insert(*one).first->second.read;
+          last = std::max(last, part);
+        }
+        if (is_of_micro_batch(module_[root])) {
+          StagePart& last = kept_inputs_[root].read;
+          last = std::max(last, part);
+        }
       };
       std::ranges::for_each(op.inputs, read);
       read(op.predicate);
+      for (size_t o = 0; o < op.outputs.size(); ++o)
+        made[op.outputs[o]] = {.value = op.outputs[o], .op = at, .output = o};
     }
     for (const auto& [id, one] : kept) kept_.push_back(one);
   }
 
   // A shared value for each micro-batch that may be under way.
   void add_places() {
-    const auto add = [&](const Value& like, std::string_view what) {
+    const auto add = [&](const Value& like, StagePart made, StagePart read) {
       std::vector<ValueId> places;
-      for (int64_t slot = 0; slot < order_.under_way(); ++slot) {
-        places.push_back(add_shared(module_, fmt::format("{}.{}@{}", like.name, what, slot),
-                                    like.type, like.category, Scope::step, {}, like.layer));
+      for (int64_t slot = 0; slot < schedule_.places(made, read); ++slot) {
+        places.push_back(add_shared(module_, fmt::format("{}.kept@{}", like.name, slot), like.type,
+                                    like.category, Scope::step, {}, like.layer));
         module_[places.back()].padded = like.padded;
         module_[places.back()].param = nullptr;
       }
       return places;
     };
-    for (const Kept& kept : kept_) places_.push_back(add(Value(module_[kept.value]), "kept"));
-    for (auto& [input, places] : kept_inputs_) places = add(Value(module_[input]), "kept");
+    for (Kept& kept : kept_)
+      kept.places = add(Value(module_[kept.value]), parts_[kept.op], kept.read);
+    for (auto& [id, input] : kept_inputs_)
+      input.places = add(Value(module_[id]), StagePart::forward, input.read);
   }
 
   Program program_of(const Run& run) {
@@ -191,14 +180,14 @@ class Pipeline {
       if (!instances.contains(unit.micro_batch))
         instances[unit.micro_batch] = instance_of(unit.micro_batch - lowest, program.name);
       Instance& instance = instances.at(unit.micro_batch);
-      if (unit.forward) {
-        instance.has_forward = true;
+      if (unit.part == StagePart::forward) {
         feed(instance, program.micro_batches++);
-        units.push_back(std::move(instance.forward));
-      } else {
-        if (!instance.has_forward) read_places(instance, unit.micro_batch);
-        units.push_back(std::move(instance.backward));
+      } else if (in_places_) {
+        read_places(instance, unit);
       }
+      instance.has_part(unit.part) = true;
+      if (std::vector<Op>& ops = instance.ops(unit.part); !ops.empty())
+        units.push_back(std::move(ops));
     }
     program.ops = joined(std::move(units));
     add_to_carried_values(module_, program, run.role != ProgramRole::training_first);
@@ -209,36 +198,36 @@ class Pipeline {
   Instance instance_of(int64_t index, const std::string& program) {
     Program copy = clone(module_, body_, program, index == 0 ? "" : fmt::format("@{}", index));
     Instance instance;
-    for (Op& op : copy.ops) op.micro_batch = static_cast<int32_t>(index);
     for (const Kept& kept : kept_) instance.kept.push_back(copy.ops[kept.op].outputs[kept.output]);
-    const auto middle = copy.ops.begin() + static_cast<ptrdiff_t>(forward_ops_);
-    instance.backward.assign(std::make_move_iterator(middle),
-                             std::make_move_iterator(copy.ops.end()));
-    copy.ops.erase(middle, copy.ops.end());
-    instance.forward = std::move(copy.ops);
+    for (size_t at = 0; at < copy.ops.size(); ++at) {
+      copy.ops[at].micro_batch = static_cast<int32_t>(index);
+      instance.ops(parts_[at]).push_back(std::move(copy.ops[at]));
+    }
     return instance;
   }
 
-  size_t slot_of(int64_t micro_batch) const {
-    return static_cast<size_t>(micro_batch % order_.under_way());
+  static size_t slot_of(int64_t micro_batch, const std::vector<ValueId>& places) {
+    return static_cast<size_t>(micro_batch % static_cast<int64_t>(places.size()));
   }
 
   // The micro-batch is the n-th that is fed before the program.
   void feed(Instance& instance, int64_t n) {
-    if (in_places_) {
-      keep_inputs(instance);
-      read_instead(instance.backward, instance.inputs);
-    } else {
-      give_own_inputs(module_, instance.backward, n);
+    if (in_places_) keep_inputs(instance);
+    for (const StagePart later : {StagePart::backward, StagePart::weights}) {
+      if (in_places_) {
+        read_instead(instance.ops(later), instance.inputs);
+      } else {
+        give_own_inputs(module_, instance.ops(later), n);
+      }
     }
-    give_own_inputs(module_, instance.forward, n);
+    give_own_inputs(module_, instance.ops(StagePart::forward), n);
   }
 
   // Inputs are overwritten before the next program.
   void keep_inputs(Instance& instance) {
-    std::vector<Op>& forward = instance.forward;
+    std::vector<Op>& forward = instance.ops(StagePart::forward);
     const int32_t index = forward.front().micro_batch;
-    for (const auto& [input, places] : kept_inputs_) {
+    for (const auto& [input, kept] : kept_inputs_) {
       const Value value = module_[input];
       Value version = value;
       version.name = fmt::format("{}.copy@{}", value.name, index);
@@ -253,13 +242,18 @@ class Pipeline {
     }
   }
 
-  // Its forward was in an earlier program.
-  void read_places(Instance& instance, int64_t micro_batch) {
+  // What was made in an earlier program.
+  void read_places(Instance& instance, const Unit& unit) {
     std::map<ValueId, ValueId> place_of;
-    for (size_t i = 0; i < kept_.size(); ++i)
-      place_of[instance.kept[i]] = places_[i][slot_of(micro_batch)];
-    for (const auto& [input, places] : kept_inputs_) place_of[input] = places[slot_of(micro_batch)];
-    read_instead(instance.backward, place_of);
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      const Kept& kept = kept_[i];
+      if (!instance.has_part(parts_[kept.op]) && parts_[kept.op] < unit.part)
+        place_of[instance.kept[i]] = kept.places[slot_of(unit.micro_batch, kept.places)];
+    }
+    if (!instance.has_part(StagePart::forward))
+      for (const auto& [id, input] : kept_inputs_)
+        place_of[id] = input.places[slot_of(unit.micro_batch, input.places)];
+    read_instead(instance.ops(unit.part), place_of);
   }
 
   void read_instead(std::vector<Op>& ops, const std::map<ValueId, ValueId>& instead) {
@@ -278,11 +272,15 @@ class Pipeline {
 
   void write_places(const std::map<int64_t, Instance>& instances) {
     for (const auto& [micro_batch, instance] : instances) {
-      if (!instance.has_forward) continue;
-      for (size_t i = 0; i < kept_.size(); ++i)
-        module_[instance.kept[i]].base = places_[i][slot_of(micro_batch)];
-      for (const auto& [input, copy] : instance.inputs)
-        module_[copy].base = kept_inputs_.at(input)[slot_of(micro_batch)];
+      for (size_t i = 0; i < kept_.size(); ++i) {
+        const Kept& kept = kept_[i];
+        if (instance.has_part(parts_[kept.op]))
+          module_[instance.kept[i]].base = kept.places[slot_of(micro_batch, kept.places)];
+      }
+      for (const auto& [id, copy] : instance.inputs) {
+        const std::vector<ValueId>& places = kept_inputs_.at(id).places;
+        module_[copy].base = places[slot_of(micro_batch, places)];
+      }
     }
   }
 
@@ -320,12 +318,12 @@ class Pipeline {
   Module& module_;
   int32_t first_;
   Program body_;
-  OneForwardOneBackward order_;
+  StageSchedule schedule_;
   size_t forward_ops_ = 0;
-  bool in_places_ = false;  // else what is kept is local
+  bool in_places_ = false;        // else what is kept is local
+  std::vector<StagePart> parts_;  // by op of the body
   std::vector<Kept> kept_;
-  std::vector<std::vector<ValueId>> places_;  // as kept_, by slot
-  std::map<ValueId, std::vector<ValueId>> kept_inputs_;
+  std::map<ValueId, KeptInput> kept_inputs_;
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ struct Recipe {
   int64_t micro_group = 1;  // of them, that go through each layer together; divides accum
   int64_t groups() const { return accum / micro_group; }
   Mesh mesh;
+  PipelineSchedule pp_schedule = PipelineSchedule::one_forward_one_backward;
   Sharding sharding;  // of the mesh's data-parallel ranks
   // A micro-batch's gradients are complete before they are added to those of others: N ranks then
   // give the bits of one device with N micro-batches.

@@ -134,6 +134,7 @@ void each_settled(Visit&& visit) {
   visit("zero", &Options::zero);
   visit("shard", &Options::shard);
   visit("micro-order", &Options::micro_order);
+  visit("pp-schedule", &Options::pp_schedule);
   visit("attention", &Options::attention);
   visit("loss", &Options::loss);
   visit("recompute", &Options::recompute);

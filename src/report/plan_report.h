@@ -82,7 +82,7 @@ struct PlanFacts {
   std::vector<Advice> advice;   // the best first
   std::vector<StagePlan> stages = {};  // of a pipeline; what the breakdown is of, and its bubble
   int64_t stage = 0;
-  double bubble = 0;
+  double bubble = 0, ideal_bubble = 0;
   std::vector<MeshRow> meshes = {};  // where they were searched: the choice first
   std::optional<SaveFacts> saves;
 

@@ -93,10 +93,9 @@ std::string stages_text(const PlanFacts& facts, const Paint& paint) {
         format_bytes(stage.arenas[Space::device]), counted(stage.micro_batches, "batch"),
         step_text(stage.computes * 1e3), some_bytes(stage.sent_bytes));
   }
-  const auto pp = static_cast<double>(facts.stages.size());
   out += fmt::format(
       "  bubble {:.1f} % of the step; equal stages and free messages would have {:.1f} %\n",
-      100 * facts.bubble, 100 * (pp - 1) / (static_cast<double>(facts.accum) + pp - 1));
+      100 * facts.bubble, 100 * facts.ideal_bubble);
   return out;
 }
 

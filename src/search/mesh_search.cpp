@@ -189,12 +189,24 @@ class MeshSearch {
     return std::nullopt;
   }
 
+  // A pipeline whose stages wait for each other, in the other order.
+  PlannedRun without_bubble(PlannedRun planned, const Change& change) const {
+    constexpr double kWorthIt = 0.03;  // of a step
+    if (planned.bubble < kWorthIt || run_.asked.pp_schedule != "auto") return planned;
+    const Change other = change + Change{{"pp-schedule", "zero-bubble"}};
+    const Resolved run = candidates_.resolved(other);
+    const StageTrial trial = try_stages(run);
+    if (!trial.arena.fits_in(run.limits()) || trial.seconds >= planned.step_seconds) return planned;
+    PlannedRun better = planned_as(other);
+    return fits(better) ? better : planned;
+  }
+
   // Without stages, with all that the mesh leaves open: what moves, and what each layer recomputes.
   // Of a deep model that takes a while, which one mesh that was asked for is worth.
   PlannedRun improved(PlannedRun planned, const Change& change) const {
     const bool is_worth_it = by_layer_ || rows_.size() == 1;
-    if (planned.run.recipe.mesh.pp > 1 || planned.run.recipe.offload.none() || !is_worth_it)
-      return planned;
+    if (planned.run.recipe.mesh.pp > 1) return without_bubble(std::move(planned), change);
+    if (planned.run.recipe.offload.none() || !is_worth_it) return planned;
     Change pins;
     for (const OptionValue& value : change.settings())
       if (!value.option.starts_with("offload") && value.option != "recompute") pins += {value};

@@ -15,10 +15,13 @@
 namespace snug {
 namespace {
 
-StagePlan stage_plan(const Plan& plan, const Mesh& mesh, int64_t micro_batches, double computes) {
+StagePlan stage_plan(const Plan& plan, const Recipe& recipe, double computes) {
   const Module& module = plan.module;
+  // Gradients of weights wait for as many micro-batches as there are stages before.
+  const bool waits = recipe.pp_schedule == PipelineSchedule::zero_bubble;
+  const int64_t under_way = recipe.mesh.pp - (waits ? 0 : recipe.mesh.stage);
   StagePlan stage{.arenas = arenas_of(module),
-                  .micro_batches = std::min(mesh.pp - mesh.stage, micro_batches),
+                  .micro_batches = std::min(under_way, recipe.accum),
                   .computes = computes};
   std::vector<int32_t> layers;
   for (const Value& value : module.values)
@@ -163,8 +166,7 @@ PlannedRun plan_stages(const Resolved& run) {
   });
   std::vector<StagePlan> stages;
   for (size_t stage = 0; stage < plans.size(); ++stage)
-    stages.push_back(stage_plan(plans[stage], compiled.recipe_of(stage).mesh, run.recipe.accum,
-                                cost.computes[stage]));
+    stages.push_back(stage_plan(plans[stage], compiled.recipe_of(stage), cost.computes[stage]));
   // The pipeline fits if this one does, whatever memory a stage has too little of.
   const auto size_of = [&](const StagePlan& stage) {
     return std::pair(!stage.arenas.fits_in(run.limits()), stage.arenas[Space::device]);

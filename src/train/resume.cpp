@@ -22,9 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // How a step is computed, to the same bits: chosen anew where one of these, or a limit, is given.
-constexpr std::array<std::string_view, 8> kExact{"recompute",   "offload",       "offload-ahead",
-                                                 "fold-update", "host-update",   "zero",
-                                                 "shard",       "zero-threshold"};
+constexpr std::array<std::string_view, 9> kExact{"recompute",   "offload",        "offload-ahead",
+                                                 "fold-update", "host-update",    "zero",
+                                                 "shard",       "zero-threshold", "pp-schedule"};
 constexpr std::array<std::string_view, 5> kLimits{"budget", "host-budget", "disk-budget", "device",
                                                   "offload-dir"};
 // How ranks share the work. Sums over ranks that share matrices are rounded otherwise than one device's.

@@ -10,6 +10,7 @@
 #include "cost/step_cost.h"
 #include "ir/op_def.h"
 #include "ir/text.h"
+#include "passes/pipeline_schedule.h"
 #include "search/mesh_search.h"
 #include "train/save_cost.h"
 #include "verbs/advice.h"
@@ -126,6 +127,7 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
   facts.stages = planned.stages;
   facts.stage = run.recipe.mesh.stage;
   facts.bubble = planned.bubble;
+  if (!planned.stages.empty()) facts.ideal_bubble = ideal_bubble(run.recipe);
   facts.meshes = planned.meshes;
   // What a change would give is one device's, or one mesh's.
   if (run.recipe.mesh.pp > 1 || !planned.meshes.empty()) return facts;

@@ -103,7 +103,30 @@ TEST_F(CliPipeline, APlanSaysWhatEachStageHas) {
   EXPECT_EQ(json["arena_bytes"], largest);
 }
 
+TEST_F(CliPipeline, GradientsOfWeightsMayWait) {
+  const std::string job = "deep --batch 2 --seq 16 --accum 6 --device cpu --pp 2 --json";
+  const auto planned = [&](const std::string& options) {
+    const Ended plan = snug("plan " + job + options);
+    EXPECT_EQ(plan.code, 0) << plan.err;
+    return nlohmann::json::parse(plan.out);
+  };
+  const nlohmann::json plain = planned(""), waits = planned(" --pp-schedule zero-bubble");
+  EXPECT_EQ(plain["recipe"]["pp-schedule"], "1f1b");
+  EXPECT_EQ(waits["recipe"]["pp-schedule"], "zero-bubble");
+  EXPECT_EQ(plain["stages"][1]["micro_batches_kept"], 1);
+  EXPECT_EQ(waits["stages"][1]["micro_batches_kept"], 2);
+  const std::string train = "train deep --data text.txt --bytes --batch 2 --seq 16 --accum 6 ";
+  expect_trained(train + "--steps 4 --pp 2 --out plain");
+  expect_trained(train + "--steps 4 --pp 2 --pp-schedule zero-bubble --save-every 2 --out waits");
+  EXPECT_TRUE(model("waits") == model("plain"));
+  expect_trained("train --resume waits/step-00000002 --pp 2 --pp-schedule 1f1b --out resumed");
+  EXPECT_TRUE(model("resumed") == model("plain"));
+}
+
 TEST_F(CliPipeline, WhatStagesDoNotHaveIsRefused) {
+  expect_refused("plan deep --pp-schedule zero-bubble", kUsage,
+                 "--pp-schedule zero-bubble without stages");
+  expect_refused("plan deep --pp 2 --pp-schedule gpipe", kUsage, "pp-schedule");
   expect_refused("plan deep --pp 5", kUsage, "--pp 5: the model has 4 layers");
   expect_refused("plan deep --pp 2 --accum 4 --micro-order vertical", kUsage,
                  "--micro-order vertical with --pp 2");
