@@ -43,7 +43,10 @@ def draw(number):
     job = ["--mesh", f"pp={pp},dp={dp},tp={tp}"]
     if dp > 1:
         job += ["--zero", dice.choice("0123"), "--zero-threshold", "0"]
-    return dice.choice(sorted(MODELS)), (pp, dp, tp), dice.choice([1, 2, 4]), job, words, dice.choice(["adamw", "lion", "sgd"])
+    drawn = dice.choice(sorted(MODELS)), (pp, dp, tp), dice.choice([1, 2, 4]), job, words, dice.choice(["adamw", "lion", "sgd"])
+    if pp > 1:
+        job += ["--pp-schedule", dice.choice(["1f1b", "zero-bubble"])]
+    return drawn
 
 
 def tensors(path):
