@@ -43,10 +43,11 @@ def draw(number):
     job = ["--mesh", f"pp={pp},dp={dp},tp={tp}"]
     if dp > 1:
         job += ["--zero", dice.choice("0123"), "--zero-threshold", "0"]
-    drawn = dice.choice(sorted(MODELS)), (pp, dp, tp), dice.choice([1, 2, 4]), job, words, dice.choice(["adamw", "lion", "sgd"])
+    family, accum, optimizer = dice.choice(sorted(MODELS)), dice.choice([1, 2, 4]), dice.choice(["adamw", "lion", "sgd"])
     if pp > 1:
         job += ["--pp-schedule", dice.choice(["1f1b", "zero-bubble"])]
-    return drawn
+        accum = dice.choice([accum, 9])  # a program of its micro-batches repeats
+    return family, (pp, dp, tp), accum, job, words, optimizer
 
 
 def tensors(path):
