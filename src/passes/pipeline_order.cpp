@@ -2,8 +2,9 @@
 // of the ops that it has in the program of one micro-batch.
 //
 // What a part keeps for a later one is a shared value for each micro-batch that is under way, or local
-// where one program has all of the step.
+// where one program has both.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -34,11 +35,13 @@ std::vector<StagePart> parts_of(const Module& module, const std::vector<Op>& ops
   };
   for (size_t at = ops.size(); at-- > forward_ops;) {
     const Op& op = ops[at];
-    const bool is_needed =
-        op.def->comm != Comm::none || std::ranges::any_of(op.outputs, [&](ValueId id) {
-          return sent[static_cast<size_t>(id.index)];
-        });
-    if (!is_needed) {
+    const bool is_message = op.def->comm == Comm::send || op.def->comm == Comm::recv;
+    // What comes is taken at once: another may follow.
+    const bool takes = at > 0 && ops[at - 1].def->comm == Comm::recv && !op.inputs.empty() &&
+                       op.inputs[0] == ops[at - 1].outputs[0];
+    const bool is_sent = std::ranges::any_of(
+        op.outputs, [&](ValueId id) { return sent[static_cast<size_t>(id.index)]; });
+    if (!is_message && !takes && !is_sent) {
       parts[at] = StagePart::weights;
       continue;
     }
@@ -87,8 +90,8 @@ class Pipeline {
     std::vector<ValueId> places = {};
   };
   struct Instance {
-    std::vector<Op> parts[kStageParts];
-    bool has[kStageParts] = {};
+    std::array<std::vector<Op>, kStageParts> parts = {};
+    std::array<bool, kStageParts> has = {};
     std::vector<ValueId> kept = {};          // its own
     std::map<ValueId, ValueId> inputs = {};  // copies of those that backward reads, by input
 

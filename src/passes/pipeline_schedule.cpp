@@ -58,10 +58,11 @@ void StageSchedule::add_rest(Run& run) const {
 }
 
 double ideal_bubble(const Recipe& recipe) {
-  const auto stages = static_cast<double>(recipe.mesh.pp - 1);
   const bool waits = recipe.pp_schedule == PipelineSchedule::zero_bubble;
-  const double bubble = (waits ? 1 : 3) * stages;
-  return bubble / (3 * static_cast<double>(recipe.accum) + bubble);
+  const int64_t stages = recipe.mesh.pp, others = stages - 1;
+  // In thirds of a micro-batch. Of few, nothing of an earlier one is left to fill the last waits.
+  const int64_t bubble = waits ? others + std::max<int64_t>(0, stages - recipe.accum) : 3 * others;
+  return static_cast<double>(bubble) / static_cast<double>(3 * recipe.accum + bubble);
 }
 
 int64_t StageSchedule::places(StagePart made, StagePart read) const {

@@ -4,11 +4,13 @@
 //   const StageSchedule schedule(recipe);
 //   for (const Run& run : schedule.runs()) ... run.times, run.units
 //
-//   1f1b          F0 F1 F2 B0 F3 B1 ...        as many forwards first as there are stages behind it,
-//                                              then one backward for each forward
-//   zero-bubble   F0 B0 F1 B1 W0 F2 B2 W1 ...  the same order; but what backward does for this stage's own
-//                                              weights comes as many micro-batches later as there are
-//                                              stages before it, where the stage would wait
+// Of the second of three stages:
+//
+//   1f1b          F0 F1 B0 F2 B1 F3 B2 ...        as many forwards first as there are stages behind it, then
+//                                                 one backward for each forward
+//   zero-bubble   F0 F1 B0 F2 B1 W0 F3 B2 W1 ...  but what backward does for this stage's own weights, W,
+//                                                 comes as many micro-batches later as there are stages
+//                                                 before it, and at the end where the stage would wait
 #pragma once
 
 #include <cstdint>

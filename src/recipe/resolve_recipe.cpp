@@ -167,13 +167,15 @@ void refuse_whole_parameters_elsewhere(const Options& o, const Recipe& r) {
       .hint("give --zero 3, or leave params on the device");
 }
 
-void resolve_pp_schedule(Options& o, Recipe& r) {
+void resolve_pp_schedule(Options& o, Recipe& r, bool mesh_is_open) {
   require_word(o.pp_schedule, "pp-schedule", {"auto", "1f1b", "zero-bubble"});
   if (o.pp_schedule == "auto") o.pp_schedule = "1f1b";
   if (o.pp_schedule == "1f1b") return;
-  if (r.mesh.pp == 1 && !leaves_mesh_open(o))
+  if (r.mesh.pp > 1) {
+    r.pp_schedule = PipelineSchedule::zero_bubble;
+  } else if (!mesh_is_open) {
     throw usage_error("--pp-schedule {} without stages", o.pp_schedule).hint("--pp N gives them");
-  r.pp_schedule = PipelineSchedule::zero_bubble;
+  }
 }
 
 // What a pipeline does not have.
@@ -271,7 +273,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   const bool mesh_is_open = leaves_mesh_open(o);
   resolve_sharding(o, r);
   resolve_global_batch(o, mesh_is_open);
-  resolve_pp_schedule(o, r);
+  resolve_pp_schedule(o, r, mesh_is_open);
   r.accum = o.accum;
   r.sums_apart = o.deterministic;
   resolve_micro_order(o, r);

@@ -70,11 +70,13 @@ std::vector<Change> MeshCandidates::ways_to_share(const MeshSizes& mesh) const {
   if (mesh.pp > 1) return ways;
   for (const char* zero : {"2", "3"}) ways.push_back({{"zero", zero}});
   const int64_t machine = run_.cost_model.spec().wire.machine;
-  // Where matrices take a whole machine, as many machines share.
-  const int64_t sharers = mesh.tp < machine ? machine / mesh.tp : machine;
+  // Where matrices take a whole machine, as many machines share what is gathered.
+  const bool over_machines = mesh.tp >= machine;
+  const int64_t sharers = over_machines ? machine : machine / mesh.tp;
   if (sharers < 2 || mesh.dp <= sharers || mesh.dp % sharers != 0) return ways;
   for (const char* zero : {"1", "2", "3"})
-    ways.push_back({{"zero", zero}, {"shard", fmt::format("hybrid:{}", sharers)}});
+    if (!over_machines || zero == std::string_view("3"))
+      ways.push_back({{"zero", zero}, {"shard", fmt::format("hybrid:{}", sharers)}});
   return ways;
 }
 

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "passes/pipeline_schedule.h"
 #include "recipe/mesh_options.h"
 #include "search/mesh_candidates.h"
 #include "search/stage_plans.h"
@@ -189,10 +190,11 @@ class MeshSearch {
     return std::nullopt;
   }
 
-  // A pipeline whose stages wait for each other, in the other order.
+  // A pipeline whose stages wait for each other though they be alike, in the other order.
   PlannedRun without_bubble(PlannedRun planned, const Change& change) const {
     constexpr double kWorthIt = 0.03;  // of a step
-    if (planned.bubble < kWorthIt || run_.asked.pp_schedule != "auto") return planned;
+    if (ideal_bubble(planned.run.recipe) < kWorthIt || run_.asked.pp_schedule != "auto")
+      return planned;
     const Change other = change + Change{{"pp-schedule", "zero-bubble"}};
     const Resolved run = candidates_.resolved(other);
     const StageTrial trial = try_stages(run);
@@ -201,18 +203,27 @@ class MeshSearch {
     return fits(better) ? better : planned;
   }
 
-  // Without stages, with all that the mesh leaves open: what moves, and what each layer recomputes.
-  // Of a deep model that takes a while, which one mesh that was asked for is worth.
+  // With all that the mesh leaves open: what moves, what each layer recomputes, what --allow names. Of a
+  // deep model that takes a while, which one mesh that was asked for is worth.
+  bool may_be_improved(const PlannedRun& planned) const {
+    const Recipe& recipe = planned.run.recipe;
+    if (by_layer_) return !recipe.offload.none();
+    return rows_.size() == 1 &&
+           (!recipe.offload.none() || !run_.asked.allow.empty() || run_.options.explain ||
+            recipe.recompute.kind != RecomputePolicy::Kind::none);
+  }
   PlannedRun improved(PlannedRun planned, const Change& change) const {
-    const bool is_worth_it = by_layer_ || rows_.size() == 1;
     if (planned.run.recipe.mesh.pp > 1) return without_bubble(std::move(planned), change);
-    if (planned.run.recipe.offload.none() || !is_worth_it) return planned;
+    if (!may_be_improved(planned)) return planned;
     Change pins;
     for (const OptionValue& value : change.settings())
       if (!value.option.starts_with("offload") && value.option != "recompute") pins += {value};
     const Resolved run = candidates_.resolved(pins);
     PlannedRun other = plan_run(run);
-    if (!fits(other) || other.step_seconds >= planned.step_seconds) return planned;
+    if (!fits(other) || other.step_seconds >= planned.step_seconds) {
+      planned.others = std::move(other.others);
+      return planned;
+    }
     other.changed.insert(other.changed.begin(), pins);
     return other;
   }
@@ -324,6 +335,7 @@ PlannedRun plan_given_mesh(const Resolved& run) {
   if (fits(planned)) return planned;
   Resolved any = run;  // of as many sequences
   any.asked = changed(run.asked, {{"mesh", ""}, {"tp", 0}, {"pp", 0}});
+  if (any.asked.pp_schedule == "auto") any.asked.pp_schedule = "1f1b";  // which needs least
   const PlannedRun other = plan_meshes(any);
   planned.meshes[0].why = "does not fit";
   if (!fits(other)) return planned;

@@ -259,15 +259,15 @@ std::optional<PlanSearch::Found> PlanSearch::find_fastest(std::span<const size_t
       queue.push({{candidate.seconds, variants_[v].effect}, v, c});
   };
   // What computes more than a plan of the same variant that fits is no faster but for what lanes wait
-  // for each other; where other lanes take longer, hundreds are expected to be as fast. Of those a few
-  // are tried, the same ones whatever the limits are.
+  // for each other; where other lanes take longer, hundreds are expected to be as fast. Of those every so
+  // many is tried, and what treats all layers alike.
   std::set<std::pair<size_t, size_t>> fit;  // of those that were tried
   std::map<size_t, double> computes;        // by variant: the least of these
   const auto is_in_vain = [&](size_t v, size_t c) {
     constexpr size_t kTried = 8;
     const auto least = computes.find(v);
     const std::vector<Candidate>& all = states_[v].candidates;
-    return least != computes.end() && all[c].compute >= least->second &&
+    return least != computes.end() && all[c].compute >= least->second && !all[c].uniform &&
            c % (all.size() / kTried + 1) != 0;
   };
   for (const size_t v : variants) {

@@ -85,7 +85,7 @@ class PlanSearch {
     double seconds = 0;                           // of a step: exact once tried
     SpaceBytes least = {};                        // it is not tried for limits below this
     std::optional<SpaceBytes> arena = {};         // once tried
-    double compute = 0, other = 0, waiting = 0;   // where values move: as Expected has them
+    double compute = 0, other = 0, waiting = 0;   // of lanes, as Expected has them
   };
   static constexpr double kForever = std::numeric_limits<double>::infinity();
   struct Found {

@@ -96,15 +96,17 @@ PipelineCost one_more(std::span<const Module> stages, const CostModel& model) {
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     const Module& module = stages[stage];
     const Repeat& repeat = std::ranges::max(module.step, {}, &Repeat::times);
-    const auto pairs = static_cast<double>(stages.size() - stage);
     double all = 0, computes = 0;
+    int64_t micro_batches = 0;
     for (const std::string& name : repeat.programs) {
       const Program& program = module.program(name);
       const std::vector<double> seconds = model.seconds(module, program);
       all += seconds_on_lanes(module, program, seconds);
+      micro_batches += program.micro_batches;
       for (size_t i = 0; i < seconds.size(); ++i)
         if (program.ops[i].lane == kComputeLane) computes += seconds[i];
     }
+    const auto pairs = static_cast<double>(micro_batches);
     cost.step_seconds = std::max(cost.step_seconds, all / pairs);
     cost.computes.push_back(computes / pairs);
   }

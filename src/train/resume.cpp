@@ -61,8 +61,9 @@ bool is_in(const std::vector<std::string>& names, std::string_view name) {
 
 // What follows from the mesh. Left open, a search under a budget would take other micro-batches, and sum
 // in another order.
-void settle_mesh(Options& o, bool stage_is_given) {
+void settle_mesh(Options& o, bool stage_is_given, bool schedule_is_given) {
   const int64_t readers = mesh_of(o).dp;
+  if (mesh_of(o).pp == 1 && !schedule_is_given) o.pp_schedule = "auto";
   if (o.global_batch > 0 && o.accum == 0)
     o.accum =
         micro_batches_of(o.global_batch, checked_mul(o.batch, readers, "sequences of all ranks"));
@@ -150,7 +151,9 @@ Resumed resume(const Options& asked) {
         .hint("leave it out, or give --resume-changed as well to go on with it");
   }
   run.options = options_from_json(options);
-  if (meshed) settle_mesh(run.options, is_in(given, "zero") || is_in(given, "shard"));
+  if (meshed)
+    settle_mesh(run.options, is_in(given, "zero") || is_in(given, "shard"),
+                is_in(given, "pp-schedule"));
   run.options.given = asked.given;
   run.options.rank = asked.rank;
   run.options.cores = asked.cores;

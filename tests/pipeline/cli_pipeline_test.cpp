@@ -121,6 +121,8 @@ TEST_F(CliPipeline, GradientsOfWeightsMayWait) {
   EXPECT_TRUE(model("waits") == model("plain"));
   expect_trained("train --resume waits/step-00000002 --pp 2 --pp-schedule 1f1b --out resumed");
   EXPECT_TRUE(model("resumed") == model("plain"));
+  expect_trained("train --resume waits/step-00000002 --ranks 1 --out alone");
+  EXPECT_TRUE(model("alone") == model("plain"));
 }
 
 TEST_F(CliPipeline, WhatStagesDoNotHaveIsRefused) {

@@ -56,20 +56,35 @@ TEST(MeshSearch, AGivenMeshIsNotSearched) {
   EXPECT_FALSE(leaves_mesh_open(resolve(o)));
 }
 
-// A search of each of many layers takes minutes.
+// A search of each of many layers takes minutes: one that is like that of any mesh comes first.
 TEST(MeshSearch, OfADeepModelAGivenMeshIsSearchedAsAnyIs) {
-  Options o = on_gpus("llama-7b:256x48", "h100x4");
-  o.mesh = "dp=2,tp=2";
-  const Resolved run = resolve(o);
-  EXPECT_TRUE(leaves_rest_open(run));
-  const PlannedRun planned = plan_job(run);
-  ASSERT_EQ(planned.meshes.size(), 1U);
-  EXPECT_EQ(text(planned.meshes[0].mesh), "dp=2,tp=2");
-  EXPECT_TRUE(fits_everywhere(planned));
+  Options o = on_gpus("llama-7b:256x41", "h100x2");
+  o.mesh = "dp=2";
+  o.batch = 4;
+  o.zero = "3";
+  EXPECT_TRUE(leaves_rest_open(resolve(o)));
+  o.offload = "none";
+  const int64_t whole = arena_of(plan_job(resolve(o)).plan);
+  for (const int64_t percent : {70, 110}) {
+    const Resolved run = within(o, whole * percent / 100);
+    const PlannedRun planned = plan_job(run);
+    ASSERT_EQ(planned.meshes.size(), 1U);
+    EXPECT_EQ(text(planned.meshes[0].mesh), "dp=2");
+    EXPECT_TRUE(fits_everywhere(planned));
+    EXPECT_LE(planned.step_seconds, plan_run(run).step_seconds * 1.001) << percent;
+  }
   o.recompute = "none";
   o.accum = 1;
-  o.zero = "1";
   EXPECT_FALSE(leaves_rest_open(resolve(o)));
+}
+
+// What was asked of a pipeline leaves out meshes without one.
+TEST(MeshSearch, AGivenScheduleIsOfPipelines) {
+  Options o = on_gpus("gpt2", "h100x4");
+  o.pp_schedule = "zero-bubble";
+  const PlannedRun planned = plan_job(resolve(o));
+  EXPECT_GT(mesh_of(planned.run.options).pp, 1);
+  EXPECT_EQ(planned.run.options.pp_schedule, "zero-bubble");
 }
 
 // Where gathers take longer than all that is computed, hundreds of policies are expected to be as fast:
@@ -193,13 +208,16 @@ TEST(StagePlans, LongStepsTakeWhatTheirMicroBatchesTake) {
   o.pp = 4;
   o.recompute = "none";
   o.batch = 1;
-  std::vector<double> seconds;
-  for (const int64_t accum : {16, 32, 64}) {  // the last is not followed to its end
-    o.accum = accum;
-    seconds.push_back(plan_stages(resolve(o)).step_seconds);
+  for (const char* schedule : {"1f1b", "zero-bubble"}) {
+    o.pp_schedule = schedule;
+    std::vector<double> seconds;
+    for (const int64_t accum : {16, 32, 64}) {  // the last is not followed to its end
+      o.accum = accum;
+      seconds.push_back(plan_stages(resolve(o)).step_seconds);
+    }
+    const double expected = seconds[1] + 2 * (seconds[1] - seconds[0]);
+    EXPECT_NEAR(seconds[2] / expected, 1, 0.02) << schedule;
   }
-  const double expected = seconds[1] + 2 * (seconds[1] - seconds[0]);
-  EXPECT_NEAR(seconds[2] / expected, 1, 0.02);
 }
 
 // The stage that needs most of the GPU need not be the one that needs host memory.

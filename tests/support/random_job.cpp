@@ -95,6 +95,8 @@ DrawnRankJob draw_mesh_job(int seed) {
   if (r.mesh.pp > 1) {
     r.accum = 1 + below(6);
     r.micro_group = 1;
+    if (below(2) == 0) r.pp_schedule = PipelineSchedule::zero_bubble;
+    if (below(3) == 0) r.accum += 8;  // a program of its micro-batches repeats
   }
   if (r.mesh.tp > 1) {  // matrices that ranks share do not have these
     r.adapters = {};
@@ -109,10 +111,11 @@ DrawnRankJob draw_mesh_job(int seed) {
            (x.item == OffloadItem::activations && r.mesh.pp > 1) ||
            (x.item == OffloadItem::params && (whole || r.mesh.pp > 1));
   });
-  job.short_text = fmt::format("{}; pp {}, dp {}, tp {}, stage {}, whole below {}, offload {}",
+  const bool waits = r.pp_schedule == PipelineSchedule::zero_bubble;
+  job.short_text = fmt::format("{}; pp {}{}, dp {}, tp {}, stage {}, whole below {}, offload {}",
                                recipe_text(fmt::format("{} of {} layers", family, layers), r),
-                               r.mesh.pp, r.sharding.ranks, r.mesh.tp, r.sharding.stage,
-                               r.sharding.threshold, text(r.offload));
+                               r.mesh.pp, waits ? " zero-bubble" : "", r.sharding.ranks, r.mesh.tp,
+                               r.sharding.stage, r.sharding.threshold, text(r.offload));
   job.text = fmt::format("seed {}: {}; {}", seed, job.short_text, job.text);
   return job;
 }
