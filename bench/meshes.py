@@ -22,13 +22,13 @@ import sys
 import tempfile
 import time
 
-COMMON = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "num_attention_heads": 8, "vocab_size": 263,
+COMMON = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 8, "num_attention_heads": 8, "vocab_size": 263,
           "max_position_embeddings": 64}
 MODELS = {
     "llama": {**COMMON, "model_type": "llama", "num_key_value_heads": 4, "tie_word_embeddings": False},
     "mistral": {**COMMON, "model_type": "mistral", "num_key_value_heads": 2, "tie_word_embeddings": False},
     "qwen2": {**COMMON, "model_type": "qwen2", "num_key_value_heads": 2, "tie_word_embeddings": True},
-    "gpt2": {"model_type": "gpt2", "n_embd": 128, "n_head": 8, "n_layer": 4, "n_positions": 64, "vocab_size": 263},
+    "gpt2": {"model_type": "gpt2", "n_embd": 128, "n_head": 8, "n_layer": 8, "n_positions": 64, "vocab_size": 263},
     "bert": {**COMMON, "model_type": "bert"},
 }
 TIED = {"qwen2", "gpt2", "bert"}
@@ -45,8 +45,10 @@ def draw(number):
         job += ["--zero", dice.choice("0123"), "--zero-threshold", "0"]
     family, accum, optimizer = dice.choice(sorted(MODELS)), dice.choice([1, 2, 4]), dice.choice(["adamw", "lion", "sgd"])
     if pp > 1:
-        job += ["--pp-schedule", dice.choice(["1f1b", "zero-bubble"])]
-        accum = dice.choice([accum, 9])  # a program of its micro-batches repeats
+        schedule = dice.choice(["1f1b", "zero-bubble", "interleaved:2"])
+        job += ["--pp-schedule", schedule]
+        # With many a program of its micro-batches repeats.
+        accum = pp * dice.choice([1, 2, 5, 7]) if schedule == "interleaved:2" else dice.choice([accum, 9])
     return family, (pp, dp, tp), accum, job, words, optimizer
 
 

@@ -64,6 +64,7 @@ struct Op {
   std::string clone_of;            // recompute: the forward op that this one repeats
   std::string backward_of;         // autodiff: the forward op that this one differentiates
   int32_t micro_batch = 0;         // of those that the program takes through the model
+  int32_t chunk = 0;               // of its stage's layers, where a stage has several chunks
 };
 
 struct Program {

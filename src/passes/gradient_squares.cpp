@@ -32,16 +32,16 @@ GradientSquares::GradientSquares(Builder& b, const Updates& updates, How how)
   }
 }
 
-std::vector<ValueId> GradientSquares::all() {
+std::vector<Squares> GradientSquares::all() {
   std::vector<ValueId> whole(trained_.size());  // in a row: together they are few launches
   for (size_t i = 0; i < trained_.size(); ++i)
     if (!in_row(trained_[i]) && counts(trained_[i]))
       whole[i] = sum_of(trained_[i], pieces_of(trained_[i])[0]);
   const ValueId rows = part_blocks() > 0 ? gather() : ValueId{};
-  std::vector<ValueId> squares;
+  std::vector<Squares> squares;
   for (size_t i = 0; i < trained_.size(); ++i) {
     if (whole[i].valid()) {
-      squares.push_back(whole[i]);
+      squares.push_back({whole[i], module_[trained_[i].param].layer});
     } else if (in_row(trained_[i]) && counts(trained_[i])) {
       add_blocks_of(i, rows, squares);
     }
@@ -151,37 +151,36 @@ const Cut& GradientSquares::shards() const {
 }
 
 // Of a gradient that tensor ranks share, the sums of all of them; of others those of this rank.
-void GradientSquares::add_blocks_of(size_t i, ValueId rows, std::vector<ValueId>& squares) {
+void GradientSquares::add_blocks_of(size_t i, ValueId rows, std::vector<Squares>& squares) {
   const Updates::Trained& t = trained_[i];
   const Mesh& mesh = updates_.mesh();
+  const int32_t layer = module_[t.param].layer;
   const bool shared = module_[t.param].param->cut.on();
   for (int64_t part = shared ? 0 : mesh.part; part < (shared ? mesh.tp : mesh.part + 1); ++part) {
     if (t.cut.on()) {
-      add_shards_of(i, rows, part, squares);
+      squares.push_back({shards_of(i, rows, part), layer});
       continue;
     }
     int64_t place = part * part_blocks() + places_[i];
     for (const Piece& piece : pieces_of(t)) {
       const int64_t blocks = ops::sum_blocks(piece.elements);
       if (part % piece.sharers == 0)
-        squares.push_back(b_.view(rows, name_of_sum(t) + ".of_part", {blocks}, place));
+        squares.push_back({b_.view(rows, name_of_sum(t) + ".of_part", {blocks}, place), layer});
       place += blocks;
     }
   }
 }
 
 // Without those of padding: what is left is what one device has.
-void GradientSquares::add_shards_of(size_t i, ValueId rows, int64_t part,
-                                    std::vector<ValueId>& squares) {
+ValueId GradientSquares::shards_of(size_t i, ValueId rows, int64_t part) {
   const Updates::Trained& t = trained_[i];
   const ValueId shards_of_part = b_.view(rows, name_of_sum(t) + ".of_part", {t.cut.ranks * row_},
                                          part * part_blocks() + whole_);
-  squares.push_back(
-      ops::column(b_, name_of_sum(t) + ".of_ranks", shards_of_part,
-                  {.ranks = t.cut.ranks,
-                   .first = places_[i],
-                   .each = t.cut.block / ops::kSumBlock,
-                   .elements = ops::sum_blocks(module_[t.param].whole().elements())}));
+  return ops::column(b_, name_of_sum(t) + ".of_ranks", shards_of_part,
+                     {.ranks = t.cut.ranks,
+                      .first = places_[i],
+                      .each = t.cut.block / ops::kSumBlock,
+                      .elements = ops::sum_blocks(module_[t.param].whole().elements())});
 }
 
 }  // namespace snug

@@ -19,6 +19,12 @@ namespace snug {
 // How many sums the norm reads of a gradient that no data-parallel ranks cut: those of all tensor ranks.
 int64_t sums_of_squares(const Module& module, ValueId gradient, const Mesh& mesh);
 
+// Some or all of a gradient's.
+struct Squares {
+  ValueId sums;
+  int32_t layer;  // the parameter's
+};
+
 class GradientSquares {
  public:
   struct How {
@@ -30,7 +36,7 @@ class GradientSquares {
   };
   GradientSquares(Builder& b, const Updates& updates, How how);
 
-  std::vector<ValueId> all();
+  std::vector<Squares> all();
 
  private:
   bool counts(const Updates::Trained& t) const;
@@ -47,8 +53,8 @@ class GradientSquares {
   ValueId gather();
   int64_t part_blocks() const;  // of a tensor rank
   const Cut& shards() const;
-  void add_blocks_of(size_t i, ValueId rows, std::vector<ValueId>& squares);
-  void add_shards_of(size_t i, ValueId rows, int64_t part, std::vector<ValueId>& squares);
+  void add_blocks_of(size_t i, ValueId rows, std::vector<Squares>& squares);
+  ValueId shards_of(size_t i, ValueId rows, int64_t part);
 
   Builder& b_;
   Module& module_;

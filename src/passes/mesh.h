@@ -26,10 +26,14 @@ enum class PipelineSchedule : uint8_t { one_forward_one_backward, zero_bubble };
 struct Mesh {
   int64_t pp = 1, tp = 1;       // how many stages the layers are cut into, and ranks each matrix
   int64_t stage = 0, part = 0;  // this rank's
+  int64_t chunks = 1;           // of layers that a stage has, with those of all others between them
 
   bool on() const { return pp > 1 || tp > 1; }
   bool is_first_stage() const { return stage == 0; }
   bool is_last_stage() const { return stage + 1 == pp; }
+  // All chunks of all stages, in the order of the layers.
+  int64_t pieces() const { return pp * chunks; }
+  int64_t stage_of(int64_t piece) const { return piece % pp; }
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 

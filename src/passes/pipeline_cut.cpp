@@ -1,6 +1,6 @@
 // One stage of a pipeline out of the whole model's programs. A value that another stage reads goes
-// from neighbour to neighbour until it is there: forward what the next layers read, backward the
-// gradients of that.
+// from piece to piece until it is there, or where it has been before: forward what the next layers read,
+// backward the gradients of that.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,8 +8,8 @@
 
 #include "passes/gradient_squares.h"
 #include "passes/passes.h"
+#include "passes/pieces.h"
 #include "passes/pipeline_parallel.h"
-#include "passes/stages.h"
 
 namespace snug {
 namespace {
@@ -17,49 +17,63 @@ namespace {
 // A value that leaves the stage that makes it.
 struct Crossing {
   ValueId value;
-  bool in_forward;  // is it made there?
-  int64_t from;
-  int64_t furthest[2];  // by way: the last stage that reads it
+  bool in_forward;      // is it made there?
+  int64_t from;         // a piece
+  int64_t furthest[2];  // by way: the last piece that reads it
 
-  // Does it go from that stage to the next one on the way?
-  bool leaves(int64_t stage, Way way) const {
-    return way == Way::up ? from <= stage && stage < furthest[0]
-                          : from >= stage && stage > furthest[1];
+  // Does it go from that piece to the next one on the way?
+  bool leaves(int64_t piece, Way way) const {
+    return way == Way::up ? from <= piece && piece < furthest[0]
+                          : from >= piece && piece > furthest[1];
   }
-  bool enters(int64_t stage, Way way) const {
-    return way == Way::up ? from < stage && stage <= furthest[0]
-                          : from > stage && stage >= furthest[1];
+  bool enters(int64_t piece, Way way) const {
+    return way == Way::up ? from < piece && piece <= furthest[0]
+                          : from > piece && piece >= furthest[1];
+  }
+  // Behind as many pieces as there are stages it would come to one that has it.
+  void end_where_it_is(int64_t stages) {
+    furthest[0] = std::min(furthest[0], from + stages - 1);
+    furthest[1] = std::max(furthest[1], furthest[0] - (stages - 1));
   }
 };
 
 class StageOfProgram {
  public:
-  StageOfProgram(Module& module, const Stages& stages, std::string_view program,
+  StageOfProgram(Module& module, const Pieces& pieces, std::string_view program,
                  const Recipe& recipe)
       : module_(module), recipe_(recipe), builder_(module, program) {
     ops_ = std::exchange(builder_.program().ops, {});
-    stage_of_ = stages.of(ops_);
+    piece_of_ = pieces.of(ops_);
     read_originals();
     find_crossings();
   }
 
   void run() {
-    size_t at = 0;
-    const auto add = [&](Way way, auto&& goes_on) {
-      builder_.set_phase(way == Way::up ? Phase::forward : Phase::backward);
-      receive(way);
-      for (; at < ops_.size() && goes_on(ops_[at]); ++at) {
-        if (stage_of_[at] != stage()) continue;
-        builder_.program().ops.push_back(std::move(ops_[at]));
-        for (const ValueId id : builder_.last().outputs) send(id, way);
-      }
-    };
-    add(Way::up, [](const Op& op) { return op.phase == Phase::forward; });
-    add(Way::down, [](const Op&) { return true; });
+    const auto backward =
+        std::ranges::find_if(ops_, [](const Op& op) { return op.phase != Phase::forward; });
+    const auto forward_ops = static_cast<size_t>(backward - ops_.begin());
+    for (int64_t chunk = 0; chunk < recipe_.mesh.chunks; ++chunk)
+      add(chunk, Way::up, 0, forward_ops);
+    for (int64_t chunk = recipe_.mesh.chunks; chunk-- > 0;)
+      add(chunk, Way::down, forward_ops, ops_.size());
   }
 
  private:
-  int64_t stage() const { return recipe_.mesh.stage; }
+  // Of the whole model's ops, one of this stage's chunks.
+  void add(int64_t chunk, Way way, size_t begin, size_t end) {
+    const int64_t piece = chunk * recipe_.mesh.pp + recipe_.mesh.stage;
+    std::vector<Op>& ops = builder_.program().ops;
+    const size_t before = ops.size();
+    builder_.set_phase(way == Way::up ? Phase::forward : Phase::backward);
+    receive(piece, way);
+    for (size_t at = begin; at < end; ++at) {
+      if (piece_of_[at] != piece) continue;
+      ops.push_back(std::move(ops_[at]));
+      const std::vector<ValueId> made = ops.back().outputs;
+      for (const ValueId id : made) send(id, piece, way);
+    }
+    for (size_t at = before; at < ops.size(); ++at) ops[at].chunk = static_cast<int32_t>(chunk);
+  }
 
   // What an earlier stage recomputes for its backward comes too late for a later one, which has
   // received the original.
@@ -70,7 +84,7 @@ class StageOfProgram {
       Op& op = ops_[at];
       for (ValueId& id : op.inputs) {
         const auto repeat = repeats.find(id);
-        if (repeat != repeats.end() && stage_of_[repeat->second.first] < stage_of_[at])
+        if (repeat != repeats.end() && piece_of_[repeat->second.first] < piece_of_[at])
           id = repeat->second.second;
       }
       by_name[op.name] = at;
@@ -112,15 +126,20 @@ class StageOfProgram {
       for (const ValueId id : ops_[at].outputs) made[id] = at;
     }
     std::ranges::stable_sort(crossings_, {}, [&](const Crossing& c) { return made.at(c.value); });
+    for (Crossing& c : crossings_) c.end_where_it_is(recipe_.mesh.pp);
   }
 
   // False where what it reads is another stage's part of a sum.
   bool note_reader(const std::map<ValueId, size_t>& made, ValueId id, size_t at) {
     while (!made.contains(id) && module_[id].base.valid()) id = module_[id].base;
     if (!made.contains(id)) return true;
-    const int64_t from = stage_of_[made.at(id)], to = stage_of_[at];
+    const int64_t from = piece_of_[made.at(id)], to = piece_of_[at];
     const bool in_forward = ops_[made.at(id)].phase == Phase::forward;
-    if (from == to) return true;
+    if (to > from && !in_forward && module_[id].owns_bytes())
+      throw internal_error("'{}' of backward is read by piece {}, behind piece {} that makes it",
+                           module_[id].name, to, from);
+    const Mesh& mesh = recipe_.mesh;
+    if (mesh.stage_of(from) == mesh.stage_of(to)) return true;
     if (!module_[id].owns_bytes()) return false;
     auto known = std::ranges::find(crossings_, id, &Crossing::value);
     if (known == crossings_.end())
@@ -128,18 +147,15 @@ class StageOfProgram {
           known, {.value = id, .in_forward = in_forward, .from = from, .furthest = {from, from}});
     known->furthest[0] = std::max(known->furthest[0], to);
     known->furthest[1] = std::min(known->furthest[1], to);
-    if (to > from && !in_forward)
-      throw internal_error("'{}' of backward is read by stage {}, behind stage {} that makes it",
-                           module_[id].name, to, from);
     return true;
   }
 
   int64_t number_of(const Crossing& c) const { return &c - crossings_.data(); }
 
-  void receive(Way way) {
+  void receive(int64_t piece, Way way) {
     const StageLink link{recipe_, way};
     for (const Crossing& c : crossings_) {
-      if (c.enters(stage(), way)) {
+      if (c.enters(piece, way)) {
         builder_.set_layer(module_[c.value].layer);
         ops::recv(builder_, module_[c.value].name + ".received", module_[c.value].type,
                   link.from(number_of(c)));
@@ -147,14 +163,14 @@ class StageOfProgram {
       }
       // What only passes through, and what forward has made for another stage's backward.
       const bool is_here =
-          c.enters(stage(), way) || (way == Way::down && c.from == stage() && c.in_forward);
-      if (is_here && c.leaves(stage(), way)) send(c, way);
+          c.enters(piece, way) || (way == Way::down && c.from == piece && c.in_forward);
+      if (is_here && c.leaves(piece, way)) send(c, way);
     }
   }
 
-  void send(ValueId id, Way way) {
+  void send(ValueId id, int64_t piece, Way way) {
     const auto c = std::ranges::find(crossings_, id, &Crossing::value);
-    if (c != crossings_.end() && c->leaves(stage(), way)) send(*c, way);
+    if (c != crossings_.end() && c->leaves(piece, way)) send(*c, way);
   }
   void send(const Crossing& c, Way way) {
     builder_.set_layer(module_[c.value].layer);
@@ -166,21 +182,21 @@ class StageOfProgram {
   const Recipe& recipe_;
   Builder builder_;
   std::vector<Op> ops_;
-  std::vector<int64_t> stage_of_;
+  std::vector<int64_t> piece_of_;
   std::vector<Crossing> crossings_;  // in the order in which they are made
 };
 
-// By gradient: the stages that have a part of it, as the whole model's training program says.
+// By gradient: the pieces that have a part of it, as the whole model's training program says.
 using Parts = std::map<ValueId, std::set<int64_t>>;
 
-Parts parts_of_gradients(const Module& module, const Stages& stages, const Program& training) {
+Parts parts_of_gradients(const Module& module, const Pieces& pieces, const Program& training) {
   Parts parts;
-  const std::vector<int64_t> stage_of = stages.of(training.ops);
+  const std::vector<int64_t> piece_of = pieces.of(training.ops);
   for (size_t at = 0; at < training.ops.size(); ++at) {
     for (const ValueId id : training.ops[at].outputs) {
       const ValueId root = module.root(id);
       if (module[root].category == Category::grads && module[root].shared())
-        parts[root].insert(stage_of[at]);
+        parts[root].insert(piece_of[at]);
     }
   }
   return parts;
@@ -189,9 +205,9 @@ Parts parts_of_gradients(const Module& module, const Stages& stages, const Progr
 // What is known of a gradient that the first and the last stage have a part of: a parameter of its
 // own on each (share_between_stages).
 void mark_gradients_of_two(Module& module, const Parts& parts, const Mesh& mesh) {
-  for (const auto& [gradient, stages] : parts) {
-    if (stages.size() == 1) continue;
-    if (stages != std::set<int64_t>{0, mesh.pp - 1})
+  for (const auto& [gradient, pieces] : parts) {
+    if (pieces.size() == 1) continue;
+    if (pieces != std::set<int64_t>{0, mesh.pieces() - 1})
       throw usage_error("--pp {}: layers of several stages share '{}'", mesh.pp,
                         module[module[gradient].parameter].name)
           .hint("only what comes before the first layer and behind the last may share");
@@ -202,21 +218,21 @@ void mark_gradients_of_two(Module& module, const Parts& parts, const Mesh& mesh)
 // In front of the update: the loss, and what other stages have summed of their gradients.
 void receive_for_update(Module& module, const Parts& parts, const Recipe& recipe) {
   const Mesh& mesh = recipe.mesh;
-  std::vector<int64_t> blocks(static_cast<size_t>(mesh.pp));
-  for (const auto& [gradient, stages] : parts)
-    blocks[static_cast<size_t>(*stages.begin())] += sums_of_squares(module, gradient, recipe.mesh);
+  std::vector<int64_t> blocks(static_cast<size_t>(mesh.pieces()));
+  for (const auto& [gradient, pieces] : parts)
+    blocks[static_cast<size_t>(*pieces.begin())] += sums_of_squares(module, gradient, mesh);
   Builder b(module, ProgramRole::update);
   b.set_phase(Phase::update);
   share_loss(b, module.find_shared(shared_names::kLoss), recipe);
-  const auto receive = [&](Way way, int64_t stage) {
-    const int64_t count = blocks[static_cast<size_t>(stage)];
-    if (count == 0) return;
-    const ValueId row = ops::recv(b, fmt::format("norm.stage.{}", stage), {Dtype::f64, {count}},
-                                  StageLink{recipe, way}.from(stage));
+  for (int64_t piece = 0; piece < mesh.pieces(); ++piece) {
+    const int64_t count = blocks[static_cast<size_t>(piece)];
+    const int64_t stage = mesh.stage_of(piece);
+    if (count == 0 || stage == mesh.stage) continue;
+    const StageLink link{recipe, stage < mesh.stage ? Way::up : Way::down};
+    const ValueId row =
+        ops::recv(b, fmt::format("norm.piece.{}", piece), {Dtype::f64, {count}}, link.from(piece));
     module[row].category = Category::comm;
-  };
-  for (int64_t stage = 0; stage < mesh.stage; ++stage) receive(Way::up, stage);
-  for (int64_t stage = mesh.stage + 1; stage < mesh.pp; ++stage) receive(Way::down, stage);
+  }
 }
 
 // Shared values that this stage has nothing to do with.
@@ -253,23 +269,26 @@ bool StageLink::has_target() const {
 
 ops::Message StageLink::message(bool sends, int64_t seq) const {
   const Mesh& mesh = recipe.mesh;
-  const int64_t peer = mesh.stage + (sends == (way == Way::up) ? 1 : -1);
-  const int64_t boundary = std::min(peer, mesh.stage);
+  const bool is_next = sends == (way == Way::up);
+  const int64_t before = (mesh.stage + mesh.pp - 1) % mesh.pp;
+  const int64_t boundary = is_next ? mesh.stage : before;  // behind that stage
+  // Of an odd ring the last boundary is between two that have the same lane.
+  const bool is_odd = mesh.pp % 2 == 1 && boundary + 1 == mesh.pp;
   return {.axis = std::string(mesh_axes::kStages),
-          .peer = peer,
+          .peer = is_next ? (mesh.stage + 1) % mesh.pp : before,
           .seq = seq,
-          .lane = fmt::format("{}{}", way == Way::up ? "up" : "down", boundary % 2),
+          .lane = fmt::format("{}{}", way == Way::up ? "up" : "down", is_odd ? 2 : boundary % 2),
           .ranks = mesh.pp,
           .stride = recipe.sharding.ranks * mesh.tp};
 }
 
 void cut_into_stages(Module& module, const Recipe& recipe) {
   const std::string training(program_name(ProgramRole::training_first));
-  const Stages stages(module, module.program(training), recipe);
-  const Parts parts = parts_of_gradients(module, stages, module.program(training));
+  const Pieces pieces(module, module.program(training), recipe);
+  const Parts parts = parts_of_gradients(module, pieces, module.program(training));
   mark_gradients_of_two(module, parts, recipe.mesh);
   for (const ProgramRole role : {ProgramRole::training_first, ProgramRole::evaluation})
-    StageOfProgram(module, stages, program_name(role), recipe).run();
+    StageOfProgram(module, pieces, program_name(role), recipe).run();
   receive_for_update(module, parts, recipe);
   // What was recomputed for another stage alone.
   eliminate_dead(module);

@@ -4,7 +4,6 @@
 // What a part keeps for a later one is a shared value for each micro-batch that is under way, or local
 // where one program has both.
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -25,10 +24,14 @@ bool is_of_micro_batch(const Value& value) {
 // By op of one micro-batch: the part that it belongs to. Of backward, `weights` has what no message to
 // another stage comes from, where the schedule asks for that.
 std::vector<StagePart> parts_of(const Module& module, const std::vector<Op>& ops,
-                                size_t forward_ops, bool has_weights) {
-  std::vector<StagePart> parts(ops.size(), StagePart::backward);
-  std::fill_n(parts.begin(), forward_ops, StagePart::forward);
-  if (!has_weights) return parts;
+                                const StageSchedule& schedule) {
+  const auto backward = std::ranges::find(ops, Phase::backward, &Op::phase);
+  const auto forward_ops = static_cast<size_t>(backward - ops.begin());
+  std::vector<StagePart> parts;
+  for (const Op& op : ops)
+    parts.push_back(parts.size() < forward_ops ? schedule.forward(op.chunk)
+                                               : schedule.backward(op.chunk));
+  if (!schedule.has_weights()) return parts;
   std::vector<bool> sent(module.values.size());  // or what is sent is made from it
   const auto need = [&](ValueId id) {
     for (; id.valid(); id = module[id].base) sent[static_cast<size_t>(id.index)] = true;
@@ -36,13 +39,10 @@ std::vector<StagePart> parts_of(const Module& module, const std::vector<Op>& ops
   for (size_t at = ops.size(); at-- > forward_ops;) {
     const Op& op = ops[at];
     const bool is_message = op.def->comm == Comm::send || op.def->comm == Comm::recv;
-    // What comes is taken at once: another may follow.
-    const bool takes = at > 0 && ops[at - 1].def->comm == Comm::recv && !op.inputs.empty() &&
-                       op.inputs[0] == ops[at - 1].outputs[0];
     const bool is_sent = std::ranges::any_of(
         op.outputs, [&](ValueId id) { return sent[static_cast<size_t>(id.index)]; });
-    if (!is_message && !takes && !is_sent) {
-      parts[at] = StagePart::weights;
+    if (!is_message && !is_sent) {
+      parts[at] = schedule.weights();
       continue;
     }
     std::ranges::for_each(op.inputs, need);
@@ -57,16 +57,14 @@ class Pipeline {
       : module_(module),
         first_(module.program_index(ProgramRole::training_first)),
         body_(module.programs[static_cast<size_t>(first_)]),
-        schedule_(recipe) {
-    const auto backward = std::ranges::find(body_.ops, Phase::backward, &Op::phase);
-    forward_ops_ = static_cast<size_t>(backward - body_.ops.begin());
-  }
+        schedule_(recipe) {}
 
   void run() {
     const std::vector<Run> runs = schedule_.runs();
-    in_places_ = runs.size() > 1 && schedule_.places(StagePart::forward, last_part()) > 1;
+    const auto last_part = static_cast<StagePart>(schedule_.parts() - 1);
+    in_places_ = runs.size() > 1 && schedule_.places(kFirst, last_part) > 1;
+    parts_ = parts_of(module_, body_.ops, schedule_);
     if (in_places_) take_from_staging();
-    parts_ = parts_of(module_, body_.ops, forward_ops_, schedule_.has_weights());
     find_kept();
     if (in_places_) add_places();
     for (const Run& run : runs) {
@@ -90,30 +88,42 @@ class Pipeline {
     std::vector<ValueId> places = {};
   };
   struct Instance {
-    std::array<std::vector<Op>, kStageParts> parts = {};
-    std::array<bool, kStageParts> has = {};
+    std::vector<std::vector<Op>> parts;
+    std::vector<bool> has;
     std::vector<ValueId> kept = {};          // its own
-    std::map<ValueId, ValueId> inputs = {};  // copies of those that backward reads, by input
+    std::map<ValueId, ValueId> inputs = {};  // copies of those that later parts read, by input
 
     std::vector<Op>& ops(StagePart part) { return parts[static_cast<size_t>(part)]; }
-    bool& has_part(StagePart part) { return has[static_cast<size_t>(part)]; }
     bool has_part(StagePart part) const { return has[static_cast<size_t>(part)]; }
   };
+  static constexpr StagePart kFirst = 0;  // takes the micro-batch's inputs
 
-  StagePart last_part() const {
-    return schedule_.has_weights() ? StagePart::weights : StagePart::backward;
+  // By value that owns its bytes: the last part that reads it.
+  std::vector<StagePart> last_reads() const {
+    std::vector<StagePart> last(module_.values.size(), kFirst);
+    for (size_t at = 0; at < body_.ops.size(); ++at) {
+      const auto read = [&](ValueId id) {
+        if (!id.valid()) return;
+        StagePart& part = last[static_cast<size_t>(module_.root(id).index)];
+        part = std::max(part, parts_[at]);
+      };
+      std::ranges::for_each(body_.ops[at].inputs, read);
+      read(body_.ops[at].predicate);
+    }
+    return last;
   }
 
-  // A place is free when the backward before is done, and what comes next comes meanwhile. What comes for
-  // backward is kept, too, where gradients of weights are made later.
+  // A place is free when the last part before is done that reads it, and what comes next comes meanwhile.
   void take_from_staging() {
+    const std::vector<StagePart> last = last_reads();
     std::vector<Op> ops;
-    size_t forward_ops = forward_ops_;
+    std::vector<StagePart> parts;
     for (size_t at = 0; at < body_.ops.size(); ++at) {
       ops.push_back(std::move(body_.ops[at]));
-      const bool in_forward = at < forward_ops_;
-      if (ops.back().def->comm != Comm::recv || !(in_forward || schedule_.has_weights())) continue;
+      parts.push_back(parts_[at]);
+      if (ops.back().def->comm != Comm::recv) continue;
       const ValueId taken = ops.back().outputs[0];
+      if (last[static_cast<size_t>(taken.index)] <= parts_[at]) continue;
       Value staging = module_[taken];
       staging.name += ".staging";
       staging.category = Category::comm;
@@ -124,35 +134,25 @@ class Pipeline {
                      .outputs = {taken},
                      .layer = ops.back().layer,
                      .phase = ops.back().phase});
-      if (in_forward) ++forward_ops;
+      parts.push_back(parts_[at]);
     }
-    forward_ops_ = forward_ops;
+    parts_ = std::move(parts);
     body_.ops = std::move(ops);
   }
 
   void find_kept() {
-    std::map<ValueId, Kept> made, kept;
+    const std::vector<StagePart> last = last_reads();
+    const auto read = [&](ValueId id) { return last[static_cast<size_t>(id.index)]; };
     for (size_t at = 0; at < body_.ops.size(); ++at) {
-      const Op& op = body_.ops[at];
-      const StagePart part = parts_[at];
-      const auto read = [&](ValueId id) {
-        if (!id.valid() || part == StagePart::forward) return;
-        const ValueId root = module_.root(id);
-        if (const auto one = made.find(root); one != made.end() && parts_[one->second.op] < part) {
-          StagePart& last = kept.insert(*one).first->second.read;
-          last = std::max(last, part);
-        }
-        if (is_of_micro_batch(module_[root])) {
-          StagePart& last = kept_inputs_[root].read;
-          last = std::max(last, part);
-        }
-      };
-      std::ranges::for_each(op.inputs, read);
-      read(op.predicate);
-      for (size_t o = 0; o < op.outputs.size(); ++o)
-        made[op.outputs[o]] = {.value = op.outputs[o], .op = at, .output = o};
+      const std::vector<ValueId>& outputs = body_.ops[at].outputs;
+      for (size_t o = 0; o < outputs.size(); ++o)
+        if (read(outputs[o]) > parts_[at])
+          kept_.push_back({.value = outputs[o], .op = at, .output = o, .read = read(outputs[o])});
     }
-    for (const auto& [id, one] : kept) kept_.push_back(one);
+    std::ranges::sort(kept_, {}, &Kept::value);
+    for (int32_t i = 0; i < static_cast<int32_t>(module_.values.size()); ++i)
+      if (is_of_micro_batch(module_[ValueId{i}]) && read(ValueId{i}) > kFirst)
+        kept_inputs_[ValueId{i}].read = read(ValueId{i});
   }
 
   // A shared value for each micro-batch that may be under way.
@@ -170,7 +170,7 @@ class Pipeline {
     for (Kept& kept : kept_)
       kept.places = add(Value(module_[kept.value]), parts_[kept.op], kept.read);
     for (auto& [id, input] : kept_inputs_)
-      input.places = add(Value(module_[id]), StagePart::forward, input.read);
+      input.places = add(Value(module_[id]), kFirst, input.read);
   }
 
   Program program_of(const Run& run) {
@@ -183,12 +183,12 @@ class Pipeline {
       if (!instances.contains(unit.micro_batch))
         instances[unit.micro_batch] = instance_of(unit.micro_batch - lowest, program.name);
       Instance& instance = instances.at(unit.micro_batch);
-      if (unit.part == StagePart::forward) {
+      if (unit.part == kFirst) {
         feed(instance, program.micro_batches++);
       } else if (in_places_) {
         read_places(instance, unit);
       }
-      instance.has_part(unit.part) = true;
+      instance.has[static_cast<size_t>(unit.part)] = true;
       if (std::vector<Op>& ops = instance.ops(unit.part); !ops.empty())
         units.push_back(std::move(ops));
     }
@@ -200,7 +200,8 @@ class Pipeline {
 
   Instance instance_of(int64_t index, const std::string& program) {
     Program copy = clone(module_, body_, program, index == 0 ? "" : fmt::format("@{}", index));
-    Instance instance;
+    Instance instance{.parts = std::vector<std::vector<Op>>(schedule_.parts()),
+                      .has = std::vector<bool>(schedule_.parts())};
     for (const Kept& kept : kept_) instance.kept.push_back(copy.ops[kept.op].outputs[kept.output]);
     for (size_t at = 0; at < copy.ops.size(); ++at) {
       copy.ops[at].micro_batch = static_cast<int32_t>(index);
@@ -216,20 +217,20 @@ class Pipeline {
   // The micro-batch is the n-th that is fed before the program.
   void feed(Instance& instance, int64_t n) {
     if (in_places_) keep_inputs(instance);
-    for (const StagePart later : {StagePart::backward, StagePart::weights}) {
+    for (size_t later = kFirst + 1; later < instance.parts.size(); ++later) {
       if (in_places_) {
-        read_instead(instance.ops(later), instance.inputs);
+        read_instead(instance.parts[later], instance.inputs);
       } else {
-        give_own_inputs(module_, instance.ops(later), n);
+        give_own_inputs(module_, instance.parts[later], n);
       }
     }
-    give_own_inputs(module_, instance.ops(StagePart::forward), n);
+    give_own_inputs(module_, instance.ops(kFirst), n);
   }
 
   // Inputs are overwritten before the next program.
   void keep_inputs(Instance& instance) {
-    std::vector<Op>& forward = instance.ops(StagePart::forward);
-    const int32_t index = forward.front().micro_batch;
+    std::vector<Op>& first = instance.ops(kFirst);
+    const int32_t index = first.front().micro_batch;
     for (const auto& [input, kept] : kept_inputs_) {
       const Value value = module_[input];
       Value version = value;
@@ -237,11 +238,11 @@ class Pipeline {
       version.scope = Scope::local;
       version.program = static_cast<int32_t>(module_.programs.size());
       const ValueId copy = instance.inputs[input] = module_.add(version);
-      forward.push_back({.def = &ops::copy_def,
-                         .name = version.name,
-                         .inputs = {input},
-                         .outputs = {copy},
-                         .micro_batch = index});
+      first.push_back({.def = &ops::copy_def,
+                       .name = version.name,
+                       .inputs = {input},
+                       .outputs = {copy},
+                       .micro_batch = index});
     }
   }
 
@@ -253,7 +254,7 @@ class Pipeline {
       if (!instance.has_part(parts_[kept.op]) && parts_[kept.op] < unit.part)
         place_of[instance.kept[i]] = kept.places[slot_of(unit.micro_batch, kept.places)];
     }
-    if (!instance.has_part(StagePart::forward))
+    if (!instance.has_part(kFirst))
       for (const auto& [id, input] : kept_inputs_)
         place_of[id] = input.places[slot_of(unit.micro_batch, input.places)];
     read_instead(instance.ops(unit.part), place_of);
@@ -322,7 +323,6 @@ class Pipeline {
   int32_t first_;
   Program body_;
   StageSchedule schedule_;
-  size_t forward_ops_ = 0;
   bool in_places_ = false;        // else what is kept is local
   std::vector<StagePart> parts_;  // by op of the body
   std::vector<Kept> kept_;

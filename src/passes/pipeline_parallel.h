@@ -1,15 +1,14 @@
-// A pipeline: the layers are cut into stages (passes/stages.h), one for each rank of the axis "pp",
-// and micro-batches go through them one after another.
+// A pipeline: the layers are cut into stages (passes/pieces.h), one for each rank of the axis "pp",
+// and micro-batches go through them one after another (passes/pipeline_schedule.h).
 //
-//   F0 F1 F2 F3 B0 F4 B1 ...   a stage's forwards and backwards, 1F1B: as many forwards first as
-//                              there are stages behind it, then one backward for each forward
-//
-// All messages are between neighbours. They run on lanes of their own, one for each direction, and
-// another for every second boundary: so a stage takes from one neighbour while it gives to the other.
+// All messages are between neighbours; where stages have several chunks of layers, the first one follows
+// the last. They run on lanes of their own, one for each direction, and another for every second
+// boundary: so a stage takes from one neighbour while it gives to the other.
 #pragma once
 
 #include "ir/builder.h"
 #include "ops/comm/comm.h"
+#include "passes/gradient_squares.h"
 #include "passes/recipe.h"
 
 namespace snug {
@@ -30,8 +29,8 @@ void share_between_stages(Module& module, const Recipe& recipe);
 // The loss that `own` has on the last stage becomes that of every stage, at the program's end.
 void share_loss(Builder& b, ValueId own, const Recipe& recipe);
 
-// This stage's sums of squares, and those of all others, in the order of the stages.
-std::vector<ValueId> squares_of_stages(Builder& b, const std::vector<ValueId>& own,
+// This stage's sums of squares, and those of all others, in the order of the pieces.
+std::vector<ValueId> squares_of_stages(Builder& b, const std::vector<Squares>& own,
                                        const Recipe& recipe);
 // Has an earlier stage this gradient, too, and counts it?
 bool is_counted_elsewhere(const Value& gradient, const Mesh& mesh);

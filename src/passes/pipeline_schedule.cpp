@@ -2,74 +2,108 @@
 
 #include <algorithm>
 
+#include "base/units.h"
+
 namespace snug {
 
 StageSchedule::StageSchedule(const Recipe& recipe)
-    : micro_batches_(recipe.accum),
-      before_(std::min(recipe.mesh.pp - recipe.mesh.stage - 1, recipe.accum)),
-      pairs_(recipe.accum - before_) {
+    : micro_batches_(recipe.accum), stages_(recipe.mesh.pp), chunks_(recipe.mesh.chunks) {
+  const int64_t behind = stages_ - recipe.mesh.stage - 1;
+  // Where a micro-batch comes back for the next chunk, twice as many: stages are a pair apart.
+  before_ = chunks_ == 1 ? behind : 2 * behind + (chunks_ - 1) * stages_;
+  before_ = std::min(before_, all_forwards());
   if (recipe.pp_schedule == PipelineSchedule::zero_bubble)
     delay_ = std::min(recipe.mesh.stage, recipe.accum);
+
+  Run step{.role = ProgramRole::training_first};
+  for (int64_t n = 0; n < before_; ++n) step.units.push_back(nth(n, /*is_forward=*/true));
+  add_pairs(step, 0, all_forwards() - before_);
+  add_rest(step);
+  step_ = std::move(step.units);
+  cycle_ = chunks_ == 1 ? under_way() : round_up(under_way(), stages_);
+}
+
+int64_t StageSchedule::under_way() const {
+  return most_at_once(forward(0), static_cast<StagePart>(parts() - 1));
 }
 
 std::vector<Run> StageSchedule::runs() const {
+  const int64_t pairs = all_forwards() - before_;
   Run first{.role = ProgramRole::training_first};
-  for (int64_t m = 0; m < before_; ++m) first.units.push_back({StagePart::forward, m});
   // What is added up begins in the first program.
-  const int64_t least = delay_ + 1;
-  if (pairs_ <= least) {
-    add_pairs(first, 0, pairs_);
-    add_rest(first);
+  const int64_t least = (chunks_ - 1) * stages_ + delay_ + 1;
+  if (pairs <= least) {
+    first.units = step_;
     return {first};
   }
-  // Those of micro_next are a multiple of what is under way.
-  const int64_t in_first = least + (pairs_ - 1 - least) % under_way();
-  const int64_t times = (pairs_ - 1 - in_first) / under_way();
+  const int64_t in_next = cycle_ * chunks_;
+  const int64_t in_first = least + (pairs - 1 - least) % in_next;
+  const int64_t times = (pairs - 1 - in_first) / in_next;
+  for (int64_t n = 0; n < before_; ++n) first.units.push_back(nth(n, /*is_forward=*/true));
   add_pairs(first, 0, in_first);
   std::vector<Run> runs{first};
   if (times > 0) {
     runs.push_back({.role = ProgramRole::training_next, .times = times});
-    add_pairs(runs.back(), in_first, in_first + under_way());
+    add_pairs(runs.back(), in_first, in_first + in_next);
   }
   runs.push_back({.role = ProgramRole::training_last});
-  add_pairs(runs.back(), pairs_ - 1, pairs_);
+  add_pairs(runs.back(), pairs - 1, pairs);
   add_rest(runs.back());
   return runs;
 }
 
+// As many micro-batches as there are stages go through one chunk after another.
+Unit StageSchedule::nth(int64_t n, bool is_forward) const {
+  const int64_t round = n / (stages_ * chunks_), in_round = n % (stages_ * chunks_);
+  const int64_t chunk = in_round / stages_;
+  return {.part = is_forward ? forward(chunk) : backward(chunks_ - 1 - chunk),
+          .micro_batch = round * stages_ + in_round % stages_};
+}
+
 void StageSchedule::add_pairs(Run& run, int64_t first, int64_t end) const {
   for (int64_t i = first; i < end; ++i) {
-    run.units.push_back({StagePart::forward, before_ + i});
+    run.units.push_back(nth(before_ + i, /*is_forward=*/true));
     add_backward(run, i);
   }
 }
 
-void StageSchedule::add_backward(Run& run, int64_t micro_batch) const {
-  run.units.push_back({StagePart::backward, micro_batch});
-  if (has_weights() && micro_batch >= delay_)
-    run.units.push_back({StagePart::weights, micro_batch - delay_});
+void StageSchedule::add_backward(Run& run, int64_t n) const {
+  run.units.push_back(nth(n, /*is_forward=*/false));
+  if (has_weights() && n >= delay_) run.units.push_back({weights(), n - delay_});
 }
 
 void StageSchedule::add_rest(Run& run) const {
-  for (int64_t m = pairs_; m < micro_batches_; ++m) add_backward(run, m);
+  for (int64_t n = all_forwards() - before_; n < all_forwards(); ++n) add_backward(run, n);
   for (int64_t m = std::max<int64_t>(0, micro_batches_ - delay_);
        has_weights() && m < micro_batches_; ++m)
-    run.units.push_back({StagePart::weights, m});
+    run.units.push_back({weights(), m});
 }
 
 double ideal_bubble(const Recipe& recipe) {
   const bool waits = recipe.pp_schedule == PipelineSchedule::zero_bubble;
   const int64_t stages = recipe.mesh.pp, others = stages - 1;
-  // In thirds of a micro-batch. Of few, nothing of an earlier one is left to fill the last waits.
+  // In thirds of a micro-batch's time in a chunk. Of few, nothing of an earlier one is left to fill the
+  // last waits.
   const int64_t bubble = waits ? others + std::max<int64_t>(0, stages - recipe.accum) : 3 * others;
-  return static_cast<double>(bubble) / static_cast<double>(3 * recipe.accum + bubble);
+  return static_cast<double>(bubble) /
+         static_cast<double>(3 * recipe.accum * recipe.mesh.chunks + bubble);
+}
+
+int64_t StageSchedule::most_at_once(StagePart made, StagePart read) const {
+  std::vector<int64_t> begins, ends;  // by micro-batch: when
+  for (size_t at = 0; at < step_.size(); ++at) {
+    if (step_[at].part == made) begins.push_back(static_cast<int64_t>(at));
+    if (step_[at].part == read) ends.push_back(static_cast<int64_t>(at));
+  }
+  size_t most = 1;
+  for (size_t m = 0; m < ends.size(); ++m)
+    while (m + most < begins.size() && begins[m + most] < ends[m]) ++most;
+  return static_cast<int64_t>(most);
 }
 
 int64_t StageSchedule::places(StagePart made, StagePart read) const {
-  int64_t places = 1;
-  if (made == StagePart::forward) places += before_;
-  if (read == StagePart::weights) places += delay_;
-  while (under_way() % places != 0) ++places;
+  int64_t places = most_at_once(made, read);
+  while (cycle_ % places != 0) ++places;
   return places;
 }
 

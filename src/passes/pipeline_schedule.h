@@ -6,11 +6,14 @@
 //
 // Of the second of three stages:
 //
-//   1f1b          F0 F1 B0 F2 B1 F3 B2 ...        as many forwards first as there are stages behind it, then
-//                                                 one backward for each forward
-//   zero-bubble   F0 F1 B0 F2 B1 W0 F3 B2 W1 ...  but what backward does for this stage's own weights, W,
-//                                                 comes as many micro-batches later as there are stages
-//                                                 before it, and at the end where the stage would wait
+//   1f1b            F0 F1 B0 F2 B1 F3 B2 ...        as many forwards first as there are stages behind it, then
+//                                                   one backward for each forward
+//   zero-bubble     F0 F1 B0 F2 B1 W0 F3 B2 W1 ...  but what backward does for this stage's own weights, W,
+//                                                   comes as many micro-batches later as there are stages
+//                                                   before it, and at the end where the stage would wait
+//   interleaved:2   F0 F1 F2 f0 f1 F3 b0 F4 b1      a stage has two chunks of layers, F B and f b: as many
+//                   F5 b2 f3 B0 f4 B1 f5 B2 ...     micro-batches as there are stages go through the first,
+//                                                   then these through the second, then the next ones
 #pragma once
 
 #include <cstdint>
@@ -21,9 +24,10 @@
 
 namespace snug {
 
-// What a stage does for a micro-batch; `weights`: the part of backward that no other stage waits for.
-enum class StagePart : uint8_t { forward, backward, weights };
-constexpr size_t kStageParts = 3;
+// What a stage does for a micro-batch without waiting for other stages in between, counted in the order
+// in which it does: the forwards of its chunks, their backwards, and the part of backward that no other
+// stage waits for.
+using StagePart = int32_t;
 
 struct Unit {
   StagePart part;
@@ -40,12 +44,20 @@ class StageSchedule {
  public:
   explicit StageSchedule(const Recipe& recipe);
 
+  StagePart forward(int64_t chunk) const { return static_cast<StagePart>(chunk); }
+  StagePart backward(int64_t chunk) const {
+    return static_cast<StagePart>(2 * chunks_ - 1 - chunk);
+  }
+  StagePart weights() const { return static_cast<StagePart>(2 * chunks_); }
+  size_t parts() const { return static_cast<size_t>(2 * chunks_ + (has_weights() ? 1 : 0)); }
+  // Micro-batches whose values are there at once, at most, in whole or in part.
+  int64_t under_way() const;
   // Are gradients of weights a part of their own? Nobody waits for the first stage's backward.
   bool has_weights() const { return delay_ > 0; }
 
-  //   micro_first   the forwards that come first, and some pairs: a forward and the backward of an older one
-  //   micro_next    as many pairs as micro-batches are under way, so that each finds its values where an
-  //                 earlier run has put them; repeated
+  //   micro_first   the forwards that come first, and some pairs: a forward and an older backward
+  //   micro_next    pairs of as many micro-batches as are under way, so that each finds its values where
+  //                 an earlier run has put them; repeated
   //   micro_last    a pair, and what is left
   std::vector<Run> runs() const;
 
@@ -54,16 +66,19 @@ class StageSchedule {
   int64_t places(StagePart made, StagePart read) const;
 
  private:
-  // Micro-batches whose values are there, at most, with the one that is computed.
-  int64_t under_way() const { return before_ + 1 + delay_; }
+  int64_t most_at_once(StagePart made, StagePart read) const;
+  int64_t all_forwards() const { return micro_batches_ * chunks_; }
+  // The n-th of all.
+  Unit nth(int64_t n, bool is_forward) const;
   void add_pairs(Run& run, int64_t first, int64_t end) const;
-  void add_backward(Run& run, int64_t micro_batch) const;
+  void add_backward(Run& run, int64_t n) const;
   void add_rest(Run& run) const;
 
-  int64_t micro_batches_;
-  int64_t before_;  // forwards before the first pair
-  int64_t pairs_;
-  int64_t delay_ = 0;  // of gradients of weights, in micro-batches
+  int64_t micro_batches_, stages_, chunks_;
+  int64_t before_;          // forwards before the first pair
+  int64_t delay_ = 0;       // of gradients of weights, in micro-batches
+  int64_t cycle_ = 1;       // micro-batches of micro_next
+  std::vector<Unit> step_;  // all of them
 };
 
 // The part of a step in which stages wait, if they are alike, messages are free, and a forward, a

@@ -1,6 +1,7 @@
 // What the stages of a pipeline tell each other besides what their layers read: losses, parts of
 // gradients, sums of squares.
 #include <algorithm>
+#include <map>
 
 #include "ops/basic/add.h"
 #include "ops/comm/pack.h"
@@ -18,6 +19,14 @@ ValueId latest_of(const Module& module, const Program& program, ValueId shared) 
       if (module.root(id) == shared) return id;
   }
   return shared;
+}
+
+// By layer of this stage: the piece that it is in. What is in none is before the first or behind the last.
+std::map<int32_t, int64_t> pieces_of_layers(const Module& module, const Mesh& mesh) {
+  std::map<int32_t, int64_t> pieces{{kNoLayer, mesh.is_first_stage() ? 0 : mesh.pieces() - 1}};
+  for (const Op& op : module.program(ProgramRole::training_first).ops)
+    if (op.def->comm == Comm::none) pieces.emplace(op.layer, op.chunk * mesh.pp + mesh.stage);
+  return pieces;
 }
 
 // Between the first and the last stage.
@@ -69,14 +78,15 @@ void share_loss(Builder& b, ValueId own, const Recipe& recipe) {
   const StageLink link{recipe, Way::down};
   b.set_layer(kNoLayer);
   const ValueId loss = module.find_shared(shared_names::kLoss);
+  const int64_t seq = recipe.mesh.pieces();  // behind the sums of their gradients
   if (link.has_source()) {
-    own = ops::recv(b, "loss.received", module[loss].type, link.from(recipe.mesh.pp));
+    own = ops::recv(b, "loss.received", module[loss].type, link.from(seq));
     module[own].base = loss;
     module[own].category = Category::buffers;
   }
   if (module[own].type != module[loss].type)  // a sum over ranks
     own = b.view(own, "loss.summed", module[loss].type.shape, 0);
-  if (link.has_target()) ops::send(b, "loss.sent", own, link.to(recipe.mesh.pp));
+  if (link.has_target()) ops::send(b, "loss.sent", own, link.to(seq));
 }
 
 void share_between_stages(Module& module, const Recipe& recipe) {
@@ -97,29 +107,38 @@ void share_between_stages(Module& module, const Recipe& recipe) {
   share_loss(b, loss, recipe);
 }
 
-std::vector<ValueId> squares_of_stages(Builder& b, const std::vector<ValueId>& own,
+std::vector<ValueId> squares_of_stages(Builder& b, const std::vector<Squares>& own,
                                        const Recipe& recipe) {
   const Mesh& mesh = recipe.mesh;
-  if (mesh.pp == 1) return own;
+  if (mesh.pp == 1) {
+    std::vector<ValueId> all;
+    for (const Squares& s : own) all.push_back(s.sums);
+    return all;
+  }
   Module& module = b.module();
-  std::vector<ValueId> rows(static_cast<size_t>(mesh.pp));
+  std::vector<ValueId> rows(static_cast<size_t>(mesh.pieces()));
   for (const Op& op : b.program().ops) {
     if (op.def->comm == Comm::recv && module[op.outputs[0]].type.dtype == Dtype::f64)
       rows[static_cast<size_t>(op.attrs.i("seq"))] = op.outputs[0];
   }
   b.set_layer(kNoLayer);
-  if (!own.empty())
-    rows[static_cast<size_t>(mesh.stage)] = ops::pack(b, "norm.stage.own", own, /*unit=*/1);
+  std::map<int64_t, std::vector<ValueId>> own_sums;  // by piece
+  const std::map<int32_t, int64_t> pieces = pieces_of_layers(module, mesh);
+  for (const Squares& s : own) own_sums[pieces.at(s.layer)].push_back(s.sums);
+  for (const auto& [piece, sums] : own_sums)
+    rows[static_cast<size_t>(piece)] =
+        ops::pack(b, fmt::format("norm.piece.{}", piece), sums, /*unit=*/1);
   // From one neighbour to the other, in the order in which they are received.
-  const auto pass = [&](Way way, int64_t stage) {
-    const ValueId row = rows[static_cast<size_t>(stage)];
-    if (row.valid())
-      ops::send(b, fmt::format("norm.stage.{}.sent", stage), row, StageLink{recipe, way}.to(stage));
-  };
-  if (!mesh.is_last_stage())
-    for (int64_t stage = 0; stage <= mesh.stage; ++stage) pass(Way::up, stage);
-  if (!mesh.is_first_stage())
-    for (int64_t stage = mesh.stage; stage < mesh.pp; ++stage) pass(Way::down, stage);
+  for (const Way way : {Way::up, Way::down}) {
+    const StageLink link{recipe, way};
+    if (!link.has_target()) continue;
+    for (int64_t piece = 0; piece < mesh.pieces(); ++piece) {
+      const ValueId row = rows[static_cast<size_t>(piece)];
+      const int64_t stage = mesh.stage_of(piece);
+      if (row.valid() && (way == Way::up ? stage <= mesh.stage : stage >= mesh.stage))
+        ops::send(b, fmt::format("norm.piece.{}.sent", piece), row, link.to(piece));
+    }
+  }
   std::erase(rows, ValueId{});
   return rows;
 }

@@ -25,6 +25,7 @@ void lower(Builder& b, const Op& op, const Mesh& mesh) {
   const auto made = [&](ValueId id, Category category) {
     Op& last = b.last();
     last.micro_batch = op.micro_batch;
+    last.chunk = op.chunk;
     last.backward_of = op.backward_of;
     last.clone_of = op.clone_of;
     module[id].category = category;

@@ -138,8 +138,9 @@ Json spaces_json(const MemoryBreakdown& memory) {
 Json stages_json(const PlanFacts& facts) {
   Json out = Json::array();
   for (const StagePlan& s : facts.stages) {
-    out.push_back({{"first_layer", s.first_layer},
-                   {"last_layer", s.last_layer},
+    out.push_back({{"layers", text(s.layers)},
+                   {"first_layer", s.layers.front().first},
+                   {"last_layer", s.layers.back().last},
                    {"arena_bytes", s.arenas[Space::device]},
                    {"micro_batches_kept", s.micro_batches},
                    {"computes_ms", s.computes * 1e3},

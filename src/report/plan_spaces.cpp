@@ -85,13 +85,11 @@ std::string stages_text(const PlanFacts& facts, const Paint& paint) {
   for (size_t i = 0; i < facts.stages.size(); ++i) {
     const StagePlan& stage = facts.stages[i];
     const bool shown = static_cast<int64_t>(i) == facts.stage;
-    out += fmt::format(
-        "  {:<20}{:>15}{:>15}{:>15}{:>15}{:>15}\n", fmt::format("{}{}", i, shown ? " (above)" : ""),
-        stage.first_layer == stage.last_layer
-            ? fmt::format("{}", stage.first_layer)
-            : fmt::format("{}-{}", stage.first_layer, stage.last_layer),
-        format_bytes(stage.arenas[Space::device]), counted(stage.micro_batches, "batch"),
-        step_text(stage.computes * 1e3), some_bytes(stage.sent_bytes));
+    out += fmt::format("  {:<20}{:>15}{:>15}{:>15}{:>15}{:>15}\n",
+                       fmt::format("{}{}", i, shown ? " (above)" : ""), text(stage.layers),
+                       format_bytes(stage.arenas[Space::device]),
+                       counted(stage.micro_batches, "batch"), step_text(stage.computes * 1e3),
+                       some_bytes(stage.sent_bytes));
   }
   out += fmt::format(
       "  bubble {:.1f} % of the step; equal stages and free messages would have {:.1f} %\n",

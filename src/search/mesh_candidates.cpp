@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/units.h"
+#include "passes/pieces.h"
 
 namespace snug {
 namespace {
@@ -118,6 +119,7 @@ void MeshCandidates::add(const MeshSizes& mesh, const Change& more,
     Asked& one = *by_way[i];
     unless(one.refused, [&] {
       MeshCandidate c{.mesh = mesh, .change = one.change, .run = resolved(one.change)};
+      require_layers(c.run.recipe.mesh, run_.model.config().L);
       bound(c);
       one.candidate = std::move(c);
     });

@@ -190,17 +190,32 @@ class MeshSearch {
     return std::nullopt;
   }
 
-  // A pipeline whose stages wait for each other though they be alike, in the other order.
-  PlannedRun without_bubble(PlannedRun planned, const Change& change) const {
+  // A pipeline whose stages wait for each other though they be alike, in the fastest order that fits.
+  PlannedRun with_less_bubble(PlannedRun planned, const Change& change) const {
     constexpr double kWorthIt = 0.03;  // of a step
     if (ideal_bubble(planned.run.recipe) < kWorthIt || run_.asked.pp_schedule != "auto")
       return planned;
-    const Change other = change + Change{{"pp-schedule", "zero-bubble"}};
-    const Resolved run = candidates_.resolved(other);
-    const StageTrial trial = try_stages(run);
-    if (!trial.arena.fits_in(run.limits()) || trial.seconds >= planned.step_seconds) return planned;
-    PlannedRun better = planned_as(other);
-    return fits(better) ? better : planned;
+    struct Order {
+      Change change;
+      double seconds = kForever;
+    };
+    std::vector<Order> orders;
+    for (const char* schedule : {"zero-bubble", "interleaved:2", "interleaved:4"})
+      orders.push_back({change + Change{{"pp-schedule", schedule}}});
+    for_each_in_parallel(orders.size(), [&](size_t i) {
+      unless_refused([&] {  // too few layers, or no multiple of the stages
+        const Resolved run = candidates_.resolved(orders[i].change);
+        const StageTrial trial = try_stages(run);
+        if (trial.arena.fits_in(run.limits())) orders[i].seconds = trial.seconds;
+        return true;
+      });
+    });
+    std::ranges::stable_sort(orders, {}, &Order::seconds);
+    for (const Order& order : orders) {
+      if (order.seconds >= planned.step_seconds) break;
+      if (PlannedRun better = planned_as(order.change); fits(better)) return better;
+    }
+    return planned;
   }
 
   // With all that the mesh leaves open: what moves, what each layer recomputes, what --allow names. Of a
@@ -213,7 +228,7 @@ class MeshSearch {
             recipe.recompute.kind != RecomputePolicy::Kind::none);
   }
   PlannedRun improved(PlannedRun planned, const Change& change) const {
-    if (planned.run.recipe.mesh.pp > 1) return without_bubble(std::move(planned), change);
+    if (planned.run.recipe.mesh.pp > 1) return with_less_bubble(std::move(planned), change);
     if (!may_be_improved(planned)) return planned;
     Change pins;
     for (const OptionValue& value : change.settings())

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "passes/layer_range.h"
 #include "placement/plan.h"
 #include "recipe/change.h"
 #include "recipe/resolve.h"
@@ -21,7 +22,7 @@ struct ChosenRecompute {
 
 // A stage of a pipeline.
 struct StagePlan {
-  int32_t first_layer = 0, last_layer = 0;
+  std::vector<LayerRange> layers = {};
   SpaceBytes arenas;
   int64_t micro_batches = 0;  // whose values it keeps at once, at most
   double computes = 0;        // seconds of a step, modelled

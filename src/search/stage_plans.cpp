@@ -1,6 +1,7 @@
 #include "search/stage_plans.h"
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "cost/pipeline_cost.h"
 #include "ir/lifetime.h"
 #include "passes/passes.h"
+#include "passes/pipeline_schedule.h"
 #include "placement/residency.h"
 #include "search/layer_costs.h"
 
@@ -17,25 +19,20 @@ namespace {
 
 StagePlan stage_plan(const Plan& plan, const Recipe& recipe, double computes) {
   const Module& module = plan.module;
-  // Gradients of weights wait for as many micro-batches as there are stages before.
-  const bool waits = recipe.pp_schedule == PipelineSchedule::zero_bubble;
-  const int64_t under_way = recipe.mesh.pp - (waits ? 0 : recipe.mesh.stage);
   StagePlan stage{.arenas = arenas_of(module),
-                  .micro_batches = std::min(under_way, recipe.accum),
+                  .micro_batches = StageSchedule(recipe).under_way(),
                   .computes = computes};
-  std::vector<int32_t> layers;
+  std::set<int32_t> layers;
   for (const Value& value : module.values)
-    if (value.category == Category::params && value.layer != kNoLayer)
-      layers.push_back(value.layer);
+    if (value.category == Category::params && value.layer != kNoLayer) layers.insert(value.layer);
+  for (const int32_t layer : layers) stage.layers.push_back({layer, layer});
+  stage.layers = tidy(std::move(stage.layers));
   for (const Program& program : module.programs) {
     const int64_t runs = runs_per_step(module, program.name);
     for (const Op& op : program.ops) {
       if (op.def->comm == Comm::send) stage.sent_bytes += runs * module[op.inputs[0]].type.bytes();
     }
   }
-  const auto [first, last] = std::ranges::minmax(layers);
-  stage.first_layer = first;
-  stage.last_layer = last;
   return stage;
 }
 

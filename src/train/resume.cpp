@@ -63,10 +63,12 @@ bool is_in(const std::vector<std::string>& names, std::string_view name) {
 // in another order.
 void settle_mesh(Options& o, bool stage_is_given, bool schedule_is_given) {
   const int64_t readers = mesh_of(o).dp;
-  if (mesh_of(o).pp == 1 && !schedule_is_given) o.pp_schedule = "auto";
   if (o.global_batch > 0 && o.accum == 0)
     o.accum =
         micro_batches_of(o.global_batch, checked_mul(o.batch, readers, "sequences of all ranks"));
+  const int64_t stages = mesh_of(o).pp;
+  const bool divides = o.accum % stages == 0 || !o.pp_schedule.starts_with("interleaved");
+  if ((stages == 1 || !divides) && !schedule_is_given) o.pp_schedule = "auto";
   if (stage_is_given || readers > 1) return;
   o.zero = "auto";  // there is nobody to share with
   o.shard.clear();

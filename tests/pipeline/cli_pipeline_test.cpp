@@ -125,10 +125,43 @@ TEST_F(CliPipeline, GradientsOfWeightsMayWait) {
   EXPECT_TRUE(model("alone") == model("plain"));
 }
 
+TEST_F(CliPipeline, StagesMayHaveSeveralChunksOfLayers) {
+  const std::string job = " deep --batch 2 --seq 16 --accum 6 --pp 2 ";
+  const std::string chunks = "--pp-schedule interleaved:2 ";
+  const Ended plan = snug("plan" + job + chunks + "--device cpu --json");
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const nlohmann::json stages = nlohmann::json::parse(plan.out)["stages"];
+  EXPECT_EQ(stages[0]["layers"], "0+2");
+  EXPECT_EQ(stages[1]["layers"], "1+3");
+  EXPECT_EQ(stages[0]["micro_batches_kept"], 4);
+  const std::string train = "train" + job + "--data text.txt --bytes --steps 4 ";
+  expect_trained(train + "--out plain");
+  expect_trained(train + chunks + "--save-every 2 --out chunks");
+  EXPECT_TRUE(model("chunks") == model("plain"));
+  expect_trained("train --resume chunks/step-00000002 --out again");
+  EXPECT_TRUE(model("again") == model("plain"));
+  expect_trained(
+      "train --resume chunks/step-00000002 --pp 2 --pp-schedule zero-bubble --out other");
+  EXPECT_TRUE(model("other") == model("plain"));
+  expect_trained(
+      "train --resume chunks/step-00000002 --pp 4 --out four");  // 6 are no multiple of 4
+  EXPECT_TRUE(model("four") == model("plain"));
+  expect_trained("train --resume chunks/step-00000002 --ranks 1 --out alone");
+  EXPECT_TRUE(model("alone") == model("plain"));
+}
+
 TEST_F(CliPipeline, WhatStagesDoNotHaveIsRefused) {
   expect_refused("plan deep --pp-schedule zero-bubble", kUsage,
                  "--pp-schedule zero-bubble without stages");
   expect_refused("plan deep --pp 2 --pp-schedule gpipe", kUsage, "pp-schedule");
+  for (const char* chunks : {"interleaved:1", "interleaved:V", "interleaved:", "interleaved:2x"})
+    expect_refused(fmt::format("plan deep --pp 2 --accum 2 --pp-schedule {}", chunks), kUsage,
+                   "it is interleaved:V, with two chunks");
+  expect_refused("plan deep --pp 2 --accum 3 --pp-schedule interleaved:2", kUsage,
+                 "3 micro-batches are no multiple of the stages");
+  expect_refused("plan deep --pp 2 --accum 2 --pp-schedule interleaved:3", kUsage,
+                 "the model has 4 layers for 6 pieces");
+  expect_refused("plan deep --pp-schedule interleaved:2", kUsage, "without stages");
   expect_refused("plan deep --pp 5", kUsage, "--pp 5: the model has 4 layers");
   expect_refused("plan deep --pp 2 --accum 4 --micro-order vertical", kUsage,
                  "--micro-order vertical with --pp 2");

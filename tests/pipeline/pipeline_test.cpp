@@ -47,6 +47,13 @@ class Pipeline : public ::testing::Test {
     return job;
   }
 
+  // In chunks of one layer or more, where there are as many.
+  static DrawnRecipe interleaved(DrawnRecipe job, int64_t chunks) {
+    job.recipe.mesh.chunks = chunks;
+    job.text += fmt::format(", interleaved:{}", chunks);
+    return job;
+  }
+
   static RankResult without_stages(const DrawnRecipe& job) {
     Recipe recipe = job.recipe;
     recipe.mesh = {};
@@ -119,6 +126,16 @@ TEST_F(Pipeline, GradientsOfWeightsMayWait) {
     expect_close(without_bubble(job(family, 4, 3, 7)), 1e-5F);
 }
 
+TEST_F(Pipeline, StagesMayHaveSeveralChunksOfLayers) {
+  for (const auto& [pp, chunks] : {std::pair{2, 2}, {2, 4}, {3, 2}, {4, 2}})
+    for (const int64_t rounds : {1, 2, 3, 5, 6})
+      expect_same(interleaved(job("llama", 9, pp, pp * rounds), chunks));
+  for (const char* family : {"mistral_window", "gpt_neox", "phi3", "mlp"})
+    expect_same(interleaved(job(family, 6, 3, 9), 2));
+  for (const char* family : {"gpt2", "bert"})
+    expect_close(interleaved(job(family, 6, 3, 9), 2), 1e-5F);
+}
+
 TEST_F(Pipeline, SharedTablesAreClose) {
   for (const int64_t pp : {2, 3})
     for (const int64_t accum : {1, 4, 7}) expect_close(job("gpt2", 4, pp, accum), 1e-5F);
@@ -144,15 +161,18 @@ std::vector<Module> placed_stages(const DrawnRecipe& job) {
 
 TEST_F(Pipeline, BytesDoNotGrowWithMicroBatches) {
   for (const int64_t pp : {2, 4}) {
-    for (const bool waits : {false, true}) {
-      const auto placed = [&](int64_t accum) {
-        const DrawnRecipe plain = job("llama", 4, pp, accum);
-        return placed_stages(waits ? without_bubble(plain) : plain);
+    for (const int schedule : {0, 1, 2}) {
+      const auto scheduled = [&](int64_t accum) {
+        const DrawnRecipe plain = job("llama", 8, pp, accum);
+        return schedule == 0   ? plain
+               : schedule == 1 ? without_bubble(plain)
+                               : interleaved(plain, 2);
       };
-      const std::vector<Module> few = placed(16), many = placed(32);
+      const std::vector<Module> few = placed_stages(scheduled(24));
+      const std::vector<Module> many = placed_stages(scheduled(40));
       for (size_t stage = 0; stage < few.size(); ++stage)
         EXPECT_EQ(few[stage].arena_bytes[0], many[stage].arena_bytes[0])
-            << pp << ", stage " << stage << (waits ? ", zero-bubble" : "");
+            << scheduled(40).text << ", stage " << stage;
     }
   }
 }
@@ -199,23 +219,62 @@ TEST_F(Pipeline, AStageKeepsOneMicroBatchForEachStageFromItOn) {
   EXPECT_EQ(kept_bytes(stages[0]) % 4, 0);
 }
 
+// Seconds of ops where a forward of a chunk takes 1, its backward 2, and nothing else takes any.
+std::vector<double> one_and_two(const Module&, const Program& program) {
+  std::map<std::tuple<int32_t, int32_t, Phase>, double> ops;  // of one forward or backward
+  const auto unit_of = [](const Op& op) { return std::tuple(op.micro_batch, op.chunk, op.phase); };
+  const auto counts = [&](const Op& op) {
+    return is_training(program.role) && op.def->comm == Comm::none;
+  };
+  for (const Op& op : program.ops)
+    if (counts(op)) ++ops[unit_of(op)];
+  std::vector<double> out;
+  for (const Op& op : program.ops)
+    out.push_back(!counts(op) ? 0 : (op.phase == Phase::forward ? 1 : 2) / ops.at(unit_of(op)));
+  return out;
+}
+
+PipelineCost cost_of(const DrawnRecipe& job, const ProgramSeconds& seconds) {
+  const std::vector<Module> stages = compile_ranks(job);
+  std::vector<const Module*> modules;
+  for (const Module& stage : stages) modules.push_back(&stage);
+  return pipeline_cost(modules, seconds);
+}
+
+// The bubble that is published for interleaved stages: (p - 1) / v of a micro-batch, where the chunks
+// are alike.
+TEST_F(Pipeline, TheBubbleIsDividedByTheChunks) {
+  for (const auto& [pp, chunks] : {std::pair{2, 2}, {2, 4}, {3, 2}, {3, 3}, {4, 2}, {4, 3}}) {
+    for (const int64_t rounds : {1, 2, 4, 7}) {
+      const DrawnRecipe chunked = interleaved(job("llama", pp * chunks, pp, pp * rounds), chunks);
+      const PipelineCost cost = cost_of(chunked, one_and_two);
+      const double formula = 3.0 * static_cast<double>(pp * rounds * chunks + pp - 1);
+      EXPECT_NEAR(cost.step_seconds / formula, 1, 0.03) << chunked.text;
+      EXPECT_NEAR(1 - ideal_bubble(chunked.recipe),
+                  3.0 * static_cast<double>(pp * rounds * chunks) / formula, 1e-9);
+    }
+  }
+}
+
+// Published: the first stage keeps p v + p - 1 chunks of a micro-batch. Here each chunk has a fixed
+// number of places, a divisor of what a repeated program takes: a few more.
+TEST_F(Pipeline, InterleavedStagesKeepAPlaceForEachChunk) {
+  const std::vector<Module> stages = placed_stages(interleaved(job("llama", 8, 4, 24), 2));
+  std::map<int32_t, std::set<int64_t>> counts;  // by layer
+  std::map<std::pair<int32_t, std::string>, int64_t> places;
+  for (const Value& value : stages[0].values)
+    if (const size_t at = value.name.find(".kept@"); at != std::string::npos && value.layer >= 0)
+      ++places[{value.layer, value.name.substr(0, at)}];
+  for (const auto& [kept, count] : places) counts[kept.first].insert(count);
+  // Of these 12 at most 11 are in use at once.
+  EXPECT_EQ(counts.at(0), std::set<int64_t>{8});
+  EXPECT_EQ(counts.at(4), std::set<int64_t>{4});
+}
+
 // With a forward of 1 and a backward of 2 on every stage: the bubble of the papers,
 // (p - 1) / (m + p - 1), in a step of m + p - 1 such pairs.
 TEST_F(Pipeline, TheBubbleIsThatOfTheFormula) {
-  const auto seconds = [](const Module&, const Program& program) {
-    std::map<std::pair<int32_t, Phase>, double> ops;  // of one forward or backward
-    const auto counts = [&](const Op& op) {
-      return is_training(program.role) && op.def->comm == Comm::none;
-    };
-    for (const Op& op : program.ops)
-      if (counts(op)) ++ops[{op.micro_batch, op.phase}];
-    std::vector<double> out;
-    for (const Op& op : program.ops)
-      out.push_back(!counts(op) ? 0
-                                : (op.phase == Phase::forward ? 1 : 2) /
-                                      ops.at({op.micro_batch, op.phase}));
-    return out;
-  };
+  const auto& seconds = one_and_two;
   for (const int64_t pp : {2, 3, 4}) {
     for (const int64_t accum : {2, 4, 9, 16}) {
       const std::vector<Module> stages = compile_ranks(job("llama", 5, pp, accum));
@@ -296,8 +355,7 @@ DrawnRecipe draw_pipeline(int seed) {
   constexpr const char* kFamilies[] = {"llama", "mistral_window", "olmo2", "phi3",
                                        "mlp",   "gpt2",           "qwen2", "bert"};
   const std::string family = kFamilies[below(std::size(kFamilies))];
-  const int64_t layers = 4 + below(3);
-  job.model = family_of(family, layers);
+  int64_t layers = 4 + below(3);
   if (family == "mlp" || family == "bert") job.build.packed = false;
   if (family == "mlp") {
     job.build.seq = 1;
@@ -314,11 +372,11 @@ DrawnRecipe draw_pipeline(int seed) {
   std::erase_if(r.offload.rules, [](const auto& x) {
     return x.item == OffloadItem::activations || x.item == OffloadItem::params;
   });
-  if (below(2) == 0) r.pp_schedule = PipelineSchedule::zero_bubble;
-  const bool waits = r.pp_schedule == PipelineSchedule::zero_bubble;
-  job.text = fmt::format("seed {}: {} of {} layers, pp {}{}, {} micro-batches, dp {}; {}", seed,
-                         family, layers, r.mesh.pp, waits ? " zero-bubble" : "", r.accum,
-                         r.sharding.ranks, drawn.text);
+  const std::string schedule = draw_schedule(r, below(3), layers);
+  job.model = family_of(family, layers);
+  job.text =
+      fmt::format("seed {}: {} of {} layers, pp {}{}, {} micro-batches, dp {}; {}", seed, family,
+                  layers, r.mesh.pp, schedule, r.accum, r.sharding.ranks, drawn.text);
   return job;
 }
 

@@ -85,6 +85,12 @@ TEST(MeshSearch, AGivenScheduleIsOfPipelines) {
   const PlannedRun planned = plan_job(resolve(o));
   EXPECT_GT(mesh_of(planned.run.options).pp, 1);
   EXPECT_EQ(planned.run.options.pp_schedule, "zero-bubble");
+  o.pp_schedule = "interleaved:4";  // of 12 layers
+  o.global_batch = 32;
+  const PlannedRun chunks = plan_job(resolve(o));
+  EXPECT_EQ(mesh_of(chunks.run.options).pp, 2);
+  EXPECT_EQ(chunks.run.recipe.accum % 2, 0);
+  EXPECT_EQ(chunks.stages[0].layers.size(), 4U);
 }
 
 // Where gathers take longer than all that is computed, hundreds of policies are expected to be as fast:
@@ -208,7 +214,7 @@ TEST(StagePlans, LongStepsTakeWhatTheirMicroBatchesTake) {
   o.pp = 4;
   o.recompute = "none";
   o.batch = 1;
-  for (const char* schedule : {"1f1b", "zero-bubble"}) {
+  for (const char* schedule : {"1f1b", "interleaved:2", "zero-bubble"}) {
     o.pp_schedule = schedule;
     std::vector<double> seconds;
     for (const int64_t accum : {16, 32, 64}) {  // the last is not followed to its end

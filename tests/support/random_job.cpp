@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "models/model.h"
 #include "passes/passes.h"
 #include "support/random_offload.h"
@@ -69,6 +70,19 @@ DrawnRankJob draw_rank_job(int seed) {
   return job;
 }
 
+std::string draw_schedule(Recipe& recipe, int64_t die, int64_t& layers) {
+  Mesh& mesh = recipe.mesh;
+  if (die == 0) return "";
+  if (die == 1) {
+    recipe.pp_schedule = PipelineSchedule::zero_bubble;
+    return " zero-bubble";
+  }
+  mesh.chunks = 2 + recipe.accum % 2;
+  layers = std::max(layers, mesh.pieces());
+  recipe.accum = round_up(recipe.accum, mesh.pp);
+  return fmt::format(" interleaved:{}", mesh.chunks);
+}
+
 DrawnRankJob draw_mesh_job(int seed) {
   DrawnRankJob job = draw_rank_job(seed);
   const Key key = random_key(61, static_cast<uint64_t>(seed), hash_name("mesh"));
@@ -78,8 +92,7 @@ DrawnRankJob draw_mesh_job(int seed) {
   };
   constexpr const char* kFamilies[] = {"gpt2", "llama", "qwen2", "mistral", "bert"};
   const std::string family = kFamilies[below(std::size(kFamilies))];
-  const int64_t layers = 2 + below(4);
-  job.model = with_layers(fmt::format("{}/tensor/{}.json", tests_dir(), family), layers);
+  int64_t layers = 2 + below(4);
   job.build.batch = 1 + below(3);
   job.build.seq = 4 * (1 + below(8));
   if (family == "bert") job.build.packed = false;
@@ -92,12 +105,14 @@ DrawnRankJob draw_mesh_job(int seed) {
   r.sharding.stride = r.mesh.tp;
   if (!r.sharding.on()) r.sharding.stage = 0;
   if (std::exchange(r.update_in_backward, false)) r.clip = below(2) == 0 ? 0 : 1;
+  std::string schedule;
   if (r.mesh.pp > 1) {
     r.accum = 1 + below(6);
     r.micro_group = 1;
-    if (below(2) == 0) r.pp_schedule = PipelineSchedule::zero_bubble;
     if (below(3) == 0) r.accum += 8;  // a program of its micro-batches repeats
+    schedule = draw_schedule(r, below(3), layers);
   }
+  job.model = with_layers(fmt::format("{}/tensor/{}.json", tests_dir(), family), layers);
   if (r.mesh.tp > 1) {  // matrices that ranks share do not have these
     r.adapters = {};
     r.base = BaseKind::plain;
@@ -111,11 +126,10 @@ DrawnRankJob draw_mesh_job(int seed) {
            (x.item == OffloadItem::activations && r.mesh.pp > 1) ||
            (x.item == OffloadItem::params && (whole || r.mesh.pp > 1));
   });
-  const bool waits = r.pp_schedule == PipelineSchedule::zero_bubble;
   job.short_text = fmt::format("{}; pp {}{}, dp {}, tp {}, stage {}, whole below {}, offload {}",
                                recipe_text(fmt::format("{} of {} layers", family, layers), r),
-                               r.mesh.pp, waits ? " zero-bubble" : "", r.sharding.ranks, r.mesh.tp,
-                               r.sharding.stage, r.sharding.threshold, text(r.offload));
+                               r.mesh.pp, schedule, r.sharding.ranks, r.mesh.tp, r.sharding.stage,
+                               r.sharding.threshold, text(r.offload));
   job.text = fmt::format("seed {}: {}; {}", seed, job.short_text, job.text);
   return job;
 }

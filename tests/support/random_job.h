@@ -21,6 +21,10 @@ DrawnRankJob draw_rank_job(int seed);
 // As that over a mesh of up to eight ranks: stages, tensor-parallel ranks or both.
 DrawnRankJob draw_mesh_job(int seed);
 
+// A schedule for its stages, by a die of three; interleaved stages take as many micro-batches, and layers
+// of the model, as they need. As the text of a job says it: " zero-bubble".
+std::string draw_schedule(Recipe& recipe, int64_t die, int64_t& layers);
+
 // The model of a config.json with so many layers, as a file of the running test's.
 std::string with_layers(const std::string& config, int64_t layers);
 

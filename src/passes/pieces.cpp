@@ -1,4 +1,4 @@
-#include "passes/stages.h"
+#include "passes/pieces.h"
 
 #include <algorithm>
 #include <map>
@@ -88,27 +88,38 @@ std::vector<int32_t> balanced_parts(const std::vector<int64_t>& costs, int64_t p
   return first;
 }
 
-Stages::Stages(const Module& module, const Program& training, const Recipe& recipe)
-    : module_(module) {
-  const auto layers = static_cast<int64_t>(module.layers.size());
-  if (layers < recipe.mesh.pp) {
-    throw usage_error("--pp {}: the model has {}, and a stage has one at least", recipe.mesh.pp,
+void require_layers(const Mesh& mesh, int64_t layers) {
+  if (layers < mesh.pp) {
+    throw usage_error("--pp {}: the model has {}, and a stage has one at least", mesh.pp,
                       counted(layers, "layer"))
         .hint(layers > 1 ? fmt::format("give --pp {} or less", layers) : "leave --pp out");
   }
+  if (layers < mesh.pieces()) {
+    const int64_t most = layers / mesh.pp;
+    throw usage_error("--pp-schedule interleaved:{} with --pp {}: the model has {} for {} pieces",
+                      mesh.chunks, mesh.pp, counted(layers, "layer"), mesh.pieces())
+        .hint(most > 1 ? fmt::format("give interleaved:{} or less", most)
+                       : "give 1f1b or zero-bubble");
+  }
+}
+
+Pieces::Pieces(const Module& module, const Program& training, const Recipe& recipe)
+    : module_(module) {
+  const Mesh& mesh = recipe.mesh;
+  require_layers(mesh, static_cast<int64_t>(module.layers.size()));
   std::vector<int64_t> costs(module.layers.size());
   const std::vector<int32_t> layer = layers_of(module, training.ops);
   for (size_t at = 0; at < layer.size(); ++at)
     costs[static_cast<size_t>(layer[at])] +=
         cost_of(module, training.ops[at], recipe.backend).flops;
-  first_ = balanced_parts(costs, recipe.mesh.pp);
+  first_ = balanced_parts(costs, mesh.pieces());
 }
 
-std::vector<int64_t> Stages::of(std::span<const Op> ops) const {
-  std::vector<int64_t> stages;
+std::vector<int64_t> Pieces::of(std::span<const Op> ops) const {
+  std::vector<int64_t> pieces;
   for (const int32_t layer : layers_of(module_, ops))
-    stages.push_back(std::ranges::upper_bound(first_, layer) - first_.begin() - 1);
-  return stages;
+    pieces.push_back(std::ranges::upper_bound(first_, layer) - first_.begin() - 1);
+  return pieces;
 }
 
 }  // namespace snug

@@ -1,0 +1,39 @@
+// Which piece of a pipeline an op is in: pieces are neighbouring layers, with what comes before the
+// first layer in the first one and what comes behind the last in the last. Stages have them in turn, each
+// one of them or, interleaved, several: of 2 stages with 2 chunks the first has pieces 0 and 2.
+//
+//   const Pieces pieces(module, module.program(ProgramRole::training_first), recipe);
+//   pieces.of(program.ops);  // by op
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ir/program.h"
+#include "passes/recipe.h"
+
+namespace snug {
+
+class Pieces {
+ public:
+  // So that the piece with the most arithmetic has as little as it can. Throws a usage error where
+  // there are fewer layers than pieces.
+  Pieces(const Module& module, const Program& training, const Recipe& recipe);
+
+  // By op of a program. A backward op is where the op is that it differentiates.
+  std::vector<int64_t> of(std::span<const Op> ops) const;
+
+ private:
+  const Module& module_;
+  std::vector<int32_t> first_;  // by piece: its first layer
+};
+
+// Throws a usage error where a model of so many layers has too few for the mesh.
+void require_layers(const Mesh& mesh, int64_t layers);
+
+// Cuts a row of costs into so many parts, none of them empty, and the largest sum as small as can be:
+// the first of each part.
+std::vector<int32_t> balanced_parts(const std::vector<int64_t>& costs, int64_t parts);
+
+}  // namespace snug
