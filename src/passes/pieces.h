@@ -17,8 +17,8 @@ namespace snug {
 
 class Pieces {
  public:
-  // So that the piece with the most arithmetic has as little as it can. Throws a usage error where
-  // there are fewer layers than pieces.
+  // So that the piece with the most arithmetic has as little as it can: of several chunks, each waits
+  // for its largest piece. Throws a usage error where there are fewer layers than pieces.
   Pieces(const Module& module, const Program& training, const Recipe& recipe);
 
   // By op of a program. A backward op is where the op is that it differentiates.

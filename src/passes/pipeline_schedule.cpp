@@ -79,14 +79,24 @@ void StageSchedule::add_rest(Run& run) const {
     run.units.push_back({weights(), m});
 }
 
-double ideal_bubble(const Recipe& recipe) {
-  const bool waits = recipe.pp_schedule == PipelineSchedule::zero_bubble;
+double ideal_wait(const Recipe& recipe) {
   const int64_t stages = recipe.mesh.pp, others = stages - 1;
-  // In thirds of a micro-batch's time in a chunk. Of few, nothing of an earlier one is left to fill the
-  // last waits.
-  const int64_t bubble = waits ? others + std::max<int64_t>(0, stages - recipe.accum) : 3 * others;
-  return static_cast<double>(bubble) /
-         static_cast<double>(3 * recipe.accum * recipe.mesh.chunks + bubble);
+  if (recipe.pp_schedule != PipelineSchedule::zero_bubble)
+    return static_cast<double>(others) / static_cast<double>(recipe.mesh.chunks);
+  // Of few micro-batches, nothing of an earlier one is left to fill the last waits.
+  return static_cast<double>(others + std::max<int64_t>(0, stages - recipe.accum)) / 3;
+}
+
+double ideal_bubble(const Recipe& recipe) {
+  const double wait = ideal_wait(recipe);
+  return wait / (static_cast<double>(recipe.accum) + wait);
+}
+
+double StageSchedule::kept() const {
+  int64_t chunks = 0;
+  for (int64_t chunk = 0; chunk < chunks_; ++chunk)
+    chunks += places(forward(chunk), backward(chunk));
+  return static_cast<double>(chunks) / static_cast<double>(chunks_);
 }
 
 int64_t StageSchedule::most_at_once(StagePart made, StagePart read) const {

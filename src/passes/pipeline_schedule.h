@@ -61,6 +61,9 @@ class StageSchedule {
   //   micro_last    a pair, and what is left
   std::vector<Run> runs() const;
 
+  // As many micro-batches' values as a stage has places for, between forward and backward.
+  double kept() const;
+
   // Of a value that one part makes and another reads: for so many micro-batches it is there at once.
   // Each run of micro_next finds them in the same places.
   int64_t places(StagePart made, StagePart read) const;
@@ -81,8 +84,9 @@ class StageSchedule {
   std::vector<Unit> step_;  // all of them
 };
 
-// The part of a step in which stages wait, if they are alike, messages are free, and a forward, a
-// backward and the gradients of its weights take as long as each other.
+// How long stages wait in a step, in micro-batches, if they are alike, messages are free, and a forward,
+// a backward and the gradients of its weights take as long as each other; and which part of the step it is.
+double ideal_wait(const Recipe& recipe);
 double ideal_bubble(const Recipe& recipe);
 
 }  // namespace snug

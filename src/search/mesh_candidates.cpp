@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "base/units.h"
 #include "passes/pieces.h"
+#include "passes/pipeline_schedule.h"
 
 namespace snug {
 namespace {
@@ -16,6 +17,15 @@ namespace {
 constexpr double kBytesDoubt = 0.02, kSearchedBytesDoubt = 0.15;
 // A pipeline also waits where one program ends and the next begins.
 constexpr double kStagesSlower = 1.05;
+// Where gradients of weights wait, what they are made from is there as well: of what a micro-batch keeps
+// for backward so much more, if all or nothing is recomputed.
+constexpr double kWaitingRecomputed = 0.4, kWaiting = 0.9;
+
+// On the stage that keeps most.
+double kept_of(const Recipe& recipe) {
+  const double kept = StageSchedule(recipe).kept();
+  return recipe.pp_schedule == PipelineSchedule::zero_bubble ? (1 + kWaiting) * kept : kept;
+}
 
 }  // namespace
 
@@ -40,6 +50,8 @@ bool MeshCandidates::may_fit(const MeshCandidate& c) const {
 MeshShape MeshCandidates::shape_of(const MeshCandidate& c) const {
   return {.stages = c.mesh.pp,
           .micro_batches = c.run.recipe.accum,
+          .waits = ideal_wait(c.run.recipe),
+          .kept = c.mesh.pp > 1 ? kept_of(c.run.recipe) : 1,
           .layers = run_.model.config().L,
           .tied = run_.model.config().tied};
 }
@@ -141,6 +153,15 @@ Resolved MeshCandidates::with_recompute(const MeshCandidate& c, const char* poli
   return run;
 }
 
+// If all is recomputed: what gradients of weights read of it is there until they are made.
+SpaceBytes MeshCandidates::least_arenas(const MeshCandidate& c, const RankCosts& none,
+                                        const RankCosts& full) const {
+  MeshShape shape = shape_of(c);
+  if (c.run.recipe.pp_schedule != PipelineSchedule::zero_bubble) return arenas_of(full, shape);
+  shape.kept *= (1 + kWaitingRecomputed) / (1 + kWaiting);
+  return arenas_of(none, shape);
+}
+
 // Seconds and bytes that it cannot be below, by what ranks with the same samples do.
 void MeshCandidates::bound(MeshCandidate& c) {
   Resolved none = with_recompute(c, "none"), full = with_recompute(c, "full");
@@ -150,7 +171,7 @@ void MeshCandidates::bound(MeshCandidate& c) {
   const MeshShape shape = shape_of(c);
   const RankCosts &most = costs_.of(none), &least = costs_.of(full);
   c.least = micro_batch_seconds_of(most, shape);
-  c.smallest = min(arenas_of(most, shape), arenas_of(least, shape));
+  c.smallest = min(arenas_of(most, shape), least_arenas(c, most, least));
   const int64_t sharers = sharding.group > 0 ? sharding.group : sharding.ranks;
   for (int z = 0; z < sharding.stage; ++z) {
     const int64_t bytes = stage_bytes(least.sharable[static_cast<size_t>(z)], shape);
@@ -163,7 +184,7 @@ void MeshCandidates::refine(MeshCandidate& c) {
   const RankCosts& none = costs_.of(with_recompute(c, "none"));
   const RankCosts& full = costs_.of(with_recompute(c, "full"));
   const MeshShape shape = shape_of(c);
-  const SpaceBytes most = arenas_of(none, shape), least = arenas_of(full, shape);
+  const SpaceBytes most = arenas_of(none, shape), least = least_arenas(c, none, full);
   c.smallest = min(most, least);
   c.arena = most;
   if (!may_fit(c)) return;

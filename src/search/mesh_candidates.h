@@ -67,6 +67,8 @@ class MeshCandidates {
   std::vector<int64_t> micro_batches(const MeshSizes& mesh) const;
   std::vector<Change> ways_to_share(const MeshSizes& mesh) const;
   Resolved with_recompute(const MeshCandidate& c, const char* policy) const;
+  SpaceBytes least_arenas(const MeshCandidate& c, const RankCosts& none,
+                          const RankCosts& full) const;
   void bound(MeshCandidate& c);
   void refine(MeshCandidate& c);
 

@@ -105,8 +105,8 @@ SpaceBytes arenas_of(const RankCosts& costs, const MeshShape& shape) {
   const int64_t kept = costs.before.kept + layers * costs.layer.kept;
   int64_t one = kept - costs.layer.kept + costs.layer.working;
   if (whole) one = std::max({one, costs.before.working, kept + costs.after.working});
-  const int64_t under_way = std::min(shape.stages, shape.micro_batches);
-  bytes[Space::device] += std::max((under_way - 1) * kept + one, costs.other_programs);
+  const auto others = static_cast<int64_t>((shape.kept - 1) * static_cast<double>(kept));
+  bytes[Space::device] += std::max(others + one, costs.other_programs);
   return bytes;
 }
 
@@ -123,8 +123,7 @@ double micro_batch_seconds_of(const RankCosts& costs, const MeshShape& shape) {
   const double slowest =
       std::max(sum(costs.micro_batch, shape) / static_cast<double>(shape.stages),
                static_cast<double>(ceil_div(shape.layers, shape.stages)) * costs.micro_batch.layer);
-  const auto turns = static_cast<double>(shape.micro_batches + shape.stages - 1);
-  return turns * slowest;
+  return (static_cast<double>(shape.micro_batches) + shape.waits) * slowest;
 }
 
 double seconds_of(const RankCosts& costs, const MeshShape& shape) {

@@ -92,19 +92,14 @@ PipelineCost one_more(std::span<const Module> stages, const CostModel& model) {
   PipelineCost cost;
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     const Module& module = stages[stage];
-    const Repeat& repeat = std::ranges::max(module.step, {}, &Repeat::times);
-    double all = 0, computes = 0;
-    int64_t micro_batches = 0;
-    for (const std::string& name : repeat.programs) {
-      const Program& program = module.program(name);
-      const std::vector<double> seconds = model.seconds(module, program);
-      all += seconds_on_lanes(module, program, seconds);
-      micro_batches += program.micro_batches;
-      for (size_t i = 0; i < seconds.size(); ++i)
-        if (program.ops[i].lane == kComputeLane) computes += seconds[i];
-    }
-    const auto pairs = static_cast<double>(micro_batches);
-    cost.step_seconds = std::max(cost.step_seconds, all / pairs);
+    const Program& program = module.program(ProgramRole::training_next);
+    const std::vector<double> seconds = model.seconds(module, program);
+    double computes = 0;
+    for (size_t i = 0; i < seconds.size(); ++i)
+      if (program.ops[i].lane == kComputeLane) computes += seconds[i];
+    const auto pairs = static_cast<double>(program.micro_batches);
+    cost.step_seconds =
+        std::max(cost.step_seconds, seconds_on_lanes(module, program, seconds) / pairs);
     cost.computes.push_back(computes / pairs);
   }
   return cost;
