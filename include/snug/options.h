@@ -158,10 +158,8 @@ void each_option(O& o, Visit&& visit) {
   visit("pp", o.pp, "pipeline stages, as pp of --mesh (0: 1, or as --mesh says)", both);
   visit("pp-schedule", o.pp_schedule,
         "auto | 1f1b | interleaved:V | zero-bubble: the order of a stage's micro-batches; "
-        "interleaved: a "
-        "stage has V chunks of layers; zero-bubble: gradients of weights wait until the stage "
-        "would; both "
-        "take memory (auto: 1f1b, or as the search finds)",
+        "interleaved: a stage has V chunks of layers; zero-bubble: gradients of weights wait until "
+        "the stage would; both take memory (auto: 1f1b, or as the search finds)",
         both);
   visit("zero", o.zero,
         "auto | 0 | 1 | 2 | 3: what ranks share instead of having all of it: 1 masters and "

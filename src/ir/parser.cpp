@@ -194,7 +194,9 @@ class Parser {
   void op_fact(Op& op) {
     const size_t mark = scan_.mark();
     const std::string_view word = scan_.word("a fact about the op");
-    if (parse_layer(word, op.layer) || parse_numbered('M', word, op.micro_batch)) return;
+    if (parse_layer(word, op.layer) || parse_numbered('M', word, op.micro_batch) ||
+        parse_numbered('C', word, op.chunk))
+      return;
     if (word == "on") {
       op.lane = scan_.name("a lane");
     } else if (word == "if") {

@@ -281,6 +281,7 @@ class Printer {
     }
     if (op.layer != kNoLayer) append(line, fmt::format("L{}", op.layer));
     if (op.micro_batch > 0) append(line, fmt::format("M{}", op.micro_batch));
+    if (op.chunk > 0) append(line, fmt::format("C{}", op.chunk));
     if (op.lane != "compute") append(line, "on " + word(op.lane));
     if (op.predicate.valid()) append(line, "if " + ref(op.predicate));
     if (!op.after.empty()) {

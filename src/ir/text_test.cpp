@@ -68,6 +68,8 @@ Module everything() {
     b.last().after = {"h.0.norm", "h.0.act"};
     m[staged].category = Category::staging;
     b.emit(toy::add, "odd name", {staged, dw});
+    b.last().micro_batch = 2;
+    b.last().chunk = 1;
   }
   Builder update(m, ProgramRole::update);
   update.set_phase(Phase::update);
@@ -166,7 +168,7 @@ program micro_first  role training_first
         workspace    %h.0.dw.scratch  u8[512]  workspace    live 3..3        @65,536
   4  h.0.fetch: copy(x=%host)  L0  on copy_in  after (h.0.norm, h.0.act)
         y         -> %h.0.fetch       f32[64]  staging      live 2..5        @65,536
-  5  "h.0.odd name": add(a=%h.0.fetch, b=%h.0.dw)  L0
+  5  "h.0.odd name": add(a=%h.0.fetch, b=%h.0.dw)  L0  M2  C1
         sum       -> %"h.0.odd name"  f32[64]  activations  live 5..5        @65,536
 
 program update  role update
@@ -279,7 +281,7 @@ TEST(Text, GarbageIsRefused) {
   int kept = 0;
   for (int round = 0; round < 4000; ++round) {
     std::string mutated = text;
-    for (unsigned edits = 1 + random() % 3; edits > 0; --edits) {
+    for (unsigned edits = 1 + random() % 3; edits > 0 && !mutated.empty(); --edits) {
       const size_t at = random() % mutated.size();
       const size_t length = std::min<size_t>(random() % 12, mutated.size() - at);
       switch (random() % 4) {

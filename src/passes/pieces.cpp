@@ -88,7 +88,7 @@ std::vector<int32_t> balanced_parts(const std::vector<int64_t>& costs, int64_t p
   return first;
 }
 
-void require_layers(const Mesh& mesh, int64_t layers) {
+void require_divisible(const Mesh& mesh, int64_t layers, int64_t micro_batches) {
   if (layers < mesh.pp) {
     throw usage_error("--pp {}: the model has {}, and a stage has one at least", mesh.pp,
                       counted(layers, "layer"))
@@ -101,12 +101,17 @@ void require_layers(const Mesh& mesh, int64_t layers) {
         .hint(most > 1 ? fmt::format("give interleaved:{} or less", most)
                        : "give 1f1b or zero-bubble");
   }
+  if (mesh.chunks > 1 && micro_batches % mesh.pp != 0) {
+    throw usage_error("--pp-schedule interleaved:{} with --pp {}: a step has {}, no multiple of {}",
+                      mesh.chunks, mesh.pp, counted(micro_batches, "micro-batch"), mesh.pp)
+        .hint(fmt::format("give --accum {}", round_up(micro_batches, mesh.pp)));
+  }
 }
 
 Pieces::Pieces(const Module& module, const Program& training, const Recipe& recipe)
     : module_(module) {
   const Mesh& mesh = recipe.mesh;
-  require_layers(mesh, static_cast<int64_t>(module.layers.size()));
+  require_divisible(mesh, static_cast<int64_t>(module.layers.size()), recipe.accum);
   std::vector<int64_t> costs(module.layers.size());
   const std::vector<int32_t> layer = layers_of(module, training.ops);
   for (size_t at = 0; at < layer.size(); ++at)

@@ -18,7 +18,7 @@ namespace snug {
 class Pieces {
  public:
   // So that the piece with the most arithmetic has as little as it can: of several chunks, each waits
-  // for its largest piece. Throws a usage error where there are fewer layers than pieces.
+  // for its largest piece. Throws what require_divisible does.
   Pieces(const Module& module, const Program& training, const Recipe& recipe);
 
   // By op of a program. A backward op is where the op is that it differentiates.
@@ -29,8 +29,9 @@ class Pieces {
   std::vector<int32_t> first_;  // by piece: its first layer
 };
 
-// Throws a usage error where a model of so many layers has too few for the mesh.
-void require_layers(const Mesh& mesh, int64_t layers);
+// Throws a usage error where there are too few layers for the mesh, or no multiple of as many micro-batches
+// as its chunks take.
+void require_divisible(const Mesh& mesh, int64_t layers, int64_t micro_batches);
 
 // Cuts a row of costs into so many parts, none of them empty, and the largest sum as small as can be:
 // the first of each part.

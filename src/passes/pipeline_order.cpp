@@ -133,7 +133,8 @@ class Pipeline {
                      .inputs = {ops.back().outputs[0]},
                      .outputs = {taken},
                      .layer = ops.back().layer,
-                     .phase = ops.back().phase});
+                     .phase = ops.back().phase,
+                     .chunk = ops.back().chunk});
       parts.push_back(parts_[at]);
     }
     parts_ = std::move(parts);

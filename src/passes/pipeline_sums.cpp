@@ -22,10 +22,14 @@ ValueId latest_of(const Module& module, const Program& program, ValueId shared) 
 }
 
 // By layer of this stage: the piece that it is in. What is in none is before the first or behind the last.
+// Ops that passes have added to a layer say chunk 0.
 std::map<int32_t, int64_t> pieces_of_layers(const Module& module, const Mesh& mesh) {
   std::map<int32_t, int64_t> pieces{{kNoLayer, mesh.is_first_stage() ? 0 : mesh.pieces() - 1}};
-  for (const Op& op : module.program(ProgramRole::training_first).ops)
-    if (op.def->comm == Comm::none) pieces.emplace(op.layer, op.chunk * mesh.pp + mesh.stage);
+  for (const Op& op : module.program(ProgramRole::training_first).ops) {
+    if (op.def->comm != Comm::none || op.layer == kNoLayer) continue;
+    int64_t& piece = pieces[op.layer];
+    piece = std::max(piece, op.chunk * mesh.pp + mesh.stage);
+  }
   return pieces;
 }
 

@@ -22,7 +22,8 @@ class VisitFinder {
         ops_(ops),
         offload_(recipe.offload),
         only_updates_(!is_training(program.role) && program.role != ProgramRole::evaluation) {
-    const auto together = static_cast<int32_t>(program.micro_batches);
+    // A program that feeds none has backwards alone of what others have fed.
+    const auto together = std::max(1, static_cast<int32_t>(program.micro_batches));
     v_.extents = extents;
     v_.ahead = offload_.ahead * together;
     v_.kept_ahead = offload_.ahead * std::max(1, together / kPartsOfALayer);

@@ -174,16 +174,17 @@ int64_t chunks_of(const std::string& schedule) {
     require_word(schedule, "pp-schedule", {"auto", "1f1b", "interleaved:V", "zero-bubble"});
     if (schedule != "interleaved:V") return 1;
   }
+  constexpr int64_t kMost = 10'000;
   int64_t chunks = 0;
-  if (!read_number(std::string_view(schedule).substr(kInterleaved.size()), chunks) || chunks < 2)
-    throw usage_error("--pp-schedule {}: it is interleaved:V, with two chunks of layers or more",
-                      schedule)
+  if (!read_number(std::string_view(schedule).substr(kInterleaved.size()), chunks) || chunks < 2 ||
+      chunks > kMost)
+    throw usage_error("--pp-schedule {}: it is interleaved:V, with 2 to {} chunks of layers",
+                      schedule, format_exact(kMost))
         .hint("interleaved:2 is usual");
   return chunks;
 }
 
-// Does the search still say how many micro-batches there are?
-void resolve_pp_schedule(Options& o, Recipe& r, bool mesh_is_open, bool accum_is_open) {
+void resolve_pp_schedule(Options& o, Recipe& r, bool mesh_is_open) {
   r.mesh.chunks = chunks_of(o.pp_schedule);
   if (o.pp_schedule == "auto") o.pp_schedule = "1f1b";
   if (o.pp_schedule == "1f1b") return;
@@ -194,10 +195,6 @@ void resolve_pp_schedule(Options& o, Recipe& r, bool mesh_is_open, bool accum_is
     if (mesh_is_open) return;
     throw usage_error("--pp-schedule {} without stages", o.pp_schedule).hint("--pp N gives them");
   }
-  if (r.mesh.chunks > 1 && o.accum % r.mesh.pp != 0 && !accum_is_open)
-    throw usage_error("--pp-schedule {} with --pp {}: {} are no multiple of the stages",
-                      o.pp_schedule, r.mesh.pp, counted(o.accum, "micro-batch"))
-        .hint(fmt::format("give --accum {}", round_up(o.accum, r.mesh.pp)));
 }
 
 // What a pipeline does not have.
@@ -293,10 +290,9 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget) {
   r.backend = backend_of(o);
   r.fused_recompute = r.backend == Backend::cuda;
   const bool mesh_is_open = leaves_mesh_open(o);
-  const bool accum_is_open = !o.gpu.empty() && o.accum == 0;
   resolve_sharding(o, r);
   resolve_global_batch(o, mesh_is_open);
-  resolve_pp_schedule(o, r, mesh_is_open, accum_is_open);
+  resolve_pp_schedule(o, r, mesh_is_open);
   r.accum = o.accum;
   r.sums_apart = o.deterministic;
   resolve_micro_order(o, r);

@@ -94,22 +94,22 @@ std::vector<Change> MeshCandidates::ways_to_share(const MeshSizes& mesh) const {
 }
 
 void MeshCandidates::add(const MeshSizes& mesh, const Change& more,
-                         const std::function<void(const std::string& why)>& said) {
+                         const std::function<void(const Error& why)>& said) {
   struct Asked {
     size_t way;  // to share the state
     Change change;
     std::optional<MeshCandidate> candidate = {};
-    std::string refused = {};
+    std::optional<Error> refused = {};
   };
-  const auto unless = [](std::string& refused, const auto& f) {
+  const auto unless = [](std::optional<Error>& refused, const auto& f) {
     try {
       f();
     } catch (const Error& error) {
       if (error.code() != ExitCode::usage && error.code() != ExitCode::does_not_fit) throw;
-      refused = error.what();
+      refused = error;
     }
   };
-  std::string refused;
+  std::optional<Error> refused;  // the first
   std::vector<Asked> asked;
   unless(refused, [&] {
     for (const int64_t batch : micro_batches(mesh)) {
@@ -131,19 +131,19 @@ void MeshCandidates::add(const MeshSizes& mesh, const Change& more,
     Asked& one = *by_way[i];
     unless(one.refused, [&] {
       MeshCandidate c{.mesh = mesh, .change = one.change, .run = resolved(one.change)};
-      require_layers(c.run.recipe.mesh, run_.model.config().L);
+      require_divisible(c.run.recipe.mesh, run_.model.config().L, c.run.recipe.accum);
       bound(c);
       one.candidate = std::move(c);
     });
   });
   bool some = false;
   for (Asked& one : asked) {
-    if (!one.refused.empty()) refused = one.refused;
+    if (!refused) refused = one.refused;
     if (!one.candidate) continue;
     all_.push_back(*std::move(one.candidate));
     some = true;
   }
-  if (!some && !refused.empty()) said(refused);
+  if (!some && refused) said(*refused);
 }
 
 Resolved MeshCandidates::with_recompute(const MeshCandidate& c, const char* policy) const {

@@ -2,7 +2,7 @@
 // each with what it is expected to take.
 //
 //   MeshCandidates candidates(run);
-//   candidates.add(meshes, {}, said);    // said(mesh, why): a mesh that cannot be
+//   candidates.add(mesh, {}, said);      // said(why): it cannot be
 //   candidates.estimate(said_of_one);    // the fastest first; said_of_one(candidate): it does not fit
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "search/mesh_costs.h"
 #include "search/mesh_search.h"
 
@@ -50,7 +51,7 @@ class MeshCandidates {
 
   // With `more` changed, too. `said`: why a mesh has none.
   void add(const MeshSizes& mesh, const Change& more,
-           const std::function<void(const std::string& why)>& said);
+           const std::function<void(const Error& why)>& said);
   void clear() { all_.clear(); }
   // Best first by what bounds them, until none that is left can be among the fastest. Then all are in
   // the order of their estimates.

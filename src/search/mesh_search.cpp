@@ -45,7 +45,10 @@ class MeshSearch {
     candidates_.clear();
     for (const Change& more : ways)
       for (MeshRow& row : rows_)
-        candidates_.add(row.mesh, more, [&](const std::string& why) { row.why = why; });
+        candidates_.add(row.mesh, more, [&](const Error& why) {
+          if (row.why.empty()) row.why = why.what();
+          if (!refused_) refused_ = why;
+        });
     candidates_.estimate([&](const MeshCandidate& c) { lost(c, too_large(c)); });
     return plan_best();
   }
@@ -256,6 +259,7 @@ class MeshSearch {
 
   // Where nothing fits.
   PlannedRun plan_smallest() {
+    if (!smallest_ && rows_.size() == 1 && refused_) throw Error(*refused_);
     if (!smallest_)
       throw usage_error("no mesh of {} GPUs is possible: {}", run_.options.ranks,
                         rows_.front().why);
@@ -316,6 +320,7 @@ class MeshSearch {
   const bool by_layer_;  // is what is recomputed searched layer by layer?
   MeshCandidates candidates_;
   std::optional<MeshCandidate> smallest_;  // of all that do not fit
+  std::optional<Error> refused_;           // the first that could not even be tried
   std::vector<MeshRow> rows_;
 };
 

@@ -156,8 +156,9 @@ Feeder::Feeder(Executor& executor, const Resolved& run, Samples& samples)
 void Feeder::before(const Program& program, int64_t step) {
   set(lr_id_, static_cast<float>(learning_rate(schedule_, step)));
   if (!is_training(program.role)) return;
-  // Counted before the first micro-batch of a step: none is fed yet.
-  if (left_ == 0) step_targets_ = samples_.targets(next_sample_, sequences_);
+  // None of a step is fed yet. Where none is left, its last program may still be to come, with backwards alone.
+  if (program.role == ProgramRole::training_first)
+    step_targets_ = samples_.targets(next_sample_, sequences_);
   for (int64_t m = 0; m < program.micro_batches; ++m) feed(m);
   set(seed_id_, seed_);
   set(step_id_, step);

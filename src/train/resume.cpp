@@ -61,14 +61,11 @@ bool is_in(const std::vector<std::string>& names, std::string_view name) {
 
 // What follows from the mesh. Left open, a search under a budget would take other micro-batches, and sum
 // in another order.
-void settle_mesh(Options& o, bool stage_is_given, bool schedule_is_given) {
+void settle_mesh(Options& o, bool stage_is_given) {
   const int64_t readers = mesh_of(o).dp;
   if (o.global_batch > 0 && o.accum == 0)
     o.accum =
         micro_batches_of(o.global_batch, checked_mul(o.batch, readers, "sequences of all ranks"));
-  const int64_t stages = mesh_of(o).pp;
-  const bool divides = o.accum % stages == 0 || !o.pp_schedule.starts_with("interleaved");
-  if ((stages == 1 || !divides) && !schedule_is_given) o.pp_schedule = "auto";
   if (stage_is_given || readers > 1) return;
   o.zero = "auto";  // there is nobody to share with
   o.shard.clear();
@@ -90,6 +87,7 @@ Options on_ranks(Options options, int64_t ranks) {
   options.ranks = ranks;
   options.tp = options.pp = 0;  // as is said now
   options.mesh.clear();
+  options.pp_schedule = "auto";
   if (ranks > 1) return options;
   options.zero = "auto";
   options.shard.clear();
@@ -153,9 +151,7 @@ Resumed resume(const Options& asked) {
         .hint("leave it out, or give --resume-changed as well to go on with it");
   }
   run.options = options_from_json(options);
-  if (meshed)
-    settle_mesh(run.options, is_in(given, "zero") || is_in(given, "shard"),
-                is_in(given, "pp-schedule"));
+  if (meshed) settle_mesh(run.options, is_in(given, "zero") || is_in(given, "shard"));
   run.options.given = asked.given;
   run.options.rank = asked.rank;
   run.options.cores = asked.cores;

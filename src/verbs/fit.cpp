@@ -51,6 +51,8 @@ SpaceBytes need_of(const Resolved& run) {
   return min(need, arenas_of(search.smallest(limits).plan.module));
 }
 
+bool is_interleaved(const Options& o) { return o.pp_schedule.starts_with("interleaved"); }
+
 // Micro-batches are what is asked about, so none is split. What fits is what the device holds, unless
 // somebody says what there is beside it: in a memory without end everything fits.
 Options unsplit(Options o) {
@@ -59,7 +61,7 @@ Options unsplit(Options o) {
     o.accum = micro_batches_of(o.global_batch,
                                checked_mul(o.batch, mesh_of(o).dp, "sequences of all ranks"));
   else if (o.accum == 0)
-    o.accum = 1;
+    o.accum = is_interleaved(o) ? mesh_of(o).pp : 1;
   return o;
 }
 
@@ -147,6 +149,12 @@ FoundLevel level_of(const Options& asked, const Family& family, const Largest& f
 
 Family batches(const Options& asked, const Resolved& run) {
   const int64_t sequences = asked.global_batch;
+  if (sequences > 0 && is_interleaved(asked))
+    throw usage_error(
+        "--of batch: of --global-batch {}, few sizes of a micro-batch give the multiples of "
+        "stages that --pp-schedule {} takes",
+        sequences, asked.pp_schedule)
+        .hint("--pp-schedule 1f1b or zero-bubble, or leave --global-batch out");
   Family family{.at =
                     [asked](int64_t n) {
                       Options o = asked;

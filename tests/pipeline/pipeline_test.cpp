@@ -168,11 +168,13 @@ TEST_F(Pipeline, BytesDoNotGrowWithMicroBatches) {
                : schedule == 1 ? without_bubble(plain)
                                : interleaved(plain, 2);
       };
-      const std::vector<Module> few = placed_stages(scheduled(24));
-      const std::vector<Module> many = placed_stages(scheduled(40));
-      for (size_t stage = 0; stage < few.size(); ++stage)
-        EXPECT_EQ(few[stage].arena_bytes[0], many[stage].arena_bytes[0])
-            << scheduled(40).text << ", stage " << stage;
+      for (const int64_t accum : {24, 28}) {
+        const std::vector<Module> few = placed_stages(scheduled(accum));
+        const std::vector<Module> many = placed_stages(scheduled(accum + 48));
+        for (size_t stage = 0; stage < few.size(); ++stage)
+          EXPECT_EQ(few[stage].arena_bytes[0], many[stage].arena_bytes[0])
+              << scheduled(accum).text << ", stage " << stage;
+      }
     }
   }
 }
@@ -269,6 +271,29 @@ TEST_F(Pipeline, InterleavedStagesKeepAPlaceForEachChunk) {
   // Of these 12 at most 11 are in use at once.
   EXPECT_EQ(counts.at(0), std::set<int64_t>{8});
   EXPECT_EQ(counts.at(4), std::set<int64_t>{4});
+}
+
+// The last program of interleaved stages has backwards alone, and yet brings what they read a layer ahead.
+TEST_F(Pipeline, TheLastProgramBringsAhead) {
+  DrawnRecipe shared = interleaved(job("llama", 8, 2, 8), 2);
+  shared.recipe.sharding = {.ranks = 2, .stage = 3, .threshold = 0};
+  const Module stage = compile_ranks(shared)[0];
+  const Program& last = stage.program(ProgramRole::training_last);
+  EXPECT_EQ(last.micro_batches, 0);
+  std::map<int32_t, size_t> brought,
+      used;  // by layer: the first that is brought, and computed then
+  for (size_t at = 0; at < last.ops.size(); ++at) {
+    const Op& op = last.ops[at];
+    if (op.layer == kNoLayer) continue;
+    if (op.def->collective == CollectiveKind::gather) brought.emplace(op.layer, at);
+    if (op.def->comm == Comm::none && brought.contains(op.layer)) used.emplace(op.layer, at);
+  }
+  std::vector<std::pair<size_t, size_t>> in_order;  // when used, when brought
+  for (const auto& [layer, at] : used) in_order.emplace_back(at, brought.at(layer));
+  std::ranges::sort(in_order);
+  ASSERT_GT(in_order.size(), 2U);
+  for (size_t i = 1; i < in_order.size(); ++i)
+    EXPECT_LT(in_order[i].second, in_order[i - 1].first) << i;
 }
 
 // With a forward of 1 and a backward of 2 on every stage: the bubble of the papers,
