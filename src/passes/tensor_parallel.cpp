@@ -89,8 +89,8 @@ class TensorParallel {
     std::vector<std::string> would;
     for (int64_t tp = 2; tp <= 64; ++tp)
       if (divides(tp)) would.push_back(std::to_string(tp));
-    throw usage_error("--tp {}: {} of '{}' do not divide over {} ranks", mesh_.tp,
-                      counted(units, what), module_.name, mesh_.tp)
+    throw usage_error("--tp {}: {} do not divide over {} ranks", mesh_.tp, counted(units, what),
+                      mesh_.tp)
         .hint(would.empty() ? "no number of ranks would do"
                             : fmt::format("--tp {} would do", join(would, ", ")));
   }

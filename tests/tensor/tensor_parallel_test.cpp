@@ -265,7 +265,7 @@ TEST_F(TensorRanks, SizesThatDoNotDivideAreRefusedWithThoseThatWould) {
     return std::string("none");
   };
   EXPECT_EQ(refusal("llama", {.batch = 3, .seq = 8}, 3),
-            "--tp 3: 8 attention heads of 'small' do not divide over 3 ranks "
+            "--tp 3: 8 attention heads do not divide over 3 ranks "
             "(--tp 2, 4, 8 would do)");
   EXPECT_EQ(refusal("llama", {.batch = 1, .seq = 7}, 2),
             "--tp 2: 1 x 7 tokens of a micro-batch do not divide over 2 ranks "
