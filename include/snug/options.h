@@ -265,7 +265,7 @@ void each_option(O& o, Visit&& visit) {
   visit(
       "fold-update", o.fold_update,
       "auto | on | off: update a layer whose state is offloaded on the way through the next step's "
-      "forward, so that it comes and goes meanwhile (auto: on a GPU)",
+      "forward, so that it comes and goes meanwhile (auto: on a GPU, without stages)",
       both);
   visit("host-update", o.host_update,
         "auto | none | all | LAYERS, e.g. 0-11+15: update parameters whose state is in host memory "

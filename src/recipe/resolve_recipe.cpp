@@ -227,7 +227,9 @@ void resolve_fold_update(Options& o, Recipe& r) {
   if (o.fold_update == "auto") {
     const bool moves =
         r.offload.moves(OffloadItem::optimizer) || r.offload.moves(OffloadItem::master);
-    o.fold_update = moves && r.backend == Backend::cuda && !r.update_in_backward ? "on" : "off";
+    // Stages' first forwards are one after another, and what is folded into them would be, too.
+    const bool may_fold = r.mesh.pp == 1 && !r.update_in_backward;
+    o.fold_update = moves && r.backend == Backend::cuda && may_fold ? "on" : "off";
   }
   r.fold_update = o.fold_update == "on";
 }

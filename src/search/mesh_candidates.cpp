@@ -203,7 +203,14 @@ void MeshCandidates::refine(MeshCandidate& c) {
   c.seconds = (c.mesh.pp > 1 ? kStagesSlower : 1) * (fast + part * (slow - fast));
 }
 
-void MeshCandidates::estimate(const std::function<void(const MeshCandidate&)>& does_not_fit) {
+double MeshCandidates::least_seconds() const {
+  double least = kForever;
+  for (const MeshCandidate& c : all_) least = std::min(least, c.least);
+  return least;
+}
+
+void MeshCandidates::estimate(const std::function<void(const MeshCandidate&)>& does_not_fit,
+                              double faster_than) {
   constexpr size_t kAtATime = 8, kMost = 96;
   constexpr size_t kKept = 4;  // as fast as these nobody is that is not looked at
   std::erase_if(all_, [&](const MeshCandidate& c) {
@@ -218,6 +225,7 @@ void MeshCandidates::estimate(const std::function<void(const MeshCandidate&)>& d
       if (all_[i].seconds < kForever) known.push_back(all_[i].seconds);
     std::ranges::sort(known);
     if (begin >= kMost && !known.empty()) break;
+    if (all_[begin].least >= faster_than) break;
     if (!by_layer_ && known.size() >= kKept && all_[begin].least > known[kKept - 1]) break;
     const size_t count = std::min(kAtATime, all_.size() - begin);
     for_each_in_parallel(count, [&](size_t i) {
@@ -229,6 +237,10 @@ void MeshCandidates::estimate(const std::function<void(const MeshCandidate&)>& d
   }
   for (const MeshCandidate& c : all_)
     if (c.is_estimated() && c.seconds == kForever) does_not_fit(c);
+  sort();
+}
+
+void MeshCandidates::sort() {
   std::ranges::stable_sort(all_, {},
                            [](const MeshCandidate& c) { return std::pair(c.seconds, c.least); });
 }

@@ -53,10 +53,15 @@ class MeshCandidates {
   void add(const MeshSizes& mesh, const Change& more,
            const std::function<void(const Error& why)>& said);
   void clear() { all_.clear(); }
-  // Best first by what bounds them, until none that is left can be among the fastest. Then all are in
-  // the order of their estimates.
-  void estimate(const std::function<void(const MeshCandidate&)>& does_not_fit);
+  // What none of them can be below, whether it fits or not.
+  double least_seconds() const;
+  // Best first by what bounds them, until none that is left can be among the fastest, or faster than asked.
+  // Then all are in the order of their estimates.
+  void estimate(const std::function<void(const MeshCandidate&)>& does_not_fit,
+                double faster_than = kForever);
 
+  // Best first by what is estimated, where it is.
+  void sort();
   std::span<MeshCandidate> all() { return all_; }
   Resolved resolved(const Change& change) const;
   // Is how much is recomputed for the search to say? Else it is as asked.

@@ -19,6 +19,20 @@ namespace {
 
 constexpr const StagePolicy* kAllRecomputed = std::end(kStagePolicies) - 1;
 
+// More and more of what lives elsewhere.
+std::vector<std::vector<Change>> ways_to_move(bool activations) {
+  std::vector<Change> first{{{"offload", "optimizer,master"}}};
+  if (activations)
+    first.push_back({{"offload", "optimizer,master,activations"}, {"offload-ahead", 3}});
+  return {first, {{{"offload", "optimizer,master,grads,params"}}}};
+}
+
+// What fits by recomputing, on many stages, may be slower than what moves and fits in less. Recomputing
+// everything takes a third of a step: where it is not more than that, looking takes longer than it gives.
+constexpr double kFarFromIdeal = 1.4;
+// Estimates of what moves may be off by so much.
+constexpr double kDoubtMoving = 1.06;
+
 bool fits(const PlannedRun& planned) { return arenas_of(planned).fits_in(planned.run.limits()); }
 
 class MeshSearch {
@@ -26,22 +40,28 @@ class MeshSearch {
   explicit MeshSearch(const Resolved& run)
       : run_(run), by_layer_(is_searched_by_layer(run)), candidates_(run) {}
 
-  PlannedRun fastest(std::span<const MeshSizes> meshes) {
+  // Of what moves only where nothing fits without, or what does is so many times slower than could be.
+  PlannedRun fastest(std::span<const MeshSizes> meshes, double far_from_ideal = kFarFromIdeal) {
     for (const MeshSizes& mesh : meshes) rows_.push_back({.mesh = mesh});
     std::optional<PlannedRun> best = best_with({{}});
     const bool may_move = run_.asked.offload == "auto" && run_.recipe.backend == Backend::cuda;
-    if (!best && may_move)
-      best = best_with({{{"offload", "optimizer,master"}},
-                        {{"offload", "optimizer,master,activations"}, {"offload-ahead", 3}}});
-    if (!best && may_move) best = best_with({{{"offload", "optimizer,master,grads,params"}}});
+    // Activations take any amount of host memory: where something fits without, only of what is said to be there.
+    const bool activations = !best || !run_.asked.host_budget.empty();
+    for (const std::vector<Change>& ways : ways_to_move(activations)) {
+      if (!may_move || (best && best->step_seconds < far_from_ideal * ideal_seconds_)) break;
+      const double seconds = best ? best->step_seconds : kForever;
+      std::optional<PlannedRun> moved = best_with(ways, kDoubtMoving * seconds);
+      if (moved && moved->step_seconds < seconds) best = std::move(moved);
+    }
     if (!best) best = plan_smallest();
     finish(*best);
     return *std::move(best);
   }
 
  private:
-  // The fastest of all meshes with one of these changes.
-  std::optional<PlannedRun> best_with(const std::vector<Change>& ways) {
+  // The fastest of all meshes with one of these changes, if it is expected to be faster than that.
+  std::optional<PlannedRun> best_with(const std::vector<Change>& ways,
+                                      double faster_than = kForever) {
     candidates_.clear();
     for (const Change& more : ways)
       for (MeshRow& row : rows_)
@@ -49,8 +69,9 @@ class MeshSearch {
           if (row.why.empty()) row.why = why.what();
           if (!refused_) refused_ = why;
         });
-    candidates_.estimate([&](const MeshCandidate& c) { lost(c, too_large(c)); });
-    return plan_best();
+    ideal_seconds_ = std::min(ideal_seconds_, candidates_.least_seconds());
+    candidates_.estimate([&](const MeshCandidate& c) { lost(c, too_large(c)); }, faster_than);
+    return plan_best(faster_than);
   }
 
   std::string too_large(const MeshCandidate& c) const {
@@ -81,10 +102,12 @@ class MeshSearch {
   }
 
   // What is expected to be fastest is tried, and the fastest of that planned whole.
-  std::optional<PlannedRun> plan_best() {
-    const int most = by_layer_ ? 10 : 4;
+  std::optional<PlannedRun> plan_best(double faster_than) {
+    const bool moves =
+        !candidates_.all().empty() && !candidates_.all()[0].run.recipe.offload.none();
+    const int most = by_layer_ ? 10 : moves ? 8 : 4;
     // Estimates may be off by so much, most of all where layers are searched one by one.
-    const double near = by_layer_ ? 1.15 : 1.03;
+    const double near = by_layer_ ? 1.15 : moves ? kDoubtMoving : 1.03;
     double best = kForever;
     std::vector<Tried> tried;
     int trials = 0, failures = 0;
@@ -94,7 +117,7 @@ class MeshSearch {
     TriedAhead ahead;
     for (size_t i = 0; i < all.size(); ++i) {
       MeshCandidate& c = all[i];
-      if (c.seconds == kForever || c.seconds > near * best) break;
+      if (c.seconds == kForever || c.seconds > near * best || c.seconds >= faster_than) break;
       if (trials == most || failures == kMostFailures) break;
       // Those of one mesh are alike: what is left of the trials is for others.
       if (by_layer_ && ++of_mesh[text(c.mesh)] > 2) continue;
@@ -109,6 +132,7 @@ class MeshSearch {
       }
       say(c, *one);
       best = std::min(best, one->seconds);
+      one->candidate = i;
       tried.push_back(*std::move(one));
     }
     std::ranges::stable_sort(tried, {}, &Tried::seconds);
@@ -116,11 +140,25 @@ class MeshSearch {
       if (!one.planned) one.planned = planned_as(one.change);
       if (fits(*one.planned)) return improved(*std::move(one.planned), one.change);
       say_too_large(one);
+      recompute_more(all[one.candidate]);
     }
-    return std::nullopt;
+    if (tried.empty()) return std::nullopt;
+    candidates_.sort();  // what was left out while there was something faster
+    return plan_best(faster_than);
+  }
+
+  // Or nothing, where that is all.
+  void recompute_more(MeshCandidate& c) const {
+    const StagePolicy* policy = at_least(c.share);
+    if (!candidates_.recompute_is_open() || policy == kAllRecomputed) {
+      c.seconds = kForever;
+    } else {
+      c.share = (policy + 1)->share;
+    }
   }
 
   struct Tried {
+    size_t candidate = 0;
     MeshSizes mesh;
     Change change;
     SpaceBytes arena;
@@ -321,6 +359,7 @@ class MeshSearch {
   MeshCandidates candidates_;
   std::optional<MeshCandidate> smallest_;  // of all that do not fit
   std::optional<Error> refused_;           // the first that could not even be tried
+  double ideal_seconds_ = kForever;        // what none is below, in any memory
   std::vector<MeshRow> rows_;
 };
 
@@ -356,7 +395,7 @@ PlannedRun plan_given_mesh(const Resolved& run) {
   Resolved any = run;  // of as many sequences
   any.asked = changed(run.asked, {{"mesh", ""}, {"tp", 0}, {"pp", 0}});
   if (any.asked.pp_schedule == "auto") any.asked.pp_schedule = "1f1b";  // which needs least
-  const PlannedRun other = plan_meshes(any);
+  const PlannedRun other = MeshSearch(any).fastest(possible_meshes(any), kForever);
   planned.meshes[0].why = "does not fit";
   if (!fits(other)) return planned;
   planned.meshes.push_back(other.meshes[0]);
