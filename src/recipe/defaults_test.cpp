@@ -31,6 +31,17 @@ TEST(Defaults, TheDeviceIsAGpuWhereOneAnswers) {
   EXPECT_THROW(device_of(on("gpu"), true), Error);
 }
 
+// Stages' first forwards are one after another, and so would be the updates that are folded into them.
+TEST(Defaults, UpdatesAreFoldedWhereNobodyWaitsForThem) {
+  Options o = on("cuda");
+  o.offload = "optimizer,master";
+  EXPECT_TRUE(resolve(o).recipe.fold_update);
+  o.ranks = o.pp = 2;
+  EXPECT_FALSE(resolve(o).recipe.fold_update);
+  o.fold_update = "on";
+  EXPECT_TRUE(resolve(o).recipe.fold_update);
+}
+
 TEST(Defaults, AGpuComputesInBf16WithMastersACpuInFp32) {
   EXPECT_EQ(Options{}.precision, "auto");
   const Resolved gpu = resolve(on("cuda"));

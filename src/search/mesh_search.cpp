@@ -67,11 +67,13 @@ class MeshSearch {
       for (MeshRow& row : rows_)
         candidates_.add(row.mesh, more, [&](const Error& why) {
           if (row.why.empty()) row.why = why.what();
-          if (!refused_) refused_ = why;
+          if (!refused_ && more.settings().empty()) refused_ = why;
         });
     ideal_seconds_ = std::min(ideal_seconds_, candidates_.least_seconds());
     candidates_.estimate([&](const MeshCandidate& c) { lost(c, too_large(c)); }, faster_than);
-    return plan_best(faster_than);
+    std::optional<PlannedRun> best = plan_best(faster_than);
+    note_estimates();
+    return best;
   }
 
   std::string too_large(const MeshCandidate& c) const {
@@ -88,14 +90,18 @@ class MeshSearch {
     });
   }
 
-  // The smallest of a mesh that does not fit is said of it.
-  void lost(const MeshCandidate& c, std::string why) {
-    MeshRow& row = row_of(c.mesh);
+  void note_smallest(const MeshCandidate& c) {
     const bool smaller =
         !smallest_ || c.smallest[Space::device] < smallest_->smallest[Space::device];
     const bool as_asked = run_.asked.offload != "auto" || c.run.recipe.offload.none();
     if (smaller && as_asked) smallest_ = c;
-    if (row.whole || (row.bytes > 0 && row.bytes <= c.smallest[Space::device])) return;
+  }
+
+  // The smallest of a mesh that does not fit is said of it.
+  void lost(const MeshCandidate& c, std::string why) {
+    note_smallest(c);
+    MeshRow& row = row_of(c.mesh);
+    if (row.seconds > 0 || (row.bytes > 0 && row.bytes <= c.smallest[Space::device])) return;
     row.bytes = c.smallest[Space::device];
     row.change = c.change;
     row.why = std::move(why);
@@ -119,8 +125,8 @@ class MeshSearch {
       MeshCandidate& c = all[i];
       if (c.seconds == kForever || c.seconds > near * best || c.seconds >= faster_than) break;
       if (trials == most || failures == kMostFailures) break;
-      // Those of one mesh are alike: what is left of the trials is for others.
-      if (by_layer_ && ++of_mesh[text(c.mesh)] > 2) continue;
+      // Those of one mesh are alike, pipelines less: what is left of the trials is for others.
+      if (by_layer_ && ++of_mesh[text(c.mesh)] > (c.mesh.pp > 1 ? 4 : 2)) continue;
       if (!ahead.contains(i)) try_ahead(i, near * std::min(best, c.seconds), ahead);
       std::optional<Tried> one = std::move(ahead.extract(i).mapped());
       ++(one ? trials : failures);
@@ -136,31 +142,33 @@ class MeshSearch {
       tried.push_back(*std::move(one));
     }
     std::ranges::stable_sort(tried, {}, &Tried::seconds);
+    std::vector<std::pair<size_t, double>> again;  // candidates, and their seconds
     for (Tried& one : tried) {
       if (!one.planned) one.planned = planned_as(one.change);
       if (fits(*one.planned)) return improved(*std::move(one.planned), one.change);
-      say_too_large(one);
-      recompute_more(all[one.candidate]);
+      MeshCandidate& c = all[one.candidate];
+      say_too_large(c, one);
+      again.emplace_back(one.candidate, std::exchange(c.seconds, kForever));
+      c.share = std::max(c.share, one.share);
     }
-    if (tried.empty()) return std::nullopt;
+    if (again.empty()) return std::nullopt;
+    for (const auto& [candidate, seconds] : again) recompute_more(all[candidate], seconds);
     candidates_.sort();  // what was left out while there was something faster
     return plan_best(faster_than);
   }
 
-  // Or nothing, where that is all.
-  void recompute_more(MeshCandidate& c) const {
+  void recompute_more(MeshCandidate& c, double seconds) const {
     const StagePolicy* policy = at_least(c.share);
-    if (!candidates_.recompute_is_open() || policy == kAllRecomputed) {
-      c.seconds = kForever;
-    } else {
-      c.share = (policy + 1)->share;
-    }
+    if (!candidates_.recompute_is_open() || policy == kAllRecomputed) return;
+    c.share = (policy + 1)->share;
+    c.seconds = seconds;
   }
 
   struct Tried {
     size_t candidate = 0;
     MeshSizes mesh;
     Change change;
+    double share = 1;  // recomputed
     SpaceBytes arena;
     double seconds = 0;
     std::optional<PlannedRun> planned = {};  // where that is as cheap
@@ -186,10 +194,16 @@ class MeshSearch {
            .seconds = tried.seconds,
            .whole = true};
   }
-  void say_too_large(const Tried& tried) {
+  void say_too_large(MeshCandidate c, const Tried& tried) {
     MeshRow& row = row_of(tried.mesh);
-    row = {.mesh = tried.mesh, .change = tried.change, .bytes = arena_of(tried.planned->plan)};
-    row.why = "does not fit by its gaps";
+    if (row.change == tried.change)
+      row = {.mesh = tried.mesh,
+             .change = tried.change,
+             .bytes = arena_of(tried.planned->plan),
+             .why = "does not fit by its gaps"};
+    c.change = tried.change;
+    c.smallest = arenas_of(*tried.planned);
+    note_smallest(c);
   }
 
   PlannedRun planned_as(const Change& change) const {
@@ -218,43 +232,72 @@ class MeshSearch {
     }
     const StagePolicy* policy =
         candidates_.recompute_is_open() ? at_least(c.share) : kAllRecomputed;
-    // Where that is not enough by a little, all is.
-    for (; policy != std::end(kStagePolicies); policy = std::max(policy + 1, kAllRecomputed)) {
-      Change change = c.change;
-      if (candidates_.recompute_is_open()) change += {{"recompute", policy->text}};
-      const Resolved run = candidates_.resolved(change);
-      const StageTrial trial = try_stages(run);
-      if (trial.arena.fits_in(run.limits()))
-        return Tried{
-            .mesh = c.mesh, .change = change, .arena = trial.arena, .seconds = trial.seconds};
+    std::optional<Tried> tried = try_out(c, *policy);
+    if (tried || policy == kAllRecomputed) return tried;
+    // The first that fits, if the last one does.
+    std::optional<Tried> last = try_out(c, *kAllRecomputed);
+    while (last && !tried && ++policy != kAllRecomputed) tried = try_out(c, *policy);
+    return tried ? std::move(tried) : std::move(last);
+  }
+
+  std::optional<Tried> try_out(const MeshCandidate& c, const StagePolicy& policy) const {
+    Change change = c.change;
+    if (candidates_.recompute_is_open()) change += {{"recompute", policy.text}};
+    const Resolved run = candidates_.resolved(change);
+    const StageTrial trial = try_stages(run);
+    if (!trial.arena.fits_in(run.limits())) return std::nullopt;
+    return Tried{.mesh = c.mesh,
+                 .change = change,
+                 .share = policy.share,
+                 .arena = trial.arena,
+                 .seconds = trial.seconds};
+  }
+
+  // Bytes do not always fall with what is recomputed, nor does the estimate know by how much.
+  PlannedRun with_less_recompute(PlannedRun planned, Change& change) const {
+    if (!candidates_.recompute_is_open()) return planned;
+    std::vector<const char*> less;
+    for (const StagePolicy& policy : kStagePolicies) {
+      if (policy.text == planned.run.options.recompute)
+        return faster_with("recompute", less, std::move(planned), change);
+      less.push_back(policy.text);
     }
-    return std::nullopt;
+    return planned;
   }
 
   // A pipeline whose stages wait for each other though they be alike, in the fastest order that fits.
-  PlannedRun with_less_bubble(PlannedRun planned, const Change& change) const {
+  PlannedRun with_less_bubble(PlannedRun planned, Change& change) const {
     constexpr double kWorthIt = 0.03;  // of a step
     if (ideal_bubble(planned.run.recipe) < kWorthIt || run_.asked.pp_schedule != "auto")
       return planned;
-    struct Order {
+    return faster_with("pp-schedule", {"zero-bubble", "interleaved:2", "interleaved:4"},
+                       std::move(planned), change);
+  }
+
+  // With another value of one option, if that fits and is faster.
+  PlannedRun faster_with(const char* option, std::vector<const char*> values, PlannedRun planned,
+                         Change& change) const {
+    struct Other {
       Change change;
       double seconds = kForever;
     };
-    std::vector<Order> orders;
-    for (const char* schedule : {"zero-bubble", "interleaved:2", "interleaved:4"})
-      orders.push_back({change + Change{{"pp-schedule", schedule}}});
-    for_each_in_parallel(orders.size(), [&](size_t i) {
+    std::vector<Other> others;
+    for (const char* value : values) others.push_back({change + Change{{option, value}}});
+    for_each_in_parallel(others.size(), [&](size_t i) {
       unless_refused([&] {  // too few layers, or no multiple of the stages
-        const Resolved run = candidates_.resolved(orders[i].change);
+        const Resolved run = candidates_.resolved(others[i].change);
         const StageTrial trial = try_stages(run);
-        if (trial.arena.fits_in(run.limits())) orders[i].seconds = trial.seconds;
+        if (trial.arena.fits_in(run.limits())) others[i].seconds = trial.seconds;
         return true;
       });
     });
-    std::ranges::stable_sort(orders, {}, &Order::seconds);
-    for (const Order& order : orders) {
-      if (order.seconds >= planned.step_seconds) break;
-      if (PlannedRun better = planned_as(order.change); fits(better)) return better;
+    std::ranges::stable_sort(others, {}, &Other::seconds);
+    for (Other& other : others) {
+      if (other.seconds >= planned.step_seconds) break;
+      PlannedRun better = planned_as(other.change);
+      if (!fits(better)) continue;
+      change = std::move(other.change);
+      return better;
     }
     return planned;
   }
@@ -268,7 +311,9 @@ class MeshSearch {
            (!recipe.offload.none() || !run_.asked.allow.empty() || run_.options.explain ||
             recipe.recompute.kind != RecomputePolicy::Kind::none);
   }
-  PlannedRun improved(PlannedRun planned, const Change& change) const {
+  PlannedRun improved(PlannedRun planned, Change change) const {
+    if (planned.run.recipe.mesh.pp > 1 || !by_layer_)
+      planned = with_less_recompute(std::move(planned), change);
     if (planned.run.recipe.mesh.pp > 1) return with_less_bubble(std::move(planned), change);
     if (!may_be_improved(planned)) return planned;
     Change pins;
@@ -314,20 +359,27 @@ class MeshSearch {
     return planned;
   }
 
+  // Of meshes of which nothing was planned whole.
+  void note_estimates() {
+    for (const MeshCandidate& c : candidates_.all()) {
+      MeshRow& row = row_of(c.mesh);
+      const bool refined = c.seconds < kForever;
+      if (row.whole || (!refined && c.is_estimated())) continue;  // too large, as was said
+      const bool is_better = refined && (bounded_.contains(&row) || c.seconds < row.seconds);
+      if (row.seconds > 0 && !is_better) continue;
+      row.change = c.change;
+      row.bytes = refined ? c.arena[Space::device] : 0;
+      row.seconds = refined ? c.seconds : c.least;
+      if (refined)
+        bounded_.erase(&row);
+      else
+        bounded_.insert(&row);
+    }
+  }
+
   // Of the meshes, what is known of each and why it lost; the choice first.
   void finish(PlannedRun& planned) {
     const MeshSizes chosen = mesh_of(planned.run.options);
-    std::set<const MeshRow*> bounded;  // of which only the least is known
-    for (const MeshCandidate& c : candidates_.all()) {
-      MeshRow& row = row_of(c.mesh);
-      if (row.whole || row.seconds > 0) continue;
-      row.change = c.change;
-      const bool refined = c.seconds < kForever;
-      if (!refined && c.is_estimated()) continue;  // too large, as was said
-      row.bytes = refined ? c.arena[Space::device] : 0;
-      row.seconds = refined ? c.seconds : c.least;
-      if (!refined) bounded.insert(&row);
-    }
     for (MeshRow& row : rows_) {
       const bool is_choice = text(row.mesh) == text(chosen);
       if (is_choice) {
@@ -342,10 +394,10 @@ class MeshSearch {
       const double slower = 100 * (row.seconds / planned.step_seconds - 1);
       row.why = slower < -0.05 && !row.whole
                     ? fmt::format("{} {:.1f} % faster, not tried",
-                                  bounded.contains(&row) ? "at best" : "estimated", -slower)
+                                  bounded_.contains(&row) ? "at best" : "estimated", -slower)
                 : slower < 0.05 ? "no faster"
                                 : fmt::format("{}{:.1f} % slower",
-                                              bounded.contains(&row) ? "at least " : "", slower);
+                                              bounded_.contains(&row) ? "at least " : "", slower);
     }
     std::ranges::stable_sort(rows_, {}, [](const MeshRow& row) {
       return std::tuple(!row.why.empty(), row.seconds == 0,
@@ -361,6 +413,7 @@ class MeshSearch {
   std::optional<Error> refused_;           // the first that could not even be tried
   double ideal_seconds_ = kForever;        // what none is below, in any memory
   std::vector<MeshRow> rows_;
+  std::set<const MeshRow*> bounded_;  // of which only the least is known
 };
 
 }  // namespace

@@ -349,6 +349,11 @@ FitReport fit(const Options& options, const std::string& of, const Trying& tryin
   require_word(of, "of", {"batch", "seq", "model"});
   const Options asked = with_budget(options);
   const Resolved run = resolve(asked);
+  if (is_interleaved(asked) && leaves_mesh_open(run))
+    throw usage_error(
+        "fit with --pp-schedule {}: it takes micro-batches in multiples of the stages",
+        asked.pp_schedule)
+        .hint("give --pp or --mesh, or leave --pp-schedule out");
   FitReport report{.of = of,
                    .device = device_text(run),
                    .budget_bytes = *run.budget + run.context,

@@ -192,6 +192,8 @@ TEST_F(CliPipeline, TheLargestBatchOfInterleavedStagesIsFound) {
   const nlohmann::json level = nlohmann::json::parse(found.out);
   EXPECT_EQ(level["accum"], 2);
   EXPECT_GT(level["batch"].get<int64_t>(), 8);
+  expect_refused("fit deep --gpu h100x4 --budget 6GiB --pp-schedule interleaved:2", kUsage,
+                 "fit with --pp-schedule interleaved:2: it takes micro-batches in multiples");
   expect_refused(fit + "--pp-schedule interleaved:2 --global-batch 24", kUsage,
                  "--of batch: of --global-batch 24, few sizes of a micro-batch");
 }

@@ -304,6 +304,41 @@ TEST(MeshSearch, WhatMovesMayBeFasterThanWhatFits) {
   EXPECT_TRUE(fits_everywhere(in(9)));
 }
 
+// Of the policies that stages have alike, one that recomputes more may take more bytes, and estimates are off.
+TEST(MeshSearch, AGivenPipelineIsNotSlowerWithMore) {
+  Options o = on_gpus("tinyllama", "h100x4");
+  o.mesh = "pp=2,dp=2";
+  o.batch = 12;
+  o.offload = "none";
+  o.pp_schedule = "1f1b";
+  double last = std::numeric_limits<double>::infinity();
+  for (const int mib : {9437, 9622, 9800, 10103}) {
+    o.budget = fmt::format("{}MiB", mib);
+    const PlannedRun planned = plan_job(resolve(o));
+    EXPECT_TRUE(fits_everywhere(planned)) << mib;
+    EXPECT_LE(planned.step_seconds, last * 1.0001) << mib;
+    last = planned.step_seconds;
+  }
+}
+
+// By a few bytes it does not, perhaps by its gaps: a plan says so, and no refusal of something that nobody asked for.
+TEST(MeshSearch, WhatFailsByItsGapsIsPlanned) {
+  Options o = on_gpus("tinyllama", "h100x4");
+  o.mesh = "pp=2,dp=2";
+  o.batch = 3;
+  o.accum = 5;
+  o.zero = "1";
+  o.pp_schedule = "1f1b";
+  o.recompute = "none";
+  o.offload = "none";
+  const PlannedRun whole = plan_job(resolve(o));
+  ASSERT_TRUE(fits_everywhere(whole));
+  const int64_t bytes = arenas_of(whole)[Space::device];
+  const PlannedRun missed = plan_job(within(o, bytes - 256));
+  EXPECT_FALSE(fits_everywhere(missed));
+  EXPECT_EQ(arenas_of(missed)[Space::device], bytes);
+}
+
 // Where the given mesh does not fit, what would is said beside it.
 TEST(MeshSearch, NamesWhatFitsBesideAMeshThatDoesNot) {
   Options o = on_gpus("gpt2", "h100x4");
