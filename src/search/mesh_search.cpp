@@ -66,7 +66,10 @@ class MeshSearch {
     for (const Change& more : ways)
       for (MeshRow& row : rows_)
         candidates_.add(row.mesh, more, [&](const Error& why) {
-          if (row.why.empty()) row.why = why.what();
+          if (row.change.empty()) {
+            row.change = Change{{"mesh", text(row.mesh)}};
+            row.why = why.what();
+          }
           if (!refused_ && more.settings().empty()) refused_ = why;
         });
     ideal_seconds_ = std::min(ideal_seconds_, candidates_.least_seconds());
