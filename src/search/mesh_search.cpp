@@ -278,8 +278,8 @@ class MeshSearch {
   }
 
   // With another value of one option, if that fits and is faster.
-  PlannedRun faster_with(const char* option, std::vector<const char*> values, PlannedRun planned,
-                         Change& change) const {
+  PlannedRun faster_with(const char* option, const std::vector<const char*>& values,
+                         PlannedRun planned, Change& change) const {
     struct Other {
       Change change;
       double seconds = kForever;
