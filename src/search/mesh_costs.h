@@ -33,8 +33,9 @@ struct RankCosts {
 // What a mesh makes of these costs.
 struct MeshShape {
   int64_t stages = 1, micro_batches = 1;
-  double waits = 0;  // in micro-batches: how long stages that are alike wait for each other in a step
-  double kept = 1;   // micro-batches' values that a stage keeps at once, at most
+  double waits =
+      0;  // in micro-batches: how long stages that are alike wait for each other in a step
+  double kept = 1;     // micro-batches' values that a stage keeps at once, at most
   int64_t layers = 1;  // of the whole model
   bool tied = false;   // first and last stage have the same table
 };
