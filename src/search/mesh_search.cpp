@@ -28,8 +28,9 @@ std::vector<std::vector<Change>> ways_to_move(bool activations) {
 }
 
 // What fits by recomputing, on many stages, may be slower than what moves and fits in less. Recomputing
-// everything takes a third of a step: where it is not more than that, looking takes longer than it gives.
-constexpr double kFarFromIdeal = 1.4;
+// everything takes a third of a step: of deep models, where it is not more than that, looking takes longer
+// than it gives.
+constexpr double kFarFromIdeal = 1.2, kFarFromIdealDeep = 1.4;
 // Estimates of what moves may be off by so much.
 constexpr double kDoubtMoving = 1.06;
 
@@ -40,8 +41,11 @@ class MeshSearch {
   explicit MeshSearch(const Resolved& run)
       : run_(run), by_layer_(is_searched_by_layer(run)), candidates_(run) {}
 
-  // Of what moves only where nothing fits without, or what does is so many times slower than could be.
-  PlannedRun fastest(std::span<const MeshSizes> meshes, double far_from_ideal = kFarFromIdeal) {
+  // Of what moves only where nothing fits without, or what does is far slower than could be.
+  PlannedRun fastest(std::span<const MeshSizes> meshes, bool any_that_fits = false) {
+    const double far_from_ideal = any_that_fits ? kForever
+                                  : by_layer_   ? kFarFromIdeal
+                                                : kFarFromIdealDeep;
     for (const MeshSizes& mesh : meshes) rows_.push_back({.mesh = mesh});
     std::optional<PlannedRun> best = best_with({{}});
     const bool may_move = run_.asked.offload == "auto" && run_.recipe.backend == Backend::cuda;
@@ -451,7 +455,7 @@ PlannedRun plan_given_mesh(const Resolved& run) {
   Resolved any = run;  // of as many sequences
   any.asked = changed(run.asked, {{"mesh", ""}, {"tp", 0}, {"pp", 0}});
   if (any.asked.pp_schedule == "auto") any.asked.pp_schedule = "1f1b";  // which needs least
-  const PlannedRun other = MeshSearch(any).fastest(possible_meshes(any), kForever);
+  const PlannedRun other = MeshSearch(any).fastest(possible_meshes(any), /*any_that_fits=*/true);
   planned.meshes[0].why = "does not fit";
   if (!fits(other)) return planned;
   planned.meshes.push_back(other.meshes[0]);
