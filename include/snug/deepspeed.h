@@ -26,7 +26,7 @@ struct DeepSpeedReport {
 };
 // For every key of the file its effective value, and what it does here in bytes and time, or why it
 // does nothing; then the plan. `doing` is told what is planned.
-DeepSpeedReport deepspeed(const Options& options, const std::string& path,
+DeepSpeedReport deepspeed(const Options& asked, const std::string& path,
                           const std::function<void(const std::string&)>& doing = {});
 
 }  // namespace snug
