@@ -280,8 +280,8 @@ TEST_F(Pipeline, TheLastProgramBringsAhead) {
   const Module stage = compile_ranks(shared)[0];
   const Program& last = stage.program(ProgramRole::training_last);
   EXPECT_EQ(last.micro_batches, 0);
-  std::map<int32_t, size_t> brought,
-      used;  // by layer: the first that is brought, and computed then
+  // By layer: where something of it is first brought, and where it is then used.
+  std::map<int32_t, size_t> brought, used;
   for (size_t at = 0; at < last.ops.size(); ++at) {
     const Op& op = last.ops[at];
     if (op.layer == kNoLayer) continue;
