@@ -27,9 +27,9 @@ expect() {
 }
 
 as_if ''
-expect 0 'the same' "$tools/compare_behaviour_map.txt" --settings 3 --losses 2
-as_if 's/("max_live_bytes": *)1/\12/'
-expect 1 'max_live_bytes: 1' "$work/no_map" --settings 3
+expect 0 'the same' "$tools/compare_behaviour_map.txt" --settings 3 --losses 2 --fits 1 --ladders 1 --resumes 2
+as_if 's/("max_live_bytes": *)/\11/'
+expect 1 'max_live_bytes: ' "$work/no_map" --settings 3
 as_if 's/("loss": *[0-9.]+)([0-8])([,}])/\19\3/'
 expect 1 'steps[0].loss:' "$work/no_map" --settings 0 --losses 2
 as_if 's/\bembedding\(/lookup(/'
@@ -38,6 +38,25 @@ sed '/^\[program\]/a \\\\bembedding\\( => lookup(' "$work/no_map" > "$work/map"
 expect 0 'the same' "$work/map" --settings 1
 sed '/^\[intended\]/a plan => a test' "$work/no_map" > "$work/map"
 expect 0 'intended: a test (1)' "$work/map" --settings 1
+as_if 's/("(arena|next)_bytes": *)/\11/'
+expect 1 'arena_bytes: ' "$work/no_map" --settings 0 --fits 1
+as_if 's/("planned_bytes": *)/\11/'
+expect 1 'rungs[0].planned_bytes: ' "$work/no_map" --settings 0 --ladders 1
+as_if 's/("family": *")/\1x/'
+expect 1 'models: [0].family: ' "$work/no_map" --settings 1
+# Of a run that goes on: a step, what it saves, and what is said of it.
+as_if 's/("loss": *)([0-9])/\11\2/'
+expect 1 'steps[0].loss:' "$work/no_map" --settings 0 --resumes 1
+as_if 's/("steps": *)/\11/'
+expect 1 'checkpoint: ' "$work/no_map" --settings 0 --resumes 1
+for saved in run.toml model.safetensors; do
+  as_if ''
+  printf 'for word; do [[ $word != */step-00000002 ]] || echo planted >> "${word%%/*}/%s"; done\n' "$saved" >> "$work/other"
+  expect 1 "$saved" "$work/no_map" --settings 0 --resumes 1
+done
 printf '#!/usr/bin/env bash\nexit 2\n' > "$work/other"
-expect 1 'exit code: 0, now 2' "$work/no_map" --settings 1
+expect 1 '  snug plan tests/parity/bert' "$work/no_map" --settings 1
+for kind in losses fits ladders resumes; do
+  expect 1 'exit code: 0, now 2' "$work/no_map" --settings 0 --$kind 1
+done
 echo "compare_behaviour: the same is the same, and every planted difference is found"
