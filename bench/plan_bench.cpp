@@ -7,8 +7,8 @@
 #include <chrono>
 
 #include "base/units.h"
-#include "recipe/testing/with_flags.h"
 #include "search/plan_run.h"
+#include "settings/testing/with_flags.h"
 
 namespace {
 

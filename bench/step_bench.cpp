@@ -17,6 +17,7 @@
 #include "recipe/resolve.h"
 #include "runtime/initialise.h"
 #include "search/plan_run.h"
+#include "snug/set_option.h"
 #include "train/feeder.h"
 
 namespace snug {
@@ -139,7 +140,7 @@ void run(const std::string& config) {
   constexpr int kRounds = 15;
   Options options;
   options.model = config;
-  options.device = "cpu";
+  set_option(options, "device", "cpu");
   options.batch = 8;
   options.seq = 256;
   Stepper snug(options);

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <type_traits>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "config_file.h"
+#include "settings/parse.h"
 #include "snug/snug.h"
 
 namespace snug::cli {
@@ -30,15 +30,7 @@ namespace {
 // Refuses, before CLI11 converts it, a text that is not a number through and through.
 template <typename T>
 std::string check_number(const std::string& option, const std::string& text) {
-  T number{};
-  const char* end = text.data() + text.size();
-  const auto [stopped, failure] = std::from_chars(text.data(), end, number);
-  if (failure == std::errc::result_out_of_range)
-    throw usage_error("{} {} is beyond what a number can hold", option, text);
-  if (failure != std::errc{} || stopped != end) {
-    throw usage_error("{} '{}' is not a {}", option, text,
-                      std::is_integral_v<T> ? "whole number" : "number");
-  }
+  parse_setting<T>(text, option.substr(2));  // without its dashes
   return "";
 }
 
@@ -61,11 +53,29 @@ void add_model(CLI::App& app, Options& options) {
       ->required();
 }
 
-void add_named(CLI::App& app, Options& options, std::span<const std::string_view> names) {
-  each_option(options, [&](std::string_view key, auto& member, std::string_view help, OptionUse) {
-    if (std::ranges::find(names, key) != names.end())
-      add_option(app, fmt::format("--{}", key), member, std::string(help));
-  });
+// What CLI11's help calls a value of this kind.
+const char* type_word(ValueKind kind) {
+  return kind == ValueKind::whole ? "INT" : kind == ValueKind::number ? "FLOAT" : "TEXT";
+}
+
+// Text becomes a typed value here, once.
+CLI::Option* add_option(CLI::App& app, Options& options, const Option& option) {
+  const std::string name = fmt::format("--{}", option.key);
+  std::string help(option.help);
+  if (option.kind == ValueKind::flag)
+    return app.add_flag(name, *option.flag(options), std::move(help));
+  return app
+      .add_option_function<std::string>(
+          name, [&](const std::string& text) { parse_option(option, options, text); },
+          std::move(help))
+      ->default_str(option.text(options))
+      ->type_name(type_word(option.kind))
+      ->take_last();
+}
+
+void add_named(CLI::App& app, Options& options, Verbs verb) {
+  for (const Option& option : all_options())
+    if (option.is_for(verb)) add_option(app, options, option);
 }
 
 [[noreturn]] void refuse_no_model(const CLI::App& app) {
@@ -141,10 +151,7 @@ void require_model(const CLI::App& app, const Options& options) {
 
 std::vector<std::string> names_given(const CLI::App& app) {
   std::vector<std::string> names{"model"};
-  const Options plain;
-  each_option(plain, [&](std::string_view key, const auto&, std::string_view, OptionUse) {
-    names.emplace_back(key);
-  });
+  for (const Option& option : all_options()) names.emplace_back(option.key);
   std::erase_if(names, [&](const std::string& name) {
     const CLI::Option* option = app.get_option_no_throw("--" + name);
     return option == nullptr || option->count() == 0;
@@ -163,33 +170,30 @@ void add_number(CLI::App& app, const std::string& name, double& member, std::str
   add_option(app, name, member, std::move(help));
 }
 
-void add_some_options(CLI::App& app, Options& options, std::span<const std::string_view> names) {
+void add_some_options(CLI::App& app, Options& options, Verbs verb) {
   add_model(app, options);
-  add_named(app, options, names);
+  add_named(app, options, verb);
 }
 
 void add_plan_options(CLI::App& app, Options& options) {
-  constexpr std::string_view kNames[] = {
-      "batch",   "seq", "accum",  "precision", "optimizer", "attention",   "loss",  "recompute",
-      "dropout", "gpu", "device", "budget",    "tf32",      "state-dtype", "master"};
   app.add_option("--model", options.model,
                  "what was trained, to plan changes: a built-in name, a config.json, or a Hugging "
                  "Face directory");
-  add_named(app, options, kNames);
+  add_named(app, options, Verbs::doctor);
 }
 
-void add_options(CLI::App& app, Options& options, OptionUse use) {
+void add_options(CLI::App& app, Options& options, Verbs verb) {
   add_model(app, options);
-  add_run_options(app, options, use);
+  add_run_options(app, options, verb);
 }
 
-void add_run_options(CLI::App& app, Options& options, OptionUse use) {
-  each_option(
-      options, [&](std::string_view key, auto& member, std::string_view help, OptionUse belongs) {
-        if (app.get_option_no_throw(fmt::format("--{}", key)) != nullptr) return;  // the verb's own
-        CLI::Option* option = add_option(app, fmt::format("--{}", key), member, std::string(help));
-        if (belongs == OptionUse::train && use != OptionUse::train) option->group("");
-      });
+void add_run_options(CLI::App& app, Options& options, Verbs verb) {
+  for (const Option& option : all_options()) {
+    if (app.get_option_no_throw(fmt::format("--{}", option.key)) != nullptr)
+      continue;  // the verb's own
+    CLI::Option* added = add_option(app, options, option);
+    if (!option.is_for(verb)) added->group("");
+  }
   app.set_config("--config", "", "a TOML file of `option = value` lines; the command line wins")
       ->check(ConfigFile::check);
   app.config_formatter(std::make_shared<ConfigFile>(app));

@@ -8,19 +8,19 @@
 #include <string_view>
 #include <vector>
 
-#include "snug/options.h"
+#include "settings/option.h"
 
 namespace snug::cli {
 
 // Adds MODEL and every option. Those that only train uses are accepted by plan too, unlisted: the
 // line that trains, or its run.toml, can be planned first.
-void add_options(CLI::App& app, Options& options, OptionUse use);
+void add_options(CLI::App& app, Options& options, Verbs verb);
 
 // The same without MODEL, for a verb that is given something else.
-void add_run_options(CLI::App& app, Options& options, OptionUse use);
+void add_run_options(CLI::App& app, Options& options, Verbs verb);
 
-// Adds MODEL and the named options only, for a verb that has no use for the others.
-void add_some_options(CLI::App& app, Options& options, std::span<const std::string_view> names);
+// Adds MODEL and the options of this verb only, without --config.
+void add_some_options(CLI::App& app, Options& options, Verbs verb);
 
 // Adds --model and what a plan of it depends on, all optional: for a verb whose question is another.
 void add_plan_options(CLI::App& app, Options& options);

@@ -64,7 +64,7 @@ int bench_verb(const std::vector<std::string>& arguments) {
   Options options = bench_options();
   std::string peer;
   bool against_roofline = false;
-  add_options(app, options, OptionUse::train);
+  add_options(app, options, Verbs::train);
   app.add_option(
       "--peer", peer,
       "torch[:eager,compile,transformers]: train the same in PyTorch, our model eager and "

@@ -4,6 +4,7 @@
 #include "arguments.h"
 #include "base/log.h"
 #include "report/calibrate_report.h"
+#include "settings/parse.h"
 #include "snug/ranks.h"
 #include "verbs.h"
 
@@ -13,7 +14,13 @@ int calibrate_verb(const std::vector<std::string>& arguments) {
   CLI::App app("measures this device, so that plans rest on what it does", "snug calibrate");
   CalibrateOptions options;
   bool json = false;
-  app.add_option("--device", options.device, "auto | cpu | cuda")->capture_default_str();
+  app.add_option_function<std::string>(
+         "--device",
+         [&](const std::string& text) {
+           options.device = parse_setting<Open<DeviceChoice>>(text, "device");
+         },
+         "auto | cpu | cuda")
+      ->default_str(print_setting(options.device));
   app.add_option("--threads", options.threads, "CPU threads (0: all)")->capture_default_str();
   app.add_option("--seconds", options.seconds,
                  "begin no other measurement after this long (0: 105 on a GPU, 90 on a CPU)")

@@ -13,7 +13,7 @@ int deepspeed_verb(const std::vector<std::string>& arguments) {
   Options options;
   std::string file;
   app.add_option("file", file, "DeepSpeed's configuration, a JSON file")->required();
-  add_options(app, options, OptionUse::plan_and_train);
+  add_options(app, options, Verbs::plan);
   if (!parse(app, arguments)) return 0;
   options.given = names_given(app);
   const DeepSpeedReport report =

@@ -6,22 +6,11 @@
 #include "verbs.h"
 
 namespace snug::cli {
-namespace {
-
-// What a forward pass over data can be told.
-constexpr std::string_view kEvalOptions[] = {
-    "data",       "seq",         "batch",         "precision", "attention",     "loss",
-    "budget",     "host-budget", "disk-budget",   "offload",   "offload-ahead", "offload-dir",
-    "device",     "tf32",        "deterministic", "bytes",     "token-bytes",   "cache",
-    "mask-token", "seed",        "threads",       "json",      "adapter",       "base-dtype",
-    "loss-on",    "long",        "skip-bad",      "pack"};
-
-}  // namespace
 
 int eval_verb(const std::vector<std::string>& arguments) {
   CLI::App app("loss and perplexity of a model over data, by the forward pass alone", "snug eval");
   Options options;
-  add_some_options(app, options, kEvalOptions);
+  add_some_options(app, options, Verbs::eval);
   app.get_option("--data")->description(
       "text file or directory (bytes, or the tokens of the model's tokenizer.json), or token file");
   app.get_option("--batch")->description(

@@ -31,7 +31,7 @@ int fit_verb(const std::vector<std::string>& arguments) {
   CLI::App app("the largest batch, sequence or model for a budget or a GPU", "snug fit");
   Options options;
   std::string of = "batch";
-  add_options(app, options, OptionUse::plan_and_train);
+  add_options(app, options, Verbs::plan);
   add_deepspeed(app);
   app.add_option("--of", of, "batch | seq | model: what is to be as large as possible")
       ->capture_default_str()

@@ -69,7 +69,7 @@ int ladder_verb(const std::vector<std::string>& arguments) {
   CLI::App app("what each memory technique saves and costs on this model", "snug ladder");
   Options options;
   options.steps = 10;
-  add_options(app, options, OptionUse::train);
+  add_options(app, options, Verbs::train);
   if (!parse(app, arguments)) return 0;
   LadderView view(options);
   const LadderReport report = ladder(options, view.observer());

@@ -7,6 +7,7 @@
 #include "base/current_error.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/notes.h"
 #include "base/text.h"
 #include "verbs.h"
 #include "version.h"
@@ -112,6 +113,7 @@ int run_or_fail(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   snug::open_standard_streams();
+  snug::tell_notes_to({.line = snug::log_line, .status = snug::show_status});
   std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves early costs no run
   const int code = snug::cli::run_or_fail({argv + 1, argv + argc});
   snug::clear_status();

@@ -57,7 +57,7 @@ int plan_verb(const std::vector<std::string>& arguments) {
   Options options;
   bool show_program = false;
   std::string other;
-  add_options(app, options, OptionUse::plan_and_train);
+  add_options(app, options, Verbs::plan);
   add_deepspeed(app);
   app.add_option("other", other, "a second model, or a file of options: both plans side by side");
   app.add_flag("--program", show_program,

@@ -17,7 +17,7 @@ int profile_verb(const std::vector<std::string>& arguments) {
   CLI::App app("where the time and the memory of a step go: every op on every lane",
                "snug profile");
   Options options;
-  add_options(app, options, OptionUse::train);
+  add_options(app, options, Verbs::train);
   if (!parse(app, arguments)) return 0;
   options.given = names_given(app);
   const RankRole role = rank_role(options);

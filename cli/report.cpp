@@ -62,7 +62,7 @@ int report_verb(const std::vector<std::string>& arguments) {
                  "the file to write (not given: named after what it shows)");
   app.add_flag("--overwrite", options.overwrite, "the file may exist, and is replaced");
   app.add_option("--model", line.model, "what a snapshot is of, to plan changes to it");
-  add_run_options(app, line, OptionUse::plan_and_train);
+  add_run_options(app, line, Verbs::plan);
   if (!parse(app, arguments)) return 0;
   line.given = names_given(app);
   std::erase(line.given, "overwrite");  // the page's, not a run's

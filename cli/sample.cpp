@@ -11,11 +11,6 @@
 namespace snug::cli {
 namespace {
 
-constexpr std::string_view kSampleOptions[] = {
-    "precision",   "budget", "host-budget", "disk-budget",   "offload", "offload-ahead",
-    "offload-dir", "device", "tf32",        "deterministic", "bytes",   "seed",
-    "threads",     "json",   "adapter",     "base-dtype"};
-
 // "1,2,3"
 std::vector<int32_t> ids_of(const std::string& text) {
   std::vector<int32_t> ids;
@@ -47,7 +42,7 @@ int sample_verb(const std::vector<std::string>& arguments) {
   CLI::App app("goes on with a prompt: text from a model, token by token", "snug sample");
   SampleOptions o;
   std::string ids;
-  add_some_options(app, o.run, kSampleOptions);
+  add_some_options(app, o.run, Verbs::sample);
   app.get_option("--seed")->description("of the tokens that are drawn");
   app.add_option("--prompt", o.prompt, "the text to go on with");
   app.add_option("--prompt-ids", ids, "the same as tokens: 1,2,3");

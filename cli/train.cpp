@@ -87,7 +87,7 @@ class TrainView {
 int train_verb(const std::vector<std::string>& arguments) {
   CLI::App app("trains inside the plan, and saves a model that transformers opens", "snug train");
   Options options;
-  add_options(app, options, OptionUse::train);
+  add_options(app, options, Verbs::train);
   add_deepspeed(app);
   app.get_option("--model")->required(false);  // a run that is resumed has its own
   if (!parse(app, arguments)) return 0;

@@ -18,6 +18,8 @@ function(snug_compile_options target)
   if(CMAKE_UNITY_BUILD) # where a class of one file may hold what is local to it
     target_compile_options(${target} PRIVATE $<${cxx}:-Wno-subobject-linkage>)
   endif()
+  # Memory is collected late: 6 % of the time.
+  target_compile_options(${target} PRIVATE "$<$<AND:${cxx},$<CXX_COMPILER_ID:GNU>>:--param=ggc-min-heapsize=700000>")
   # Vectorised loops need these two; neither changes a result.
   target_compile_options(${target} PRIVATE "$<${cxx}:-fno-math-errno;-fno-trapping-math>")
   # As some distributions' compilers have it by themselves: results that must be looked at are warned of.
@@ -75,19 +77,44 @@ function(snug_link target visibility)
   endforeach()
 endfunction()
 
-# Code that reads and writes text is done in a blink at -O1, and compiles in two thirds of the time.
+# Code that reads and writes text is done in a blink at -O1, and compiles in two thirds of the time. g++ fuses no multiply
+# and add at -O1: no number of a plan or a loss may come from it unless g++ fuses none at -O3 either (objdump shows it).
 function(snug_text_options target)
   target_compile_options(${target} PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>")
 endfunction()
 
-# snug_library(folder USES ... [TEST_USES ...] [TEST_RUNS release | release_only] [TESTONLY] [TEXT] [APART file...])
+# snug_split(target folder list kernel...): compiles those files of the list that match no kernel pattern with
+# snug_text_options, in a target of their own, and takes them out of the list.
+function(snug_split target folder list)
+  list(TRANSFORM ARGN PREPEND ${folder}/)
+  file(GLOB kernels CONFIGURE_DEPENDS ${ARGN})
+  set(text ${${list}})
+  list(REMOVE_ITEM text ${kernels})
+  if(text)
+    list(REMOVE_ITEM ${list} ${text})
+    set(${list} ${${list}} PARENT_SCOPE)
+    add_library(${target}_text OBJECT ${text})
+    snug_compile_options(${target}_text)
+    snug_text_options(${target}_text)
+    snug_precompile(${target}_text TEXT)
+  endif()
+endfunction()
+
+# snug_library(folder USES ... [ALSO pattern...] [TEST_USES ...] [TEST_RUNS release | release_only] [TESTONLY] [TEXT] [APART file...]
+#              [KERNELS file...])
+# TEXT: compiled with snug_text_options. KERNELS: so are all files but these, whose loops are waited for or whose numbers
+# reach a loss.
 function(snug_library folder)
-  cmake_parse_arguments(ARG "TESTONLY;TEXT" "TEST_RUNS" "USES;TEST_USES;APART" ${ARGN})
+  cmake_parse_arguments(ARG "TESTONLY;TEXT" "TEST_RUNS" "USES;ALSO;TEST_USES;APART;KERNELS" ${ARGN})
   if(ARG_TESTONLY AND NOT SNUG_TESTS)
     return()
   endif()
   snug_target_name(target ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/src/${folder}/*.cu)
+  foreach(pattern ${ARG_ALSO}) # files of other folders
+    file(GLOB also CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${pattern})
+    list(APPEND sources ${also})
+  endforeach()
   if(SNUG_CUDA_ON)
     list(FILTER sources EXCLUDE REGEX "/no_cuda[a-z_]*\\.cpp$")
   else()
@@ -117,6 +144,9 @@ function(snug_library folder)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  if(ARG_KERNELS)
+    snug_split(${target} ${PROJECT_SOURCE_DIR}/src/${folder} sources ${ARG_KERNELS})
+  endif()
   if(sources)
     add_library(${target} STATIC ${sources})
     snug_compile_options(${target})
@@ -129,6 +159,12 @@ function(snug_library folder)
     target_compile_definitions(${target} PRIVATE ${definitions})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
     snug_link(${target} PUBLIC ${ARG_USES})
+    if(TARGET ${target}_text)
+      target_compile_definitions(${target}_text PRIVATE ${definitions})
+      target_include_directories(${target}_text PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+      snug_link(${target}_text PRIVATE ${ARG_USES})
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_text>)
+    endif()
     if(sources MATCHES "\\.cu(;|$)")
       set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
     endif()

@@ -22,7 +22,7 @@ function(snug_precompiled_headers name)
   file(CONFIGURE OUTPUT ${source} CONTENT "")
   add_library(${name} OBJECT ${source})
   snug_compile_options(${name})
-  target_link_libraries(${name} PRIVATE OpenMP::OpenMP_CXX fmt::fmt nlohmann_json::nlohmann_json ${ARG_USES})
+  target_link_libraries(${name} PRIVATE OpenMP::OpenMP_CXX fmt::fmt ${ARG_USES})
   target_precompile_headers(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.h ${ARG_HEADERS})
 endfunction()
 

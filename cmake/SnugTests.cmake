@@ -6,11 +6,11 @@
 set(SNUG_TEST_CACHE ${CMAKE_BINARY_DIR}/test-cache)
 add_custom_target(release_checks DEPENDS snug)
 
-# snug_test(target SOURCES ... USES ... [RUNS release | release_only] [IN_RELEASE filter])
-# RUNS: of all its tests; IN_RELEASE: those of its suites that run in release too, in GoogleTest's form, and each test of
-# this target has a process of its own.
+# snug_test(target SOURCES ... USES ... [RUNS release | release_only] [IN_RELEASE filter [ONLY_RELEASE filter]])
+# RUNS: of all its tests; IN_RELEASE and ONLY_RELEASE: the suites of these two labels, in GoogleTest's form, and each test
+# of this target has a process of its own.
 function(snug_test target)
-  cmake_parse_arguments(ARG "" "RUNS;IN_RELEASE" "SOURCES;USES" ${ARGN})
+  cmake_parse_arguments(ARG "" "RUNS;IN_RELEASE;ONLY_RELEASE" "SOURCES;USES" ${ARGN})
   if(SNUG_SANITIZE AND ARG_RUNS STREQUAL "release_only")
     return()
   endif()
@@ -20,8 +20,11 @@ function(snug_test target)
   snug_link(${target} PRIVATE ${ARG_USES} GTest::gmock GTest::gtest_main)
   snug_precompile(${target} TEST)
   if(ARG_IN_RELEASE)
-    snug_discover_tests(${target} "-Cuda*:${ARG_IN_RELEASE}")
+    snug_discover_tests(${target} "-Cuda*:${ARG_IN_RELEASE}:${ARG_ONLY_RELEASE}")
     snug_discover_tests(${target} "${ARG_IN_RELEASE}" release)
+    if(ARG_ONLY_RELEASE AND NOT SNUG_SANITIZE)
+      snug_discover_tests(${target} "${ARG_ONLY_RELEASE}" release_only)
+    endif()
   elseif(SNUG_SANITIZE)
     # Every process ends with a search for leaks, which takes 4 s on 64-bit ARM: one process for all of them.
     snug_leak_test(${target} ${target} "--gtest_filter=-Cuda*")

@@ -13,7 +13,13 @@ function read_table(    line, name) {
 }
 
 # Is `path` the entry itself or inside it?
-function inside(path, entry) { return entry == "*" || path == entry || index(path, entry "/") == 1 }
+function inside(path, entry) {
+  if (entry != "*" && entry ~ /\*/) {  # `a/*/b.h`: of every subfolder of a
+    gsub(/\./, "\\.", entry); gsub(/\*/, "[^/]+", entry)
+    return path ~ ("^" entry "(/|$)")
+  }
+  return entry == "*" || path == entry || index(path, entry "/") == 1
+}
 
 function inside_any(path, entries,    list, n, i) {
   n = split(entries, list, /[ \t]+/)
@@ -56,6 +62,10 @@ is_test { next }
     complain("\"" include "\" must be named from src/, for example \"" folder "/" include "\"")
   else if (inside_any(include, may["!test-only"]))
     complain("\"" include "\" is for tests only")
+  else if (include == "base/log.h" && !inside_any(path, may["!prints"]))
+    complain(folder " may not print; it takes notes: base/notes.h")
+  else if (inside_any(include, may["!edge-only"]) && !inside_any(path, may["!edge"]))
+    complain("\"" include "\" reads text into settings; only the edge may: " may["!edge"])
   else if (rule != "" && !inside(include, folder) && !inside_any(include, may[rule]))
     complain(folder " may not include \"" include "\"; it may use: " (may[rule] == "" ? "nothing but itself" : may[rule]))
 }

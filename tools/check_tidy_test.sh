@@ -34,10 +34,23 @@ echo 'typedef int Planted;' >>src/two.cpp
 commit "a fault in a source"
 expect fail "a fault in a committed source"
 
-git revert -n HEAD && commit "no fault again"
+for i in {1..5}; do echo "int number_$i();"; done >>src/one.cpp
+commit "more lines elsewhere"
+MAX_SOURCES=1 expect pass "a source with fewer changed lines than the one there is time for"
+MAX_SOURCES=2 expect fail "a source with fewer changed lines, in time for both"
+
+git checkout -q HEAD~2 -- . && commit "no fault again"
 for i in {1..40}; do commit "$i"; done
 expect pass "nothing changed lately"
 
 echo 'typedef int Planted;' >>src/thing.h
 commit "a fault in a header"
 expect fail "a fault in a committed header"
+
+git revert -n HEAD && commit "no fault again"
+mkdir src/moved && git mv src/two.cpp src/moved/two.cpp
+sed -i "s|src/two|src/moved/two|g" build/compile_commands.json
+sed -i '1i // A.' src/moved/two.cpp
+commit "a file is moved and commented"
+JOBS=1 "$tools/check_tidy.sh" build 1 >output
+grep -q 'no source changed' output || { echo "expected: a moved file is not looked at again" && cat output && exit 1; }

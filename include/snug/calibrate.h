@@ -1,6 +1,6 @@
 // Measures this device, so that plans rest on what it does and not on its data sheet.
 //
-//   snug::CalibrateReport report = snug::calibrate({.device = "cuda"}, {});
+//   snug::CalibrateReport report = snug::calibrate({.device = DeviceChoice::cuda}, {});
 //   report.path;   // where plans for this device find it from now on
 #pragma once
 
@@ -9,15 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "settings/run_words.h"
+
 namespace snug {
 
 struct CalibrateOptions {
-  std::string device = "auto";  // cuda where a GPU answers, else cpu; or one of them
-  int64_t threads = 0;          // of the CPU; 0: all
-  std::string offload_dir;      // a directory on the disk that is measured too; empty: none
-  double seconds = 0;           // after which no other setting is begun; 0: as the device needs
-  int64_t ranks = 0;            // processes between which collectives are timed, and nothing else
-  bool share_gpu = false;       // several of them use one GPU
+  Open<DeviceChoice> device;  // auto: cuda where a GPU answers, else cpu
+  int64_t threads = 0;        // of the CPU; 0: all
+  std::string offload_dir;    // a directory on the disk that is measured too; empty: none
+  double seconds = 0;         // after which no other setting is begun; 0: as the device needs
+  int64_t ranks = 0;          // processes between which collectives are timed, and nothing else
+  bool share_gpu = false;     // several of them use one GPU
 };
 
 // What was measured of one kind of op in one type.

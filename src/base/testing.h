@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/notes.h"
 #include "base/text.h"
 
 namespace snug::testing {
@@ -32,6 +33,23 @@ class Environment {
  private:
   std::string name_;
   std::optional<std::string> before_;
+};
+
+// The lines that are noted until the end of scope.
+class NotesTaken {
+ public:
+  NotesTaken()
+      : before_(tell_notes_to(
+            {.line = [this](std::string_view line) { text_ += std::string(line) + "\n"; }})) {}
+  ~NotesTaken() { tell_notes_to(std::move(before_)); }
+  NotesTaken(const NotesTaken&) = delete;
+  NotesTaken& operator=(const NotesTaken&) = delete;
+
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  NoteListener before_;
 };
 
 // A line of /proc/self/status, in bytes: "VmRSS:" is what this process has resident, "RssAnon:" what

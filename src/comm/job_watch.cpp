@@ -18,12 +18,6 @@ namespace {
 
 constexpr uint64_t kTextLimit = 1 << 20;  // bytes of one rank's text
 
-// Failures come in at once: of the rank that failed, and of those that waited for it. The first is
-// the cause, if it comes in this time.
-constexpr double kSettleSeconds = 0.2;
-constexpr double kSettleDeviceSeconds = 2;  // where all so far may be consequences
-constexpr double kReportSeconds = kSettleDeviceSeconds + 1;
-
 // A rank that goes on says so, but not after every op.
 constexpr std::chrono::milliseconds kNewsInterval{200};
 
@@ -270,9 +264,9 @@ void JobWatch::settle_failures() {
   const auto count = std::ranges::count_if(peers_, failed);
   if (count == 0) return;
   auto cause = std::ranges::find_if(peers_, threw);
-  const double patience = cause != peers_.end()               ? kSettleSeconds
+  const double patience = cause != peers_.end()               ? limits_.settle
                           : std::ranges::any_of(peers_, died) ? 0
-                                                              : kSettleDeviceSeconds;
+                                                              : limits_.settle_device;
   const Clock::time_point at = Clock::now() + seconds_of(patience);
   settle_at_ = std::min(settle_at_.value_or(at), at);
   if (count < std::ssize(peers_) && Clock::now() < *settle_at_) return;
@@ -389,8 +383,8 @@ std::optional<ExitCode> JobWatch::report(const JobFailure& failure) {
     }
     wake();
   }
-  const bool decided =
-      changed_.wait_for(lock, seconds_of(kReportSeconds), [this] { return ended_.has_value(); });
+  const bool decided = changed_.wait_for(lock, seconds_of(limits_.settle_device + 1),
+                                         [this] { return ended_.has_value(); });
   return decided ? std::optional(ended_->code) : std::nullopt;
 }
 

@@ -25,6 +25,9 @@ struct JobLimits {      // in seconds
   double behind =
       600;           // of one rank, at the same place, while another is further (SNUG_JOB_BEHIND)
   double leave = 3;  // for a process to end by itself when the job has failed
+  // Failures come in at once: of the rank that failed, and of those that waited for it. The first is
+  // the cause, if it comes in this time; all so far may be consequences, or one is not.
+  double settle_device = 2, settle = 0.2;
 };
 JobLimits job_limits(const Lookup& variable);
 

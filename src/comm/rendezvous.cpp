@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/notes.h"
 #include "base/number.h"
 #include "base/text.h"
 
@@ -267,7 +267,7 @@ class Reception {
   void drop(Stranger& one, const std::string& why) {
     dropped_ =
         fmt::format("a connection from {} was dropped: {}", peer_address(one.line.fd()), why);
-    if (!said_) log("{}", dropped_);
+    if (!said_) note("{}", dropped_);
     said_ = true;
     one.line.close();
   }

@@ -7,7 +7,7 @@
 
 #include "base/cache.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/notes.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -123,10 +123,10 @@ std::optional<Calibration> read_calibration(const std::filesystem::path& path,
       throw bad_input("it was measured with {}, and now there is {}", c.versions, versions);
     return c;
   } catch (const json::exception&) {
-    log("{}: a damaged calibration is ignored; 'snug calibrate' measures again", path.string());
+    note("{}: a damaged calibration is ignored; 'snug calibrate' measures again", path.string());
   } catch (const Error& error) {
-    log("{}: a calibration is ignored: {}; 'snug calibrate' measures again", path.string(),
-        error.what());
+    note("{}: a calibration is ignored: {}; 'snug calibrate' measures again", path.string(),
+         error.what());
   }
   return std::nullopt;
 }

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/notes.h"
 #include "base/text.h"
 
 namespace snug {
@@ -17,8 +18,17 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::internal::CaptureStderr;
-using testing::internal::GetCapturedStderr;
+
+// The notes that are taken meanwhile.
+template <typename F>
+std::string said(const F& f) {
+  std::string notes;
+  NoteListener before =
+      tell_notes_to({.line = [&](std::string_view note) { (notes += note) += '\n'; }});
+  f();
+  tell_notes_to(std::move(before));
+  return notes;
+}
 
 Calibration h200() {
   return {"NVIDIA H200",
@@ -45,9 +55,8 @@ class CalibrationFile : public testing::Test {
   std::string word_on(const std::string& content, std::string_view device = "NVIDIA H200",
                       int64_t threads = 0) const {
     write_file_atomically(path_, content);
-    CaptureStderr();
-    EXPECT_FALSE(read_calibration(path_, device, threads).has_value()) << content;
-    return GetCapturedStderr();
+    return said(
+        [&] { EXPECT_FALSE(read_calibration(path_, device, threads).has_value()) << content; });
   }
 
   const fs::path folder_ =
@@ -60,10 +69,11 @@ TEST_F(CalibrationFile, ComesBackToTheLastBit) {
 }
 
 TEST_F(CalibrationFile, ThatIsNotThereIsNothing) {
-  CaptureStderr();
-  EXPECT_FALSE(read_calibration(folder_ / "none.json", "NVIDIA H200").has_value());
-  EXPECT_FALSE(read_calibration("", "NVIDIA H200").has_value());
-  EXPECT_EQ(GetCapturedStderr(), "");
+  EXPECT_EQ(said([&] {
+              EXPECT_FALSE(read_calibration(folder_ / "none.json", "NVIDIA H200").has_value());
+              EXPECT_FALSE(read_calibration("", "NVIDIA H200").has_value());
+            }),
+            "");
 }
 
 TEST_F(CalibrationFile, ThatEndsAnywhereIsIgnoredWithAWord) {
@@ -99,9 +109,9 @@ TEST_F(CalibrationFile, OfAnotherFormatOrDeviceSaysSo) {
 
 TEST_F(CalibrationFile, OlderThanTheDriverIsIgnoredWithAWord) {
   EXPECT_TRUE(read_calibration(path_, "NVIDIA H200", 0, "driver 13.0").has_value());
-  CaptureStderr();
-  EXPECT_FALSE(read_calibration(path_, "NVIDIA H200", 0, "driver 14.0").has_value());
-  EXPECT_THAT(GetCapturedStderr(),
+  EXPECT_THAT(said([&] {
+                EXPECT_FALSE(read_calibration(path_, "NVIDIA H200", 0, "driver 14.0").has_value());
+              }),
               AllOf(HasSubstr("it was measured with driver 13.0, and now there is driver 14.0"),
                     HasSubstr("measures again")));
 }

@@ -101,16 +101,16 @@ std::string gpu_versions() {
 
 int64_t threads_of(int64_t asked) { return asked > 0 ? asked : omp_get_max_threads(); }
 
-CostModel cost_model_for(const Options& o, const Math& math) {
-  const bool gpu = !o.gpu.empty() || o.device == "cuda";
+CostModel cost_model_for(const Options& o, const Math& math, const RankHere& here) {
+  const bool gpu = !o.gpu.empty() || o.device == DeviceChoice::cuda;
   const int64_t threads = threads_of(o.threads);
   CostModel model = gpu ? gpu_cost_model(o, math)
                         : measured_model(this_cpu(threads), cpu_name(), threads, "", math)
                               .value_or(nominal_model(Backend::cpu));
   if (!gpu && model.measured() && o.ranks > 1)
-    model.share_cores({.cores = o.cores > 0 ? o.cores
-                                            : static_cast<double>(count_cores(cores_here())) /
-                                                  static_cast<double>(o.ranks),
+    model.share_cores({.cores = here.cores > 0 ? here.cores
+                                               : static_cast<double>(count_cores(cores_here())) /
+                                                     static_cast<double>(o.ranks),
                        .compute = static_cast<double>(threads)});
   model.use_wires(wires_of(!gpu                             ? cpu_name()
                            : o.gpu.empty() && gpu_answers() ? gpu_here()

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cost/cost_model.h"
+#include "settings/rank_here.h"
 #include "snug/options.h"
 
 namespace snug {
@@ -13,7 +14,7 @@ namespace snug {
 // none. Otherwise this processor with the run's threads, or nominal figures where it was not
 // measured. A calibration that is damaged, or older than the GPU's driver and libraries, is ignored
 // with a word.
-CostModel cost_model_for(const Options& options, const Math& math);
+CostModel cost_model_for(const Options& options, const Math& math, const RankHere& here);
 
 // The name of the first GPU; empty: there is none to use.
 const std::string& gpu_here();

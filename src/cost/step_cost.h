@@ -39,7 +39,7 @@ constexpr int64_t groups_bytes(Backend backend, int64_t ranks, int64_t sharers, 
 }
 
 // What a run holds in host memory beside the arenas, likewise by rule: a GPU's upload ring, and the
-// buffers of loading, saving and initialising (runtime/value_pieces.h, train/checkpoint.h).
+// buffers of loading, saving and initialising (runtime/value_pieces.h, checkpoint/checkpoint.h).
 constexpr int64_t host_context_bytes(Backend backend) {
   return (backend == Backend::cuda ? int64_t{49} : int64_t{17}) << 20;
 }

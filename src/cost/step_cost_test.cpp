@@ -11,13 +11,15 @@
 #include "ir/toy_ops.h"
 #include "models/model.h"
 #include "passes/passes.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
 
 Module compiled(const char* policy, int64_t accum) {
-  return compile("tiny", Model::load("snug-tiny").forward({.batch = 1, .seq = 64}),
-                 {.accum = accum, .recompute = parse_recompute(policy)});
+  return compile(
+      "tiny", Model::load("snug-tiny").forward({.batch = 1, .seq = 64}),
+      {.accum = accum, .recompute = parse_setting<RecomputePolicy>(policy, "recompute")});
 }
 
 TEST(StepCost, AnOpTakesAsLongAsTheSlowerOfArithmeticAndTrafficAndAPartOfTheOther) {

@@ -6,7 +6,7 @@
 
 #include "base/cache.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/notes.h"
 #include "base/text.h"
 
 namespace snug {
@@ -43,8 +43,8 @@ std::vector<WireTimes> read_wires(const std::filesystem::path& path) {
     for (const json& row : file.at("wires")) wires.push_back(wire_from(row));
     return wires;
   } catch (const std::exception&) {
-    log("{}: damaged times of collectives are ignored; 'snug calibrate --ranks N' measures again",
-        path.string());
+    note("{}: damaged times of collectives are ignored; 'snug calibrate --ranks N' measures again",
+         path.string());
   }
   return {};
 }

@@ -160,15 +160,6 @@ Program clone(Module& module, const Program& body, std::string name, const std::
   return out;
 }
 
-Program unroll(Module& module, const Program& body, int64_t n, std::string name) {
-  Program out{std::move(name), {}};
-  for (int64_t m = 0; m < n; ++m) {
-    Program instance = clone(module, body, out.name, fmt::format("@{}", m));
-    std::move(instance.ops.begin(), instance.ops.end(), std::back_inserter(out.ops));
-  }
-  return out;
-}
-
 void sweep_values(Module& module) {
   std::vector<bool> used(module.values.size());
   auto use = [&](ValueId id) {

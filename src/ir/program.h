@@ -120,11 +120,6 @@ int64_t runs_per_step(const Module& module, std::string_view program);
 Program clone(Module& module, const Program& body, std::string name,
               const std::string& suffix = "");
 
-// `n` instances of `body` one after another in a new program: every local v becomes v@0, v@1, ...
-// and every op name likewise; shared values stay shared. This is how a pipeline makes micro-batches
-// overlap.
-Program unroll(Module& module, const Program& body, int64_t n, std::string name);
-
 // Drops the values that nothing refers to. Ids change.
 void sweep_values(Module& module);
 

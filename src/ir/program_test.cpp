@@ -33,7 +33,7 @@ TEST(Module, NamesInALayerAreTheSameInEveryLayer) {
   EXPECT_THROW(static_cast<void>(f.b.layer(1, "h.1")), Error);
 }
 
-TEST(Module, LinksOfUnrolledOpsStayInTheirInstance) {
+TEST(Module, LinksOfClonedOpsStayInTheClone) {
   toy::Fixture f;
   const ValueId a = f.b.emit(toy::unary, "a", {f.x})[0];
   f.b.set_phase(Phase::backward);
@@ -42,11 +42,11 @@ TEST(Module, LinksOfUnrolledOpsStayInTheirInstance) {
   f.b.emit(toy::unary, "a.grad", {a});
   f.b.last().backward_of = "a";
   const Program body = f.b.program();
-  const Program both = unroll(f.module, body, 2, "both");
-  ASSERT_EQ(both.ops.size(), 6U);
-  EXPECT_EQ(both.ops[3].clone_of, "");
-  EXPECT_EQ(both.ops[4].clone_of, "a@1");
-  EXPECT_EQ(both.ops[5].backward_of, "a@1");
+  const Program copy = clone(f.module, body, "copy", "@1");
+  ASSERT_EQ(copy.ops.size(), 3U);
+  EXPECT_EQ(copy.ops[0].clone_of, "");
+  EXPECT_EQ(copy.ops[1].clone_of, "a@1");
+  EXPECT_EQ(copy.ops[2].backward_of, "a@1");
 }
 
 TEST(Module, SweepingFollowsLinks) {

@@ -7,10 +7,10 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "formats/safetensors_checkpoint.h"
-#include "models/catalogue.h"
-#include "models/mlp.h"
+#include "models/families/catalogue.h"
+#include "models/parts/mlp.h"
+#include "models/parts/transformer.h"
 #include "models/scaled.h"
-#include "models/transformer.h"
 
 namespace snug {
 namespace {
@@ -83,16 +83,22 @@ void check_packing(const ModelConfig& c) {
 
 Model Model::from_config(HfConfig hf, std::string name) {
   Model m;
-  m.config_ = model_config(hf);
-  m.config_.name = std::move(name);
-  m.hf_ = std::move(hf);
+  ModelParts parts = find_family(hf.model_type)->parts(hf);
+  m.config_ = config_of(parts, std::move(name));
+  m.transformer_ = {std::move(hf), std::move(parts)};
   return m;
 }
 
 Model Model::load(std::string_view name_or_path) {
-  if (auto mlp = parse_mlp(name_or_path)) {
+  if (const auto mlp = parse_mlp(name_or_path)) {
     Model m;
-    m.config_ = std::move(*mlp);
+    m.config_ = {.name = std::string(name_or_path),
+                 .family = "mlp",
+                 .transformer = false,
+                 .L = mlp->L,
+                 .C = mlp->W,
+                 .F = mlp->W,
+                 .V = mlp->W};
     return m;
   }
   if (auto built_in = find_in_catalogue(name_or_path)) {
@@ -103,7 +109,8 @@ Model Model::load(std::string_view name_or_path) {
   const bool exists = fs::exists(path, ignored);
   if (const auto to = parse_scaled(name_or_path); to && !exists) {
     const Model base = load(to->base);
-    return from_config(scaled(base.hf_.value(), *to, name_or_path), std::string(name_or_path));
+    return from_config(scaled(base.transformer_.value().hf, *to, name_or_path),
+                       std::string(name_or_path));
   }
   if (!exists && !looks_like_path(name_or_path)) throw unknown_model(name_or_path);
   if (!exists) throw not_here(name_or_path);
@@ -130,34 +137,38 @@ int64_t Model::parameters() const {
 Model Model::with_layers(int64_t layers) const {
   Model m = *this;
   m.config_.L = layers;
-  if (m.hf_) m.hf_->num_hidden_layers = layers;
+  if (!m.transformer_) return m;
+  m.transformer_->hf.num_hidden_layers = layers;
+  m.transformer_->parts.stacks.front().L = layers;
   return m;
 }
 
 ForwardBuilder Model::forward(const BuildOptions& options) const {
   check_options(options);
   if (options.packed) check_packing(config_);
-  if (!hf_) {
-    return [c = config_, options](Module& module, std::string_view program, bool) {
-      return build_mlp(c, options, module, program);
+  if (!transformer_) {
+    return [size = MlpSize{config_.C, config_.L}, options](Module& module, std::string_view program,
+                                                           bool) {
+      return build_mlp(size, options, module, program);
     };
   }
-  check_sequence(*hf_, options.seq);
-  return [c = config_, options](Module& module, std::string_view program, bool training) {
-    return build_transformer(c, options, module, program, training);
+  check_sequence(transformer_->hf, options.seq);
+  return [parts = transformer_->parts, options](Module& module, std::string_view program,
+                                                bool training) {
+    return build_transformer(parts, options, module, program, training);
   };
 }
 
 CachedForwardBuilder Model::cached_forward(int64_t positions, const BuildOptions& o) const {
-  if (!hf_ || !config_.causal) {
+  if (!transformer_ || !config_.causal) {
     throw usage_error("model '{}' does not write text: it {}", config_.name,
-                      hf_ ? "fills in what is hidden, and sees a whole sequence at once"
-                          : "takes features, not tokens");
+                      transformer_ ? "fills in what is hidden, and sees a whole sequence at once"
+                                   : "takes features, not tokens");
   }
-  check_sequence(*hf_, positions);
-  return [c = config_, positions, in_matmul = o.residual_in_matmul](
+  check_sequence(transformer_->hf, positions);
+  return [parts = transformer_->parts, positions, in_matmul = o.residual_in_matmul](
              Module& module, std::string_view program, int64_t tokens, bool logits) {
-    return build_cached_transformer(c,
+    return build_cached_transformer(parts,
                                     {.tokens = tokens,
                                      .positions = positions,
                                      .logits = logits,
@@ -166,10 +177,20 @@ CachedForwardBuilder Model::cached_forward(int64_t positions, const BuildOptions
   };
 }
 
-std::string Model::sequence_note(int64_t T) const { return hf_ ? check_sequence(*hf_, T) : ""; }
+std::vector<Input> Model::inputs(const BuildOptions& options) const {
+  return transformer_ ? transformer_inputs(options.packed) : mlp_inputs();
+}
+
+Input::Sizes Model::input_sizes(const BuildOptions& options) const {
+  return {.B = options.batch, .T = options.seq, .C = config_.C};
+}
+
+std::string Model::sequence_note(int64_t T) const {
+  return transformer_ ? check_sequence(transformer_->hf, T) : "";
+}
 
 std::string Model::config_json(Dtype weights) const {
-  if (hf_) return to_json(*hf_, weights);
+  if (transformer_) return to_json(transformer_->hf, weights);
   return fmt::format("{{\n  \"model_type\": \"mlp\",\n  \"width\": {},\n  \"layers\": {}\n}}\n",
                      config_.C, config_.L);
 }
@@ -189,19 +210,15 @@ bool Model::has_tokenizer() const {
 
 std::vector<std::string> Model::spellings(std::string_view tensor) const {
   std::vector<std::string> found{std::string(tensor)};
-  // A file saved from the bare model, without its head, lacks the first part of the name.
-  for (std::string_view prefix : {"transformer.", "model.", "gpt_neox.", "bert."}) {
-    if (tensor.starts_with(prefix)) found.emplace_back(tensor.substr(prefix.size()));
-  }
-  // transformers 5 calls GPT-NeoX's head so while it is not saved.
-  if (tensor == "embed_out.weight") found.emplace_back("lm_head.weight");
-  // BERT's oldest files name the parts of a norm after the paper.
-  for (const auto& [now, then] : {std::pair{"LayerNorm.weight", "LayerNorm.gamma"},
-                                  std::pair{"LayerNorm.bias", "LayerNorm.beta"}}) {
-    if (!tensor.ends_with(now)) continue;
-    for (size_t i = 0, n = found.size(); i < n; ++i) {
-      found.push_back(found[i].substr(0, found[i].size() - std::string_view(now).size()) + then);
-    }
+  if (!transformer_) return found;
+  const Family& family = *find_family(transformer_->hf.model_type);
+  if (tensor.starts_with(family.base_prefix))
+    found.emplace_back(tensor.substr(family.base_prefix.size()));
+  for (const OtherEnding& ending : family.other_endings) {
+    if (!tensor.ends_with(ending.usual)) continue;
+    for (size_t i = 0, n = found.size(); i < n; ++i)
+      found.push_back(
+          found[i].substr(0, found[i].size() - ending.usual.size()).append(ending.other));
   }
   return found;
 }

@@ -14,7 +14,9 @@
 
 #include "ir/forward.h"
 #include "models/build_options.h"
+#include "models/families/hf_config.h"
 #include "models/model_config.h"
+#include "models/parts/inputs.h"
 
 namespace snug {
 
@@ -36,6 +38,9 @@ class Model {
   // Generation: programs over caches of so many positions. Throws a usage error where the model does
   // not read from left to right.
   CachedForwardBuilder cached_forward(int64_t positions, const BuildOptions& options = {}) const;
+  // What each micro-batch of that forward pass is fed.
+  std::vector<Input> inputs(const BuildOptions& options = {}) const;
+  Input::Sizes input_sizes(const BuildOptions& options = {}) const;
   // What a user should know before using sequences of T tokens, or "".
   std::string sequence_note(int64_t T) const;
 
@@ -50,8 +55,13 @@ class Model {
   std::vector<std::string> spellings(std::string_view tensor) const;
 
  private:
+  // A transformer: its config.json and its parts.
+  struct Transformer {
+    HfConfig hf;
+    ModelParts parts;
+  };
   ModelConfig config_;
-  std::optional<HfConfig> hf_;  // none: mlp
+  std::optional<Transformer> transformer_;  // none: mlp
   std::filesystem::path source_dir_;
 };
 

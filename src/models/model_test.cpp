@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "models/catalogue.h"
+#include "models/families/catalogue.h"
 
 namespace snug {
 namespace {
@@ -115,10 +115,13 @@ TEST(Model, Llama405bHasItsPublishedShape) {
   EXPECT_EQ(c.H, 128);
   EXPECT_EQ(c.K, 8);
   EXPECT_EQ(c.D, 128);
-  EXPECT_EQ(c.rope_theta, 500000);
-  EXPECT_EQ(c.rope_scaling.kind, ops::RopeScaling::Kind::llama3);
-  EXPECT_EQ(c.rope_scaling.factor, 8);
-  EXPECT_EQ(c.rope_scaling.original_positions, 8192);
+  const HfConfig hf = find_in_catalogue("llama-405b").value();
+  const ModelParts parts = find_family(hf.model_type)->parts(hf);
+  const parts::Rope rope = parts.stacks.at(0).block(0).attention.rope.value();
+  EXPECT_EQ(rope.theta, 500000);
+  EXPECT_EQ(rope.scaling.kind, ops::RopeScaling::Kind::llama3);
+  EXPECT_EQ(rope.scaling.factor, 8);
+  EXPECT_EQ(rope.scaling.original_positions, 8192);
 }
 
 TEST(Model, MlpIsExactlyItsLayers) {

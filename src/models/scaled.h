@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "models/families/hf_config.h"
 #include "models/model_config.h"
 
 namespace snug {

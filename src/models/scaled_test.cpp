@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "models/catalogue.h"
+#include "models/families/catalogue.h"
 #include "models/model.h"
 
 namespace snug {

@@ -19,8 +19,6 @@
 #include "ops/comm/comm.h"
 #include "ops/comm/pack.h"
 #include "ops/comm/rank_sum.h"
-#include "ops/compress/int8.h"
-#include "ops/compress/nf4.h"
 #include "ops/embedding/embedding.h"
 #include "ops/linear/linear.h"
 #include "ops/linear/linear_parts.h"
@@ -36,6 +34,7 @@
 #include "ops/optimizer/lion.h"
 #include "ops/optimizer/loss_scale.h"
 #include "ops/optimizer/sgd.h"
+#include "ops/quantize/quantize.h"
 
 namespace snug::ops {
 
@@ -70,7 +69,7 @@ Registry registry() {
       &adamw_master_def, &adamw8bit_master_def, &adam_mini_master_def, &lion_master_def,
       &sgd_master_def, &sgd_momentum_master_def,
       &sum_squares_def, &clip_def, &advance_def, &adjust_loss_scale_def,
-      // compress
+      // quantize
       &quantize_int8_def, &dequantize_int8_def, &dequantize_nf4_def,
       // comm
       &all_gather_def, &gather_rows_def, &scatter_rows_def, &all_to_all_def, &column_def, &pack_def, &rank_sum_def, &reduce_scatter_def, &all_reduce_def, &broadcast_def, &send_def, &recv_def,

@@ -18,6 +18,7 @@
 #include "placement/plan.h"
 #include "profile/memory_snapshot.h"
 #include "pytorch/testing.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -55,7 +56,7 @@ std::vector<int64_t> totals_of(const Json& subject, const Json& space) {
 
 std::vector<Recipe> recipes_for_page() {
   std::vector<Recipe> out{{}, {.accum = 3}};
-  out.emplace_back().offload = parse_offload("all");
+  out.emplace_back().offload = parse_setting<Offload>("all", "offload");
   return out;
 }
 

@@ -28,15 +28,10 @@ std::string join_words(const std::string& a, const std::string& b) {
 }
 
 // "--batch 8", and a flag by its name alone.
-std::string flag_text(std::string_view key, const std::string& value) {
-  return fmt::format(" --{} {}", key, shell_word(value));
-}
-std::string flag_text(std::string_view key, bool value) {
-  return value ? fmt::format(" --{}", key) : "";
-}
-template <typename Number>
-std::string flag_text(std::string_view key, Number value) {
-  return fmt::format(" --{} {}", key, value);
+std::string flag_text(const Option& option, const Options& options) {
+  const std::string text = option.text(options);
+  if (option.kind == ValueKind::flag) return text == "true" ? fmt::format(" --{}", option.key) : "";
+  return fmt::format(" --{} {}", option.key, shell_word(text));
 }
 
 Json answer_of(const MemoryBreakdown& memory, const PlanFacts& facts) {
@@ -179,12 +174,11 @@ std::vector<std::string> notes_of(const Axis& axis, const Json& spaces) {
 
 std::string command_line(std::string_view verb, const Options& options) {
   std::string out = fmt::format("snug {} {}", verb, shell_word(options.model));
-  each_option(options,
-              [&](std::string_view key, const auto& value, std::string_view, OptionUse use) {
-                const bool given = std::ranges::find(options.given, key) != options.given.end();
-                if (given && use == OptionUse::plan_and_train && key != "json" && key != "explain")
-                  out += flag_text(key, value);
-              });
+  for (const Option& option : all_options()) {
+    const bool shown =
+        option.is_for(Verbs::plan) && option.key != "json" && option.key != "explain";
+    if (shown && is_given(options, option.key)) out += flag_text(option, options);
+  }
   return out;
 }
 

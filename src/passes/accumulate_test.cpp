@@ -4,6 +4,8 @@
 
 #include "models/model.h"
 #include "passes/testing/two_layers.h"
+#include "passes/values_to_keep.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -63,11 +65,12 @@ TEST(Accumulate, TheRepeatedBodyHasNothingThatTheFirstLacksButTheAccumulatingWri
   for (const char* policy : {"none", "full", "attention"}) {
     for (const CompressKind kind : {CompressKind::none, CompressKind::int8}) {
       SCOPED_TRACE(policy);
-      const Module module = accumulated(two_attentions, {.accum = 3,
-                                                         .recompute = parse_recompute(policy),
-                                                         .compress = kind,
-                                                         .precision = Dtype::bf16,
-                                                         .loss_scale = {.start = 256}});
+      const Module module = accumulated(
+          two_attentions, {.accum = 3,
+                           .recompute = parse_setting<RecomputePolicy>(policy, "recompute"),
+                           .compress = kind,
+                           .precision = Dtype::bf16,
+                           .loss_scale = {.start = 256}});
       const Added added =
           compare(module, module.program("micro_first"), module.program("micro_next"));
       EXPECT_EQ(added.otherwise, 0);

@@ -1,4 +1,4 @@
-#include "passes/adapters.h"
+#include "techniques/adapters/settings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "formats/peft_names.h"
 #include "ir/builder.h"
 #include "ops/activation/dropout.h"
 #include "ops/linear/linear.h"
@@ -19,22 +20,12 @@
 namespace snug {
 namespace {
 
-constexpr std::string_view kWeight = ".weight";
-constexpr std::string_view kPeftBase = "base_model.model.";  // before the model's own names
-constexpr const char* kLoraForm = "for example --lora r=16,alpha=32,targets=qkvo,dropout=0.05";
-
-std::string_view without_weight(std::string_view name) {
-  return name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name;
-}
-
 // By its last word, "q_proj", or several, "self_attn.q_proj".
 bool is_called(std::string_view tensor, std::string_view target) {
   const std::string_view name = without_weight(tensor);
   return name.ends_with(target) &&
          (name.size() == target.size() || name[name.size() - target.size() - 1] == '.');
 }
-
-bool is_word_for_many(std::string_view target) { return target == "all" || target == "qkvo"; }
 
 // The pair beside one weight.
 struct Pair {
@@ -183,84 +174,7 @@ class Adapting {
   std::set<std::string> found_;    // of the targets
 };
 
-double number_of(std::string_view key, std::string_view value, std::string_view whole) {
-  double number = 0;
-  if (!read_number(value, number))
-    throw usage_error("--lora '{}': {}={} is not a number", whole, key, value).hint(kLoraForm);
-  return number;
-}
-
-void require_possible(const Adapters& a, std::string_view text) {
-  const auto wrong = [&](std::string_view why) {
-    return usage_error("--lora '{}': {}", text, why).hint(kLoraForm);
-  };
-  if (a.rank < 1 || a.rank > 4096) throw wrong("r is between 1 and 4096");
-  if (!(a.alpha > 0 && a.alpha <= 1e6)) throw wrong("alpha is more than 0");
-  if (!(a.dropout >= 0 && a.dropout < 1)) throw wrong("dropout is between 0 and 1");
-  if (std::ranges::any_of(a.targets, &std::string::empty)) throw wrong("a target has no name");
-  if (a.targets.size() > 1 && std::ranges::any_of(a.targets, is_word_for_many))
-    throw wrong("all and qkvo stand alone");
-}
-
 }  // namespace
-
-Adapters parse_adapters(std::string_view text) {
-  if (text == "none" || text.empty()) return {};
-  Adapters a{.rank = 16, .targets = {"all"}};
-  for (const std::string& item : split(text, ',')) {
-    const size_t equals = item.find('=');
-    const std::string_view key = std::string_view(item).substr(0, equals);
-    const std::string_view value =
-        equals == std::string::npos ? "" : std::string_view(item).substr(equals + 1);
-    if (key == "r") {
-      if (!read_number(value, a.rank))
-        throw usage_error("--lora '{}': r={} is not a whole number", text, value).hint(kLoraForm);
-    } else if (key == "alpha") {
-      a.alpha = number_of(key, value, text);
-    } else if (key == "dropout") {
-      a.dropout = number_of(key, value, text);
-    } else if (key == "targets") {
-      a.targets = split(value, '+');
-    } else {
-      throw usage_error(
-          "--lora '{}': '{}' is not r, alpha, targets or dropout{}", text, key,
-          did_you_mean(key, std::vector<std::string>{"r", "alpha", "targets", "dropout"}))
-          .hint(kLoraForm);
-    }
-  }
-  if (a.alpha == 0) a.alpha = 2 * static_cast<double>(a.rank);
-  require_possible(a, text);
-  return a;
-}
-
-std::string text(const Adapters& a) {
-  if (!a.on()) return "none";
-  std::string out = fmt::format("r={},alpha={},targets={}", a.rank, a.alpha, join(a.targets, "+"));
-  if (a.dropout > 0) out += fmt::format(",dropout={}", a.dropout);
-  return out;
-}
-
-std::string_view layer_word(std::string_view tensor) {
-  const std::string_view name = without_weight(tensor);
-  return name.substr(name.rfind('.') + 1);
-}
-
-std::string lora_tensor(std::string_view weight, std::string_view which) {
-  return fmt::format("{}{}.{}{}", kPeftBase, without_weight(weight), which, kWeight);
-}
-
-std::string weight_of_lora_tensor(std::string_view tensor, std::string_view which) {
-  const std::string ending = fmt::format(".{}{}", which, kWeight);
-  if (!tensor.starts_with(kPeftBase) || !tensor.ends_with(ending)) return "";
-  tensor.remove_prefix(kPeftBase.size());
-  tensor.remove_suffix(ending.size());
-  return std::string(tensor) + std::string(kWeight);
-}
-
-std::string_view target_of_lora_tensor(std::string_view tensor) {
-  const std::string_view pair = without_weight(tensor);
-  return layer_word(pair.substr(0, pair.rfind('.')));
-}
 
 void adapters(Module& module, const Adapters& adapters) {
   if (adapters.on()) Adapting(module, adapters).run();

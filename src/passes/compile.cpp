@@ -1,9 +1,11 @@
 // The whole compile, in order. Each line says why it comes where it comes.
 #include "ir/builder.h"
 #include "ops/basic/cast.h"
+#include "passes/mesh.h"
 #include "passes/passes.h"
 #include "passes/pipeline_parallel.h"
 #include "passes/tensor_parallel.h"
+#include "passes/values_to_keep.h"
 
 namespace snug {
 namespace {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "ir/builder.h"
-#include "ops/compress/int8.h"
+#include "ops/quantize/quantize.h"
 #include "passes/passes.h"
 
 namespace snug {
@@ -74,7 +74,7 @@ class Compress {
 
  private:
   struct Stored {
-    ops::Int8 as;
+    ops::Quantized as;
     ValueId restored = {};     // none before the first backward reader
     int32_t layer = kNoLayer;  // of the ops that read it there
   };
@@ -84,7 +84,7 @@ class Compress {
     const Value& value = module_[id];
     const Uses& uses = uses_[static_cast<size_t>(id.index)];
     const bool own = value.owns_bytes() && !value.shared() && !uses.viewed;
-    const bool plain = own && value.padded.rank() == 0 && ops::takes_int8(value.type.dtype);
+    const bool plain = own && value.padded.rank() == 0 && ops::can_be_quantized(value.type.dtype);
     const bool rests = uses.first_backward > uses.last_forward + 1;
     return uses.made_in_forward && rests && plain && !uses.exact &&
            value.type.shape.elements() >= kFewestElements;
@@ -95,7 +95,7 @@ class Compress {
     if (uses_[static_cast<size_t>(id.index)].last_forward != static_cast<int32_t>(at)) return;
     builder_.set_phase(Phase::forward);
     builder_.set_layer(module_[id].layer);
-    stored_[id.index].as = ops::quantize_int8(builder_, module_[id].name + ".int8", id);
+    stored_[id.index].as = ops::quantize(builder_, module_[id].name + ".int8", ops::kInt8, id);
   }
 
   // What a backward op of that layer reads instead of `id`. Another layer restores it once more:
@@ -107,8 +107,8 @@ class Compress {
     if (!stored.restored.valid() || stored.layer != layer) {
       builder_.set_phase(Phase::backward);
       builder_.set_layer(layer);
-      stored.restored = ops::dequantize_int8(builder_, module_[id].name + ".restored", stored.as,
-                                             module_[id].type.dtype);
+      stored.restored = ops::dequantize(builder_, module_[id].name + ".restored", ops::kInt8,
+                                        stored.as, module_[id].type.dtype);
       stored.layer = layer;
     }
     return stored.restored;

@@ -8,9 +8,11 @@
 #include "ir/verifier.h"
 #include "models/model.h"
 #include "ops/activation/gelu.h"
-#include "ops/compress/int8.h"
+#include "ops/quantize/quantize.h"
 #include "ops/registry.h"
 #include "passes/passes.h"
+#include "passes/values_to_keep.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -119,7 +121,9 @@ Module compressed(ops::AttentionKind attention, const char* policy = "none") {
   const ForwardBuilder forward = model.forward({.batch = 4, .seq = 64, .attention = attention});
   autodiff(module, "micro_first", add_forward(module, forward, ProgramRole::training_first));
   eliminate_dead(module);
-  recompute(module, "micro_first", values_to_keep(module, "micro_first", parse_recompute(policy)));
+  recompute(
+      module, "micro_first",
+      values_to_keep(module, "micro_first", parse_setting<RecomputePolicy>(policy, "recompute")));
   eliminate_dead(module);
   compress(module, "micro_first");
   accumulate(module, {.accum = 2});

@@ -8,6 +8,7 @@
 #include "models/model.h"
 #include "passes/passes.h"
 #include "passes/testing/two_layers.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -20,7 +21,8 @@ constexpr BuildOptions kBuild{.batch = 2, .seq = 64};
 Module compiled(const char* model, bool fused_recompute, const char* policy = "none",
                 BuildOptions build = kBuild) {
   return compile("small", Model::load(model).forward(build),
-                 {.recompute = parse_recompute(policy), .fused_recompute = fused_recompute});
+                 {.recompute = parse_setting<RecomputePolicy>(policy, "recompute"),
+                  .fused_recompute = fused_recompute});
 }
 
 size_t position(const Program& program, std::string_view name) {

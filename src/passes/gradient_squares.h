@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ir/builder.h"
+#include "passes/sharding.h"
 #include "passes/updates.h"
 
 namespace snug {

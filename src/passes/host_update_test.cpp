@@ -1,10 +1,11 @@
-#include "passes/host_update.h"
+#include "techniques/host_update/settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "passes/testing/two_layers.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -24,21 +25,21 @@ std::string why_no_host_update(const Fn& fn) {
 
 TEST(ParseHostUpdate, ReadsBackWhatItWrites) {
   for (const char* option : {"none", "all", "0-11+15", "3"})
-    EXPECT_EQ(text(parse_host_update(option)), option);
-  EXPECT_EQ(text(parse_host_update("3+0-1+2")), "0-3");
-  EXPECT_FALSE(parse_host_update("none").covers(0));
-  EXPECT_TRUE(parse_host_update("all").covers(kNoLayer));
-  EXPECT_TRUE(parse_host_update("0-3").covers(3));
-  EXPECT_FALSE(parse_host_update("0-3").covers(4));
-  EXPECT_FALSE(parse_host_update("0-3").covers(kNoLayer));
-  EXPECT_THAT(why_no_host_update([] { parse_host_update("some"); }),
+    EXPECT_EQ(text(parse_setting<HostUpdate>(option, "host-update")), option);
+  EXPECT_EQ(text(parse_setting<HostUpdate>("3+0-1+2", "host-update")), "0-3");
+  EXPECT_FALSE(parse_setting<HostUpdate>("none", "host-update").covers(0));
+  EXPECT_TRUE(parse_setting<HostUpdate>("all", "host-update").covers(kNoLayer));
+  EXPECT_TRUE(parse_setting<HostUpdate>("0-3", "host-update").covers(3));
+  EXPECT_FALSE(parse_setting<HostUpdate>("0-3", "host-update").covers(4));
+  EXPECT_FALSE(parse_setting<HostUpdate>("0-3", "host-update").covers(kNoLayer));
+  EXPECT_THAT(why_no_host_update([] { parse_setting<HostUpdate>("some", "host-update"); }),
               HasSubstr("--host-update 'some': 'some' is not a layer"));
 }
 
 TEST(RequireHostUpdate, RefusesStateThatIsNotOnTheHost) {
   const auto refused = [](const char* offload, const char* update, Recipe recipe = {}) {
-    recipe.offload = parse_offload(offload);
-    recipe.host_update = parse_host_update(update);
+    recipe.offload = parse_setting<Offload>(offload, "offload");
+    recipe.host_update = parse_setting<HostUpdate>(update, "host-update");
     return why_no_host_update([&] { require_host_update(recipe, /*layers=*/4); });
   };
   const Recipe bf16{.precision = Dtype::bf16};
@@ -74,8 +75,8 @@ TEST(RequireHostUpdate, RefusesStateThatIsNotOnTheHost) {
 // --- the pass ------------------------------------------------------------------------------------
 
 Module with_host_update(const char* offload, const char* update, Recipe recipe = {}) {
-  recipe.offload = parse_offload(offload);
-  recipe.host_update = parse_host_update(update);
+  recipe.offload = parse_setting<Offload>(offload, "offload");
+  recipe.host_update = parse_setting<HostUpdate>(update, "host-update");
   return compile("two layers", two_linears, recipe);
 }
 

@@ -6,17 +6,6 @@
 
 namespace snug {
 
-int64_t ranks_of(const Mesh& mesh, const Sharding& sharding) {
-  return mesh.pp * sharding.ranks * mesh.tp;
-}
-
-void go_to_rank(int64_t job_rank, Mesh& mesh, Sharding& sharding) {
-  mesh.part = job_rank % mesh.tp;
-  sharding.stride = mesh.tp;
-  sharding.rank = rank_on_axis(job_rank / mesh.tp % sharding.ranks, sharding);
-  mesh.stage = job_rank / (mesh.tp * sharding.ranks);
-}
-
 std::vector<int> job_ranks_on(std::string_view axis, const Mesh& mesh, const Sharding& sharding) {
   const int64_t stage_ranks = sharding.ranks * mesh.tp;
   const int64_t stage_first = mesh.stage * stage_ranks;

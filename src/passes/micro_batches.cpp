@@ -27,7 +27,7 @@ class OwnInputs {
       if (module_[id].base.valid()) module_[id].base = own(module_[id].base);
       return id;
     }
-    if (std::ranges::count(shared_names::kMicroBatch, module_[id].name) == 0) return id;
+    if (!is_of_micro_batch(module_[id])) return id;
     const Value value = module_[id];
     const std::string name = micro_batch_input(value.name, micro_batch_);
     const ValueId found = module_.find_shared(name);
@@ -40,6 +40,11 @@ class OwnInputs {
 };
 
 }  // namespace
+
+bool is_of_micro_batch(const Value& value) {
+  return value.shared() && value.category == Category::inputs &&
+         std::ranges::count(shared_names::kOfStep, value.name) == 0;
+}
 
 std::string micro_batch_input(std::string_view name, int64_t micro_batch) {
   return micro_batch == 0 ? std::string(name) : fmt::format("{}@{}", name, micro_batch);

@@ -11,7 +11,7 @@
 
 #include "ir/forward.h"
 #include "ir/order.h"
-#include "passes/recipe.h"
+#include "settings/recipe.h"
 
 namespace snug {
 
@@ -26,10 +26,13 @@ constexpr const char* kGradNorm = "grad_norm";    // f32, read
 constexpr const char* kLogits = "logits_out";     // f32, read: [1,1,V], of generation
 constexpr const char* kUpdates = "updates";       // i64, persistent: optimizer steps taken
 
-// What every micro-batch has of its own; of any shape.
-constexpr std::array<std::string_view, 5> kMicroBatch{"tokens", "targets", "starts", "features",
-                                                      "sample"};
+// Inputs that all micro-batches of a step read.
+constexpr std::array<std::string_view, 4> kOfStep{kLossGrad, kLearningRate, "seed", "step"};
 }  // namespace shared_names
+
+// An input that each micro-batch has of its own: what the model declares, and the number of its first
+// sample.
+bool is_of_micro_batch(const Value& value);
 
 // Where a program takes several micro-batches at once: the name of the input of one of them.
 std::string micro_batch_input(std::string_view name, int64_t micro_batch);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ir/program.h"
-#include "passes/recipe.h"
+#include "settings/recipe.h"
 
 namespace snug {
 

@@ -17,10 +17,6 @@
 namespace snug {
 namespace {
 
-bool is_of_micro_batch(const Value& value) {
-  return value.shared() && std::ranges::count(shared_names::kMicroBatch, value.name) > 0;
-}
-
 // By op of one micro-batch: the part that it belongs to. Of backward, `weights` has what no message to
 // another stage comes from, where the schedule asks for that.
 std::vector<StagePart> parts_of(const Module& module, const std::vector<Op>& ops,

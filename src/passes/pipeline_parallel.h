@@ -9,7 +9,7 @@
 #include "ir/builder.h"
 #include "ops/comm/comm.h"
 #include "passes/gradient_squares.h"
-#include "passes/recipe.h"
+#include "settings/recipe.h"
 
 namespace snug {
 

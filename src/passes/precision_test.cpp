@@ -4,6 +4,7 @@
 #include <map>
 
 #include "passes/testing/two_layers.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -75,7 +76,7 @@ TEST_P(Precision, WholeCompilesAreSound) {
   for (const bool master : {true, false}) {
     expect_sound(compile("two layers", two_attentions,
                          {.accum = 2,
-                          .recompute = parse_recompute("full"),
+                          .recompute = parse_setting<RecomputePolicy>("full", "recompute"),
                           .compress = CompressKind::int8,
                           .precision = GetParam(),
                           .master = master}));

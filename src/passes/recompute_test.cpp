@@ -7,6 +7,7 @@
 
 #include "models/model.h"
 #include "passes/passes.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -16,7 +17,7 @@ using ::testing::HasSubstr;
 
 std::string refusal(const std::string& text, int32_t layers = 4) {
   try {
-    segments_of(parse_recompute(text), layers);
+    segments_of(parse_setting<RecomputePolicy>(text, "recompute"), layers);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
     return error.what();
@@ -25,7 +26,9 @@ std::string refusal(const std::string& text, int32_t layers = 4) {
 }
 
 TEST(RecomputePolicy, CutsLayersIntoSegments) {
-  auto segments = [](const char* text) { return segments_of(parse_recompute(text), 7); };
+  auto segments = [](const char* text) {
+    return segments_of(parse_setting<RecomputePolicy>(text, "recompute"), 7);
+  };
   EXPECT_THAT(segments("none"), ElementsAre());
   EXPECT_THAT(segments("attention"), ElementsAre());
   EXPECT_EQ(segments("full"), segments("every:1"));
@@ -55,20 +58,20 @@ TEST(RecomputePolicy, RefusesWhatMakesNoSense) {
 }
 
 TEST(RecomputePolicy, TextIsWhatTheUserWrites) {
-  for (const char* written : {"none", "full", "every:3", "sqrt", "ratio:0.4", "attention",
-                              "list:0,3,5-7", "auto:4294967296"}) {
-    EXPECT_EQ(text(parse_recompute(written)), written);
+  for (const char* written :
+       {"none", "full", "every:3", "sqrt", "ratio:0.4", "attention", "list:0,3,5-7", "auto:4GiB"}) {
+    EXPECT_EQ(text(parse_setting<RecomputePolicy>(written, "recompute")), written);
   }
-  EXPECT_EQ(parse_recompute("auto:4GiB").bytes, int64_t{4} << 30);
+  EXPECT_EQ(parse_setting<RecomputePolicy>("auto:4GiB", "recompute").bytes, int64_t{4} << 30);
 }
 
 TEST(RecomputePolicy, TextOfAChosenOneJoinsNeighboursThatAreTreatedAlike) {
   RecomputePolicy policy{.kind = RecomputePolicy::Kind::chosen};
-  EXPECT_EQ(text(policy), "none");
+  EXPECT_EQ(in_words(policy), "none");
   policy.chosen = {{0, 2}, {3, 5}, {6, 6}, {7, 7}, {9, 9}, {10, 10, {"mlp.act", "attn.norm"}}};
-  EXPECT_EQ(text(policy), "layers 0-5 every:3; 6-7 full; 9 full; 10 drop mlp.act, attn.norm");
+  EXPECT_EQ(in_words(policy), "layers 0-5 every:3; 6-7 full; 9 full; 10 drop mlp.act, attn.norm");
   policy.chosen = {{0, 0, {"mlp.act"}}, {1, 1}, {2, 2}};
-  EXPECT_EQ(text(policy), "layer 0 drop mlp.act; 1-2 full");
+  EXPECT_EQ(in_words(policy), "layer 0 drop mlp.act; 1-2 full");
 }
 
 Module compiled(const RecomputePolicy& policy, const char* model = "snug-tiny",
@@ -78,7 +81,7 @@ Module compiled(const RecomputePolicy& policy, const char* model = "snug-tiny",
                  {.recompute = policy});
 }
 Module compiled(const char* policy, ops::AttentionKind attention = ops::AttentionKind::flash) {
-  return compiled(parse_recompute(policy), "snug-tiny", attention);
+  return compiled(parse_setting<RecomputePolicy>(policy, "recompute"), "snug-tiny", attention);
 }
 
 int64_t repeats(const Program& program) {
@@ -164,17 +167,20 @@ TEST(Recompute, ChosenDropsWhatItNamesAndNothingElse) {
 }
 
 TEST(Recompute, ChosenSegmentsAreThoseOfEvery) {
-  RecomputePolicy chosen{.kind = RecomputePolicy::Kind::chosen,
-                         .chosen = segments_of(parse_recompute("every:2"), 6)};
+  RecomputePolicy chosen{
+      .kind = RecomputePolicy::Kind::chosen,
+      .chosen = segments_of(parse_setting<RecomputePolicy>("every:2", "recompute"), 6)};
   EXPECT_EQ(repeated_ops(compiled(chosen)), repeated_ops(compiled("every:2")));
 }
 
 TEST(Recompute, WhatEntersALayerOutsideOfAllSegmentsIsNotRepeatedForIt) {
   // Each layer reads its input again in backward: layer 2's is the last thing that layer 1 makes.
-  EXPECT_THAT(repeated_ops(compiled(parse_recompute("list:1"), "mlp:64x4")),
-              ElementsAre("layers.1.act"));
-  EXPECT_THAT(repeated_ops(compiled(parse_recompute("full"), "mlp:64x4")),
-              ElementsAre("layers.3.act", "layers.2.act", "layers.1.act"));
+  EXPECT_THAT(
+      repeated_ops(compiled(parse_setting<RecomputePolicy>("list:1", "recompute"), "mlp:64x4")),
+      ElementsAre("layers.1.act"));
+  EXPECT_THAT(
+      repeated_ops(compiled(parse_setting<RecomputePolicy>("full", "recompute"), "mlp:64x4")),
+      ElementsAre("layers.3.act", "layers.2.act", "layers.1.act"));
 }
 
 TEST(Recompute, AnAutomaticPolicyHasToBeChosenFirst) {

@@ -2,6 +2,7 @@
 // all shards update; in stage 3 each has its shard, and ops read wholes that are gathered
 // (passes/homes).
 #include "ir/builder.h"
+#include "passes/mesh.h"
 #include "passes/passes.h"
 #include "passes/updates.h"
 

@@ -33,14 +33,6 @@ ops::Collective over_copies(const Sharding& s) {
   return {.axis = std::string(kCopies), .ranks = s.copies(), .stride = s.sharers() * s.stride};
 }
 
-int64_t rank_on_axis(int64_t place, const Sharding& s) {
-  return place % s.sharers() * s.copies() + place / s.sharers();
-}
-
-int64_t place_on_axis(int64_t rank, const Sharding& s) {
-  return rank % s.copies() * s.sharers() + rank / s.copies();
-}
-
 std::vector<int64_t> places_on(std::string_view axis, const Sharding& s) {
   const auto is_among = [&](const Sharding& other) {
     if (axis == kAllRanks) return true;

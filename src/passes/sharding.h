@@ -1,21 +1,9 @@
-// How the ranks of a job share its state: as data for the passes.
+// The shards of what the ranks of a job share (techniques/zero/settings.h says what that is).
 //
 //   const Sharding zero3{.ranks = 8, .rank = 2, .stage = 3};
 //   const Cut cut = cut_of(module[weight], /*grain=*/8, zero3);
 //   cut.block;    // elements of each rank
 //   cut.first();  // this rank's first
-//
-// Every rank reads other samples with the same program. The gradients are summed over the ranks; what
-// is cut has one shard on every rank:
-//
-//   stage 0   nothing                       (NO_SHARD)
-//   stage 1   masters and optimizer state
-//   stage 2   gradients, too                (SHARD_GRAD_OP keeps parameters whole like this)
-//   stage 3   parameters, too               (FULL_SHARD)
-//
-// With `group` (HYBRID_SHARD) so many ranks share one copy of the state, and there are as many copies
-// as there are such groups: the ranks are a mesh, copies x sharers. Gradients are summed over all
-// ranks; shards are gathered among the sharers of one copy.
 //
 // All ranks have the same program but for three kinds of numbers: where a shard begins in the whole
 // (attributes of updates and sums, offsets of views), and so the same bytes.
@@ -26,6 +14,7 @@
 #include <vector>
 
 #include "ir/value.h"
+#include "techniques/zero/settings.h"
 
 namespace snug {
 
@@ -33,31 +22,11 @@ namespace ops {
 struct Collective;
 }
 
-struct Sharding {
-  int64_t ranks = 1;
-  int64_t rank = 0;  // in the order of sums and samples: those of one place are neighbours
-  int64_t stage = 0;
-  int64_t threshold = 100'000;  // parameters of fewer elements stay whole
-  int64_t group = 0;            // ranks that share one copy, a divisor of all; 0: all of them
-  int64_t stride = 1;           // of the job's ranks, from one of these to the next (passes/mesh.h)
-
-  bool on() const { return ranks > 1; }
-  int64_t sharers() const { return group > 0 ? group : ranks; }  // of one copy
-  int64_t copies() const { return ranks / sharers(); }
-  int64_t place() const { return rank / copies(); }  // among the sharers
-  int64_t copy() const { return rank % copies(); }   // that this rank has a part of
-  friend bool operator==(const Sharding&, const Sharding&) = default;
-};
-
 // Collectives over all ranks, over the sharers of one copy, and over those that have the same shard.
 ops::Collective over_all(const Sharding& sharding);
 ops::Collective over_sharers(const Sharding& sharding);
 ops::Collective over_copies(const Sharding& sharding);
 
-// Places on this axis are numbered so that the sharers of a copy are neighbours, on one machine where
-// they have room there; a rank's number here is another.
-int64_t rank_on_axis(int64_t place, const Sharding& sharding);
-int64_t place_on_axis(int64_t rank, const Sharding& sharding);
 // The places that a collective of this rank over one of these axes is among, in its order.
 std::vector<int64_t> places_on(std::string_view axis, const Sharding& sharding);
 

@@ -7,9 +7,7 @@
 #include <utility>
 
 #include "ir/builder.h"
-#include "ops/compress/int8.h"
-#include "ops/compress/nf4.h"
-#include "ops/compress/store.h"
+#include "ops/quantize/quantize.h"
 #include "passes/passes.h"
 
 namespace snug {
@@ -17,7 +15,7 @@ namespace {
 
 class StoringBase {
  public:
-  StoringBase(Module& module, BaseKind kind) : module_(module), kind_(kind) {}
+  StoringBase(Module& module, const ops::Format& format) : module_(module), format_(format) {}
 
   void run() {
     const size_t known = module_.values.size();
@@ -30,7 +28,7 @@ class StoringBase {
 
  private:
   struct Weight {
-    ValueId codes, scales;
+    ops::Quantized stored;
     Dtype dtype;  // that ops read it in
   };
 
@@ -44,31 +42,23 @@ class StoringBase {
   // Tensors of a checkpoint are stored one by one; a weight that has another stays as it is.
   bool has_whole_blocks(const Param& param) const {
     return std::ranges::all_of(param.checkpoint, [&](const CheckpointPart& part) {
-      return part.shape.elements() % ops::elements_per_scale(codes()) == 0 &&
-             part.shape.back() % 2 == 0;
+      return ops::has_whole_blocks(format_, part.shape);
     });
-  }
-
-  Stored codes() const { return kind_ == BaseKind::nf4 ? Stored::nf4_codes : Stored::int8_codes; }
-  Stored scales() const {
-    return kind_ == BaseKind::nf4 ? Stored::nf4_scales : Stored::int8_scales;
   }
 
   void store(ValueId id) {
     const Value whole = module_[id];
     const Shape& shape = whole.type.shape;
     Param param = *whole.param;
-    param.stored = scales();
-    const int64_t blocks = shape.elements() / ops::elements_per_scale(codes());
-    const ValueId scales = add_shared(module_, whole.name + ".scales", {Dtype::f32, {blocks}},
+    param.stored = format_.stored_scales;
+    const ValueId scales = add_shared(module_, whole.name + ".scales", format_.scales_type(shape),
                                       Category::params, Scope::persistent, param, whole.layer);
-    param.stored = codes();
+    param.stored = format_.stored_payload;
     Value& value = module_[id];
     value.name += ".codes";
-    value.type = kind_ == BaseKind::nf4 ? Type{Dtype::u8, shape.with_back(shape.back() / 2)}
-                                        : Type{Dtype::i8, shape};
+    value.type = format_.payload_type(shape);
     value.param = std::make_shared<const Param>(std::move(param));
-    weights_[id] = {id, scales, whole.type.dtype};
+    weights_[id] = {{.payload = id, .scales = scales}, whole.type.dtype};
   }
 
   void read_in(const std::string& program) {
@@ -86,24 +76,22 @@ class StoringBase {
   ValueId whole_for(Builder& b, const Op& op, const Weight& weight) const {
     b.set_layer(op.layer);
     b.set_phase(op.phase);
-    const std::string name = op.name + ".base";
     const ValueId whole =
-        kind_ == BaseKind::nf4
-            ? ops::dequantize_nf4(b, name, {weight.codes, weight.scales}, weight.dtype)
-            : ops::dequantize_int8(b, name, {weight.codes, weight.scales}, weight.dtype);
+        ops::dequantize(b, op.name + ".base", format_, weight.stored, weight.dtype);
     b.last().backward_of = op.backward_of;
     return whole;
   }
 
   Module& module_;
-  BaseKind kind_;
+  const ops::Format& format_;
   std::map<ValueId, Weight> weights_;
 };
 
 }  // namespace
 
 void store_base(Module& module, BaseKind kind) {
-  if (kind != BaseKind::plain) StoringBase(module, kind).run();
+  if (kind == BaseKind::plain) return;
+  StoringBase(module, kind == BaseKind::nf4 ? ops::kNf4 : ops::kInt8).run();
 }
 
 }  // namespace snug

@@ -23,6 +23,7 @@
 #include "ops/comm/comm.h"
 #include "ops/comm/pack.h"
 #include "ops/comm/rank_sum.h"
+#include "passes/mesh.h"
 #include "passes/passes.h"
 #include "passes/updates.h"
 

@@ -8,7 +8,8 @@
 #include <string_view>
 
 #include "ir/forward.h"
-#include "passes/recipe.h"
+#include "passes/mesh.h"
+#include "settings/recipe.h"
 
 namespace snug {
 

@@ -4,6 +4,8 @@
 
 #include "models/model.h"
 #include "passes/testing/two_layers.h"
+#include "passes/values_to_keep.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -143,7 +145,8 @@ INSTANTIATE_TEST_SUITE_P(
     Recipes, UpdateInBackward,
     testing::Values(Case{"single", {}}, Case{"accum_2", {.accum = 2}},
                     Case{"accum_3", {.accum = 3}},
-                    Case{"recompute", {.recompute = parse_recompute("full")}},
+                    Case{"recompute",
+                         {.recompute = parse_setting<RecomputePolicy>("full", "recompute")}},
                     Case{"bf16", {.precision = Dtype::bf16, .grad_dtype = Dtype::bf16}},
                     Case{"bf16_accum_2", {.accum = 2, .precision = Dtype::bf16}},
                     Case{"no_master", {.precision = Dtype::bf16, .master = false}}),

@@ -8,6 +8,7 @@
 #include "ops/optimizer/clip.h"
 #include "ops/optimizer/update_rule.h"
 #include "passes/passes.h"
+#include "passes/sharding.h"
 
 namespace snug {
 

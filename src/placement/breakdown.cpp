@@ -6,6 +6,7 @@
 
 #include "base/units.h"
 #include "ir/tensor_cut.h"
+#include "ops/quantize/format.h"
 #include "placement/residency.h"
 
 namespace snug {
@@ -141,12 +142,10 @@ std::vector<LayerBreakdown> breakdown_of_layers(const Module& module, const Peak
   return list;
 }
 
-// Of all ranks. Scales are not parameters, and two codes of four bits are two.
+// Of all ranks.
 int64_t parameters_in(const Module& module, const Value& value) {
   const Stored stored = value.param ? value.param->stored : Stored::plain;
-  const int64_t elements = logical_shape(module, value).elements();
-  if (stored == Stored::nf4_scales || stored == Stored::int8_scales) return 0;
-  return stored == Stored::nf4_codes ? 2 * elements : elements;
+  return ops::stored_parameters(stored, logical_shape(module, value).elements());
 }
 
 void count_params(const Module& module, MemoryBreakdown& memory) {

@@ -1,7 +1,7 @@
 // Plans of the built-in models: right arithmetic, tight placement, every byte owned.
 #include <gtest/gtest.h>
 
-#include "models/catalogue.h"
+#include "models/families/catalogue.h"
 #include "models/model.h"
 #include "placement/plan.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "ir/forward.h"
-#include "passes/recipe.h"
 #include "placement/breakdown.h"
+#include "settings/recipe.h"
 
 namespace snug {
 

@@ -20,6 +20,7 @@
 #include "profile/memory_timeline.h"
 #include "profile/span_files.h"
 #include "profile/trace_json.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -31,7 +32,7 @@ Plan small_plan(const Recipe& recipe = {.accum = 3}) {
 // Weights and state in host memory, moved by lanes of their own.
 Recipe offloaded() {
   Recipe recipe;
-  recipe.offload = parse_offload("all");
+  recipe.offload = parse_setting<Offload>("all", "offload");
   return recipe;
 }
 

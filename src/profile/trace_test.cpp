@@ -15,6 +15,7 @@
 #include "profile/profile.h"
 #include "profile/trace_json.h"
 #include "profile/trace_perfetto.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -25,7 +26,7 @@ using testing::ProtoField;
 // Weights and state in host memory, moved by lanes of their own.
 Plan offloaded_plan() {
   Recipe recipe;
-  recipe.offload = parse_offload("all");
+  recipe.offload = parse_setting<Offload>("all", "offload");
   return make_plan("tiny", Model::load("snug-tiny").forward({.batch = 1, .seq = 32}), recipe);
 }
 

@@ -233,4 +233,13 @@ class Reader {
 
 Snapshot read_snapshot(const std::filesystem::path& path) { return Reader(path).read(); }
 
+Snapshot read_some_snapshot(const std::filesystem::path& path) {
+  Snapshot snapshot = read_snapshot(path);
+  if (snapshot.devices.empty())
+    throw bad_input("{} has no segment and no event: nothing was allocated or recorded",
+                    path.string())
+        .hint("torch.cuda.memory._record_memory_history() goes before the model is made");
+  return snapshot;
+}
+
 }  // namespace snug::pytorch

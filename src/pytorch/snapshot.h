@@ -78,5 +78,7 @@ struct Snapshot {
 
 // Throws bad_input where the file is no snapshot, or holds more than can be kept.
 Snapshot read_snapshot(const std::filesystem::path& path);
+// The same, and where there is nothing in it.
+Snapshot read_some_snapshot(const std::filesystem::path& path);
 
 }  // namespace snug::pytorch

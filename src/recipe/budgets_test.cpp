@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "recipe/resolve.h"
+#include "snug/set_option.h"
 
 namespace snug {
 namespace {
@@ -22,22 +23,21 @@ TEST(Budgets, AreNotThereUnlessGiven) {
 
 TEST(Budgets, AreOneLimitForEachSpace) {
   Options o = of_a_small_model();
-  o.budget = "1GiB";
+  set_option(o, "budget", "1GiB");
   EXPECT_EQ(resolve(o).limits(), device_limit(int64_t{1} << 30));
-  o.host_budget = "2GiB";
-  o.disk_budget = "3GB";
+  set_option(o, "host-budget", "2GiB");
+  set_option(o, "disk-budget", "3GB");
   const Resolved run = resolve(o);
   EXPECT_EQ(run.limits(), Limits(SpaceBytes{{int64_t{1} << 30,
                                              (int64_t{2} << 30) - host_context_bytes(Backend::cpu),
                                              3'000'000'000}}));
-  EXPECT_EQ(changed(run, {{"batch", int64_t{4}}}).limits(), run.limits());
+  EXPECT_EQ(changed(run, {{&Options::batch, 4}}).limits(), run.limits());
 }
 
 TEST(Budgets, ThatCannotBeReadNameTheirOption) {
   Options o = of_a_small_model();
-  o.host_budget = "much";
   try {
-    resolve(o);
+    set_option(o, "host-budget", "much");
     FAIL() << "read";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);

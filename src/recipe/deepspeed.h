@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "formats/deepspeed_config.h"
-#include "recipe/change.h"
+#include "settings/change.h"
 
 namespace snug {
 

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "recipe/deepspeed_mapper.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -21,7 +22,7 @@ std::string param(std::string_view block, std::string_view name) {
 // --- optimizer -----------------------------------------------------------------------------------
 
 // A number that the file gives, or that DeepSpeed takes where it says nothing.
-void set_number(DeepSpeedMapper& m, const std::string& path, std::string_view option) {
+void set_number(DeepSpeedMapper& m, const std::string& path, double Options::*option) {
   if (!m.is_open(path)) m.set(path, {{option, m.file.number(path)}});
 }
 
@@ -33,13 +34,13 @@ void set_betas(DeepSpeedMapper& m, double second) {
   const std::string path = param("optimizer", "betas");
   if (m.is_open(path)) return;
   const auto [beta1, beta2] = m.file.betas(path, {0.9, second});
-  m.set(path, {{"beta1", beta1}, {"beta2", beta2}});
+  m.set(path, {{&Options::beta1, beta1}, {&Options::beta2, beta2}});
 }
 
 void map_sgd(DeepSpeedMapper& m) {
   const std::string momentum = param("optimizer", "momentum");
   const std::string decay = param("optimizer", "weight_decay");
-  set_number(m, momentum, "momentum");
+  set_number(m, momentum, &Options::momentum);
   refuse_if(m, m.file.flag(param("optimizer", "nesterov")), param("optimizer", "nesterov"),
             "Nesterov's momentum is not built");
   refuse_if(m, m.file.number(param("optimizer", "dampening")) != 0, param("optimizer", "dampening"),
@@ -50,7 +51,7 @@ void map_sgd(DeepSpeedMapper& m) {
 
 void map_adam(DeepSpeedMapper& m, bool decoupled) {
   set_betas(m, 0.999);
-  set_number(m, param("optimizer", "eps"), "eps");
+  set_number(m, param("optimizer", "eps"), &Options::eps);
   const std::string mode = param("optimizer", "adam_w_mode");
   if (decoupled || m.file.flag(mode)) {
     m.say(mode, "decay is decoupled");
@@ -69,17 +70,18 @@ void map_adam(DeepSpeedMapper& m, bool decoupled) {
 
 struct Scheduler {
   std::string_view name;
-  std::string_view schedule;  // of Snug; empty: not built
-  std::string_view prefixes;  // of its parameters, "|" between them
+  std::optional<LrSchedule::Kind> schedule;  // of Snug; none: not built
+  std::string_view prefixes;                 // of its parameters, "|" between them
 };
 constexpr std::array<Scheduler, 5> kSchedulers{{
-    {"WarmupLR", "constant", "warmup_min_lr|warmup_max_lr|warmup_num_steps|warmup_type"},
-    {"WarmupDecayLR", "linear",
+    {"WarmupLR", LrSchedule::Kind::constant,
+     "warmup_min_lr|warmup_max_lr|warmup_num_steps|warmup_type"},
+    {"WarmupDecayLR", LrSchedule::Kind::linear,
      "warmup_min_lr|warmup_max_lr|warmup_num_steps|warmup_type|total_num_steps"},
-    {"WarmupCosineLR", "cosine",
+    {"WarmupCosineLR", LrSchedule::Kind::cosine,
      "warmup_min_ratio|warmup_num_steps|warmup_type|cos_min_ratio|total_num_steps"},
-    {"OneCycle", "", "cycle_|decay_"},
-    {"LRRangeTest", "", "lr_range_test_"},
+    {"OneCycle", {}, "cycle_|decay_"},
+    {"LRRangeTest", {}, "lr_range_test_"},
 }};
 
 // DeepSpeed hands a schedule its parameters as arguments.
@@ -98,9 +100,9 @@ void require_own_params(const DeepSpeedMapper& m, const Scheduler& scheduler) {
 
 void map_warmup(DeepSpeedMapper& m, const Scheduler& scheduler) {
   const std::string steps = param("scheduler", "warmup_num_steps");
-  if (!m.is_open(steps)) m.set(steps, {{"warmup", m.file.whole(steps)}});
+  if (!m.is_open(steps)) m.set(steps, {{&Options::warmup, m.file.whole(steps)}});
   const std::string peak = param("scheduler", "warmup_max_lr");
-  if (scheduler.schedule != "cosine") set_number(m, peak, "lr");
+  if (scheduler.schedule != LrSchedule::Kind::cosine) set_number(m, peak, &Options::lr);
   const std::string kind = param("scheduler", "warmup_type");
   if (m.file.has(kind) && m.file.text(kind) == "linear") m.say(kind, "as here");
   if (m.file.has(kind) && m.file.text(kind) == "log")
@@ -110,7 +112,7 @@ void map_warmup(DeepSpeedMapper& m, const Scheduler& scheduler) {
 void map_end(DeepSpeedMapper& m, const Scheduler& scheduler) {
   const std::string total = param("scheduler", "total_num_steps");
   if (m.file.has(total)) {
-    m.set(total, {{"steps", m.file.whole(total)}});
+    m.set(total, {{&Options::steps, m.file.whole(total)}});
   } else if (!m.is_open(total)) {
     throw bad_input("{}: {} needs {}", m.file.where(), scheduler.name, total);
   }
@@ -131,10 +133,11 @@ void map_optimizer(DeepSpeedMapper& m) {
     m.refuse("optimizer.type", "not built; --optimizer has adamw, adamw8bit, adam-mini, lion, sgd");
     return;
   }
-  m.set("optimizer.type", {{"optimizer", adam ? "adamw" : type}},
+  m.set("optimizer.type",
+        {{&Options::optimizer, parse_setting<OptimizerKind>(adam ? "adamw" : type, "optimizer")}},
         type == "adam" ? "Adam of DeepSpeed is AdamW" : "the same");
-  set_number(m, param("optimizer", "lr"), "lr");
-  set_number(m, param("optimizer", "weight_decay"), "weight-decay");
+  set_number(m, param("optimizer", "lr"), &Options::lr);
+  set_number(m, param("optimizer", "weight_decay"), &Options::weight_decay);
   if (adam) map_adam(m, type == "adamw");
   if (type == "lion") set_betas(m, 0.99);
   if (type == "sgd") map_sgd(m);
@@ -144,20 +147,22 @@ void map_scheduler(DeepSpeedMapper& m) {
   if (!m.file.has("scheduler.type")) return;
   const std::string type = m.file.text("scheduler.type");
   const auto* known = std::ranges::find(kSchedulers, type, &Scheduler::name);
-  if (known == kSchedulers.end() || known->schedule.empty()) {
+  if (known == kSchedulers.end() || !known->schedule) {
     if (known != kSchedulers.end()) require_own_params(m, *known);
     m.say_of_block("scheduler.params.", "", "of a schedule that is not built");
     m.refuse("scheduler.type", "not built; --lr-schedule has constant, cosine, linear, wsd");
     return;
   }
   require_own_params(m, *known);
-  m.set("scheduler.type", {{"lr-schedule", std::string(known->schedule)}},
-        fmt::format("warm-up, then {}", known->schedule));
+  m.set("scheduler.type", {{&Options::lr_schedule, *known->schedule}},
+        fmt::format("warm-up, then {}", print_setting(*known->schedule)));
   map_warmup(m, *known);
-  if (known->schedule == "constant") return;
+  if (known->schedule == LrSchedule::Kind::constant) return;
   map_end(m, *known);
-  if (known->schedule == "linear") m.set("scheduler.type", {{"min-lr", 0.0}});
-  if (known->schedule == "cosine") set_number(m, param("scheduler", "cos_min_ratio"), "min-lr");
+  if (known->schedule == LrSchedule::Kind::linear)
+    m.set("scheduler.type", {{&Options::min_lr, 0.0}});
+  if (known->schedule == LrSchedule::Kind::cosine)
+    set_number(m, param("scheduler", "cos_min_ratio"), &Options::min_lr);
 }
 
 void map_other_learning(DeepSpeedMapper& m) {

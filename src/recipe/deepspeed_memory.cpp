@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "recipe/deepspeed_mapper.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -62,9 +63,9 @@ void map_loss_scale(DeepSpeedMapper& m) {
   constexpr int64_t kLargest = 127;
   if (power > kLargest)
     throw m.refusal("fp16.initial_scale_power", "is {}: 2^{} is no fp32 number", power, power);
-  const std::string scale =
-      fixed > 0 ? fmt::format("{:g}", fixed) : fmt::format("dynamic:{:.0f}", std::exp2(power));
-  if (m.file.has("fp16.loss_scale")) m.set("fp16.loss_scale", {{"loss-scale", scale}});
+  const LossScale scale =
+      fixed > 0 ? LossScale{.start = fixed} : LossScale{.start = std::exp2(power), .dynamic = true};
+  if (m.file.has("fp16.loss_scale")) m.set("fp16.loss_scale", {{&Options::loss_scale, scale}});
   if (fixed > 0) {
     for (const char* key : {"initial_scale_power", "loss_scale_window", "hysteresis",
                             "consecutive_hysteresis", "min_loss_scale"})
@@ -72,19 +73,20 @@ void map_loss_scale(DeepSpeedMapper& m) {
     return;
   }
   if (m.file.has("fp16.initial_scale_power"))
-    m.set("fp16.initial_scale_power", {{"loss-scale", scale}});
+    m.set("fp16.initial_scale_power", {{&Options::loss_scale, scale}});
   if (m.file.has("fp16.loss_scale_window"))
     m.set("fp16.loss_scale_window",
-          {{"loss-scale-interval", m.file.whole("fp16.loss_scale_window")}});
+          {{&Options::loss_scale_interval, m.file.whole("fp16.loss_scale_window")}});
 }
 
 // Masters and gradients in 16 bits.
-void map_no_master(DeepSpeedMapper& m, const std::string& type) {
+void map_no_master(DeepSpeedMapper& m, ComputeType compute) {
+  const std::string type = print_setting(compute);
   const std::string path = fmt::format("{}.{}_master_weights_and_grads", type, type);
   if (!m.file.flag(path)) return;
-  if (type == "fp16" && m.file.whole(kStage) != 2)
+  if (compute == ComputeType::fp16 && m.file.whole(kStage) != 2)
     throw m.refusal(path, "needs ZeRO stage 2, and the stage is {}", m.file.whole(kStage));
-  m.set(path, {{"master", "none"}, {"grad-dtype", type}});
+  m.set(path, {{&Options::master, Master::none}, {&Options::grad_dtype, compute}});
 }
 
 // --- offload -------------------------------------------------------------------------------------
@@ -134,14 +136,15 @@ std::string item(std::string_view name, std::string_view layers, const std::stri
 void map_mesh(DeepSpeedMapper& m) {
   int64_t tp = m.place.tp, pp = m.place.pp;
   if (const int64_t asked = m.file.whole(kTensorRanks); asked > 1) {
-    m.set(kTensorRanks, {{"tp", asked}}, fmt::format("{} ranks share each matrix", asked));
+    m.set(kTensorRanks, {{&Options::tp, asked}}, fmt::format("{} ranks share each matrix", asked));
     if (tp == 1) tp = asked;
   }
   const DeepSpeedEntry* stages = m.file.find(kStages);
   if (stages != nullptr && stages->value.is_number_integer()) {
     const auto asked = stages->value.get<int64_t>();
     if (asked < 1) throw m.refusal(kStages, "is {} and must be at least 1", asked);
-    if (asked > 1) m.set(kStages, {{"pp", asked}}, fmt::format("layers in {} stages", asked));
+    if (asked > 1)
+      m.set(kStages, {{&Options::pp, asked}}, fmt::format("layers in {} stages", asked));
     if (pp == 1) pp = asked;
   } else if (stages != nullptr) {
     m.say(kStages, "left to --pp");
@@ -149,7 +152,8 @@ void map_mesh(DeepSpeedMapper& m) {
   if (pp == 1) {
     m.say_of_block("pipeline.", kStages, "only with stages");
   } else if (const int64_t interval = m.file.whole(kInterval); interval > 0) {
-    m.set(kInterval, {{"recompute", fmt::format("every:{}", interval)}});
+    m.set(kInterval, {{&Options::recompute,
+                       RecomputePolicy{.kind = RecomputePolicy::Kind::every, .every = interval}}});
   }
   const int64_t together = checked_mul(tp, pp, "the ranks of a replica");
   if (m.place.ranks > 1 && m.place.ranks % together != 0) {
@@ -174,7 +178,7 @@ void map_batches(DeepSpeedMapper& m) {
                       m.file.where(), kTrain, kMicro)
           .hint("--batch says it on the command line");
     }
-    if (steps) m.set(kSteps, {{"accum", *steps}});
+    if (steps) m.set(kSteps, {{&Options::accum, *steps}});
     return;
   }
   int64_t batch = micro.value_or(0);
@@ -184,8 +188,8 @@ void map_batches(DeepSpeedMapper& m) {
   if (train && *train != checked_mul(checked_mul(batch, accum, "sequences of a rank"), m.replicas,
                                      "sequences per step"))
     refuse_batches(m, *train, batch, accum);
-  m.set(micro ? kMicro : kTrain, {{"batch", batch}});
-  m.set(steps ? kSteps : train ? kTrain : kMicro, {{"accum", accum}});
+  m.set(micro ? kMicro : kTrain, {{&Options::batch, batch}});
+  m.set(steps ? kSteps : train ? kTrain : kMicro, {{&Options::accum, accum}});
   m.say(kTrain, fmt::format("{} x {} x {}", counted(batch, "sequence"),
                             counted(accum, "micro-batch"), counted(m.replicas, "rank")));
 }
@@ -199,23 +203,25 @@ void map_precision(DeepSpeedMapper& m) {
   if (!fp16) m.say_of_block("fp16.", "fp16.enabled", "fp16 is not on");
   if (!bf16) m.say_of_block("bf16.", "bf16.enabled", "bf16 is not on");
   if (fp16) {
-    m.set("fp16.enabled", {{"precision", "fp16"}});
+    m.set("fp16.enabled", {{&Options::precision, ComputeType::fp16}});
     map_loss_scale(m);
-    map_no_master(m, "fp16");
+    map_no_master(m, ComputeType::fp16);
   } else if (bf16) {
-    m.set("bf16.enabled", {{"precision", "bf16"}});
-    map_no_master(m, "bf16");
+    m.set("bf16.enabled", {{&Options::precision, ComputeType::bf16}});
+    map_no_master(m, ComputeType::bf16);
     if (m.file.flag("bf16.bf16_optimizer_states"))
-      m.set("bf16.bf16_optimizer_states", {{"state-dtype", "bf16"}});
+      m.set("bf16.bf16_optimizer_states", {{&Options::state_dtype, StateType::bf16}});
   } else if (!open) {
     const bool said = m.file.find("fp16.enabled") != nullptr;
-    m.set(said ? "fp16.enabled" : "bf16.enabled", {{"precision", "fp32"}},
+    m.set(said ? "fp16.enabled" : "bf16.enabled", {{&Options::precision, ComputeType::fp32}},
           "fp32 weights and activations: neither fp16 nor bf16 is on");
   }
   constexpr std::string_view kSums = "data_types.grad_accum_dtype";
-  if (m.file.has(kSums)) m.set(kSums, {{"grad-dtype", m.file.text(kSums)}});
+  if (m.file.has(kSums))
+    m.set(kSums, {{&Options::grad_dtype,
+                   parse_setting<Open<ComputeType>>(m.file.text(kSums), "grad-dtype")}});
   if (m.file.has("gradient_clipping"))
-    m.set("gradient_clipping", {{"clip", m.file.number("gradient_clipping")}});
+    m.set("gradient_clipping", {{&Options::clip, m.file.number("gradient_clipping")}});
 }
 
 void map_zero(DeepSpeedMapper& m) {
@@ -227,7 +233,7 @@ void map_zero(DeepSpeedMapper& m) {
                                        "ranks share masters and moments",
                                        "ranks share masters, moments and gradients",
                                        "ranks share parameters, masters, moments and gradients"};
-    m.set(kStage, {{"zero", std::to_string(stage)}}, kShared[stage]);
+    m.set(kStage, {{&Options::zero, static_cast<ZeroLevel>(stage)}}, kShared[stage]);
   }
   if (stage < 3) {
     m.say_of_block("zero_optimization.stage3_", "", "only in stage 3");
@@ -243,13 +249,14 @@ void map_zero(DeepSpeedMapper& m) {
     if (m.is_open(path)) m.show(path, fmt::format("auto = {}", format_exact(value)));
   }
   if (m.file.has(kSharers) && m.file.whole(kSharers) > 1 && m.replicas > 1)
-    m.set(kSharers, {{"shard", fmt::format("hybrid:{}", m.file.whole(kSharers))}});
+    m.set(kSharers,
+          {{&Options::shard, Shard{.kind = Shard::Kind::hybrid, .group = m.file.whole(kSharers)}}});
   if (m.replicas == 1) {
     m.say(kThreshold, "one rank: every parameter is whole");
   } else if (m.is_open(kThreshold)) {
-    m.set(kThreshold, {{"zero-threshold", 10 * width}});
+    m.set(kThreshold, {{&Options::zero_threshold, 10 * width}});
   } else if (m.file.has(kThreshold)) {
-    m.set(kThreshold, {{"zero-threshold", m.file.whole(kThreshold)}});
+    m.set(kThreshold, {{&Options::zero_threshold, m.file.whole(kThreshold)}});
   }
 }
 
@@ -264,10 +271,11 @@ void map_offload(DeepSpeedMapper& m) {
   if (params != "none") items.push_back(item("params", "", params));
   if (items.empty()) {
     for (const std::string_view path : {kStateDevice, kParamDevice})
-      if (m.file.has(path) && m.file.text(path) == "none") m.set(path, {{"offload", "none"}});
+      if (m.file.has(path) && m.file.text(path) == "none")
+        m.set(path, {{&Options::offload, Offload{}}});
     return;
   }
-  const Change change{{"offload", join(items, ",")}};
+  const Change change{{&Options::offload, parse_setting<Offload>(join(items, ","), "offload")}};
   const auto key_of = [&](std::string_view device, const char* deprecated) {
     return m.file.find(deprecated) != nullptr ? std::string_view(deprecated) : device;
   };
@@ -279,7 +287,7 @@ void map_offload(DeepSpeedMapper& m) {
     if (device != "nvme")
       m.say(path, "only with device nvme");
     else if (m.file.has(path))
-      m.set(path, {{"offload-dir", m.file.text(path)}});
+      m.set(path, {{&Options::offload_dir, m.file.text(path)}});
   }
 }
 

@@ -1,51 +1,22 @@
 #include "recipe/mesh_options.h"
 
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "base/error.h"
-#include "base/number.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "recipe/option_checks.h"
+#include "settings/option_checks.h"
 
 namespace snug {
 namespace {
 
-struct Asked {
-  std::optional<int64_t> pp, dp, tp;
-
-  std::optional<int64_t>& axis(std::string_view name, std::string_view mesh) {
-    if (name == "pp") return pp;
-    if (name == "dp") return dp;
-    if (name == "tp") return tp;
-    throw usage_error("--mesh {}: '{}' is no axis", mesh, name)
-        .hint(
-            "the axes are pp (stages), dp (samples) and tp (parts of each matrix): pp=2,dp=4,tp=2");
-  }
-};
-
-Asked parse_mesh(const std::string& mesh) {
-  Asked asked;
-  for (const std::string_view part : split(mesh, ',')) {
-    const size_t equals = part.find('=');
-    std::optional<int64_t>& axis = asked.axis(part.substr(0, equals), mesh);
-    int64_t size = 0;
-    if (equals == std::string_view::npos || !read_number(part.substr(equals + 1), size) || size < 1)
-      throw usage_error("--mesh {}: '{}' is not an axis and its size, like tp=2", mesh, part);
-    if (axis) throw usage_error("--mesh {} names {} twice", mesh, part.substr(0, equals));
-    axis = size;
-  }
-  return asked;
-}
-
 void agree(std::optional<int64_t>& axis, int64_t option, std::string_view name,
-           const std::string& mesh) {
+           const MeshChoice& mesh) {
   require_at_least(0, option, name);
   if (option == 0) return;
   if (axis && *axis != option)
-    throw usage_error("--mesh {} and --{} {} contradict each other", mesh, name, option)
+    throw usage_error("--mesh {} and --{} {} contradict each other", text(mesh), name, option)
         .hint("leave one of them out");
   axis = option;
 }
@@ -53,7 +24,7 @@ void agree(std::optional<int64_t>& axis, int64_t option, std::string_view name,
 }  // namespace
 
 MeshSizes mesh_for(const Options& o, int64_t ranks) {
-  Asked asked = o.mesh.empty() ? Asked{} : parse_mesh(o.mesh);
+  MeshChoice asked = o.mesh;
   agree(asked.tp, o.tp, "tp", o.mesh);
   agree(asked.pp, o.pp, "pp", o.mesh);
   MeshSizes mesh{
@@ -74,7 +45,7 @@ MeshSizes mesh_for(const Options& o, int64_t ranks) {
 }
 
 bool leaves_mesh_open(const Options& o) {
-  return !o.gpu.empty() && o.mesh.empty() && o.tp == 0 && o.pp == 0;
+  return !o.gpu.empty() && !o.mesh.given() && o.tp == 0 && o.pp == 0;
 }
 
 void require_sequences(const Options& o) {

@@ -3,13 +3,14 @@
 
 #include "base/error.h"
 #include "recipe/mesh_options.h"
+#include "snug/set_option.h"
 
 namespace snug {
 namespace {
 
 MeshSizes sizes(const std::string& mesh, int64_t tp, int64_t pp, int64_t ranks) {
   Options o;
-  o.mesh = mesh;
+  set_option(o, "mesh", mesh);
   o.tp = tp;
   o.pp = pp;
   return mesh_for(o, ranks);

@@ -1,47 +1,28 @@
 #include "recipe/resolve.h"
 
 #include "base/error.h"
-#include "base/number.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cost/device_costs.h"
 #include "formats/peft_config.h"
 #include "formats/toml_file.h"
 #include "passes/tensor_parallel.h"
-#include "recipe/allow.h"
-#include "recipe/option_checks.h"
+#include "recipe/open_dimensions.h"
+#include "settings/option_checks.h"
 
 namespace snug {
 namespace {
 
-// "chunked" or "chunked:N" with N >= 1. False: another word.
-bool read_chunked(const std::string& text, std::string_view option, std::string_view of_what,
-                  int64_t& chunk) {
-  constexpr std::string_view kWord = "chunked";
-  if (text == kWord) return true;
-  if (!text.starts_with(std::string(kWord) + ":")) return false;
-  const std::string_view number = std::string_view(text).substr(kWord.size() + 1);
-  if (!read_number(number, chunk) || chunk < 1)
-    throw usage_error("--{} '{}': '{}' is not a number of {}", option, text, number, of_what);
-  return true;
+void resolve_loss(Open<LossChoice>& loss, BuildOptions& build) {
+  if (!loss) loss = LossChoice{};
+  build.chunked_loss = loss->chunked;
+  if (loss->chunk > 0) build.loss_chunk = loss->chunk;
 }
 
-void resolve_loss(std::string& text, BuildOptions& build) {
-  if (text == "auto") text = "chunked";
-  build.chunked_loss = read_chunked(text, "loss", "tokens", build.loss_chunk);
-  if (!build.chunked_loss)
-    require_word(text, "loss", {"auto", "whole", "chunked", "chunked:TOKENS"});
-}
-
-void resolve_attention(std::string& text, BuildOptions& build) {
-  using Kind = ops::AttentionKind;
-  if (text == "auto") text = "flash";
-  if (read_chunked(text, "attention", "queries", build.attention_chunk)) {
-    build.attention = Kind::chunked;
-  } else {
-    require_word(text, "attention", {"auto", "standard", "chunked", "chunked:QUERIES", "flash"});
-    build.attention = text == "flash" ? Kind::flash : Kind::standard;
-  }
+void resolve_attention(Open<AttentionChoice>& attention, BuildOptions& build) {
+  if (!attention) attention = AttentionChoice{};
+  build.attention = attention->kind;
+  if (attention->chunk > 0) build.attention_chunk = attention->chunk;
 }
 
 // A rate that the model uses throughout is made explicit; several rates stay the model's.
@@ -64,29 +45,17 @@ void for_gpu(BuildOptions& build) {
   build.loss_chunk = 8192;
 }
 
-int64_t bytes_of_budget(const std::string& text, std::string_view option) {
-  try {
-    return parse_bytes(text);
-  } catch (const Error& error) {
-    throw usage_error("--{} {}", option, error.what()).hint(error.hint());
-  }
-}
-
-std::optional<int64_t> optional_budget(const std::string& text, std::string_view option) {
-  return text.empty() ? std::nullopt : std::optional(bytes_of_budget(text, option));
-}
-
 // What --budget, the memory of --gpu or what is free on the GPU leaves for the arena. None: there is
 // no limit.
 std::optional<int64_t> arena_budget(const Options& o, int64_t context,
                                     std::optional<int64_t> free_bytes) {
-  if (o.budget.empty() && !o.gpu.empty()) return find_device(o.gpu).usable_bytes() - context;
-  if (o.budget.empty() && !free_bytes) return {};
-  const int64_t bytes = o.budget.empty() ? *free_bytes : bytes_of_budget(o.budget, "budget");
+  if (!o.budget.given() && !o.gpu.empty()) return find_device(o.gpu).usable_bytes() - context;
+  if (!o.budget.given() && !free_bytes) return {};
+  const int64_t bytes = o.budget.given() ? *o.budget.bytes : *free_bytes;
   if (context == 0 || bytes > context) return bytes - context;
-  if (!o.budget.empty()) {
+  if (o.budget.given()) {
     throw does_not_fit("--budget {} leaves nothing: the GPU's driver and libraries alone take {}",
-                       o.budget, format_bytes(context));
+                       text(o.budget), format_bytes(context));
   }
   throw does_not_fit("{} are free on this GPU, and its driver and libraries alone take {}",
                      format_bytes(bytes), format_bytes(context))
@@ -97,9 +66,9 @@ std::optional<int64_t> arena_budget(const Options& o, int64_t context,
 void require_one_choice(const Options& o, const Recipe& recipe, std::optional<int64_t> budget) {
   const bool alone =
       recipe.recompute.kind == RecomputePolicy::Kind::automatic && recipe.recompute.bytes != budget;
-  if (!alone || o.allow.empty()) return;
+  if (!alone || !o.allow.any()) return;
   throw usage_error("--allow {} and --recompute {}: the second leaves nothing open but recompute",
-                    o.allow, o.recompute)
+                    text(o.allow), print_setting(o.recompute))
       .hint("leave one of them out; with --budget alone everything is chosen for it");
 }
 
@@ -108,9 +77,7 @@ LrSchedule schedule_of(const Options& o) {
   require_at_least(0, o.warmup, "warmup");
   require_between(0, 1e3, o.lr, "lr");
   require_between(0, 1, o.min_lr, "min-lr");
-  const auto names = lr_schedule_names();
-  require_word(o.lr_schedule, "lr-schedule", {names.begin(), names.end()});
-  const LrSchedule schedule{.kind = *parse_lr_schedule(o.lr_schedule),
+  const LrSchedule schedule{.kind = o.lr_schedule,
                             .peak = o.lr * learning_rate_factor(o),
                             .min_ratio = o.min_lr,
                             .warmup_steps = o.warmup,
@@ -119,38 +86,9 @@ LrSchedule schedule_of(const Options& o) {
   return schedule;
 }
 
-std::string toml_value(const std::string& text) { return toml_string(text); }
-std::string toml_value(bool value) { return value ? "true" : "false"; }
-std::string toml_value(int64_t value) { return fmt::format("{}", value); }
-std::string toml_value(double value) { return fmt::format("{}", value); }
-
-// Options that the search chooses, or that follow from others.
-template <typename Visit>
-void each_settled(Visit&& visit) {
-  visit("device", &Options::device);
-  visit("batch", &Options::batch);
-  visit("accum", &Options::accum);
-  visit("global-batch", &Options::global_batch);
-  visit("zero", &Options::zero);
-  visit("shard", &Options::shard);
-  visit("micro-order", &Options::micro_order);
-  visit("pp-schedule", &Options::pp_schedule);
-  visit("attention", &Options::attention);
-  visit("loss", &Options::loss);
-  visit("recompute", &Options::recompute);
-  visit("compress", &Options::compress);
-  visit("offload", &Options::offload);
-  visit("offload-ahead", &Options::offload_ahead);
-  visit("fold-update", &Options::fold_update);
-  visit("host-update", &Options::host_update);
-  visit("precision", &Options::precision);
-  visit("master", &Options::master);
-  visit("tf32", &Options::tf32);
-  visit("grad-dtype", &Options::grad_dtype);
-  visit("loss-scale", &Options::loss_scale);
-  visit("optimizer", &Options::optimizer);
-  visit("state-dtype", &Options::state_dtype);
-  visit("beta2", &Options::beta2);
+std::string toml_value(const Option& option, const Options& options) {
+  const std::string text = option.text(options);
+  return option.kind == ValueKind::text ? toml_string(text) : text;
 }
 
 BuildOptions settle_build(Options& o, const Model& model) {
@@ -175,9 +113,10 @@ BuildOptions settle_build(Options& o, const Model& model) {
 // Goes on with an adapter as it was made.
 void take_adapter(Options& o) {
   if (o.adapter.empty()) return;
-  const std::string made = text(adapters_in(o.adapter));
-  if (o.lora != "none" && text(parse_adapters(o.lora)) != made) {
-    throw usage_error("--lora {} and --adapter {}, which has {}", o.lora, o.adapter, made)
+  const Adapters made = adapters_in(o.adapter);
+  if (o.lora.on() && o.lora != made) {
+    throw usage_error("--lora {} and --adapter {}, which has {}", text(o.lora), o.adapter,
+                      text(made))
         .hint("leave --lora out: the adapter says what it is");
   }
   o.lora = made;
@@ -194,22 +133,20 @@ Adapters adapters_in(const std::filesystem::path& directory) {
           .targets = config.targets};
 }
 
-std::string device_of(const Options& o, bool gpu_answers) {
-  require_word(o.device, "device", {"auto", "cpu", "cuda", "null"});
-  if (!o.gpu.empty() && o.device != "null") return "cuda";
-  if (o.device != "auto") return o.device;
-  return gpu_answers ? "cuda" : "cpu";
+DeviceChoice device_of(const Options& o, bool gpu_answers) {
+  if (!o.gpu.empty() && o.device != DeviceChoice::null) return DeviceChoice::cuda;
+  return o.device.value_or(gpu_answers ? DeviceChoice::cuda : DeviceChoice::cpu);
 }
 
-std::string device_of(const Options& o) {
-  return device_of(o, o.gpu.empty() && o.device == "auto" && gpu_answers());
+DeviceChoice device_of(const Options& o) {
+  return device_of(o, o.gpu.empty() && !o.device && gpu_answers());
 }
 
 std::string device_text(const Resolved& run) {
-  const bool here = run.options.device == "cuda" && !gpu_here().empty();
+  const bool here = run.options.device == DeviceChoice::cuda && !gpu_here().empty();
   const std::string one = !run.options.gpu.empty() ? run.cost_model.spec().name
                           : here                   ? gpu_here()
-                                                   : run.options.device;
+                                                   : print_setting(run.options.device);
   return run.options.ranks > 1 ? fmt::format("{} x {}", run.options.ranks, one) : one;
 }
 
@@ -220,41 +157,37 @@ static int64_t groups_bytes_of(const Options& o, Backend backend) {
          groups_bytes(backend, mesh.tp, mesh.tp, o.share_gpu);
 }
 
-Settings settle(Options& o, const Model& model, std::optional<int64_t> budget) {
+Settings settle(Options& o, const Model& model, std::optional<int64_t> budget, int64_t rank) {
   o.device = device_of(o);
-  if (o.init == "auto") o.init = model.has_weights() ? "load" : "scratch";
+  if (!o.init) o.init = model.has_weights() ? StartFrom::load : StartFrom::scratch;
   if (o.data == "auto") o.data = "synthetic";
   Settings settings;
   settings.build = settle_build(o, model);
-  settings.recipe = settle_recipe(o, budget);
+  settings.recipe = settle_recipe(o, budget, rank);
   require_layers(settings.recipe.offload, model.config().L);
   require_host_update(settings.recipe, model.config().L);
   require_tokens_divide(settings.build.batch, settings.build.seq, settings.recipe.mesh);
   settings.math = {
-      .deterministic = o.deterministic, .tf32 = o.tf32, .quick_autotune = o.tune == "short"};
+      .deterministic = o.deterministic, .tf32 = o.tf32, .quick_autotune = o.tune == Tune::quick};
   return settings;
 }
 
-Resolved resolve(Options o, std::optional<int64_t> free_bytes) {
+Resolved resolve(Options o, std::optional<int64_t> free_bytes, const RankHere& here) {
   Model model = Model::load(o.model);
-  return resolve(std::move(o), std::move(model), free_bytes);
+  return resolve(std::move(o), std::move(model), free_bytes, here);
 }
 
-Resolved resolve(Options o, Model model, std::optional<int64_t> free_bytes) {
+Resolved resolve(Options o, Model model, std::optional<int64_t> free_bytes, const RankHere& here) {
   take_adapter(o);
   const Options asked = o;
   o.device = device_of(o);
-  if (!o.gpu.empty() && o.device == "null") {
+  if (!o.gpu.empty() && o.device == DeviceChoice::null) {
     throw usage_error("--gpu {} and --device null: the null device follows programs for a CPU",
                       o.gpu)
         .hint("leave one of them out; `snug plan --gpu` needs no device");
   }
   const Backend backend = backend_of(o);
   const int64_t context = context_bytes(backend) + groups_bytes_of(o, backend);
-  require_word(o.init, "init", {"auto", "scratch", "load"});
-  require_word(o.tune, "tune", {"auto", "short", "long"});
-  require_word(o.loss_on, "loss-on", {"completion", "all"});
-  require_word(o.long_samples, "long", {"truncate", "split", "refuse"});
   require_at_least(0, o.skip_bad, "skip-bad");
   require_between(0, 0.9, o.holdout, "holdout");
   require_at_least(0, o.eval_every, "eval-every");
@@ -264,20 +197,19 @@ Resolved resolve(Options o, Model model, std::optional<int64_t> free_bytes) {
   if (o.token_bytes != 0 && o.token_bytes != 2 && o.token_bytes != 4)
     throw usage_error("--token-bytes is {}; it must be 2 or 4", o.token_bytes);
   const std::optional<int64_t> budget = arena_budget(o, context, free_bytes);
-  const auto host_budget = optional_budget(o.host_budget, "host-budget");
-  const auto disk_budget = optional_budget(o.disk_budget, "disk-budget");
   check_allow(o, budget.has_value());
-  Settings settings = settle(o, model, budget);
-  if (o.init == "load" && !model.has_weights()) {
+  Settings settings = settle(o, model, budget, here.rank);
+  if (o.init == StartFrom::load && !model.has_weights()) {
     throw usage_error("--init load, but '{}' holds no weights", o.model)
         .hint("give a directory with model.safetensors, or --init scratch");
   }
   require_one_choice(o, settings.recipe, budget);
   const LrSchedule schedule = schedule_of(o);
   checked_mul(checked_mul(o.global_batch, o.seq, "tokens per step"), o.steps, "tokens of the run");
-  CostModel cost_model = cost_model_for(o, settings.math);
+  CostModel cost_model = cost_model_for(o, settings.math, here);
+  const std::optional<int64_t> host_budget = o.host_budget.bytes, disk_budget = o.disk_budget.bytes;
   return {std::move(settings),   std::move(o), asked,       std::move(model), budget, context,
-          std::move(cost_model), schedule,     host_budget, disk_budget};
+          std::move(cost_model), schedule,     host_budget, disk_budget,      here};
 }
 
 Resolved changed(const Resolved& run, const Change& change) {
@@ -286,10 +218,10 @@ Resolved changed(const Resolved& run, const Change& change) {
   then.asked = changed(run.asked, change);
   then.options = then.asked;
   then.options.device = run.options.device;
-  static_cast<Settings&>(then) = settle(then.options, run.model, run.budget);
+  static_cast<Settings&>(then) = settle(then.options, run.model, run.budget, run.here.rank);
   require_one_choice(then.options, then.recipe, run.budget);
   then.schedule = schedule_of(then.options);
-  if (!(then.math == run.math)) then.cost_model = cost_model_for(then.options, then.math);
+  if (!(then.math == run.math)) then.cost_model = cost_model_for(then.options, then.math, run.here);
   return then;
 }
 
@@ -307,30 +239,29 @@ Options without_consent(Options o) {
 
 Options as_asked(const Resolved& run) {
   Options options = without_consent(run.options);
-  each_settled([&](std::string_view, auto member) { options.*member = run.asked.*member; });
+  for (const Option& option : all_options())
+    if (option.settled) option.copy(run.asked, options);
   return options;
 }
 
 Options as_settled(const Resolved& run, const RecomputePolicy& recompute) {
   Options options = without_consent(run.options);
-  options.recompute = option_text(recompute);
+  options.recompute = recompute;
   return options;
 }
 
 std::string to_toml(const Resolved& run, const RecomputePolicy& recompute) {
   const Options options = as_asked(run);
-  std::string out = fmt::format("model = {}\n", toml_value(options.model));
-  each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {
-    out += fmt::format("{} = {}\n", key, toml_value(value));
-  });
+  std::string out = fmt::format("model = {}\n", toml_string(options.model));
+  for (const Option& option : all_options())
+    out += fmt::format("{} = {}\n", option.key, toml_value(option, options));
   out +=
       "\n# What this run chose for the options that it was free to choose. --config passes over "
       "it.\n";
   out += "[settled]\n";
   const Options settled = as_settled(run, recompute);
-  each_settled([&](std::string_view key, auto member) {
-    out += fmt::format("{} = {}\n", key, toml_value(settled.*member));
-  });
+  for (const Option& option : all_options())
+    if (option.settled) out += fmt::format("{} = {}\n", option.key, toml_value(option, settled));
   return out;
 }
 

@@ -9,9 +9,10 @@
 #include "cost/step_cost.h"
 #include "ir/space_bytes.h"
 #include "models/model.h"
-#include "recipe/change.h"
-#include "recipe/lr_schedule.h"
 #include "recipe/settings.h"
+#include "settings/change.h"
+#include "settings/lr_schedule.h"
+#include "settings/rank_here.h"
 #include "snug/options.h"
 
 namespace snug {
@@ -26,10 +27,11 @@ struct Resolved : Settings {
   CostModel cost_model;           // of the device that it is for
   LrSchedule schedule;
   std::optional<int64_t> host_budget, disk_budget = {};  // none: not limited
+  RankHere here = {};
 
   // Is the budget what was free on the GPU, for want of another?
   bool within_free_memory() const {
-    return budget.has_value() && options.budget.empty() && options.gpu.empty();
+    return budget.has_value() && !options.budget.given() && options.gpu.empty();
   }
   // On the device, beside an arena of a plan with these.
   int64_t context_with(const SpaceBytes& arenas) const {
@@ -47,9 +49,11 @@ struct Resolved : Settings {
 
 // Throws a usage error that names the option. `free_bytes` of the GPU that it is for are the budget
 // where neither --budget nor --gpu gives one.
-Resolved resolve(Options options, std::optional<int64_t> free_bytes = {});
+Resolved resolve(Options options, std::optional<int64_t> free_bytes = {},
+                 const RankHere& here = {});
 // The same for a model that has no name: options.model is only what it is called.
-Resolved resolve(Options options, Model model, std::optional<int64_t> free_bytes = {});
+Resolved resolve(Options options, Model model, std::optional<int64_t> free_bytes = {},
+                 const RankHere& here = {});
 
 // The run with some of its options changed: model, device and budget stay. What is asked then is
 // what was asked before with the change typed behind. Throws a usage error where the options
@@ -61,13 +65,13 @@ Resolved changed(const Resolved& run, const Change& change);
 Adapters adapters_in(const std::filesystem::path& directory);
 
 // The settings alone. Makes defaults explicit in `options`.
-Settings settle(Options& options, const Model& model, std::optional<int64_t> budget);
+Settings settle(Options& options, const Model& model, std::optional<int64_t> budget,
+                int64_t rank = 0);
 // The techniques alone, likewise.
-Recipe settle_recipe(Options& options, std::optional<int64_t> budget);
-// --device, where auto is a GPU that --gpu names or that answers here, else the CPU. Throws a usage
-// error where it is none of the words.
-std::string device_of(const Options& options, bool gpu_answers);
-std::string device_of(const Options& options);
+Recipe settle_recipe(Options& options, std::optional<int64_t> budget, int64_t rank = 0);
+// --device, where auto is a GPU that --gpu names or that answers here, else the CPU.
+DeviceChoice device_of(const Options& options, bool gpu_answers);
+DeviceChoice device_of(const Options& options);
 // For a report's first line: "cpu", "NVIDIA H200" that is here, "rtx4090" that is planned for, "cuda"
 // where neither is.
 std::string device_text(const Resolved& run);

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "models/build_options.h"
-#include "passes/recipe.h"
+#include "settings/recipe.h"
 
 namespace snug {
 

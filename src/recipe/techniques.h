@@ -7,14 +7,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "cost/device_catalogue.h"
-#include "recipe/change.h"
 #include "recipe/settings.h"
+#include "settings/allow.h"
+#include "settings/change.h"
 
 namespace snug {
 
@@ -61,25 +62,12 @@ const Technique& smallest_of(std::string_view dimension);
 // defaults: always, or where --allow names it because its alternatives change what is learned.
 struct DimensionRow {
   std::string_view name;
-  std::vector<std::string_view> options;
-  bool needs_allow = false;
+  std::vector<const Option*> options;
+  std::optional<AllowItem> needs_allow = {};
   bool of_sequences = false;  // means nothing to a model without sequences
   bool moves = false;         // values to other memory, which makes nothing faster
   bool beside_moves = false;  // its alternatives are tried beside those that move values, too
 };
 std::span<const DimensionRow> dimensions();
-
-// --- the words of options ------------------------------------------------------------------------
-
-// What a technique's option can be set to: "adamw", "adamw8bit", ... Empty: no fixed list of words.
-std::vector<std::string> words_of(std::string_view option);
-
-// Throw a usage error that lists the words.
-Dtype parse_precision(const std::string& word, std::string_view option);
-OptimizerKind parse_optimizer(const std::string& word);
-CompressKind parse_compress(const std::string& word);
-BaseKind parse_base(const std::string& word);
-bool parse_master(const std::string& word);
-Dtype parse_state_dtype(const std::string& word);
 
 }  // namespace snug

@@ -6,8 +6,10 @@
 #include <set>
 
 #include "base/error.h"
-#include "recipe/allow.h"
+#include "recipe/open_dimensions.h"
 #include "recipe/resolve.h"
+#include "settings/parse.h"
+#include "snug/set_option.h"
 
 namespace snug {
 namespace {
@@ -22,7 +24,9 @@ Options tiny() {
 
 // The settings of fp32 AdamW that keeps everything, computed as plainly as can be.
 Options plain() {
-  return changed(tiny(), {{"attention", "standard"}, {"loss", "whole"}, {"recompute", "none"}});
+  return changed(tiny(), {{&Options::attention, AttentionChoice{ops::AttentionKind::standard}},
+                          {&Options::loss, LossChoice{.chunked = false}},
+                          {&Options::recompute, RecomputePolicy{}}});
 }
 
 TEST(Techniques, HaveNamesOfTheirOwn) {
@@ -38,13 +42,15 @@ TEST(Techniques, EveryRowIsARunThatDiffersFromAnother) {
   for (const Technique& t : techniques()) {
     SCOPED_TRACE(t.name);
     Options o = tiny();
-    if (t.change.sets("grad-dtype")) o = changed(o, {{"precision", "bf16"}, {"accum", 2}});
-    if (t.change == technique("fp16 gradients").change) o = changed(o, {{"precision", "fp16"}});
+    if (t.change.sets(&Options::grad_dtype))
+      o = changed(o, {{&Options::precision, ComputeType::bf16}, {&Options::accum, 2}});
+    if (t.change == technique("fp16 gradients").change)
+      o = changed(o, {{&Options::precision, ComputeType::fp16}});
     if (t.name == "without master") o = changed(o, technique("bf16").change);
     if (t.name == "update on the host") o = changed(o, technique("offload state").change);
-    if (t.dimension == "base") o.lora = "r=2";
+    if (t.dimension == "base") set_option(o, "lora", "r=2");
     if (t.dimension == "zero") o.ranks = 2;
-    if (t.name == "update in backward, unclipped") o = changed(o, {{"clip", 0.0}});
+    if (t.name == "update in backward, unclipped") o = changed(o, {{&Options::clip, 0.0}});
     const Settings& with = resolve(changed(o, t.change));
     const bool is_default = with == static_cast<const Settings&>(resolve(o));
     const bool is_plain = with == static_cast<const Settings&>(resolve(plain()));
@@ -65,7 +71,9 @@ TEST(Techniques, WhatHelpsIsNotInUse) {
 TEST(Techniques, TheHostUpdatesWhatItKeepsForAGpu) {
   const Technique& on_host = technique("update on the host");
   const auto helps = [&](const char* device, const char* offload, const Change& beside = {}) {
-    const Change change{{"device", device}, {"offload", offload}, {"precision", "bf16"}};
+    const Change change{{&Options::device, parse_setting<DeviceChoice>(device, "device")},
+                        {&Options::offload, parse_setting<Offload>(offload, "offload")},
+                        {&Options::precision, ComputeType::bf16}};
     return on_host.helps(resolve(changed(tiny(), change + beside)), /*has_budget=*/false);
   };
   EXPECT_TRUE(helps("cuda", "optimizer,master"));
@@ -82,9 +90,9 @@ TEST(Techniques, EveryDimensionOfTheSearchHasAlternativesAndASmallest) {
   for (const DimensionRow& row : dimensions()) {
     SCOPED_TRACE(row.name);
     Options options = plain();
-    if (row.moves) options.device = "cuda";        // a CPU has no other memory to go to
-    if (row.name == "base") options.lora = "r=2";  // else nothing is frozen
-    if (row.name == "zero") options.ranks = 2;     // else there is nobody to share with
+    if (row.moves) set_option(options, "device", "cuda");  // a CPU has no other memory to go to
+    if (row.name == "base") set_option(options, "lora", "r=2");  // else nothing is frozen
+    if (row.name == "zero") options.ranks = 2;  // else there is nobody to share with
     const Resolved run = resolve(options);
     EXPECT_EQ(smallest_of(row.name).dimension, row.name);
     int searched = 0;

@@ -47,8 +47,8 @@ PlanReport forward_plan_report(const PlannedRun& planned, const std::string& wha
   report.table =
       fmt::format("{} on {} · {} parameters in {} · {}\nneeds  {} at the peak ({} bytes): {}{}",
                   run.model.config().name, device_text(run), format_count(parameters),
-                  run.options.precision, what, format_bytes(arena), format_exact(arena),
-                  parts_text(memory.device()), elsewhere_text(arenas));
+                  print_setting(run.options.precision), what, format_bytes(arena),
+                  format_exact(arena), parts_text(memory.device()), elsewhere_text(arenas));
   if (run.budget) {
     const int64_t room = *run.budget + run.context - run.context_with(arenas);
     report.table +=

@@ -41,7 +41,7 @@ std::string with_exact(int64_t bytes) {
 
 std::string fit_budget_line(const FitReport& report, const Options& options) {
   std::string text = format_bytes(report.budget_bytes);
-  if (!options.gpu.empty() && options.budget.empty()) text += " of " + options.gpu;
+  if (!options.gpu.empty() && !options.budget.given()) text += " of " + options.gpu;
   if (report.context_bytes > 0)
     text += fmt::format(", {} of it for driver and libraries", format_bytes(report.context_bytes));
   return line("budget", text);

@@ -37,7 +37,7 @@ LadderTable::LadderTable(const LadderReport& report, const Options& options)
           counted(options.steps, "step"))),
       baseline_(report.rungs.front().change),
       all_together_(report.rungs.back().change),
-      computes_(options.device != "null") {
+      computes_(options.device != DeviceChoice::null) {
   for (const Rung& rung : report.rungs) largest_ = std::max(largest_, rung.planned_bytes);
   const bool all_fit = std::ranges::all_of(report.rungs, &Rung::fits);
   const size_t least = all_fit ? std::string_view("measured").size() : kTooLarge.size();

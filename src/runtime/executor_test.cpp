@@ -234,7 +234,7 @@ TEST(Executor, HandsIndependentOpsToTheirKernelTogether) {
   for (ValueId state : states) EXPECT_THAT(on_stream.values<float>(state), Each(3.0F));
   EXPECT_THAT(run(on_stream), testing::IsEmpty()) << "replayed";
 
-  Executor poisoned(f.module, device, {.poison_dead = true});
+  Executor poisoned(f.module, device, {.test = {.poison_dead = true}});
   EXPECT_THAT(run(poisoned), ElementsAre(1, 1, 1));
 }
 
@@ -270,7 +270,7 @@ TEST(Executor, PoisonOverwritesEachValueWhenItsLifetimeEnds) {
   Reversed f;
   const auto device = cpu_device();
   for (const bool poison : {false, true}) {
-    Executor executor(f.module, *device, {.poison_dead = poison});
+    Executor executor(f.module, *device, {.test = {.poison_dead = poison}});
     count_up(executor.values<float>(f.x));
     executor.run("p");
     EXPECT_EQ(executor.values<float>(f.y)[0], 126) << "the results are the same";

@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "ir/tensor_cut.h"
 #include "kernels/float_kernels.h"
-#include "ops/compress/store.h"
+#include "ops/quantize/store.h"
 #include "runtime/value_pieces.h"
 
 namespace snug {

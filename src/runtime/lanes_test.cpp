@@ -54,7 +54,7 @@ TEST(Lanes, AnyOrderThatTheyAllowGivesTheSameBits) {
     f.placed();
     const std::vector<float> want = in_list_order(f);
     const auto device = cpu_device();
-    Executor executor(f.module, *device, {.poison_dead = true, .order_seed = seed});
+    Executor executor(f.module, *device, {.test = {.poison_dead = true, .order_seed = seed}});
     for (int run = 0; run < 10; ++run) ASSERT_EQ(result_of(executor, f), want) << "seed " << seed;
     for (uint64_t order = 0; order < 10; ++order) run_null(f.module, order);
   }
@@ -172,7 +172,8 @@ TEST(Lanes, DiskGivesTheSameBits) {
     const auto cpu = cpu_device();
     QueuedDevice queued(seed);
     Executor threads(f.module, *cpu, {.offload_dir = kTmp});
-    Executor random(f.module, *cpu, {.poison_dead = true, .order_seed = seed, .offload_dir = kTmp});
+    Executor random(f.module, *cpu,
+                    {.test = {.poison_dead = true, .order_seed = seed}, .offload_dir = kTmp});
     Executor streams(f.module, queued, {.offload_dir = kTmp});
     for (Executor* executor : {&threads, &random, &streams}) {
       for (int run = 0; run < 6; ++run) ASSERT_EQ(result_of(*executor, f), want) << seed;
@@ -232,7 +233,7 @@ TEST(Lanes, OneLaneNeedsNoEvents) {
   f.placed();
   const std::vector<float> want = in_list_order(f);
   QueuedDevice device(1);
-  Executor executor(f.module, device, {.delay_seed = 1});
+  Executor executor(f.module, device, {.test = {.delay_seed = 1}});
   const int loaded = device.delays;
   for (int run = 0; run < 4; ++run) EXPECT_EQ(result_of(executor, f), want);
   EXPECT_EQ(device.events, 0);
@@ -244,7 +245,7 @@ TEST(Lanes, PoisonAndObserversWorkOnStreams) {
   f.placed();
   const std::vector<float> want = in_list_order(f);
   QueuedDevice device(2);
-  Executor poisoned(f.module, device, {.poison_dead = true});
+  Executor poisoned(f.module, device, {.test = {.poison_dead = true}});
   for (int run = 0; run < 4; ++run) EXPECT_EQ(result_of(poisoned, f), want);
   EXPECT_EQ(device.events, 0) << "in list order on one lane";
   Executor observed(f.module, device);
@@ -261,7 +262,7 @@ TEST(Lanes, AreHeldUpAtRandomWhereATestAsks) {
   f.placed();
   const std::vector<float> want = in_list_order(f);
   QueuedDevice device(4);
-  Executor executor(f.module, device, {.delay_seed = 7});
+  Executor executor(f.module, device, {.test = {.delay_seed = 7}});
   EXPECT_EQ(result_of(executor, f), want);
   const auto ops = static_cast<int>(f.module.program("p").ops.size());
   EXPECT_GT(device.delays, ops / 4);

@@ -192,4 +192,11 @@ std::vector<double> ms_within_program(Executor& executor, std::string_view name,
   return timed.by_op(fitted(timed.batches_ms(), timed.whole_ms(runs)));
 }
 
+std::vector<std::pair<std::string, int64_t>> programs_of_step(const Module& module) {
+  std::vector<std::pair<std::string, int64_t>> out;
+  for (const Repeat& region : module.step)
+    for (const std::string& name : region.programs) out.emplace_back(name, region.times);
+  return out;
+}
+
 }  // namespace snug

@@ -5,7 +5,10 @@
 //   std::vector<double> ms = ms_within_program(executor, "update");   // they add up to a run of it
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/executor.h"
@@ -33,5 +36,8 @@ struct TimingEffort {
 // One per op, such that they add up to what the program takes when it runs as in training.
 std::vector<double> ms_within_program(Executor& executor, std::string_view name,
                                       const TimingEffort& effort = {});
+
+// The programs of a step with how often each runs.
+std::vector<std::pair<std::string, int64_t>> programs_of_step(const Module& module);
 
 }  // namespace snug

@@ -42,7 +42,7 @@ ValueStream::ValueStream(Executor& executor, std::vector<ValueId> values,
       staging_(staging),
       room_(0),
       most_(0),
-      lane_(executor.lane_beside()),
+      lane_(executor.extra_lane()),
       ended_(executor.device().make_event()),
       begin_(executor.device().make_arrival()),
       states_(values_.size()) {
@@ -96,7 +96,7 @@ void ValueStream::send_ahead() {
     const std::span<std::byte> to =
         staging_.subspan(static_cast<size_t>(*place), static_cast<size_t>(bytes));
     Flight flight{to, executor_.device().make_arrival()};
-    executor_.read_beside(id, next_offset_, to, lane_);
+    executor_.read_on_lane(id, next_offset_, to, lane_);
     flight.arrived->record(lane_);
     next_offset_ += bytes;
     if (next_offset_ == bytes_of(next_)) {
@@ -123,14 +123,14 @@ void ValueStream::look(ValueId id, const LookAtPiece& visit) {
     for (int64_t at = 0; at < bytes; at += kOwnStaging) {
       const std::span<std::byte> block(from_disk_->data(),
                                        static_cast<size_t>(std::min(kOwnStaging, bytes - at)));
-      executor_.read_beside(id, at, block, lane_);
+      executor_.read_on_lane(id, at, block, lane_);
       visit(block);
     }
   } else {
-    const std::span<const std::byte> home = executor_.home(id);
+    const std::span<const std::byte> all = executor_.host_bytes(id);
     for (int64_t at = 0; at < bytes; at += ValuePieces::kPieceBytes)
-      visit(home.subspan(static_cast<size_t>(at),
-                         static_cast<size_t>(std::min(ValuePieces::kPieceBytes, bytes - at))));
+      visit(all.subspan(static_cast<size_t>(at),
+                        static_cast<size_t>(std::min(ValuePieces::kPieceBytes, bytes - at))));
   }
   set_free(value);
 }

@@ -146,9 +146,10 @@ TEST(ValueStream, SeesTheStateBeforeTheProgramThatRuns) {
     const MovedWeights f(seed, {.disk = disk});
     const auto device = cpu_device();
     Executor plain(f.module, *device, {.offload_dir = "/tmp"});
-    Executor read(f.module, *device,
-                  {.order_seed = seed % 2 == 0 ? std::nullopt : std::optional<uint64_t>(seed),
-                   .offload_dir = "/tmp"});
+    Executor read(
+        f.module, *device,
+        {.test = {.order_seed = seed % 2 == 0 ? std::nullopt : std::optional<uint64_t>(seed)},
+         .offload_dir = "/tmp"});
     for (Executor* e : {&plain, &read}) f.fill(*e);
     for (int run = 0; run < 3; ++run) {
       std::vector<std::vector<std::byte>> before, seen;

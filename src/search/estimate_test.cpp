@@ -8,6 +8,7 @@
 #include "passes/passes.h"
 #include "passes/updates.h"
 #include "placement/placement.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -132,7 +133,7 @@ TEST(Estimate, KnowsWhatTheWholeKeepsOnTheHost) {
                         {"params=disk,grads=disk", 3, 0.5, 0.01}};
   for (const Case& c : cases) {
     SCOPED_TRACE(fmt::format("{} {}", c.moved, c.ahead));
-    Offload offload = parse_offload(c.moved);
+    Offload offload = parse_setting<Offload>(c.moved, "offload");
     offload.ahead = c.ahead;
     const Setting s{
         "gpt2", {.batch = 2, .seq = 128}, {.offload = offload, .backend = Backend::cuda}};
@@ -150,7 +151,7 @@ TEST(Estimate, KnowsWhatTheWholeKeepsOnTheHost) {
 // was tried before, does not count for one with it.
 TEST(Estimate, SaysTheSameOfAPlanWhateverWasTriedBefore) {
   const auto variant = [](int32_t ahead) {
-    Offload offload = parse_offload("optimizer,master");
+    Offload offload = parse_setting<Offload>("optimizer,master", "offload");
     offload.ahead = ahead;
     return variant_of({"gpt2",
                        {.batch = 2, .seq = 128},

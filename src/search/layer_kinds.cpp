@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "ir/op_def.h"
-#include "passes/recompute_policy.h"
+#include "passes/values_to_keep.h"
 #include "search/layer_costs.h"
 
 namespace snug {

@@ -29,9 +29,9 @@ double kept_of(const Recipe& recipe) {
 
 }  // namespace
 
-const StagePolicy* at_least(double share) {
-  return std::ranges::find_if(kStagePolicies,
-                              [&](const StagePolicy& p) { return p.share >= share - 1e-9; });
+const UniformPolicy* at_least(double share) {
+  return std::ranges::find_if(kUniformPolicies,
+                              [&](const UniformPolicy& p) { return p.share >= share - 1e-9; });
 }
 
 Resolved MeshCandidates::resolved(const Change& change) const {
@@ -77,19 +77,22 @@ std::vector<int64_t> MeshCandidates::micro_batches(const MeshSizes& mesh) const 
 
 // Ways to share the state.
 std::vector<Change> MeshCandidates::ways_to_share(const MeshSizes& mesh) const {
-  if (mesh.dp == 1 || run_.asked.zero != "auto" || !run_.asked.shard.empty()) return {{}};
-  std::vector<Change> ways{{{"zero", "1"}}, {{"zero", "0"}}};
+  if (mesh.dp == 1 || run_.asked.zero || run_.asked.shard.given()) return {{}};
+  std::vector<Change> ways{{{&Options::zero, ZeroLevel::state}},
+                           {{&Options::zero, ZeroLevel::none}}};
   // What stages 2 and 3 bring for the micro-batches of a pipeline stays longer than it saves.
   if (mesh.pp > 1) return ways;
-  for (const char* zero : {"2", "3"}) ways.push_back({{"zero", zero}});
+  for (const ZeroLevel zero : {ZeroLevel::gradients, ZeroLevel::parameters})
+    ways.push_back({{&Options::zero, zero}});
   const int64_t machine = run_.cost_model.spec().wire.machine;
   // Where matrices take a whole machine, as many machines share what is gathered.
   const bool over_machines = mesh.tp >= machine;
   const int64_t sharers = over_machines ? machine : machine / mesh.tp;
   if (sharers < 2 || mesh.dp <= sharers || mesh.dp % sharers != 0) return ways;
-  for (const char* zero : {"1", "2", "3"})
-    if (!over_machines || zero == std::string_view("3"))
-      ways.push_back({{"zero", zero}, {"shard", fmt::format("hybrid:{}", sharers)}});
+  const Shard hybrid{.kind = Shard::Kind::hybrid, .group = sharers};
+  for (const ZeroLevel zero : {ZeroLevel::state, ZeroLevel::gradients, ZeroLevel::parameters})
+    if (!over_machines || zero == ZeroLevel::parameters)
+      ways.push_back({{&Options::zero, zero}, {&Options::shard, hybrid}});
   return ways;
 }
 
@@ -117,7 +120,8 @@ void MeshCandidates::add(const MeshSizes& mesh, const Change& more,
       const int64_t accum = micro_batches_of(run_.options.global_batch, each);
       size_t way = 0;
       for (const Change& share : ways_to_share(mesh)) {
-        Change change{{"mesh", text(mesh)}, {"batch", batch}, {"accum", accum}};
+        Change change{
+            {&Options::mesh, choice_of(mesh)}, {&Options::batch, batch}, {&Options::accum, accum}};
         change += share + more;
         asked.push_back({.way = way++, .change = std::move(change)});
       }
@@ -146,10 +150,10 @@ void MeshCandidates::add(const MeshSizes& mesh, const Change& more,
   if (!some && refused) said(*refused);
 }
 
-Resolved MeshCandidates::with_recompute(const MeshCandidate& c, const char* policy) const {
+Resolved MeshCandidates::with_recompute(const MeshCandidate& c, RecomputePolicy::Kind kind) const {
   Resolved run = c.run;
   if (run.recipe.recompute.kind == RecomputePolicy::Kind::automatic || recompute_is_open())
-    run.recipe.recompute = parse_recompute(policy);
+    run.recipe.recompute = {.kind = kind};
   return run;
 }
 
@@ -164,7 +168,8 @@ SpaceBytes MeshCandidates::least_arenas(const MeshCandidate& c, const RankCosts&
 
 // Seconds and bytes that it cannot be below, by what ranks with the same samples do.
 void MeshCandidates::bound(MeshCandidate& c) {
-  Resolved none = with_recompute(c, "none"), full = with_recompute(c, "full");
+  Resolved none = with_recompute(c, RecomputePolicy::Kind::none),
+           full = with_recompute(c, RecomputePolicy::Kind::full);
   const Sharding sharding = c.run.recipe.sharding;
   none.recipe.sharding = full.recipe.sharding = {};
   none.recipe.accum = full.recipe.accum = std::max<int64_t>(2, none.recipe.accum);
@@ -181,8 +186,8 @@ void MeshCandidates::bound(MeshCandidate& c) {
 
 // The least that is recomputed so that it fits, and what that takes.
 void MeshCandidates::refine(MeshCandidate& c) {
-  const RankCosts& none = costs_.of(with_recompute(c, "none"));
-  const RankCosts& full = costs_.of(with_recompute(c, "full"));
+  const RankCosts& none = costs_.of(with_recompute(c, RecomputePolicy::Kind::none));
+  const RankCosts& full = costs_.of(with_recompute(c, RecomputePolicy::Kind::full));
   const MeshShape shape = shape_of(c);
   const SpaceBytes most = arenas_of(none, shape), least = least_arenas(c, none, full);
   c.smallest = min(most, least);

@@ -15,19 +15,12 @@
 #include "base/error.h"
 #include "search/mesh_costs.h"
 #include "search/mesh_search.h"
+#include "search/uniform_policies.h"
 
 namespace snug {
 
-// What all stages of a pipeline recompute alike, and which share of all that is.
-struct StagePolicy {
-  const char* text;
-  double share;
-};
-constexpr StagePolicy kStagePolicies[] = {{"none", 0},          {"attention", 0.03},
-                                          {"ratio:0.25", 0.25}, {"ratio:0.5", 0.5},
-                                          {"ratio:0.75", 0.75}, {"full", 1}};
 // The first that recomputes so much.
-const StagePolicy* at_least(double share);
+const UniformPolicy* at_least(double share);
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
@@ -65,14 +58,14 @@ class MeshCandidates {
   std::span<MeshCandidate> all() { return all_; }
   Resolved resolved(const Change& change) const;
   // Is how much is recomputed for the search to say? Else it is as asked.
-  bool recompute_is_open() const { return run_.asked.recompute == "auto"; }
+  bool recompute_is_open() const { return !run_.asked.recompute; }
 
  private:
   bool may_fit(const MeshCandidate& c) const;
   MeshShape shape_of(const MeshCandidate& c) const;
   std::vector<int64_t> micro_batches(const MeshSizes& mesh) const;
   std::vector<Change> ways_to_share(const MeshSizes& mesh) const;
-  Resolved with_recompute(const MeshCandidate& c, const char* policy) const;
+  Resolved with_recompute(const MeshCandidate& c, RecomputePolicy::Kind kind) const;
   SpaceBytes least_arenas(const MeshCandidate& c, const RankCosts& none,
                           const RankCosts& full) const;
   void bound(MeshCandidate& c);

@@ -17,14 +17,21 @@
 namespace snug {
 namespace {
 
-constexpr const StagePolicy* kAllRecomputed = std::end(kStagePolicies) - 1;
+constexpr const UniformPolicy* kAllRecomputed = std::end(kUniformPolicies) - 1;
+
+// What the search by layer chooses itself.
+bool is_moved_or_recomputed(const Option& option) {
+  return &option == &option_of(&Options::recompute) || &option == &option_of(&Options::offload) ||
+         &option == &option_of(&Options::offload_ahead) ||
+         &option == &option_of(&Options::offload_dir);
+}
 
 // More and more of what lives elsewhere.
 std::vector<std::vector<Change>> ways_to_move(bool activations) {
-  std::vector<Change> first{{{"offload", "optimizer,master"}}};
-  if (activations)
-    first.push_back({{"offload", "optimizer,master,activations"}, {"offload-ahead", 3}});
-  return {first, {{{"offload", "optimizer,master,grads,params"}}}};
+  const Change& with_activations = technique("offload state and activations").change;
+  std::vector<Change> first{technique("offload state").change};
+  if (activations) first.push_back(with_activations + Change{{&Options::offload_ahead, 3}});
+  return {first, {technique("offload all but activations").change}};
 }
 
 // What fits by recomputing, on many stages, may be slower than what moves and fits in less. Recomputing
@@ -48,9 +55,9 @@ class MeshSearch {
                                                 : kFarFromIdealDeep;
     for (const MeshSizes& mesh : meshes) rows_.push_back({.mesh = mesh});
     std::optional<PlannedRun> best = best_with({{}});
-    const bool may_move = run_.asked.offload == "auto" && run_.recipe.backend == Backend::cuda;
+    const bool may_move = !run_.asked.offload && run_.recipe.backend == Backend::cuda;
     // Activations take any amount of host memory: where something fits without, only of what is said to be there.
-    const bool activations = !best || !run_.asked.host_budget.empty();
+    const bool activations = !best || run_.asked.host_budget.given();
     for (const std::vector<Change>& ways : ways_to_move(activations)) {
       if (!may_move || (best && best->step_seconds < far_from_ideal * ideal_seconds_)) break;
       const double seconds = best ? best->step_seconds : kForever;
@@ -71,7 +78,7 @@ class MeshSearch {
       for (MeshRow& row : rows_)
         candidates_.add(row.mesh, more, [&](const Error& why) {
           if (row.change.empty()) {
-            row.change = Change{{"mesh", text(row.mesh)}};
+            row.change = Change{{&Options::mesh, choice_of(row.mesh)}};
             row.why = why.what();
           }
           if (!refused_ && more.settings().empty()) refused_ = why;
@@ -100,7 +107,7 @@ class MeshSearch {
   void note_smallest(const MeshCandidate& c) {
     const bool smaller =
         !smallest_ || c.smallest[Space::device] < smallest_->smallest[Space::device];
-    const bool as_asked = run_.asked.offload != "auto" || c.run.recipe.offload.none();
+    const bool as_asked = run_.asked.offload || c.run.recipe.offload.none();
     if (smaller && as_asked) smallest_ = c;
   }
 
@@ -165,7 +172,7 @@ class MeshSearch {
   }
 
   void recompute_more(MeshCandidate& c, double seconds) const {
-    const StagePolicy* policy = at_least(c.share);
+    const UniformPolicy* policy = at_least(c.share);
     if (!candidates_.recompute_is_open() || policy == kAllRecomputed) return;
     c.share = (policy + 1)->share;
     c.seconds = seconds;
@@ -237,7 +244,7 @@ class MeshSearch {
       tried.planned = std::move(planned);
       return tried;
     }
-    const StagePolicy* policy =
+    const UniformPolicy* policy =
         candidates_.recompute_is_open() ? at_least(c.share) : kAllRecomputed;
     std::optional<Tried> tried = try_out(c, *policy);
     if (tried || policy == kAllRecomputed) return tried;
@@ -247,9 +254,9 @@ class MeshSearch {
     return tried ? std::move(tried) : std::move(last);
   }
 
-  std::optional<Tried> try_out(const MeshCandidate& c, const StagePolicy& policy) const {
+  std::optional<Tried> try_out(const MeshCandidate& c, const UniformPolicy& policy) const {
     Change change = c.change;
-    if (candidates_.recompute_is_open()) change += {{"recompute", policy.text}};
+    if (candidates_.recompute_is_open()) change += {{&Options::recompute, policy.policy()}};
     const Resolved run = candidates_.resolved(change);
     const StageTrial trial = try_stages(run);
     if (!trial.arena.fits_in(run.limits())) return std::nullopt;
@@ -263,11 +270,11 @@ class MeshSearch {
   // Bytes do not always fall with what is recomputed, nor does the estimate know by how much.
   PlannedRun with_less_recompute(PlannedRun planned, Change& change) const {
     if (!candidates_.recompute_is_open()) return planned;
-    std::vector<const char*> less;
-    for (const StagePolicy& policy : kStagePolicies) {
-      if (policy.text == planned.run.options.recompute)
-        return faster_with("recompute", less, std::move(planned), change);
-      less.push_back(policy.text);
+    std::vector<OptionValue> less;
+    for (const UniformPolicy& policy : kUniformPolicies) {
+      if (policy.policy() == planned.run.options.recompute)
+        return faster_with(less, std::move(planned), change);
+      less.emplace_back(&Options::recompute, policy.policy());
     }
     return planned;
   }
@@ -275,21 +282,23 @@ class MeshSearch {
   // A pipeline whose stages wait for each other though they be alike, in the fastest order that fits.
   PlannedRun with_less_bubble(PlannedRun planned, Change& change) const {
     constexpr double kWorthIt = 0.03;  // of a step
-    if (ideal_bubble(planned.run.recipe) < kWorthIt || run_.asked.pp_schedule != "auto")
-      return planned;
-    return faster_with("pp-schedule", {"zero-bubble", "interleaved:2", "interleaved:4"},
-                       std::move(planned), change);
+    if (ideal_bubble(planned.run.recipe) < kWorthIt || run_.asked.pp_schedule) return planned;
+    const StageOrder others[] = {
+        {.schedule = PipelineSchedule::zero_bubble}, {.chunks = 2}, {.chunks = 4}};
+    std::vector<OptionValue> values;
+    for (const StageOrder& order : others) values.emplace_back(&Options::pp_schedule, order);
+    return faster_with(values, std::move(planned), change);
   }
 
   // With another value of one option, if that fits and is faster.
-  PlannedRun faster_with(const char* option, const std::vector<const char*>& values,
-                         PlannedRun planned, Change& change) const {
+  PlannedRun faster_with(const std::vector<OptionValue>& values, PlannedRun planned,
+                         Change& change) const {
     struct Other {
       Change change;
       double seconds = kForever;
     };
     std::vector<Other> others;
-    for (const char* value : values) others.push_back({change + Change{{option, value}}});
+    for (const OptionValue& value : values) others.push_back({change + Change{value}});
     for_each_in_parallel(others.size(), [&](size_t i) {
       unless_refused([&] {  // too few layers, or no multiple of the stages
         const Resolved run = candidates_.resolved(others[i].change);
@@ -315,7 +324,7 @@ class MeshSearch {
     const Recipe& recipe = planned.run.recipe;
     if (by_layer_) return !recipe.offload.none();
     return rows_.size() == 1 &&
-           (!recipe.offload.none() || !run_.asked.allow.empty() || run_.options.explain ||
+           (!recipe.offload.none() || run_.asked.allow.any() || run_.options.explain ||
             recipe.recompute.kind != RecomputePolicy::Kind::none);
   }
   PlannedRun improved(PlannedRun planned, Change change) const {
@@ -325,7 +334,7 @@ class MeshSearch {
     if (!may_be_improved(planned)) return planned;
     Change pins;
     for (const OptionValue& value : change.settings())
-      if (!value.option.starts_with("offload") && value.option != "recompute") pins += {value};
+      if (!is_moved_or_recomputed(*value.option)) pins += {value};
     const Resolved run = candidates_.resolved(pins);
     PlannedRun other = plan_run(run);
     if (!fits(other) || other.step_seconds >= planned.step_seconds) {
@@ -339,8 +348,8 @@ class MeshSearch {
   // With what is recomputed searched layer by layer.
   std::optional<PlannedRun> searched(const MeshCandidate& c) const {
     Resolved run = c.run;
-    if (run.asked.offload == "auto")
-      run = candidates_.resolved(c.change + Change{{"offload", "none"}});
+    if (!run.asked.offload)
+      run = candidates_.resolved(c.change + Change{{&Options::offload, Offload{}}});
     std::optional<PlannedRun> planned = unless_refused([&] { return plan_run(run); });
     if (!planned || !fits(*planned)) return std::nullopt;
     planned->changed.insert(planned->changed.begin(), c.change);
@@ -360,7 +369,8 @@ class MeshSearch {
       planned.changed.insert(planned.changed.begin(), change);
       return planned;
     }
-    if (candidates_.recompute_is_open()) change += {{"recompute", "full"}};
+    if (candidates_.recompute_is_open())
+      change += {{&Options::recompute, kAllRecomputed->policy()}};
     PlannedRun planned = plan_stages(candidates_.resolved(change));
     planned.changed = {change};
     return planned;
@@ -453,8 +463,9 @@ PlannedRun plan_given_mesh(const Resolved& run) {
   PlannedRun planned = plan_meshes(run, given);
   if (fits(planned)) return planned;
   Resolved any = run;  // of as many sequences
-  any.asked = changed(run.asked, {{"mesh", ""}, {"tp", 0}, {"pp", 0}});
-  if (any.asked.pp_schedule == "auto") any.asked.pp_schedule = "1f1b";  // which needs least
+  any.asked =
+      changed(run.asked, {{&Options::mesh, MeshChoice{}}, {&Options::tp, 0}, {&Options::pp, 0}});
+  if (!any.asked.pp_schedule) any.asked.pp_schedule = StageOrder{};  // 1f1b, which needs least
   const PlannedRun other = MeshSearch(any).fastest(possible_meshes(any), /*any_that_fits=*/true);
   planned.meshes[0].why = "does not fit";
   if (!fits(other)) return planned;

@@ -40,5 +40,7 @@ PlannedRun plan_given_mesh(const Resolved& run);
 
 // "pp=4,dp=4,tp=8"; axes of one are left out.
 std::string text(const MeshSizes& mesh);
+// What --mesh says of it.
+MeshChoice choice_of(const MeshSizes& mesh);
 
 }  // namespace snug

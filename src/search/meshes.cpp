@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "base/text.h"
 #include "recipe/mesh_options.h"
 #include "search/mesh_search.h"
 
@@ -31,7 +30,7 @@ bool leaves_rest_open(const Resolved& run) {
   const Options& o = run.asked;
   const bool is_deep = run.options.ranks > 1 && !is_searched_by_layer(run);
   return !o.gpu.empty() && (run.recipe.mesh.pp > 1 || is_deep) &&
-         (o.recompute == "auto" || o.accum == 0 || o.zero == "auto");
+         (!o.recompute || o.accum == 0 || !o.zero);
 }
 
 std::vector<MeshSizes> possible_meshes(const Resolved& run) {
@@ -48,12 +47,14 @@ std::vector<MeshSizes> possible_meshes(const Resolved& run) {
   return meshes;
 }
 
-std::string text(const MeshSizes& mesh) {
-  std::vector<std::string> axes;
-  if (mesh.pp > 1) axes.push_back(fmt::format("pp={}", mesh.pp));
-  if (mesh.dp > 1 || mesh.ranks() == 1) axes.push_back(fmt::format("dp={}", mesh.dp));
-  if (mesh.tp > 1) axes.push_back(fmt::format("tp={}", mesh.tp));
-  return join(axes, ",");
+MeshChoice choice_of(const MeshSizes& mesh) {
+  MeshChoice choice;
+  if (mesh.pp > 1) choice.pp = mesh.pp;
+  if (mesh.dp > 1 || mesh.ranks() == 1) choice.dp = mesh.dp;
+  if (mesh.tp > 1) choice.tp = mesh.tp;
+  return choice;
 }
+
+std::string text(const MeshSizes& mesh) { return text(choice_of(mesh)); }
 
 }  // namespace snug

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "passes/layer_range.h"
 #include "search/pareto_frontier.h"
+#include "settings/layer_range.h"
 
 namespace snug {
 

@@ -38,7 +38,7 @@ PlannedRun planned_run(const Resolved& run, Choice choice, const PlanSearch& sea
                      .recompute = choice.policy};
   if (leaves_recompute_open(run) && choice.policy.kind != RecomputePolicy::Kind::none) {
     planned.chosen = ChosenRecompute{
-        .policy = text(choice.policy),
+        .policy = in_words(choice.policy),
         .needed_without = choice.needed_without,
         .extra_time = choice.extra_seconds / (choice.step_seconds - choice.extra_seconds)};
   }
@@ -70,7 +70,7 @@ PlannedRun plan_within_limits(const Resolved& run) {
   const Limits limits = run.limits();
   // Memory that happens to be free changes no step that fits in it: what is computed, to the last
   // bit, does not depend on what else the GPU holds.
-  if (run.within_free_memory() && run.asked.allow.empty()) {
+  if (run.within_free_memory() && !run.asked.allow.any()) {
     PlannedRun planned = plan_as_asked(run);
     if (arenas_of(planned.plan.module).fits_in(limits)) return planned;
   }

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "passes/layer_range.h"
 #include "placement/plan.h"
-#include "recipe/change.h"
 #include "recipe/resolve.h"
 #include "search/search.h"
+#include "settings/change.h"
+#include "settings/layer_range.h"
 
 namespace snug {
 

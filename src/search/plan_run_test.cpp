@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
-#include "recipe/testing/with_flags.h"
+#include "settings/testing/with_flags.h"
+#include "snug/set_option.h"
 
 namespace snug {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 Options on_a_gpu() {
   Options o;
   o.model = "snug-tiny";
-  o.device = "cuda";
+  set_option(o, "device", "cuda");
   return o;
 }
 
@@ -35,7 +36,7 @@ TEST(PlanRun, FreeMemoryThatDoesNotIsABudget) {
   EXPECT_TRUE(arenas_of(planned.plan.module).fits_in(planned.run.limits()));
   EXPECT_TRUE(planned.chosen || !planned.changed.empty());
   Options given = on_a_gpu();
-  given.budget = std::to_string(free);
+  given.budget = {free};
   EXPECT_EQ(print(planned.plan.module), print(plan_run(resolve(given)).plan.module));
 }
 
@@ -49,9 +50,9 @@ TEST(PlanRun, WhatIsUpdatedInBackwardIsFoundInItsOwnSize) {
   o = testing::with_flags(o,
                           "--update-in-backward --clip 0 --optimizer adamw8bit --master none "
                           "--grad-dtype bf16 --batch 1 --accum 4");
-  o.budget = "850MiB";
+  set_option(o, "budget", "850MiB");
   const PlannedRun first = plan_run(resolve(o));
-  o.budget = "780MiB";
+  set_option(o, "budget", "780MiB");
   const PlannedRun again = plan_run(resolve(o));
   EXPECT_TRUE(arenas_of(again.plan.module).fits_in(again.run.limits()));
   EXPECT_EQ(again.step_seconds, first.step_seconds);

@@ -10,10 +10,15 @@ namespace {
 // the budget: they may be wrong about its edges, and it must never be missed.
 constexpr double kDoubt = 0.05;
 
-constexpr const char* kUniform[] = {"none",      "attention", "full",      "sqrt",      "every:2",
-                                    "every:3",   "every:4",   "every:6",   "every:8",   "ratio:0.1",
-                                    "ratio:0.2", "ratio:0.3", "ratio:0.4", "ratio:0.5", "ratio:0.6",
-                                    "ratio:0.7", "ratio:0.8", "ratio:0.9"};
+std::vector<RecomputePolicy> uniform_policies() {
+  using Kind = RecomputePolicy::Kind;
+  std::vector<RecomputePolicy> all{
+      {.kind = Kind::none}, {.kind = Kind::attention}, {.kind = Kind::full}, {.kind = Kind::sqrt}};
+  for (const int64_t every : {2, 3, 4, 6, 8}) all.push_back({.kind = Kind::every, .every = every});
+  for (const double ratio : {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9})
+    all.push_back({.kind = Kind::ratio, .ratio = ratio});
+  return all;
+}
 
 }  // namespace
 
@@ -21,7 +26,7 @@ PolicyAssignments::PolicyAssignments(std::shared_ptr<const LayerPolicyCosts> opt
                                      const Costs& before, const Costs& after)
     : options_(std::move(options)), layers_(options_->between(before, after)) {
   for (ParetoPoint& point : pareto_frontier(layers_)) assignments_.push_back({std::move(point)});
-  for (const char* uniform : kUniform) add_uniform(parse_recompute(uniform));
+  for (const RecomputePolicy& uniform : uniform_policies()) add_uniform(uniform);
   std::ranges::stable_sort(assignments_, {}, [](const PolicyAssignment& m) {
     return std::pair(m.point.seconds, m.point.transient - m.doubt);
   });

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ir/space_bytes.h"
-#include "passes/offload.h"
+#include "techniques/offload/settings.h"
 
 namespace snug {
 

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "models/model.h"
 #include "passes/passes.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -19,14 +20,14 @@ struct Optimizer {
     const Model model = Model::load("gpt2").with_layers(16);
     room = Room(compile("room", model.forward({.batch = 1, .seq = 8}), recipe));
     const auto host_bytes = [&](const char* offload) {
-      return room.moved_by(parse_offload(offload))[Space::host];
+      return room.moved_by(parse_setting<Offload>(offload, "offload"))[Space::host];
     };
     layer = host_bytes("optimizer@3");
     outside = host_bytes("optimizer") - 16 * layer;
   }
   std::string nearer(const char* offload, Space space, int64_t bytes, int32_t fewer = 0) const {
-    const auto other =
-        room.with_nearer(parse_offload(offload), OffloadItem::optimizer, space, bytes, fewer);
+    const auto other = room.with_nearer(parse_setting<Offload>(offload, "offload"),
+                                        OffloadItem::optimizer, space, bytes, fewer);
     return other ? text(*other) : "no other";
   }
   Room room;

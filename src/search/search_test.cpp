@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "cost/step_cost.h"
 #include "models/model.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -80,7 +81,7 @@ TEST_P(PlanSearchOf, IsNoSlowerThanTheBestUniformPolicyThatMeetsTheSameBytes) {
        {"full", "sqrt", "attention", "every:2", "every:3", "every:5", "every:8", "ratio:0.1",
         "ratio:0.25", "ratio:0.4", "ratio:0.5", "ratio:0.7", "ratio:0.9", "ratio:1"}) {
     Recipe recipe = c.recipe;
-    recipe.recompute = parse_recompute(uniform);
+    recipe.recompute = parse_setting<RecomputePolicy>(uniform, "recompute");
     Module module = compile(c.model, c.forward(), recipe);
     place(module);
     EXPECT_GE(module.arena_bytes[0], least) << uniform;
@@ -161,7 +162,9 @@ TEST(PlanSearch, MeasuredWaysPredictWholePrograms) {
   const Recipe plain;
   const CostModel model = nominal_model(plain.backend);
   const auto costs_of = [&](const char* policy) {
-    const Module module = compile("tiny", tiny().forward(), {.recompute = parse_recompute(policy)});
+    const Module module =
+        compile("tiny", tiny().forward(),
+                {.recompute = parse_setting<RecomputePolicy>(policy, "recompute")});
     const LayerCosts costs(module, model);
     int64_t below = costs.before().kept;
     int64_t transient = costs.before().working;
@@ -176,7 +179,8 @@ TEST(PlanSearch, MeasuredWaysPredictWholePrograms) {
   LayerPolicies layers = options.between(ends.before(), ends.after());
   layers.other_programs = ends.other_programs();
   for (const char* policy : {"none", "full", "every:2", "ratio:0.5", "attention"}) {
-    const auto assignment = options.assignment_of(parse_recompute(policy));
+    const auto assignment =
+        options.assignment_of(parse_setting<RecomputePolicy>(policy, "recompute"));
     ASSERT_TRUE(assignment) << policy;
     const auto predicted = static_cast<double>(evaluate(layers, *assignment).transient);
     const auto real = static_cast<double>(costs_of(policy));
@@ -261,7 +265,7 @@ TEST_P(JointSearchOf, FitsAndIsNeverSlowerWithMore) {
                              fmt::join(search.variants()[choice->variant].picks, " "),
                              text(choice->policy)));
     EXPECT_LE(arena_of(choice->plan), bytes);
-    EXPECT_EQ(parse_recompute(option_text(choice->policy)), choice->policy);
+    EXPECT_EQ(parse_setting<RecomputePolicy>(text(choice->policy), "recompute"), choice->policy);
     EXPECT_LE(choice->step_seconds, slower * (1 + 1e-12));
     const Recipe& recipe = search.variants()[choice->variant].settings.recipe;
     EXPECT_EQ(8 / recipe.accum, search.variants()[choice->variant].picks[0]);
@@ -277,7 +281,7 @@ TEST(PlanSearch, IsNoSlowerThanAnyVariantWithAnyUniformPolicy) {
   for (const Case& c : cases) {
     for (const char* policy : {"none", "full", "every:2", "ratio:0.5", "attention"}) {
       Recipe recipe = c.recipe;
-      recipe.recompute = parse_recompute(policy);
+      recipe.recompute = parse_setting<RecomputePolicy>(policy, "recompute");
       Module module = compile(c.model, c.forward(), recipe);
       place(module);
       const auto choice = search.fastest(device_limit(module.arena_bytes[0]));
@@ -308,7 +312,7 @@ TEST(PlanSearch, SaysOfEveryNeighbourWhyItLost) {
 
 TEST(PlanSearch, APinnedPolicyStaysAsItIs) {
   Variant pinned = tiny().variant();
-  pinned.settings.recipe.recompute = parse_recompute("every:2");
+  pinned.settings.recipe.recompute = parse_setting<RecomputePolicy>("every:2", "recompute");
   PlanSearch search("tiny", {pinned});
   const Plan plain = make_plan("tiny", tiny().forward(), pinned.settings.recipe);
   const auto choice = search.fastest(device_limit(arena_of(plain)));

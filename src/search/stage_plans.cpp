@@ -170,9 +170,8 @@ PlannedRun plan_stages(const Resolved& run) {
   PlannedRun planned{
       .run = run, .plan = std::move(plans[largest]), .step_seconds = cost.step_seconds};
   planned.run.recipe = compiled.recipe_of(largest);
-  planned.run.options.rank = planned.run.asked.rank =
-      static_cast<int64_t>(largest) * ranks_of(run.recipe.mesh, run.recipe.sharding) /
-      run.recipe.mesh.pp;
+  planned.run.here.rank = static_cast<int64_t>(largest) *
+                          ranks_of(run.recipe.mesh, run.recipe.sharding) / run.recipe.mesh.pp;
   planned.recompute = run.recipe.recompute;
   planned.stages = std::move(stages);
   planned.bubble = cost.bubble();

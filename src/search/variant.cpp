@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "settings/recipe_fields.h"
+
 namespace snug {
 namespace {
 
@@ -14,43 +16,26 @@ BuildOptions without_loss(BuildOptions build) {
   return build;
 }
 
-void add_update(Recipe& key, const Recipe& r) {
-  key.master = r.master;
-  key.optimizer = r.optimizer;
-  key.state_dtype = r.state_dtype;
-}
-
 Recipe types_of(const Recipe& r) {
-  Recipe key{.sharding = r.sharding,
-             .sums_apart = r.sums_apart,
-             .offload = r.offload,
-             .fused_recompute = r.fused_recompute,
-             .adapters = r.adapters,
-             .base = r.base,
-             .precision = r.precision,
-             .grad_dtype = r.grad_dtype,
-             .host_update = r.host_update,
-             .backend = r.backend};
-  if (r.sharding.on()) add_update(key, r);  // whose grain the shards have
+  Recipe key;
+  copy_fields(r, key, {Use::types, Use::places});
+  if (r.sharding.on()) copy_fields(r, key, {Use::update});  // whose grain the shards have
   return key;
 }
 
 // Where backward updates, layers do the update's work.
 Recipe layer_recipe(const Recipe& r) {
   Recipe key = types_of(r);
-  key.compress = r.compress;
-  key.update_in_backward = r.update_in_backward;
-  if (r.update_in_backward) {
-    key.accum = r.accum;
-    add_update(key, r);
-  }
+  copy_fields(r, key, {Use::layers});
+  if (r.update_in_backward) copy_fields(r, key, {Use::micro, Use::update});
   return key;
 }
 
 // In place of what is said of the same option, or as one more change.
 void set(std::vector<Change>& changes, const Change& change) {
-  const auto said = std::ranges::find_if(
-      changes, [&](const Change& other) { return other.sets(change.settings().front().option); });
+  const Option& option = *change.settings().front().option;
+  const auto said =
+      std::ranges::find_if(changes, [&](const Change& other) { return other.sets(option); });
   if (said != changes.end())
     *said += change;
   else
@@ -61,15 +46,15 @@ void set(std::vector<Change>& changes, const Change& change) {
 
 Variant with_homes(Variant variant, const Offload& offload) {
   if (offload.rules != variant.settings.recipe.offload.rules)
-    set(variant.changes, {{"offload", text(offload)}});
+    set(variant.changes, {{&Options::offload, Offload{.rules = offload.rules}}});
   if (offload.ahead != variant.settings.recipe.offload.ahead)
-    set(variant.changes, {{"offload-ahead", int64_t{offload.ahead}}});
+    set(variant.changes, {{&Options::offload_ahead, int64_t{offload.ahead}}});
   variant.settings.recipe.offload = offload;
   return variant;
 }
 
 Variant with_host_update(Variant variant, const HostUpdate& update) {
-  set(variant.changes, {{"host-update", text(update)}});
+  set(variant.changes, {{&Options::host_update, update}});
   variant.settings.recipe.host_update = update;
   return variant;
 }
@@ -100,19 +85,17 @@ Settings policy_key(const Settings& s) { return {s.build, layer_recipe(s.recipe)
 
 Settings body_key(const Settings& s) {
   Settings key = policy_key(s);
-  key.recipe.accum = s.recipe.accum;
-  key.recipe.micro_group = s.recipe.micro_group;
-  key.recipe.fold_update = s.recipe.fold_update;
+  copy_fields(s.recipe, key.recipe, {Use::micro, Use::order});
   if (s.recipe.recompute.kind == RecomputePolicy::Kind::full)
     key.recipe.recompute = s.recipe.recompute;
-  if (s.recipe.fold_update) add_update(key.recipe, s.recipe);
+  if (s.recipe.fold_update) copy_fields(s.recipe, key.recipe, {Use::update});
   if (s.recipe.loss_scale.on()) key.recipe.loss_scale.dynamic = true;
   return key;
 }
 
 Settings update_key(const Settings& s) {
   Settings key{.recipe = types_of(s.recipe), .math = s.math};
-  add_update(key.recipe, s.recipe);
+  copy_fields(s.recipe, key.recipe, {Use::update});
   std::erase_if(key.recipe.offload.rules,
                 [](const Offload::Rule& rule) { return rule.item == OffloadItem::activations; });
   return key;

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cost/device_costs.h"
-#include "recipe/allow.h"
+#include "recipe/open_dimensions.h"
 
 namespace snug {
 namespace {
@@ -39,7 +39,8 @@ Dimension split_dimension(const Resolved& run) {
   for (const int64_t batch : micro_batches(sequences, run.asked.global_batch > 0)) {
     if (batch == run.build.batch) continue;
     d.alternatives.push_back(
-        {{{"batch", batch}, {"accum", ceil_div(sequences, batch)}}, Effect::rounding});
+        {{{&Options::batch, batch}, {&Options::accum, ceil_div(sequences, batch)}},
+         Effect::rounding});
   }
   return d;
 }
@@ -48,9 +49,10 @@ Dimension split_dimension(const Resolved& run) {
 Dimension order_dimension(const Resolved& run) {
   Dimension d{"micro-order", {{}}, /*moves=*/false, /*beside_moves=*/true};
   const Technique& by_layer = technique("offload state, by layer");
-  if (run.asked.micro_order == "auto" && !run.recipe.offload.none() &&
+  if (!run.asked.micro_order && !run.recipe.offload.none() &&
       by_layer.searched(run, run.cost_model.spec()))
-    d.alternatives.push_back({{{"micro-order", "vertical"}}, by_layer.effect});
+    d.alternatives.push_back(
+        {{{&Options::micro_order, MicroOrder{MicroOrder::Kind::vertical}}}, by_layer.effect});
   return d;
 }
 
@@ -58,26 +60,26 @@ Dimension order_dimension(const Resolved& run) {
 void add_chunks(Dimension& loss, int64_t chunk) {
   for (const int64_t size : {chunk * 4, chunk / 4})
     loss.alternatives.push_back(
-        {{{"loss", fmt::format("chunked:{}", size)}}, smallest_of(loss.name).effect});
+        {{{&Options::loss, LossChoice{.chunk = size}}}, smallest_of(loss.name).effect});
 }
 
 // The state of a part of the layers, too.
 void add_parts(Dimension& offload, int64_t layers) {
   constexpr int64_t kParts = 4;
   const Change& whole = technique("offload state").change;
-  const Offload state = parse_offload(std::get<std::string>(whole.settings().front().value));
+  const Offload state = **whole.value_of(&Options::offload);
   for (int64_t part = 1; part < kParts && layers >= kParts; ++part) {
     Offload some = state;
     for (Offload::Rule& rule : some.rules)
       rule.layers = {{.first = 0, .last = static_cast<int32_t>(layers * part / kParts) - 1}};
-    offload.alternatives.push_back({{{"offload", text(some)}}, Effect::exact});
+    offload.alternatives.push_back({{{&Options::offload, some}}, Effect::exact});
   }
 }
 
 // The same with the host's cores updating what is in their memory.
 void add_host_updates(Dimension& offload, const std::vector<Alternative>& on_gpu) {
   for (Alternative a : on_gpu) {
-    if (!a.change.sets("offload")) continue;
+    if (!a.change.sets(&Options::offload)) continue;
     a.change += technique("update on the host").change;
     offload.alternatives.push_back(std::move(a));
   }
@@ -88,7 +90,7 @@ void add_host_updates(Dimension& offload, const std::vector<Alternative>& on_gpu
 void add_on_disk(Dimension& offload, int64_t layers) {
   const auto add = [&](const Alternative& a, const Offload& disk) {
     Alternative there = a;
-    there.change += Change{{"offload", text(disk)}};
+    there.change += Change{{&Options::offload, disk}};
     offload.alternatives.push_back(there);
   };
   const std::vector<Alternative> on_host = offload.alternatives;
@@ -96,8 +98,8 @@ void add_on_disk(Dimension& offload, int64_t layers) {
       {OffloadItem::optimizer, OffloadItem::master},
       {OffloadItem::optimizer, OffloadItem::master, OffloadItem::grads, OffloadItem::params}};
   for (const Alternative& a : on_host) {
-    if (!a.change.sets("offload")) continue;
-    const Offload host = parse_offload(std::get<std::string>(a.change.settings().front().value));
+    if (!a.change.sets(&Options::offload)) continue;
+    const Offload host = **a.change.value_of(&Options::offload);
     for (const std::vector<OffloadItem>& items : farther) {
       Offload disk = host;
       if (!std::ranges::all_of(items, [&](OffloadItem item) { return host.moves(item); })) continue;
@@ -126,8 +128,9 @@ void add_copies(Dimension& zero, int64_t ranks, int64_t machine) {
   const std::vector<Alternative> shared_by_all = zero.alternatives;
   for (const Alternative& a : shared_by_all) {
     Alternative copies = a;
-    if (!a.change.sets("zero")) copies.change += Change{{"zero", "1"}};
-    copies.change += Change{{"shard", fmt::format("hybrid:{}", machine)}};
+    if (!a.change.sets(&Options::zero)) copies.change += Change{{&Options::zero, ZeroLevel::state}};
+    copies.change +=
+        Change{{&Options::shard, Shard{.kind = Shard::Kind::hybrid, .group = machine}}};
     zero.alternatives.push_back(std::move(copies));
   }
 }
@@ -136,13 +139,13 @@ void add_copies(Dimension& zero, int64_t ranks, int64_t machine) {
 bool leaves_what_was_asked(const Change& change, const DimensionRow& row, const Options& asked) {
   return std::ranges::all_of(change.settings(), [&](const OptionValue& o) {
     return std::ranges::find(row.options, o.option) != row.options.end() ||
-           is_open({.name = o.option, .options = {o.option}}, asked);
+           is_at_default(*o.option, asked);
   });
 }
 
 // Ranks of a machine share its cores, by how much nothing says.
 bool host_update_is_open(const Resolved& run) {
-  return run.asked.host_update == "auto" && run.options.ranks < 2;
+  return !run.asked.host_update && run.options.ranks < 2;
 }
 
 Dimension dimension_of(const DimensionRow& row, const Resolved& run) {
@@ -207,6 +210,10 @@ bool is_searched_beside_moves(const std::vector<int>& picks,
   return true;
 }
 
+bool is_vertical(const Options& o) {
+  return o.micro_order && o.micro_order->kind == MicroOrder::Kind::vertical;
+}
+
 // Chunks of all tokens are no chunks; and where whole logits are the loss's scratch, they are no
 // other than the one chunk that the default would make, which `build` keeps beside them.
 bool repeats_another(const BuildOptions& build) {
@@ -257,14 +264,14 @@ std::vector<Variant> variants_of(const Resolved& run) {
     }
     o.device = run.options.device;
     const std::optional<Settings> settings =
-        unless_refused([&] { return settle(o, run.model, run.budget); });
+        unless_refused([&] { return settle(o, run.model, run.budget, run.here.rank); });
     if (!settings) continue;  // what does not go together is no choice
-    const bool by_layer = o.micro_order == "vertical" && run.asked.micro_order != "vertical";
+    const bool by_layer = is_vertical(o) && !is_vertical(run.asked);
     if (by_layer && repeats_or_unrolls_much(settings->recipe)) continue;
     if (!changes.empty() && o.loss != run.options.loss && repeats_another(settings->build))
       continue;
     const bool as_asked = settings->math == run.math;
-    if (!as_asked && !other_math) other_math = cost_model_for(o, settings->math);
+    if (!as_asked && !other_math) other_math = cost_model_for(o, settings->math, run.here);
     variants.push_back(variant(model, *settings, as_asked ? run.cost_model : *other_math));
     variants.back().changes = std::move(changes);
     variants.back().effect = effect;

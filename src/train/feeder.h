@@ -5,52 +5,14 @@
 //   executor.run_step([&](const Program& program) { feeder.before(program, step); });
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "data/samples.h"
 #include "recipe/resolve.h"
 #include "runtime/executor.h"
-#include "train/data.h"
-#include "train/masking.h"
-#include "train/run_manifest.h"
 
 namespace snug {
-
-// Where samples come from: rows of tokens, or features for a model without tokens. Opened, and
-// so refused, before anything is planned or allocated.
-class Samples {
- public:
-  static Samples for_training(const Resolved& run);
-
-  std::string text() const;
-  DataFingerprint fingerprint() const;
-  bool has_held_out() const { return held_out_ != nullptr; }
-  // Of the micro-batch's rows the first `rows` are samples; the targets of the others do not count.
-  // `micro_batch`: of those that the next program takes together.
-  void feed(Executor& executor, int64_t first_sample, int64_t rows, int64_t micro_batch);
-  void feed_held_out(Executor& executor, int64_t first_sample, int64_t rows);
-  int64_t windows() const { return train_->windows(); }  // rows of tokens, per epoch
-  // Targets that count in what was fed last.
-  int64_t counted_targets() const;
-  // Targets that count of samples [first_sample, first_sample + samples): more than none.
-  int64_t targets(int64_t first_sample, int64_t samples) const;
-
- private:
-  void make_tokens(const Dataset& data, int64_t first_sample);
-  void ignore_behind(int64_t rows);
-  void send(Executor& executor, int64_t micro_batch) const;
-
-  std::shared_ptr<const Dataset> train_, held_out_;
-  std::shared_ptr<const SyntheticFeatures> features_;
-  std::optional<Masking> masking_;                         // the model sees the whole sequence
-  int64_t rows_ = 0, row_targets_ = 0, row_features_ = 0;  // of a micro-batch
-  bool packed_ = false;  // rows hold several samples: programs are told where they begin
-  std::vector<int32_t> tokens_, targets_, starts_;
-  std::vector<float> feature_values_;
-};
 
 class Feeder {
  public:

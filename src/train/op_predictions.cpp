@@ -5,7 +5,6 @@
 #include <map>
 
 #include "runtime/op_times.h"
-#include "train/timed_training.h"
 
 namespace snug {
 namespace {

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/resume.h"
+#include "checkpoint/run_history.h"
 #include "formats/tensorboard_writer.h"
 #include "search/plan_run.h"
 #include "snug/snug.h"
-#include "train/resume.h"
-#include "train/run_history.h"
 
 namespace snug {
 

@@ -23,7 +23,7 @@ std::filesystem::path directory_of(const Resolved& run) {
   if (directory.empty() && !o.out.empty()) directory = std::filesystem::path(o.out) / "profile";
   const bool alone = ranks_of(run.recipe.mesh, run.recipe.sharding) < 2;
   if (directory.empty() || alone) return directory;
-  return directory / fmt::format("rank-{}", o.rank);
+  return directory / fmt::format("rank-{}", run.here.rank);
 }
 
 Profile predicted_part(const PlannedRun& planned) {

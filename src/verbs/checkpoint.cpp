@@ -6,18 +6,18 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/model_directory.h"
+#include "checkpoint/output_directory.h"
+#include "checkpoint/resume.h"
+#include "checkpoint/run_directory.h"
+#include "checkpoint/run_state.h"
+#include "checkpoint/trained_output.h"
 #include "formats/peft_config.h"
 #include "passes/passes.h"
 #include "recipe/resolve.h"
 #include "report/layout.h"
 #include "snug/snug.h"
-#include "train/checkpoint.h"
-#include "train/model_directory.h"
-#include "train/output_directory.h"
-#include "train/resume.h"
-#include "train/run_directory.h"
-#include "train/run_state.h"
-#include "train/trained_output.h"
 
 namespace snug {
 namespace {
@@ -37,7 +37,7 @@ std::vector<fs::path> checkpoints_of(const fs::path& path) {
 
 std::string recipe_of(const Options& o) {
   return fmt::format("{}, {} sequences of {}, {}, {}", fs::path(o.model).filename().string(),
-                     o.global_batch, o.seq, o.precision, o.optimizer);
+                     o.global_batch, o.seq, print_setting(o.precision), print_setting(o.optimizer));
 }
 
 int64_t bytes_in(const fs::path& folder) {
@@ -76,9 +76,10 @@ Module module_of(const Resolved& run) {
 Resolved resolved(const fs::path& checkpoint, const RunManifest& manifest) {
   Options o = on_ranks(manifest.settled, 1);
   o.model = model_of_run(manifest, checkpoint);
-  o.init = "scratch";
+  o.init = StartFrom::scratch;
   o.adapter = "";  // it began with it
-  o.budget = o.host_budget = o.disk_budget = o.gpu = "";
+  o.budget = o.host_budget = o.disk_budget = {};
+  o.gpu.clear();
   return resolve(std::move(o));
 }
 

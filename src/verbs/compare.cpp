@@ -1,9 +1,9 @@
 // `snug plan A B`: two plans side by side.
+#include "advice/plan_facts.h"
 #include "base/log.h"
+#include "machine/here.h"
 #include "report/compare_report.h"
 #include "search/mesh_search.h"
-#include "verbs/here.h"
-#include "verbs/plan.h"
 
 namespace snug {
 

@@ -4,17 +4,17 @@
 #include <algorithm>
 #include <map>
 
+#include "advice/plan_facts.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "comm/job_place.h"
+#include "machine/here.h"
 #include "models/model.h"
 #include "recipe/deepspeed.h"
 #include "recipe/resolve.h"
 #include "report/deepspeed_report.h"
 #include "search/mesh_search.h"
-#include "verbs/here.h"
-#include "verbs/plan.h"
 
 namespace snug {
 namespace {
@@ -29,32 +29,24 @@ DeepSpeedPlace deepspeed_place(const Options& options) {
           .pp = mesh.pp,
           .width = model.config().C,
           .layers = model.config().L,
-          .batch_given = std::ranges::find(options.given, "batch") != options.given.end()};
+          .batch_given = is_given(options, "batch")};
 }
 
 // The option of the command line that wins over one of the file: itself, or another word for it.
-std::string overruled_by(const Options& options, const std::string& option) {
-  std::vector<std::string> words{option};
+std::string overruled_by(const Options& options, std::string_view option) {
+  std::vector<std::string> words{std::string(option)};
   if (option == "zero") words.emplace_back("shard");
   if (option == "accum") words.emplace_back("global-batch");
   for (const std::string& word : words)
-    if (std::ranges::find(options.given, word) != options.given.end()) return word;
+    if (is_given(options, word)) return word;
   return "";
-}
-
-std::string option_text(const Options& options, std::string_view name) {
-  std::string text;
-  each_option(options, [&](std::string_view key, const auto& value, std::string_view, OptionUse) {
-    if (key == name) text = fmt::format("{}", value);
-  });
-  return text;
 }
 
 // What of the change the command line leaves.
 Change left_of(const Change& change, const Options& options) {
   Change left;
   for (const OptionValue& setting : change.settings())
-    if (overruled_by(options, setting.option).empty()) left += Change({setting});
+    if (overruled_by(options, setting.option->key).empty()) left += Change({setting});
   return left;
 }
 
@@ -62,10 +54,10 @@ Change left_of(const Change& change, const Options& options) {
 std::string said_instead(const Change& change, const Options& options) {
   std::vector<std::string> flags;
   for (const OptionValue& setting : change.settings()) {
-    const std::string word = overruled_by(options, setting.option);
+    const Option& option = *setting.option;
+    const std::string word = overruled_by(options, option.key);
     if (word.empty()) continue;
-    const std::string file = option_text(changed(options, Change({setting})), setting.option);
-    if (word != setting.option || file != option_text(options, setting.option))
+    if (word != option.key || !option.same(changed(options, Change({setting})), options))
       flags.push_back(fmt::format("--{} {}", word, option_text(options, word)));
   }
   return join(flags, " ");
@@ -90,14 +82,10 @@ void refuse_other_learning(const DeepSpeedConfig& file, const DeepSpeedMapped& m
   }
 }
 
-// Options that a plan depends on, as text: those of equal plans are equal.
-std::string plan_options_text(const Options& options) {
-  std::string out;
-  each_option(options,
-              [&](std::string_view key, const auto& value, std::string_view, OptionUse use) {
-                if (use == OptionUse::plan_and_train) out += fmt::format("{} {}\n", key, value);
-              });
-  return out;
+bool plan_alike(const Options& a, const Options& b) {
+  return std::ranges::all_of(all_options(), [&](const Option& option) {
+    return !option.is_for(Verbs::plan) || option.same(a, b);
+  });
 }
 
 // Plans of the file without one of its keys.
@@ -113,7 +101,7 @@ class KeyEffects {
     const std::optional<Change> without = change_without(line.path);
     if (!without) return {};
     const Options fewer = changed(options_, *without);
-    if (plan_options_text(fewer) == plan_options_text(changed(options_, all))) return {};
+    if (plan_alike(fewer, changed(options_, all))) return {};
     const auto planned = unless_refused([&] { return plan_as_given(resolve_here(fewer)); });
     if (!planned) return {};
     const SpaceBytes a = arenas_of(planned->plan.module);
@@ -156,7 +144,7 @@ DeepSpeedReport deepspeed(const Options& asked, const std::string& path,
   // As DeepSpeed takes them: where a key moves values, the search may find another order, which keeps
   // more, and what the key saves would be lost in that.
   Options options = asked;
-  if (options.micro_order == "auto") options.micro_order = "horizontal";
+  if (!options.micro_order) options.micro_order = MicroOrder{};
   const DeepSpeedConfig file = DeepSpeedConfig::read(path);
   const DeepSpeedPlace place = deepspeed_place(options);
   const DeepSpeedMapped mapped = map_deepspeed(file, place);

@@ -4,14 +4,14 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "comm/job_place.h"
+#include "data/samples.h"
 #include "ir/text.h"
-#include "recipe/option_checks.h"
+#include "machine/here.h"
 #include "recipe/techniques.h"
 #include "runtime/null_executor.h"
 #include "search/plan_run.h"
+#include "settings/option_checks.h"
 #include "snug/snug.h"
-#include "train/feeder.h"
-#include "verbs/here.h"
 
 namespace snug {
 namespace {
@@ -19,11 +19,16 @@ namespace {
 constexpr const char* kBaseline = "baseline";
 
 const Change& baseline_change() {
-  static const Change plain{{"precision", "fp32"},     {"master", "fp32"},
-                            {"grad-dtype", "auto"},    {"loss-scale", "auto"},
-                            {"attention", "standard"}, {"loss", "whole"},
-                            {"recompute", "none"},     {"compress", "none"},
-                            {"optimizer", "adamw"},    {"state-dtype", "fp32"}};
+  static const Change plain{{&Options::precision, ComputeType::fp32},
+                            {&Options::master, Master::fp32},
+                            not_given(&Options::grad_dtype),
+                            not_given(&Options::loss_scale),
+                            {&Options::attention, AttentionChoice{ops::AttentionKind::standard}},
+                            {&Options::loss, LossChoice{.chunked = false}},
+                            {&Options::recompute, RecomputePolicy{}},
+                            {&Options::compress, CompressKind::none},
+                            {&Options::optimizer, OptimizerKind::adamw},
+                            {&Options::state_dtype, StateType::fp32}};
   return plain;
 }
 
@@ -41,13 +46,14 @@ std::vector<Step> steps_above(const Options& o) {
   for (const Technique& t : techniques()) {
     if (t.on_ladder == OnLadder::no) continue;
     all.push_back({std::string(t.name), t.change, t.on_ladder == OnLadder::together});
-    if (t.lr_factor != 1) all.back().change += {{"lr", as_shown(o.lr * t.lr_factor)}};
+    if (t.lr_factor != 1) all.back().change += {{&Options::lr, as_shown(o.lr * t.lr_factor)}};
   }
   if (o.batch % kMicroBatches == 0) {
     const int64_t batch = o.batch / kMicroBatches;
     const int64_t sequences =
         o.global_batch > 0 ? o.global_batch : checked_mul(o.batch, o.accum, "sequences per step");
-    all.push_back({"micro-batches", {{"batch", batch}, {"accum", ceil_div(sequences, batch)}}});
+    all.push_back({"micro-batches",
+                   {{&Options::batch, batch}, {&Options::accum, ceil_div(sequences, batch)}}});
   }
   return all;
 }
@@ -142,7 +148,7 @@ void train_rung(Rung& rung, const Options& options) {
 }
 
 void measure(Rung& rung, const Options& options) {
-  if (options.device == "null") {
+  if (options.device == DeviceChoice::null) {
     const NullRun followed = run_null(plan_run(resolve(options)).plan.module);
     rung.measured_bytes = followed.high_water[static_cast<size_t>(Space::device)];
     return;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "recipe/techniques.h"
+#include "snug/set_option.h"
 #include "snug/snug.h"
 
 namespace snug {
@@ -20,7 +21,7 @@ Options small(const std::string& model) {
   o.model = model;
   o.batch = 4;
   o.seq = 32;
-  o.device = "null";
+  set_option(o, "device", "null");
   return o;
 }
 
@@ -111,7 +112,7 @@ TEST(Ladder, GoesOnBehindARungThatDoesNotFit) {
   Options o = small("snug-tiny");
   std::vector<int64_t> planned;
   for (const Rung& rung : ladder(o, {}).rungs) planned.push_back(rung.planned_bytes);
-  o.budget = std::to_string(planned.front() - 1);
+  o.budget = {planned.front() - 1};
   size_t seen = 0;
   const LadderReport report = ladder(
       o, {.planned = [&](const LadderReport& r) { EXPECT_EQ(r.rungs.size(), planned.size()); },

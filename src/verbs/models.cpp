@@ -1,6 +1,6 @@
 // What is built in: the models, as `snug models` lists them, and the GPUs, as `snug gpus` does.
 #include "cost/device_catalogue.h"
-#include "models/catalogue.h"
+#include "models/families/catalogue.h"
 #include "models/model.h"
 #include "snug/snug.h"
 
@@ -8,11 +8,11 @@ namespace snug {
 
 std::vector<ModelLine> models() {
   std::vector<ModelLine> lines;
-  for (const CatalogueEntry& entry : catalogue()) {
+  for (const CatalogueRow& entry : catalogue()) {
     const Model model = Model::load(entry.name);
     const ModelConfig& c = model.config();
-    lines.push_back(
-        {entry.name, c.family, entry.notes, model.parameters(), c.L, c.C, c.H, c.K, c.V});
+    lines.push_back({std::string(entry.name), c.family, std::string(entry.notes),
+                     model.parameters(), c.L, c.C, c.H, c.K, c.V});
   }
   return lines;
 }

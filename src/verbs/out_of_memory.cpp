@@ -1,20 +1,20 @@
 // The log of a run that ran out of memory, explained, and the plan that would have fitted.
+#include "advice/plan_facts.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "machine/here.h"
 #include "report/oom_report.h"
 #include "snug/inspect.h"
-#include "verbs/here.h"
-#include "verbs/plan.h"
 
 namespace snug {
 namespace {
 
 // For a GPU as large as the one of the log, where the options name none.
 Options on_gpu_of(Options options, const pytorch::OomLog& log) {
-  if (!options.gpu.empty() || !options.budget.empty()) return options;
+  if (!options.gpu.empty() || options.budget.given()) return options;
   if (const auto bytes = log.allowed ? log.allowed : log.total) {
-    options.budget = fmt::format("{}", *bytes);
-    if (options.device == "auto") options.device = "cuda";
+    options.budget = {*bytes};
+    if (!options.device) options.device = DeviceChoice::cuda;
   }
   return options;
 }

@@ -16,7 +16,7 @@ ProfileReport profile(const Options& options, const TrainObserver& observer) {
   if (o.profile == 0) o.profile = kProfileSteps;
   if (std::ranges::find(o.given, "steps") == o.given.end()) o.steps = o.profile + kBesides;
   if (o.data == "auto") o.data = "synthetic";
-  if (o.tune == "auto") o.tune = "short";
+  if (!o.tune) o.tune = Tune::quick;
   TrainReport report = train(o, observer);
   if (!report.profile) throw device_error("the run ended before a step was measured");
   return std::move(*report.profile);

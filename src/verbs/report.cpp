@@ -4,24 +4,23 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "advice/plan_facts.h"
+#include "advice/priced_plan.h"
 #include "base/error.h"
 #include "base/staged_file.h"
 #include "base/text.h"
+#include "checkpoint/output_directory.h"
+#include "checkpoint/resume.h"
+#include "checkpoint/run_directory.h"
+#include "checkpoint/run_history.h"
 #include "cost/step_cost.h"
+#include "machine/here.h"
 #include "page/history.h"
 #include "page/page.h"
 #include "page/plan_subject.h"
 #include "page/run_subject.h"
 #include "page/snapshot_subject.h"
 #include "search/mesh_search.h"
-#include "train/output_directory.h"
-#include "train/resume.h"
-#include "train/run_directory.h"
-#include "train/run_history.h"
-#include "verbs/here.h"
-#include "verbs/inspect.h"
-#include "verbs/plan.h"
-#include "verbs/priced_plan.h"
 
 namespace snug {
 namespace {
@@ -90,7 +89,7 @@ Json run_part(const fs::path& directory) {
 }
 
 Json snapshot_part(const ReportSubject& subject) {
-  const pytorch::Snapshot snapshot = read_some_snapshot(subject.what);
+  const pytorch::Snapshot snapshot = pytorch::read_some_snapshot(subject.what);
   InspectFacts facts{
       .file = subject.what, .snapshot = &snapshot, .devices = pytorch::examine(snapshot)};
   if (!subject.options.model.empty()) facts.plan = priced_plan(subject.options);

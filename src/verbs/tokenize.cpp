@@ -4,14 +4,14 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "data/model_tokenizer.h"
+#include "data/sample_cache.h"
+#include "data/text_files.h"
+#include "data/tokenize_samples.h"
+#include "data/tokenize_text.h"
 #include "formats/sample_file.h"
 #include "formats/token_file_writer.h"
 #include "snug/snug.h"
-#include "train/model_tokenizer.h"
-#include "train/sample_cache.h"
-#include "train/text_files.h"
-#include "train/tokenize_samples.h"
-#include "train/tokenize_text.h"
 
 namespace snug {
 namespace {

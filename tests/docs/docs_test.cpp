@@ -1,5 +1,7 @@
 // The documents say what the program does: their commands run, the output they quote is what comes,
-// their options and techniques are the program's, and the files they name exist.
+// their verbs, options and techniques are the program's, what they link to exists, and each stored
+// result is cited.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -19,6 +21,7 @@ namespace snug {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::Contains;
 
 const fs::path kRoot = fs::path(SNUG_TEST_DIR).parent_path().parent_path();
 
@@ -95,9 +98,13 @@ TEST_P(Document, ItsCommandsRunAndPrintWhatItQuotes) {
 }
 
 TEST_P(Document, ItsLinksLeadSomewhere) {
-  const fs::path path = kRoot / GetParam();
-  for (const std::string& target : relative_links_of(read_file(path)))
-    EXPECT_TRUE(fs::exists(path.parent_path() / target)) << target;
+  const fs::path here = kRoot / GetParam();
+  for (const auto& [path, part] : relative_links_of(read_file(here))) {
+    const fs::path target = path.empty() ? here : here.parent_path() / path;
+    ASSERT_TRUE(fs::exists(target)) << path;
+    if (part.empty() || target.extension() != ".md") continue;
+    EXPECT_THAT(parts_of(read_file(target)), Contains(part)) << path;
+  }
 }
 
 // Code names a file of src/ by its room: `passes/recompute` is src/passes/recompute.cpp.
@@ -129,21 +136,33 @@ INSTANTIATE_TEST_SUITE_P(All, Document, ::testing::ValuesIn(document_names()),
                            return word;
                          });
 
-std::string default_text(const std::string& value) { return value; }
-std::string default_text(bool value) { return value ? "on" : "off"; }
-std::string default_text(int64_t value) { return fmt::format("{}", value); }
-std::string default_text(double value) { return fmt::format("{}", value); }
+std::string default_text(const Option& option) {
+  const std::string text = option.text(Options{});
+  return option.kind != ValueKind::flag ? text : text == "true" ? "on" : "off";
+}
 
 TEST(CommandLine, TheDocumentListsTheProgramsOptionsAndNoOthers) {
   std::vector<Row> expected;
-  const Options defaults;
-  each_option(defaults,
-              [&](std::string_view key, const auto& value, std::string_view help, OptionUse use) {
-                expected.push_back({fmt::format("`--{}`", key),
-                                    use == OptionUse::train ? "train" : "plan, train",
-                                    default_text(value), std::string(help)});
-              });
+  for (const Option& option : all_options())
+    expected.push_back({fmt::format("`--{}`", option.key),
+                        option.is_for(Verbs::plan) ? "plan, train" : "train", default_text(option),
+                        std::string(option.help)});
   EXPECT_EQ(rows_of(read_file(kRoot / "docs/command-line.md"), "`--"), expected);
+}
+
+TEST(CommandLine, TheDocumentListsTheProgramsVerbs) {
+  std::vector<Row> expected;
+  for (const std::string& line : split(Workplace().run("build/snug help").output, '\n')) {
+    const size_t name = 2, answer = line.find_first_not_of(' ', line.find(' ', name));
+    if (!line.starts_with("  ") || line.starts_with("  snug ") || answer == line.npos) continue;
+    expected.push_back(
+        {fmt::format("`{}`", line.substr(name, line.find(' ', name) - name)), line.substr(answer)});
+  }
+  std::vector<Row> listed = rows_of(read_file(kRoot / "docs/command-line.md"), "`");
+  std::erase_if(listed, [](const Row& row) { return row.size() != 2 || row[0].starts_with("`-"); });
+  // A link at the end is the document's own.
+  for (Row& row : listed) row[1] = row[1].substr(0, row[1].find(" (["));
+  EXPECT_EQ(listed, expected);
 }
 
 std::string proposed_by(const Technique& t) {
@@ -180,12 +199,37 @@ TEST(DeepSpeedKeys, TheDocumentListsTheRowsOfTheTableAndNoOthers) {
   EXPECT_EQ(listed, expected);
 }
 
+// What cites a result: a document, or a comment of the code.
+std::string all_that_cites() {
+  std::string text;
+  for (const fs::path& path : documents(kRoot)) text += read_file(kRoot / path);
+  for (const char* folder : {"src", "include", "cli", "tests", "tools"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
+      const fs::path extension = entry.path().extension();
+      for (const char* code : {".h", ".cpp", ".cu", ".cuh", ".py", ".sh"})
+        if (extension == code) text += read_file(entry.path());
+    }
+  }
+  return text;
+}
+
+TEST(Results, EachIsCited) {
+  const std::string text = all_that_cites();
+  for (const auto& entry : fs::directory_iterator(kRoot / "bench/results")) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_NE(text.find("bench/results/" + name), std::string::npos)
+        << name << ": git keeps what no document quotes";
+  }
+}
+
 TEST(Markdown, FindsFencesRowsLinksAndPaths) {
   const std::string text =
-      "see [a](b.md#part), [c](https://x.y) and `[d](e)`\n| `--x` | one \\| two |\n"
+      "# A part: `b`, c-d\nsee [a](b.md#part), [h](#i), [c](https://x.y) and `[d](e)`\n| `--x` | "
+      "one \\| two |\n"
       "`passes/compile.cpp` and `ir/order`, not `a / b`, `~/.cache` or `and/or NOT`\n"
       "```sh\n[f](g)\n| `--y` |\n```\n";
-  EXPECT_EQ(relative_links_of(text), std::vector<std::string>{"b.md"});
+  EXPECT_EQ(relative_links_of(text), (std::vector<DocumentLink>{{"b.md", "part"}, {"", "i"}}));
+  EXPECT_EQ(parts_of(text), std::vector<std::string>{"a-part-b-c-d"});
   EXPECT_EQ(code_paths_of(text), (std::vector<std::string>{"passes/compile.cpp", "ir/order"}));
   EXPECT_EQ(rows_of(text, "`--"), (std::vector<Row>{{"`--x`", "one | two"}}));
   ASSERT_EQ(fences_of(text).size(), 1U);

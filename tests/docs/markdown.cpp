@@ -1,6 +1,7 @@
 #include "docs/markdown.h"
 
 #include <algorithm>
+#include <cctype>
 #include <regex>
 
 #include "base/text.h"
@@ -61,18 +62,34 @@ std::vector<Row> rows_of(std::string_view markdown, std::string_view start) {
   return rows;
 }
 
-std::vector<std::string> relative_links_of(std::string_view markdown) {
+std::vector<DocumentLink> relative_links_of(std::string_view markdown) {
   static const std::regex code("`[^`]*`");
-  static const std::regex link(R"(\]\(([^)#]+)[^)]*\))");
-  std::vector<std::string> targets;
+  static const std::regex link(R"(\]\(([^)#]*)#?([^)]*)\))");
+  std::vector<DocumentLink> links;
   walk(markdown, [&](const std::string& line) {
     const std::string prose = std::regex_replace(line, code, "");
     for (std::sregex_iterator at(prose.begin(), prose.end(), link), end; at != end; ++at) {
-      const std::string target = (*at)[1];
-      if (target.find("://") == target.npos) targets.push_back(target);
+      DocumentLink found{(*at)[1], (*at)[2]};
+      if (found.path.find("://") == std::string::npos) links.push_back(std::move(found));
     }
   });
-  return targets;
+  return links;
+}
+
+std::vector<std::string> parts_of(std::string_view markdown) {
+  std::vector<std::string> parts;
+  walk(markdown, [&](const std::string& line) {
+    const size_t title = line.find_first_not_of('#');
+    if (title == 0 || title == std::string::npos || line[title] != ' ') return;
+    std::string part;
+    for (const char c : line.substr(title + 1)) {
+      if (c == ' ' || c == '-') part += '-';
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_')
+        part += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    parts.push_back(std::move(part));
+  });
+  return parts;
 }
 
 std::vector<std::string> code_paths_of(std::string_view markdown) {

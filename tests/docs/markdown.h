@@ -21,8 +21,15 @@ std::vector<Fence> fences_of(std::string_view markdown);
 using Row = std::vector<std::string>;
 std::vector<Row> rows_of(std::string_view markdown, std::string_view start);
 
-// Targets of [text](target) outside fences and `code`, without "#part" and without addresses.
-std::vector<std::string> relative_links_of(std::string_view markdown);
+// [text](path#part) outside fences and `code`, without addresses; a path may be empty, and so a part.
+struct DocumentLink {
+  std::string path, part;
+  bool operator==(const DocumentLink&) const = default;
+};
+std::vector<DocumentLink> relative_links_of(std::string_view markdown);
+
+// The parts that a link may name: "## How exact it is" is "how-exact-it-is".
+std::vector<std::string> parts_of(std::string_view markdown);
 
 // Whole `code` spans outside fences that are a path of the project: "ir/order", "bench/results".
 std::vector<std::string> code_paths_of(std::string_view markdown);

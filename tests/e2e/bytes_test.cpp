@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "models/model.h"
 #include "placement/plan.h"
+#include "settings/parse.h"
 #include "support/small_run.h"
 
 namespace snug {
@@ -34,8 +35,8 @@ int64_t activations_peak(const Plan& plan) {
 TEST(RecomputeBytes, GoDownAsTheyShould) {
   const BuildOptions build{.batch = 8, .seq = 1024, .attention = kStandard};
   const auto peak = [&](const char* policy) {
-    return static_cast<double>(
-        activations_peak(planned(llama24(), build, {.recompute = parse_recompute(policy)})));
+    return static_cast<double>(activations_peak(planned(
+        llama24(), build, {.recompute = parse_setting<RecomputePolicy>(policy, "recompute")})));
   };
   const double none = peak("none");
   EXPECT_LE(peak("full"), 0.12 * none);
@@ -45,7 +46,8 @@ TEST(RecomputeBytes, GoDownAsTheyShould) {
 // Attention's probabilities, [B,H,T,T], are all that is quadratic in the sequence.
 TEST(RecomputeBytes, UnderAttentionNothingQuadraticSurvives) {
   const BuildOptions build{.batch = 8, .seq = 1024, .attention = kStandard};
-  const Plan plan = planned(llama24(), build, {.recompute = parse_recompute("attention")});
+  const Plan plan = planned(
+      llama24(), build, {.recompute = parse_setting<RecomputePolicy>("attention", "recompute")});
   const Program& program = plan.module.program("micro_first");
   std::vector<int> live_at(program.ops.size());
   int quadratic = 0;
@@ -202,7 +204,7 @@ TEST(EvaluationBytes, StayInsideTheTrainingArena) {
     for (const Dtype precision : {Dtype::f32, Dtype::bf16}) {
       for (const bool in_backward : {false, true}) {
         for (const auto attention : {kStandard, ops::AttentionKind::chunked, kFlash}) {
-          const Recipe recipe{.recompute = parse_recompute(policy),
+          const Recipe recipe{.recompute = parse_setting<RecomputePolicy>(policy, "recompute"),
                               .precision = precision,
                               .grad_dtype = precision,
                               .update_in_backward = in_backward,

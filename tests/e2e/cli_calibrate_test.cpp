@@ -97,7 +97,8 @@ TEST_F(CliCalibrate, ExplainingChangesNothingThatIsSaved) {
 }
 
 TEST_F(CliCalibrate, RefusesWhatItCannotMeasure) {
-  expect_refused("calibrate --device null", ExitCode::usage, "--device 'null' is not one of");
+  expect_refused("calibrate --device null", ExitCode::usage,
+                 "--device null: there is nothing to measure");
   expect_refused("calibrate --threads -1", ExitCode::usage, "--threads");
   expect_refused("calibrate gpt2", ExitCode::usage, "does not know what to do with 'gpt2'");
   if (const std::string why = why_no_cuda(); !why.empty()) {

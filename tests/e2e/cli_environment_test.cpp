@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "base/sanitized.h"
 #include "e2e/cli_fixture.h"
 
 namespace snug {
@@ -46,7 +47,7 @@ class CliMemory : public Cli {};
 // Too little for the matrix library's own buffers, at every size from nothing to enough: an answer
 // or a sentence, never a wait.
 TEST_F(CliMemory, ASmallAddressSpaceIsRefusedOrServed) {
-  if (kShadowMemory) GTEST_SKIP() << "the address sanitizer takes all of the address space";
+  if (kSanitized) GTEST_SKIP() << "the address sanitizer takes all of the address space";
   int refused = 0, served = 0;
   const int64_t program = static_cast<int64_t>(std::filesystem::file_size(snug_binary())) >> 20;
   for (const int64_t beside : {8, 32, 48, 64, 80, 112, 240, 496, 4096}) {
@@ -67,7 +68,7 @@ TEST_F(CliMemory, ASmallAddressSpaceIsRefusedOrServed) {
 }
 
 TEST_F(CliMemory, BuffersForManyThreadsAreRefusedInASentence) {
-  if (kShadowMemory) GTEST_SKIP() << "the address sanitizer takes all of the address space";
+  if (kSanitized) GTEST_SKIP() << "the address sanitizer takes all of the address space";
   RunOptions options{.address_space = int64_t{1} << 30};
   options.environment = {{"OMP_NUM_THREADS", "64"}, {"OMP_STACKSIZE", "256K"}};
   const Ended run = snug(std::string(kTwoSteps) + " --device cpu", options);

@@ -2,7 +2,7 @@
 // every time.
 #include "cli_fixture.h"
 #include "ir/text.h"
-#include "models/catalogue.h"
+#include "models/families/catalogue.h"
 #include "ops/registry.h"
 
 namespace snug {

@@ -90,7 +90,7 @@ TEST_F(CliRanks, WhatIsNotBuiltOrSaidTwiceIsRefused) {
   expect_refused("plan tiny --ranks 4 --shard hybrid:3", kUsage, "no whole number of such groups");
   expect_refused("plan tiny --ranks 4 --shard hybrid:1", kUsage, "two ranks or more");
   expect_refused("plan tiny --ranks 4 --shard hybrid", kUsage, "--shard 'hybrid'");
-  expect_refused("plan tiny --ranks 4 --shard hybrid:2 --zero 0", kUsage, "--zero '0'");
+  expect_refused("plan tiny --ranks 4 --shard hybrid:2 --zero 0", kUsage, "--zero 0");
   expect_refused("plan tiny --ranks 2 --zero 4", kUsage, "--zero '4'");
   expect_refused("plan tiny --gpu h100x8 --ranks 4", kUsage, "a rank has a GPU of its own");
   expect_refused("plan tiny --ranks 4 --global-batch 3", kUsage, "less than one sequence");

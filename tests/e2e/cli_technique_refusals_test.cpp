@@ -145,7 +145,7 @@ TEST_F(CliTechniqueRefusals, UpdatesInBackward) {
 }
 
 TEST_F(CliTechniqueRefusals, Precisions) {
-  expect_bad("--precision fp8", "--precision 'fp8' is not one of fp32, bf16, fp16");
+  expect_bad("--precision fp8", "--precision 'fp8' is not one of auto, fp32, bf16, fp16");
   expect_bad("--precision bf16 --grad-dtype fp16",
              "--grad-dtype fp16 under --precision bf16: gradients are in fp32 or in the type");
   expect_bad("--precision bf16 --master bf16", "--master 'bf16' is not one of fp32, none");

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "settings/parse.h"
 #include "support/small_run.h"
 
 namespace snug {
@@ -26,7 +27,7 @@ struct Compressed {
 };
 
 Recipe with_recompute(const char* policy, int64_t accum = 1) {
-  return {.accum = accum, .recompute = parse_recompute(policy)};
+  return {.accum = accum, .recompute = parse_setting<RecomputePolicy>(policy, "recompute")};
 }
 
 std::vector<Compressed> compressed_runs() {

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "settings/parse.h"
 #include "support/small_run.h"
 
 namespace snug {
@@ -98,7 +99,7 @@ TEST_P(Exactness, EveryPolicyHasTheSameBits) {
   for (const char* policy : kPolicies) {
     SCOPED_TRACE(policy);
     Recipe recipe = s.recipe;
-    recipe.recompute = parse_recompute(policy);
+    recipe.recompute = parse_setting<RecomputePolicy>(policy, "recompute");
     SmallRun run(s.model, s.build, recipe);
     const Trace got = trace(run);
     EXPECT_EQ(got.losses, want.losses);

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/sanitized.h"
 #include "e2e/cli_fixture.h"
 
 namespace snug {
@@ -95,7 +96,7 @@ class FitLauncher : public Cli, public ::testing::WithParamInterface<Launch> {
 };
 
 TEST_P(FitLauncher, WhatFitsRunsAndOneMoreDoesNot) {
-  if (kShadowMemory) GTEST_SKIP() << "the address sanitizer takes all of the address space";
+  if (kSanitized) GTEST_SKIP() << "the address sanitizer takes all of the address space";
   const Ended fit = snug(fmt::format("fit {} --budget {} --json", words(1), GetParam().budget));
   ASSERT_EQ(fit.code, 0) << fit.err;
   const nlohmann::json answer = nlohmann::json::parse(fit.out);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include "settings/parse.h"
 #include "support/configurations.h"
 #include "support/small_run.h"
 
@@ -33,7 +34,7 @@ TEST_P(FusedRecomputeFamilies, EveryPolicyHasTheSameBits) {
     const std::vector<float> want = SmallRun(model, build, recipe).losses(kFusedSteps);
     for (const char* policy : kFusedPolicies) {
       SCOPED_TRACE(fmt::format("{} {}", name_of(precision), policy));
-      recipe.recompute = parse_recompute(policy);
+      recipe.recompute = parse_setting<RecomputePolicy>(policy, "recompute");
       EXPECT_EQ(SmallRun(model, build, fused(recipe)).losses(kFusedSteps), want);
     }
   }
@@ -59,7 +60,7 @@ class FusedRecomputePlan : public FusedRecomputeRun,
 TEST_P(FusedRecomputePlan, IsWhatRuns) {
   const Configuration& c = GetParam();
   SmallRun run(c.model, c.build, fused(c.recipe));
-  SmallRun poisoned(c.model, c.build, fused(c.recipe), {.poison_dead = true});
+  SmallRun poisoned(c.model, c.build, fused(c.recipe), {.test = {.poison_dead = true}});
   EXPECT_EQ(poisoned.losses(kFusedSteps), run.losses(kFusedSteps));
   EXPECT_EQ(run.executor().measured_bytes(), run.executor().planned_bytes());
   EXPECT_LE(run.executor().planned_bytes(),

@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include "runtime/null_executor.h"
+#include "settings/parse.h"
 #include "support/small_run.h"
 
 namespace snug {
@@ -25,7 +26,8 @@ TEST_P(MicroOrder, IsExact) {
   const BuildOptions build{.batch = 2, .seq = 12, .packed = GetParam().packed, .dropout = 0.1};
   for (const bool in_backward : {false, true}) {
     for (const char* recompute : {"none", "full"}) {
-      Recipe recipe{.accum = 6, .recompute = parse_recompute(recompute)};
+      Recipe recipe{.accum = 6,
+                    .recompute = parse_setting<RecomputePolicy>(recompute, "recompute")};
       recipe.update_in_backward = in_backward;
       if (in_backward) recipe.clip = 0;
       const std::vector<float> want = SmallRun(model, build, recipe).losses(4);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "passes/passes.h"
+#include "settings/parse.h"
 #include "support/random_offload.h"
 
 namespace snug {
@@ -26,7 +27,8 @@ TEST_P(OffloadIsExact, BitForBit) {
     const DrawnOffload d = draw_offload(seed);
     SCOPED_TRACE(d.text);
     ASSERT_NO_THROW(expect_offload_is_exact(
-        d, {{"on lanes"}, {"in a random order", {.poison_dead = true, .order_seed = 7}}}));
+        d,
+        {{"on lanes"}, {"in a random order", {.test = {.poison_dead = true, .order_seed = 7}}}}));
     if (HasFailure()) return;
   }
 }
@@ -62,7 +64,7 @@ TEST(Offload, WeightsOfNoLayerComeFirst) {
     const bool tied = seed % 2 == 0;
     DrawnOffload d{{.model = tests_dir() + (tied ? "/parity/gpt2" : "/parity/llama"),
                     .build = {.batch = 1, .seq = 8}},
-                   parse_offload("optimizer,master")};
+                   parse_setting<Offload>("optimizer,master", "offload")};
     d.recipe.precision = seed % 5 == 3 ? Dtype::f16 : Dtype::bf16;
     d.recipe.optimizer = static_cast<OptimizerKind>(seed % 5);
     const bool single = seed >= 5;
@@ -95,7 +97,8 @@ TEST(Offload, WeightsOfNoLayerComeFirst) {
       EXPECT_EQ(brought, put);
     }
     ASSERT_NO_THROW(expect_offload_is_exact(
-        d, {{"on lanes"}, {"in a random order", {.poison_dead = true, .order_seed = 7}}}));
+        d,
+        {{"on lanes"}, {"in a random order", {.test = {.poison_dead = true, .order_seed = 7}}}}));
   }
 }
 
@@ -103,11 +106,11 @@ TEST(Offload, WeightsOfNoLayerComeFirst) {
 TEST(Offload, HostUpdatesSkipAStepThatOverflows) {
   for (const bool master : {true, false}) {
     DrawnOffload d{{.model = tests_dir() + "/parity/gpt2", .build = {.batch = 2, .seq = 8}},
-                   parse_offload("optimizer,master")};
+                   parse_setting<Offload>("optimizer,master", "offload")};
     d.recipe.precision = Dtype::f16;
     d.recipe.master = master;
     d.recipe.loss_scale = {.start = 0x1p30, .dynamic = true, .backoff = 0x1p-20};
-    d.host_update = parse_host_update("all");
+    d.host_update = parse_setting<HostUpdate>("all", "host-update");
     expect_offload_is_exact(d, {{"on lanes"}});
     Recipe recipe = d.recipe;
     recipe.offload = d.offload;
@@ -121,8 +124,10 @@ TEST(Offload, HostUpdatesSkipAStepThatOverflows) {
 
 MemoryBreakdown memory_of_deep(int layers, const char* offload, const char* recompute) {
   const Model model = Model::load(fmt::format("llama-7b:256x{}", layers));
-  Recipe recipe{.accum = 2, .recompute = parse_recompute(recompute), .precision = Dtype::bf16};
-  recipe.offload = parse_offload(offload);
+  Recipe recipe{.accum = 2,
+                .recompute = parse_setting<RecomputePolicy>(recompute, "recompute"),
+                .precision = Dtype::bf16};
+  recipe.offload = parse_setting<Offload>(offload, "offload");
   return make_plan("deep", model.forward({.batch = 2, .seq = 64}), recipe).memory;
 }
 
@@ -179,14 +184,14 @@ TEST(Offload, StagingOfHostUpdatesDoesNotGrowWithLayers) {
       std::vector<int64_t> on_device, on_host;
       for (const int layers : {12, 24, 48}) {
         const Model model = Model::load(fmt::format("llama-7b:256x{}", layers));
-        Recipe recipe{.recompute = parse_recompute("full"),
+        Recipe recipe{.recompute = parse_setting<RecomputePolicy>("full", "recompute"),
                       .precision = Dtype::bf16,
                       .update_in_backward = how.in_backward,
                       .fold_update = how.fold,
                       .clip = how.in_backward ? 0.0 : 1.0};
-        recipe.offload = parse_offload(how.offload);
+        recipe.offload = parse_setting<Offload>(how.offload, "offload");
         recipe.offload.slice = int64_t{1} << 17;  // less than a layer
-        recipe.host_update = parse_host_update(layers_updated);
+        recipe.host_update = parse_setting<HostUpdate>(layers_updated, "host-update");
         const Plan plan = make_plan("deep", model.forward({.batch = 2, .seq = 64}), recipe);
         on_device.push_back(plan.memory.device().placement.transient_arena_bytes);
         on_host.push_back(plan.memory[Space::host].placement.transient_arena_bytes);

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "formats/testing.h"
 #include "passes/passes.h"
+#include "settings/parse.h"
 #include "support/small_run.h"
 
 namespace snug {
@@ -75,13 +76,14 @@ class PackedRows : public ::testing::TestWithParam<Packed> {
   PackedRows() { testing::write_bytes(dir_ / "config.json", kConfigs.at(GetParam().model)); }
 
   SmallRun make_run(int64_t batch, int64_t seq, bool packed) const {
-    return SmallRun(dir_.path().string(),
-                    {.batch = batch,
-                     .seq = seq,
-                     .attention = GetParam().attention,
-                     .attention_chunk = 48,
-                     .packed = packed},
-                    {.recompute = parse_recompute(GetParam().recompute)});
+    return SmallRun(
+        dir_.path().string(),
+        {.batch = batch,
+         .seq = seq,
+         .attention = GetParam().attention,
+         .attention_chunk = 48,
+         .packed = packed},
+        {.recompute = parse_setting<RecomputePolicy>(GetParam().recompute, "recompute")});
   }
 
   // Loss and gradients of what is fed; dloss is the same for all, so gradients add up.

@@ -39,7 +39,7 @@ TEST_P(PlanIsRun, PlannedAllocatedAndMeasuredBytesAreOneNumber) {
 TEST_P(PlanIsRun, OverwritingDeadValuesWithNanChangesNothing) {
   const Configuration& c = GetParam();
   SmallRun plain(c.model, c.build, c.recipe);
-  SmallRun poisoned(c.model, c.build, c.recipe, {.poison_dead = true});
+  SmallRun poisoned(c.model, c.build, c.recipe, {.test = {.poison_dead = true}});
   for (int i = 0; i < 3; ++i) {
     const float want = plain.step();
     EXPECT_EQ(poisoned.step(), want) << "step " << i;

@@ -5,9 +5,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/sanitized.h"
 #include "base/testing.h"
 #include "base/units.h"
 #include "formats/testing.h"
+#include "snug/set_option.h"
 #include "snug/snug.h"
 #include "support/run_command.h"
 
@@ -61,23 +63,23 @@ nlohmann::json one_large_tensor() {
 }
 
 TEST(Memory, OfTheProcessGrowsByTheArenasFromLoadingToSaving) {
-  if (kShadowMemory) GTEST_SKIP() << "the sanitizer keeps what was freed";
+  if (kSanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
   if (!forget_peak()) GTEST_SKIP() << "needs /proc/self/clear_refs";
   testing::TempDir dir;
   testing::write_bytes(dir / "model/config.json", one_large_tensor().dump());
   Options o;
   o.model = (dir / "model").string();
-  o.device = "cpu";
+  set_option(o, "device", "cpu");
   o.data = "synthetic";
   o.batch = 1;
   o.seq = 16;
   o.steps = 1;
-  o.init = "scratch";
+  set_option(o, "init", "scratch");
   o.out = (dir / "saved").string();
   train(o, {});  // libraries are loaded, threads have their stacks
 
   o.model = o.out;
-  o.init = "load";
+  set_option(o, "init", "load");
   o.out = (dir / "again").string();
   o.overwrite = true;
   const auto expect_as_planned = [&](const char* what) {
@@ -89,14 +91,14 @@ TEST(Memory, OfTheProcessGrowsByTheArenasFromLoadingToSaving) {
         << format_bytes(growth.peak);
   };
   expect_as_planned("in_memory");
-  o.precision = "bf16";
-  o.master = "none";
+  set_option(o, "precision", "bf16");
+  set_option(o, "master", "none");
   expect_as_planned("converted_to_bf16");
-  o.master = "fp32";
-  o.offload = "all";
+  set_option(o, "master", "fp32");
+  set_option(o, "offload", "all");
   expect_as_planned("offloaded");
   o.steps = 2;
-  o.save_every = "1";
+  set_option(o, "save-every", "1");
   expect_as_planned("saved_on_the_way");
   const std::string checkpoint = (dir / "again/step-00000001").string();
   o = {};

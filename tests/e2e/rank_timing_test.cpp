@@ -34,7 +34,7 @@ TEST_F(RankTiming, RandomPausesChangeNoBit) {
     const std::string directory = ::testing::TempDir();
     const auto run = [&](std::optional<uint64_t> delay_seed) {
       return run_ranks(job.model, job.build, job.recipe, kDelayedSteps,
-                       {.delay_seed = delay_seed, .offload_dir = directory});
+                       {.test = {.delay_seed = delay_seed}, .offload_dir = directory});
     };
     ASSERT_NO_THROW({
       const RankResult plain = run({});

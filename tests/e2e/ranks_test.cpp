@@ -15,6 +15,7 @@
 #include "ops/comm/rank_sum.h"
 #include "ops/optimizer/sum_blocks.h"
 #include "passes/passes.h"
+#include "settings/parse.h"
 #include "support/random_offload.h"
 #include "support/rank_run.h"
 #include "support/small_run.h"
@@ -107,7 +108,8 @@ TEST_F(Ranks, UpdatesAreFoldedOrMadeOnTheHost) {
     for (const bool fold : {true, false}) {
       SCOPED_TRACE(fmt::format("stage {}, {}", stage, fold ? "folded" : "on the host"));
       Recipe recipe = zero(2, stage);
-      recipe.offload = parse_offload(stage == 3 ? "all" : "optimizer,master,grads");
+      recipe.offload =
+          parse_setting<Offload>(stage == 3 ? "all" : "optimizer,master,grads", "offload");
       recipe.fold_update = fold;
       recipe.host_update.on = !fold;
       const RankResult all = run_ranks(wide_model(), small_build(), recipe, kSteps);
@@ -236,7 +238,7 @@ DrawnJob draw_job(int seed) {
       "; {} ranks, {} share, stage {}, whole below {}, offload {}, fold {}, host-update {}",
       r.sharding.ranks, r.sharding.sharers(), r.sharding.stage, r.sharding.threshold,
       text(r.offload), r.fold_update, text(r.host_update));
-  if (dice / 128 % 2 == 0) job.options = {.poison_dead = true, .order_seed = dice};
+  if (dice / 128 % 2 == 0) job.options = {.test = {.poison_dead = true, .order_seed = dice}};
   return job;
 }
 

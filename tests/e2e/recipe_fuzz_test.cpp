@@ -6,14 +6,15 @@
 
 #include <cmath>
 
+#include "base/sanitized.h"
 #include "support/random_recipe.h"
 #include "support/small_run.h"
 
 namespace snug {
 namespace {
 
-constexpr int kSeeds = 240;
-constexpr int kShards = 12;  // tests that share the seeds, so that they run side by side
+constexpr int kSeeds = kSanitized ? 24 : 240;
+constexpr int kShards = 12;  // tests that share the seeds, so that several run at once
 constexpr int kFuzzSteps = 3;
 
 void check(const DrawnRecipe& d) {
@@ -24,7 +25,7 @@ void check(const DrawnRecipe& d) {
   EXPECT_EQ(run.executor().allocated_bytes(), run.executor().planned_bytes());
   EXPECT_EQ(run.executor().measured_bytes(), run.executor().planned_bytes());
 
-  SmallRun poisoned(d.model, d.build, d.recipe, {.poison_dead = true});
+  SmallRun poisoned(d.model, d.build, d.recipe, {.test = {.poison_dead = true}});
   EXPECT_EQ(poisoned.losses(kFuzzSteps), losses) << "a dead value was read";
 
   Recipe plain = d.recipe;

@@ -1,15 +1,15 @@
 // A model saved over another: killed after every system call, without power after every change,
 // with every call failing. The directory holds the old model or the new one, whole, and the next
 // run removes the rest.
-#include "train/model_directory.h"
+#include "checkpoint/model_directory.h"
 
 #include <optional>
 
 #include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/output_directory.h"
 #include "formats/testing.h"
 #include "support/faulty_files.h"
-#include "train/checkpoint.h"
-#include "train/output_directory.h"
 
 namespace snug::testing {
 namespace {

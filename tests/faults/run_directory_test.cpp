@@ -1,13 +1,13 @@
 // A run's next checkpoint: killed after every system call, without power after every change, with
 // every call failing. `latest` names the old one or the new one, and what it names is whole.
-#include "train/run_directory.h"
+#include "checkpoint/run_directory.h"
 
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/staged_file.h"
+#include "checkpoint/run_state.h"
 #include "formats/testing.h"
 #include "support/faulty_files.h"
-#include "train/run_state.h"
 
 namespace snug::testing {
 namespace {

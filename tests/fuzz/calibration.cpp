@@ -1,15 +1,12 @@
 // A calibration from the cache: a damaged one is ignored, one that is used costs every op a time.
 #include <cmath>
 
-#include "base/log.h"
 #include "cost/measured_times.h"
 #include "fuzz/input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace snug;
-  static const bool silent = (silence_log(), true);
-  const auto measured =
-      read_calibration(fuzz::as_file(fuzz::text(data, size)), silent ? "NVIDIA H200" : "");
+  const auto measured = read_calibration(fuzz::as_file(fuzz::text(data, size)), "NVIDIA H200");
   if (!measured) return 0;
   const DeviceSpec spec = with_measured_rates(find_device("h200"), *measured);
   const MeasuredTimes times(*measured, spec, 2e-6);

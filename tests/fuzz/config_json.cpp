@@ -1,6 +1,6 @@
 // A model's config.json: what is read can be written, and then reads back as the same model.
-#include "formats/hf_config.h"
 #include "fuzz/input.h"
+#include "models/families/hf_config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace snug;

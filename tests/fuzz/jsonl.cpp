@@ -2,9 +2,9 @@
 // and what is rendered of a conversation says in order what is learned of it.
 #include <algorithm>
 
+#include "data/chat_format.h"
 #include "formats/json_lines.h"
 #include "fuzz/input.h"
-#include "train/chat_format.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/checksum.h"
-#include "formats/hf_fields.h"
+#include "checkpoint/run_manifest.h"
+#include "formats/json_fields.h"
 #include "fuzz/input.h"
-#include "train/run_manifest.h"
 
 namespace {
 

@@ -16,7 +16,7 @@ Resolved resolve_file(std::string_view bytes) {
   static const Model model = Model::load("snug-tiny");
   CLI::App app("", "snug train");
   Options options;
-  cli::add_options(app, options, OptionUse::train);
+  cli::add_options(app, options, Verbs::train);
   cli::parse(app, {"snug-tiny", "--device", "cpu", "--config", fuzz::as_file(bytes)});
   return resolve(options, model);
 }

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 
+#include "data/token_stream.h"
 #include "formats/token_file.h"
 #include "fuzz/input.h"
-#include "train/token_stream.h"
 
 namespace {
 

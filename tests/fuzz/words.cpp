@@ -1,22 +1,24 @@
 // The words of options that have a grammar: what is read can be written, and reads back the same.
 #include "base/units.h"
 #include "fuzz/input.h"
-#include "models/mlp.h"
+#include "models/parts/mlp.h"
 #include "models/scaled.h"
-#include "passes/host_update.h"
-#include "passes/offload.h"
-#include "passes/recompute_policy.h"
+#include "settings/option.h"
+#include "settings/parse.h"
 
 namespace {
 
 using namespace snug;
 
-template <typename Parse, typename Write>
-void must_read_back(std::string_view word, Parse&& parse, Write&& write) {
+void must_read_back(std::string_view word, const Option& option) {
   fuzz::parse_or_refuse([&] {
-    const auto read = parse(word);
+    Options read;
+    parse_option(option, read, word);
     fuzz::require(fuzz::parse_or_refuse([&] {
-                    fuzz::require(parse(write(read)) == read, "an option reads back as another");
+                    Options again;
+                    parse_option(option, again, option.text(read));
+                    fuzz::require(option.text(again) == option.text(read),
+                                  "an option reads back as another");
                   }),
                   "an option does not read back");
   });
@@ -26,9 +28,7 @@ void must_read_back(std::string_view word, Parse&& parse, Write&& write) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view word = fuzz::text(data, size);
-  must_read_back(word, parse_offload, [](const Offload& o) { return text(o); });
-  must_read_back(word, parse_host_update, [](const HostUpdate& u) { return text(u); });
-  must_read_back(word, parse_recompute, [](const RecomputePolicy& p) { return option_text(p); });
+  for (const Option& option : all_options()) must_read_back(word, option);
   fuzz::parse_or_refuse([&] { format_bytes(parse_bytes(word)); });
   fuzz::parse_or_refuse([&] { parse_mlp(word); });
   fuzz::parse_or_refuse([&] { parse_scaled(word); });

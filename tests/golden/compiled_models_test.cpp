@@ -11,6 +11,7 @@
 #include "ops/registry.h"
 #include "placement/plan.h"
 #include "runtime/null_executor.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -53,7 +54,8 @@ TEST(CompiledModels, TheLargestIsSound) {
 // All passes and a placement, on two layers: readable enough to review. Each pass alone is in
 // passes_test.cpp.
 TEST(CompiledModels, TwoLayers) {
-  expect_golden(compiled("mlp:8x2", {.batch = 4}, {.recompute = parse_recompute("full")}),
+  expect_golden(compiled("mlp:8x2", {.batch = 4},
+                         {.recompute = parse_setting<RecomputePolicy>("full", "recompute")}),
                 "compile",
                 "snug plan mlp:8x2 --batch 4 --recompute full: the whole compile, placed.");
 }

@@ -25,12 +25,15 @@ void expect_golden(const Module& module, std::string_view name, std::string_view
   const std::string text = print(module);
   EXPECT_EQ(print(parse(as_comment(what) + text, ops::registry())), text)
       << name << " does not read back";
-  const auto path = std::filesystem::path(SNUG_TEST_DIR) / fmt::format("{}.snug", name);
-  if (std::getenv("SNUG_UPDATE_GOLDEN") != nullptr)
-    write_file_atomically(path, as_comment(what) + text);
+  expect_golden_text(text, fmt::format("{}.snug", name), what);
+}
+
+void expect_golden_text(std::string_view text, std::string_view file, std::string_view what) {
+  const auto path = std::filesystem::path(SNUG_TEST_DIR) / file;
+  const std::string whole = fmt::format("{}{}", as_comment(what), text);
+  if (std::getenv("SNUG_UPDATE_GOLDEN") != nullptr) write_file_atomically(path, whole);
   ASSERT_TRUE(std::filesystem::exists(path)) << path << ": SNUG_UPDATE_GOLDEN=1 writes it";
-  EXPECT_EQ(read_file(path), as_comment(what) + text)
-      << "run with SNUG_UPDATE_GOLDEN=1 if the new text is right";
+  EXPECT_EQ(read_file(path), whole) << "run with SNUG_UPDATE_GOLDEN=1 if the new text is right";
 }
 
 }  // namespace snug

@@ -12,4 +12,7 @@ namespace snug {
 // what: a sentence for the reader of the file, written above the text.
 void expect_golden(const Module& module, std::string_view name, std::string_view what = {});
 
+// The same of any text, in the file tests/golden/FILE.
+void expect_golden_text(std::string_view text, std::string_view file, std::string_view what = {});
+
 }  // namespace snug

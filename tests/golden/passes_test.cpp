@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "golden/golden.h"
-#include "passes/tensor_parallel.h"
 #include "passes/testing/two_layers.h"
+#include "passes/values_to_keep.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -12,7 +13,9 @@ namespace {
 // As far as recompute, in the order of compile.cpp.
 Module recomputed(const char* policy, const Recipe& recipe = {}) {
   Module module = with_backward(two_attentions, recipe);
-  recompute(module, "micro_first", values_to_keep(module, "micro_first", parse_recompute(policy)));
+  recompute(
+      module, "micro_first",
+      values_to_keep(module, "micro_first", parse_setting<RecomputePolicy>(policy, "recompute")));
   eliminate_dead(module);
   return module;
 }
@@ -23,22 +26,80 @@ TEST(GoldenPass, Precision) {
                 "statistics (rstd) and the loss stay f32. Both programs.");
 }
 
-TEST(GoldenPass, TensorParallel) {
-  Module module{.name = "two layers"};
-  const Forward training = add_forward(module, two_attentions, ProgramRole::training_first);
-  tensor_parallel(module, "micro_first", training, {.tp = 2, .part = 1});
-  sweep_values(module);
-  assign_lanes(module);
+// x -> linear that widens, gelu | linear that narrows -> loss.
+Forward wide_and_narrow(Module& module, std::string_view program, bool) {
+  constexpr int64_t B = 4, C = 8, H = 16;
+  SharedValues shared(module);
+  const ValueId x = shared.input("x", {Dtype::f32, {B, C}});
+  const ValueId targets = shared.input("targets", {Dtype::i32, {B}});
+  Builder b(module, program);
+  ValueId h;
+  {
+    const auto layer = b.layer(0, "0");
+    h = ops::linear(b, "up",
+                    {.x = x, .weight = shared.param("0.up.weight", {H, C}, Role::matrix, 0)});
+    h = ops::gelu(b, "act", h, /*tanh=*/true);
+  }
+  {
+    const auto layer = b.layer(1, "1");
+    h = ops::linear(b, "down",
+                    {.x = h, .weight = shared.param("1.down.weight", {C, H}, Role::matrix, 1)});
+  }
+  return {ops::cross_entropy(b, "loss", {.logits = h, .targets = targets}), h};
+}
+
+// Forward passes with low-rank pairs, in the order of compile.cpp.
+Programs with_adapters(Adapters pairs) {
+  Programs p = with_forward(wide_and_narrow);
+  adapters(p.module, pairs);
+  return p;
+}
+
+TEST(GoldenPass, Adapters) {
   expect_golden(
-      module, "tensor_parallel",
-      "tensor_parallel over 2 ranks, the second of them: words, heads and features are half\n"
-      "of the model's, and between matmuls a rank has 16 of the 32 tokens.");
+      with_adapters({.rank = 2, .alpha = 8, .dropout = 0.1, .targets = {"all"}}).module, "adapters",
+      "adapters r=2,alpha=8,dropout=0.1: the matrices are frozen; each layer adds to its output\n"
+      "4 times what lora_b makes of lora_a. Only training drops out.");
+}
+
+Module with_adapter_gradients() {
+  Programs p = with_adapters({.rank = 2, .alpha = 4, .targets = {"all"}});
+  bind_loss(p.module, "eval", p.evaluation.loss);
+  autodiff(p.module, "micro_first", p.training);
+  adapter_gradients_first(p.module, "micro_first");
+  eliminate_dead(p.module);
+  return std::move(p.module);
+}
+
+TEST(GoldenPass, AdapterGradientsFirst) {
+  Module module = with_adapter_gradients();
+  std::erase_if(module.programs, [](const Program& p) { return p.name == "eval"; });
+  sweep_values(module);
+  expect_golden(module, "adapter_gradients_first",
+                "adapter_gradients_first: 1.down narrows from 16 to 8, so 1.down.grad_input comes\n"
+                "after 1.down.lora_a.grad_input and adds to it (dx_sum).");
+}
+
+TEST(GoldenPass, StoreBaseAsNf4) {
+  Module module = with_adapter_gradients();
+  store_base(module, BaseKind::nf4);
+  expect_golden(module, "store_base_nf4",
+                "store_base nf4: a frozen matrix is codes, two a byte, and a scale per 64 of its\n"
+                "elements; every op that reads it has its own dequantized copy (.base).");
+}
+
+TEST(GoldenPass, StoreBaseAsInt8) {
+  Programs p = with_adapters({.rank = 2, .alpha = 4, .targets = {"down"}});
+  store_base(p.module, BaseKind::int8);
+  expect_golden(p.module, "store_base_int8",
+                "store_base int8: a byte for each element and a scale per 128 of them.");
 }
 
 TEST(GoldenPass, Autodiff) {
   expect_golden(with_backward(two_attentions), "autodiff",
                 "autodiff: each parameter has a gradient that the step carries. The embedding is\n"
-                "also the head: embed.grad adds to what loss.grad wrote.");
+                "also the head: embed.grad adds to what loss.grad wrote. loss.grad computes the\n"
+                "loss, too, so eliminate_dead has removed the forward op.");
 }
 
 TEST(GoldenPass, AutodiffInFp16) {
@@ -105,7 +166,7 @@ TEST(GoldenPass, AccumulateVertically) {
 
 TEST(GoldenPass, Homes) {
   Recipe recipe{.accum = 2};
-  recipe.offload = parse_offload("grads,params@0,activations");
+  recipe.offload = parse_setting<Offload>("grads,params@0,activations", "offload");
   recipe.offload.ahead = 0;  // so that two layers are far apart
   Module module = with_backward(two_linears);
   accumulate(module, recipe);
@@ -120,7 +181,7 @@ TEST(GoldenPass, Homes) {
 
 TEST(GoldenPass, HomesOnDisk) {
   Recipe recipe{.accum = 2};
-  recipe.offload = parse_offload("grads=disk,params@0=disk,activations");
+  recipe.offload = parse_setting<Offload>("grads=disk,params@0=disk,activations", "offload");
   recipe.offload.ahead = 0;
   Module module = with_backward(two_linears);
   accumulate(module, recipe);
@@ -163,7 +224,7 @@ TEST(GoldenPass, OptimizerAdamW) {
 
 TEST(GoldenPass, FoldedUpdate) {
   Module module = with_backward(two_linears);
-  Recipe recipe{.offload = parse_offload("optimizer"), .fold_update = true};
+  Recipe recipe{.offload = parse_setting<Offload>("optimizer", "offload"), .fold_update = true};
   accumulate(module, recipe);
   optimizer(module, recipe);
   expect_golden(module, "folded_update",
@@ -174,9 +235,9 @@ TEST(GoldenPass, FoldedUpdate) {
 
 TEST(GoldenPass, UpdateOnHost) {
   Recipe recipe{.clip = 1};
-  recipe.offload = parse_offload("optimizer,grads@0");
+  recipe.offload = parse_setting<Offload>("optimizer,grads@0", "offload");
   recipe.offload.slice = 4160;
-  recipe.host_update = parse_host_update("0-1");
+  recipe.host_update = parse_setting<HostUpdate>("0-1", "host-update");
   Module module = with_gradients();
   optimizer(module, recipe);
   update_on_host(module, recipe);

@@ -1,6 +1,7 @@
 // Exact means exact on a GPU too: under --deterministic every recompute policy, with and without
 // what backward ops recompute, has the bits of the plain recipe.
 #include "gpu_train/gpu_run.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -60,7 +61,7 @@ TEST_P(GpuExactness, EveryPolicyHasTheSameBits) {
     for (const bool fused_recompute : {false, true}) {
       SCOPED_TRACE(fmt::format("{}{}", policy, fused_recompute ? " with fused recompute" : ""));
       Recipe recipe = s.recipe;
-      recipe.recompute = parse_recompute(policy);
+      recipe.recompute = parse_setting<RecomputePolicy>(policy, "recompute");
       recipe.fused_recompute = fused_recompute;
       EXPECT_EQ(gpu_run(s.model, s.build, recipe).losses(kExactSteps), want);
     }
@@ -75,7 +76,7 @@ TEST_F(OnGpu, LargerMatmulsHaveTheSameBitsToo) {
   recipe.fused_recompute = true;
   for (const char* policy : {"none", "full", "attention"}) {
     SCOPED_TRACE(policy);
-    recipe.recompute = parse_recompute(policy);
+    recipe.recompute = parse_setting<RecomputePolicy>(policy, "recompute");
     EXPECT_EQ(gpu_run("snug-tiny", build, recipe).losses(kExactSteps), want);
   }
 }

@@ -27,7 +27,7 @@ constexpr uint64_t kDelaySeeds = 20;
 constexpr int64_t kMovedElements = int64_t{1} << 16;  // 256 KiB, which a link takes some 5 us for
 
 ExecutorOptions delayed(uint64_t seed) {
-  return {.delay_seed = seed, .math = {.deterministic = true}, .offload_dir = "/tmp"};
+  return {.test = {.delay_seed = seed}, .math = {.deterministic = true}, .offload_dir = "/tmp"};
 }
 
 MovedWeights moved_weights(unsigned seed, bool one_lane, Backend backend = Backend::cuda,
@@ -83,7 +83,7 @@ TEST_F(GpuLanes, HaveTheBitsOfTheCpu) {
   const MovedWeights f = moved_weights(5, /*one_lane=*/false);
   Executor executor(f.module, gpu());
   EXPECT_EQ(results(f, executor, /*each=*/true), want);
-  Executor poisoned(f.module, gpu(), {.poison_dead = true});
+  Executor poisoned(f.module, gpu(), {.test = {.poison_dead = true}});
   EXPECT_EQ(results(f, poisoned, /*each=*/true), want);
   Executor observed(f.module, gpu());
   size_t seen = 0;

@@ -13,7 +13,7 @@ constexpr int kOffloadShards = 6;
 class GpuOffloadIsExact : public OnGpu, public ::testing::WithParamInterface<int> {};
 
 TEST_P(GpuOffloadIsExact, BitForBit) {
-  const ExecutorOptions delayed{.delay_seed = 11, .math = kDeterministic.math};
+  const ExecutorOptions delayed{.test = {.delay_seed = 11}, .math = kDeterministic.math};
   for (int seed = GetParam(); seed < seeds_to_try(kOffloadSeeds); seed += kOffloadShards) {
     const DrawnOffload d = draw_offload(seed);
     SCOPED_TRACE(d.text);

@@ -41,7 +41,7 @@ TEST_P(GpuPlanIsRun, PlannedAllocatedAndMeasuredBytesAreOneNumber) {
 
 TEST_P(GpuPlanIsRun, OverwritingDeadValuesWithNanChangesNothing) {
   SmallRun plain = run();
-  SmallRun poisoned = run({.poison_dead = true, .math = kDeterministic.math});
+  SmallRun poisoned = run({.test = {.poison_dead = true}, .math = kDeterministic.math});
   for (int i = 0; i < kPlannedSteps; ++i) {
     const float want = plain.step();
     EXPECT_EQ(poisoned.step(), want) << "step " << i;

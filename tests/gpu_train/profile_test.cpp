@@ -7,6 +7,7 @@
 
 #include "gpu_train/gpu_run.h"
 #include "ir/lifetime.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -56,7 +57,7 @@ TEST_F(GpuProfile, ChangesNoBitAndSpansOfALaneDoNotOverlap) {
 
 TEST_F(GpuProfile, SeesEveryLaneThatMovesBytes) {
   Recipe recipe;
-  recipe.offload = parse_offload("all");
+  recipe.offload = parse_setting<Offload>("all", "offload");
   expect_same_losses_and_lanes_apart(recipe);
 }
 

@@ -40,8 +40,8 @@ void check(const DrawnRecipe& d) {
   EXPECT_TRUE(std::isfinite(run.evaluate()));
 
   EXPECT_EQ(eager_losses(d), got) << "a replay computes something else";
-  SmallRun poisoned =
-      gpu_run(d.model, d.build, d.recipe, {.poison_dead = true, .math = kDeterministic.math});
+  SmallRun poisoned = gpu_run(d.model, d.build, d.recipe,
+                              {.test = {.poison_dead = true}, .math = kDeterministic.math});
   EXPECT_EQ(poisoned.losses(kFuzzSteps), got) << "a dead value was read";
   Recipe kept = d.recipe;
   kept.recompute = {};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "checkpoint/checkpoint.h"
 #include "formats/peft_config.h"
 #include "formats/testing.h"
 #include "hal/cpu/cpu_device.h"
@@ -16,7 +17,6 @@
 #include "runtime/testing/host_values.h"
 #include "snug/snug.h"
 #include "support/small_run.h"
-#include "train/checkpoint.h"
 
 namespace snug {
 namespace {

@@ -6,14 +6,14 @@
 #include <cmath>
 
 #include "base/rng.h"
+#include "checkpoint/checkpoint.h"
+#include "generate/generator.h"
 #include "hal/cpu/cpu_device.h"
 #include "models/model.h"
 #include "passes/passes.h"
 #include "placement/plan.h"
 #include "runtime/initialise.h"
 #include "support/small_run.h"
-#include "train/checkpoint.h"
-#include "train/generator.h"
 
 namespace snug {
 namespace {
@@ -94,7 +94,7 @@ TEST_P(Generation, EveryTokenHasTheLogitsOfTheWholeSequence) {
   const std::vector<float> want = whole_logits(tokens);
   const double scale =
       std::abs(*std::ranges::max_element(want, {}, [](float x) { return std::abs(x); }));
-  Loaded loaded(model_, cached(5), {.poison_dead = true});
+  Loaded loaded(model_, cached(5), {.test = {.poison_dead = true}});
   Generator generator(loaded.executor());
   ASSERT_EQ(generator.positions(), kTokens);
   for (const size_t prompt : {13, 1, 3}) {

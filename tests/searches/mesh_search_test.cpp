@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "search/mesh_costs.h"
 #include "search/stage_plans.h"
+#include "snug/set_option.h"
 
 namespace snug {
 namespace {
@@ -23,7 +24,7 @@ Options on_gpus(const std::string& model, const std::string& gpu) {
 
 // With so many bytes for each GPU.
 Resolved within(Options o, int64_t arena) {
-  o.budget = std::to_string(arena + resolve(o).context);
+  o.budget = {arena + resolve(o).context};
   return resolve(o);
 }
 
@@ -59,11 +60,11 @@ TEST(MeshSearch, AGivenMeshIsNotSearched) {
 // A search of each of many layers takes minutes: one that is like that of any mesh comes first.
 TEST(MeshSearch, OfADeepModelAGivenMeshIsSearchedAsAnyIs) {
   Options o = on_gpus("llama-7b:256x41", "h100x2");
-  o.mesh = "dp=2";
+  set_option(o, "mesh", "dp=2");
   o.batch = 4;
-  o.zero = "3";
+  set_option(o, "zero", "3");
   EXPECT_TRUE(leaves_rest_open(resolve(o)));
-  o.offload = "none";
+  set_option(o, "offload", "none");
   const int64_t whole = arena_of(plan_job(resolve(o)).plan);
   for (const int64_t percent : {70, 110}) {
     const Resolved run = within(o, whole * percent / 100);
@@ -73,7 +74,7 @@ TEST(MeshSearch, OfADeepModelAGivenMeshIsSearchedAsAnyIs) {
     EXPECT_TRUE(fits_everywhere(planned));
     EXPECT_LE(planned.step_seconds, plan_run(run).step_seconds * 1.001) << percent;
   }
-  o.recompute = "none";
+  set_option(o, "recompute", "none");
   o.accum = 1;
   EXPECT_FALSE(leaves_rest_open(resolve(o)));
 }
@@ -81,11 +82,11 @@ TEST(MeshSearch, OfADeepModelAGivenMeshIsSearchedAsAnyIs) {
 // What was asked of a pipeline leaves out meshes without one.
 TEST(MeshSearch, AGivenScheduleIsOfPipelines) {
   Options o = on_gpus("gpt2", "h100x4");
-  o.pp_schedule = "zero-bubble";
+  set_option(o, "pp-schedule", "zero-bubble");
   const PlannedRun planned = plan_job(resolve(o));
   EXPECT_GT(mesh_of(planned.run.options).pp, 1);
-  EXPECT_EQ(planned.run.options.pp_schedule, "zero-bubble");
-  o.pp_schedule = "interleaved:4";  // of 12 layers
+  EXPECT_EQ(print_setting(planned.run.options.pp_schedule), "zero-bubble");
+  set_option(o, "pp-schedule", "interleaved:4");  // of 12 layers
   o.global_batch = 32;
   const PlannedRun chunks = plan_job(resolve(o));
   EXPECT_EQ(mesh_of(chunks.run.options).pp, 2);
@@ -97,15 +98,15 @@ TEST(MeshSearch, AGivenScheduleIsOfPipelines) {
 // a few are tried, and none that treats all layers alike is faster.
 TEST(MeshSearch, RecomputesNothingInVainBehindSlowLanes) {
   Options o = on_gpus("llama-7b:1024x8", "a100-80x64");
-  o.mesh = "dp=64";
-  o.zero = "3";
+  set_option(o, "mesh", "dp=64");
+  set_option(o, "zero", "3");
   o.batch = 1;
   o.seq = 256;
   o.accum = 1;
-  o.offload = "none";
+  set_option(o, "offload", "none");
   const auto with = [&](const char* recompute, int64_t bytes) {
     Options pinned = o;
-    pinned.recompute = recompute;
+    set_option(pinned, "recompute", recompute);
     return plan_run(within(pinned, bytes));
   };
   const int64_t whole = arena_of(with("none", int64_t{80} << 30).plan);
@@ -137,7 +138,7 @@ TEST(MeshSearch, AStepOfFewSequencesHasAMesh) {
                                      [](const MeshRow& mesh) { return text(mesh.mesh); });
   ASSERT_NE(row, planned.meshes.end());
   EXPECT_NE(row->why.find("less than one sequence"), std::string::npos) << row->why;
-  o.mesh = "dp=4";
+  set_option(o, "mesh", "dp=4");
   EXPECT_THROW(resolve(o), Error);
 }
 
@@ -167,9 +168,9 @@ TEST(MeshSearch, TheSequencesOfAStepStay) {
 TEST(MeshCosts, AreThoseOfAPlan) {
   for (const char* mesh : {"dp=4", "dp=2,tp=2", "tp=4"}) {
     Options o = on_gpus("gpt2", "h100x4");
-    o.mesh = mesh;
-    o.recompute = "none";
-    o.offload = "none";
+    set_option(o, "mesh", mesh);
+    set_option(o, "recompute", "none");
+    set_option(o, "offload", "none");
     o.accum = 4;
     const Resolved run = resolve(o);
     MeshCosts costs;
@@ -187,7 +188,7 @@ TEST(MeshSearch, AMeshThatFitsIsNotDropped) {
   Options o = on_gpus("llama-8b", "rtx4090x8");
   o.batch = 1;
   o.seq = 512;
-  o.offload = "none";
+  set_option(o, "offload", "none");
   const Resolved run = resolve(o);
   const MeshSizes all_samples[] = {{.dp = 8}};
   const PlannedRun planned = plan_meshes(run, all_samples);
@@ -204,7 +205,7 @@ TEST(MeshSearch, WhatWasAskedStays) {
   o.global_batch = 6;  // shared by four: two have two
   EXPECT_EQ(plan_job(resolve(o)).run.options.global_batch, 6);
   o = on_gpus("gpt2", "h100x4");
-  o.recompute = "auto:1200MiB";
+  set_option(o, "recompute", "auto:1200MiB");
   EXPECT_TRUE(fits_everywhere(plan_job(resolve(o))));
 }
 
@@ -212,10 +213,10 @@ TEST(MeshSearch, WhatWasAskedStays) {
 TEST(StagePlans, LongStepsTakeWhatTheirMicroBatchesTake) {
   Options o = on_gpus("gpt2", "h100x4");
   o.pp = 4;
-  o.recompute = "none";
+  set_option(o, "recompute", "none");
   o.batch = 1;
   for (const char* schedule : {"1f1b", "interleaved:2", "zero-bubble"}) {
-    o.pp_schedule = schedule;
+    set_option(o, "pp-schedule", schedule);
     std::vector<double> seconds;
     for (const int64_t accum : {16, 32, 64}) {  // the last is not followed to its end
       o.accum = accum;
@@ -230,13 +231,13 @@ TEST(StagePlans, LongStepsTakeWhatTheirMicroBatchesTake) {
 TEST(StagePlans, SayWhichStageDoesNotFit) {
   Options o = on_gpus("gpt2", "h100x2");
   o.pp = 2;
-  o.recompute = "none";
-  o.offload = "optimizer@0-2,master@0-2";
+  set_option(o, "recompute", "none");
+  set_option(o, "offload", "optimizer@0-2,master@0-2");
   const PlannedRun largest = plan_stages(resolve(o));
   ASSERT_EQ(largest.run.recipe.mesh.stage, 1);
   ASSERT_EQ(arenas_of(largest.plan.module)[Space::host], 0);
   ASSERT_GT(largest.stages[0].arenas[Space::host], 64 << 20);
-  o.host_budget = "64MiB";
+  set_option(o, "host-budget", "64MiB");
   const PlannedRun planned = plan_stages(resolve(o));
   EXPECT_EQ(planned.run.recipe.mesh.stage, 0);
   EXPECT_FALSE(arenas_of(planned.plan.module).fits_in(planned.run.limits()));
@@ -250,7 +251,7 @@ TEST(MeshSearch, IsNeverWorseThanAMeshPlannedWhole) {
   for (const char* gpu : {"h100x2", "a100-80x4"}) {
     Options o = on_gpus("gpt2", gpu);
     o.batch = 4;
-    o.offload = "none";
+    set_option(o, "offload", "none");
     const int64_t whole = arena_of(plan_job(resolve(o)).plan);
     const int64_t bytes = whole * std::uniform_int_distribution<int64_t>(60, 110)(random) / 100;
     const Resolved run = within(o, bytes);
@@ -261,7 +262,7 @@ TEST(MeshSearch, IsNeverWorseThanAMeshPlannedWhole) {
       std::vector<PlannedRun> others{plan_meshes(run, only)};
       if (mesh.pp == 1) {  // and by the search of what all ranks do alike
         Options given = run.asked;
-        given.mesh = text(mesh);
+        set_option(given, "mesh", text(mesh));
         given.batch = run.options.global_batch / mesh.dp;
         if (auto other = unless_refused([&] { return plan_run(resolve(given)); }))
           others.push_back(*std::move(other));
@@ -277,7 +278,7 @@ TEST(MeshSearch, IsNeverWorseThanAMeshPlannedWhole) {
 TEST(MeshSearch, IsNotSlowerWithMore) {
   Options o = on_gpus("gpt2", "h100x4");
   o.batch = 8;
-  o.offload = "none";
+  set_option(o, "offload", "none");
   const int64_t whole = arena_of(plan_job(resolve(o)).plan);
   double last = std::numeric_limits<double>::infinity();
   for (const int64_t percent : {40, 60, 80, 100, 130}) {
@@ -294,26 +295,26 @@ TEST(MeshSearch, WhatMovesMayBeFasterThanWhatFits) {
   Options o = on_gpus("gpt2-xl", "h100x4");
   o.batch = 32;
   const auto in = [&](int64_t gib) {
-    o.budget = fmt::format("{}GiB", gib);
+    set_option(o, "budget", fmt::format("{}GiB", gib));
     return plan_job(resolve(o));
   };
   const PlannedRun less = in(8), more = in(9);
   EXPECT_TRUE(fits_everywhere(less) && fits_everywhere(more));
   EXPECT_LE(more.step_seconds, less.step_seconds * 1.0001);
-  o.offload = "none";
+  set_option(o, "offload", "none");
   EXPECT_TRUE(fits_everywhere(in(9)));
 }
 
 // Of the policies that stages have alike, one that recomputes more may take more bytes, and estimates are off.
 TEST(MeshSearch, AGivenPipelineIsNotSlowerWithMore) {
   Options o = on_gpus("tinyllama", "h100x4");
-  o.mesh = "pp=2,dp=2";
+  set_option(o, "mesh", "pp=2,dp=2");
   o.batch = 12;
-  o.offload = "none";
-  o.pp_schedule = "1f1b";
+  set_option(o, "offload", "none");
+  set_option(o, "pp-schedule", "1f1b");
   double last = std::numeric_limits<double>::infinity();
   for (const int mib : {9437, 9622, 9800, 10103}) {
-    o.budget = fmt::format("{}MiB", mib);
+    set_option(o, "budget", fmt::format("{}MiB", mib));
     const PlannedRun planned = plan_job(resolve(o));
     EXPECT_TRUE(fits_everywhere(planned)) << mib;
     EXPECT_LE(planned.step_seconds, last * 1.0001) << mib;
@@ -324,14 +325,14 @@ TEST(MeshSearch, AGivenPipelineIsNotSlowerWithMore) {
 // It is expected to fit and fails by the gaps of its arena. A plan says how much is missing; it is not refused.
 TEST(MeshSearch, WhatFailsByItsGapsIsPlanned) {
   Options o = on_gpus("tinyllama", "h100x4");
-  o.mesh = "pp=2,dp=2";
+  set_option(o, "mesh", "pp=2,dp=2");
   o.batch = 3;
   o.accum = 5;
-  o.zero = "1";
-  o.pp_schedule = "1f1b";
-  o.offload = "none";
+  set_option(o, "zero", "1");
+  set_option(o, "pp-schedule", "1f1b");
+  set_option(o, "offload", "none");
   Options full = o;
-  full.recompute = "full";
+  set_option(full, "recompute", "full");
   const int64_t bytes = arenas_of(plan_job(resolve(full)))[Space::device];
   const PlannedRun missed = plan_job(within(o, bytes - 5'000'000));
   EXPECT_FALSE(fits_everywhere(missed));
@@ -342,11 +343,11 @@ TEST(MeshSearch, WhatFailsByItsGapsIsPlanned) {
 TEST(MeshSearch, NamesWhatFitsBesideAMeshThatDoesNot) {
   Options o = on_gpus("gpt2", "h100x4");
   o.batch = 4;
-  o.offload = "none";
+  set_option(o, "offload", "none");
   const int64_t smallest = arena_of(plan_job(resolve(o)).plan) / 3;
   o.pp = 2;
-  o.zero = "0";
-  o.recompute = "none";
+  set_option(o, "zero", "0");
+  set_option(o, "recompute", "none");
   const PlannedRun planned = plan_given_mesh(within(o, smallest));
   ASSERT_FALSE(fits_everywhere(planned));
   ASSERT_GE(planned.meshes.size(), 1U);

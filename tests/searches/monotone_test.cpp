@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/rng.h"
-#include "recipe/testing/with_flags.h"
 #include "search/plan_run.h"
+#include "settings/testing/with_flags.h"
 
 namespace snug {
 namespace {
@@ -44,7 +44,7 @@ void expect_no_slower(uint64_t seed, const std::string& flags, const std::string
         plan_run(drawn_run(seed, fmt::format("{} {} {}MiB", flags, option, budget)));
     SCOPED_TRACE(fmt::format("{} on {}, batch {}, {} {} MiB: --offload {}", plan.run.options.model,
                              plan.run.options.gpu, plan.run.options.global_batch, option, budget,
-                             plan.run.options.offload));
+                             print_setting(plan.run.options.offload)));
     const bool fits = arenas_of(plan.plan.module).fits_in(plan.run.limits());
     if (!fits && std::isinf(least)) continue;
     ASSERT_TRUE(fits) << "less memory was enough";

@@ -3,10 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "recipe/testing/with_flags.h"
 #include "search/plan_run.h"
 #include "search/room.h"
 #include "search/variants.h"
+#include "settings/parse.h"
+#include "settings/testing/with_flags.h"
 
 namespace snug {
 namespace {
@@ -31,7 +32,7 @@ TEST(MovedSearch, FitsWhereNothingElseDoes) {
   EXPECT_TRUE(fits(found));
   EXPECT_FALSE(found.run.recipe.offload.none());
   EXPECT_GT(arenas_of(found.plan.module)[Space::host], 0);
-  EXPECT_THAT(found.run.options.offload, HasSubstr("optimizer"));
+  EXPECT_THAT(print_setting(found.run.options.offload), HasSubstr("optimizer"));
 }
 
 TEST(MovedSearch, MovesNothingWhereEverythingFits) {
@@ -63,7 +64,7 @@ TEST(MovedSearch, TakesTheDiskWhereTheHostIsTooSmall) {
   const std::string small = "--budget 1500MiB --host-budget 900MiB";
   EXPECT_FALSE(fits(planned(small)));
   const PlannedRun found = planned(small + " --offload-dir /tmp");
-  EXPECT_TRUE(fits(found)) << found.run.options.offload;
+  EXPECT_TRUE(fits(found)) << print_setting(found.run.options.offload);
   EXPECT_TRUE(found.run.recipe.offload.uses(Space::disk));
   const Offload& offload = found.run.recipe.offload;
   EXPECT_EQ(offload.home_of(OffloadItem::optimizer, 0), Space::disk);
@@ -74,14 +75,15 @@ TEST(MovedSearch, TakesTheDiskWhereTheHostIsTooSmall) {
 TEST(MovedSearch, TakesThePartOfTheDiskThatThereIs) {
   const std::string small = "--budget 1500MiB --host-budget 1400MiB --offload-dir /tmp";
   const PlannedRun found = planned(small + " --disk-budget 800MiB");
-  EXPECT_TRUE(fits(found)) << "all of the state would not fit there: " << found.run.options.offload;
-  EXPECT_THAT(found.run.options.offload, HasSubstr("=disk"));
+  EXPECT_TRUE(fits(found)) << "all of the state would not fit there: "
+                           << print_setting(found.run.options.offload);
+  EXPECT_THAT(print_setting(found.run.options.offload), HasSubstr("=disk"));
 }
 
 TEST(MovedSearch, UsesRoomWhereBackwardUpdates) {
   const PlannedRun found =
       planned("--budget 1504MiB --accum 1 --update-in-backward --clip 0 --recompute full");
-  EXPECT_TRUE(fits(found)) << found.run.options.offload;
+  EXPECT_TRUE(fits(found)) << print_setting(found.run.options.offload);
   EXPECT_FALSE(found.run.recipe.offload.none());
 }
 
@@ -95,7 +97,7 @@ TEST(MovedSearch, MoreBytesAreNoSlower) {
   double last = std::numeric_limits<double>::infinity();
   for (const int mib : {1500, 1800, 2200, 2600, 2900, 3000, 3100, 3300, 8000}) {
     const PlannedRun found = planned(fmt::format("--budget {}MiB", mib));
-    SCOPED_TRACE(fmt::format("{} MiB: {}", mib, found.run.options.offload));
+    SCOPED_TRACE(fmt::format("{} MiB: {}", mib, print_setting(found.run.options.offload)));
     ASSERT_TRUE(fits(found));
     EXPECT_LE(found.step_seconds, last);
     last = found.step_seconds;
@@ -122,7 +124,7 @@ TEST(MovedSearch, LetsTheHostUpdateWhereThatIsFaster) {
   const PlannedRun found = on_rtx4090("--host-update auto");
   EXPECT_TRUE(fits(found));
   EXPECT_TRUE(found.run.recipe.host_update.on) << "a slow link";
-  EXPECT_NE(found.run.options.host_update, "none");
+  EXPECT_NE(found.run.options.host_update, HostUpdate{});
   const PlannedRun pinned = on_rtx4090("--host-update none");
   EXPECT_FALSE(pinned.run.recipe.host_update.on);
   EXPECT_LT(found.step_seconds, pinned.step_seconds);
@@ -132,10 +134,10 @@ TEST(MovedSearch, SomeLayersMoveBesideOthersThatRecompute) {
   const PlannedRun plain = planned("--budget 2800MiB --offload none");
   const PlannedRun found = planned("--budget 2800MiB");
   EXPECT_TRUE(fits(found));
-  EXPECT_THAT(found.run.options.offload, HasSubstr("activations@0+"));
+  EXPECT_THAT(print_setting(found.run.options.offload), HasSubstr("activations@0+"));
   EXPECT_EQ(found.recompute.kind, RecomputePolicy::Kind::chosen);
   EXPECT_LT(found.step_seconds, plain.step_seconds);
-  const Offload said = parse_offload(found.run.options.offload);
+  const Offload said = parse_setting<Offload>(print_setting(found.run.options.offload), "offload");
   EXPECT_EQ(said.rules, found.run.recipe.offload.rules) << "it can be typed";
   const PlannedRun small = planned("--budget 2800MiB --host-budget 1MiB");
   EXPECT_TRUE(fits(small));
@@ -167,7 +169,7 @@ TEST(Room, TheLastLayersStayAsFarAsThereIsRoom) {
   const ValueId head =
       add_shared(module, "grad.head", {Dtype::f32, {2048}}, Category::grads, Scope::step);
   module[head].space = Space::host;
-  const Offload all = parse_offload("optimizer,grads");
+  const Offload all = parse_setting<Offload>("optimizer,grads", "offload");
   const auto at_home = [&](int64_t bytes, int32_t fewer = 0) -> std::string {
     const auto found =
         Room(module).with_nearer(all, OffloadItem::grads, Space::device, bytes, fewer);
@@ -191,7 +193,7 @@ TEST(Room, WhatIsOnDiskComesToTheHost) {
     module[id].layer = layer;
     module[id].space = Space::disk;
   }
-  const Offload disk = parse_offload("optimizer=disk");
+  const Offload disk = parse_setting<Offload>("optimizer=disk", "offload");
   const auto nearer = [&](Space space, int64_t bytes) -> std::string {
     const auto found = Room(module).with_nearer(disk, OffloadItem::optimizer, space, bytes);
     return found ? text(*found) : "none";
@@ -200,11 +202,12 @@ TEST(Room, WhatIsOnDiskComesToTheHost) {
   EXPECT_EQ(nearer(Space::host, 4 * 4096), "optimizer");
   EXPECT_EQ(nearer(Space::device, 4096), "optimizer@0-2=disk");
   const Room room(module);
-  EXPECT_FALSE(
-      room.with_nearer(parse_offload("optimizer"), OffloadItem::optimizer, Space::host, 4 * 4096));
-  EXPECT_EQ(text(*room.with_nearer(parse_offload("optimizer,optimizer@0-3=disk"),
-                                   OffloadItem::optimizer, Space::host, 4 * 4096, 1)),
-            "optimizer,optimizer@0=disk");
+  EXPECT_FALSE(room.with_nearer(parse_setting<Offload>("optimizer", "offload"),
+                                OffloadItem::optimizer, Space::host, 4 * 4096));
+  EXPECT_EQ(
+      text(*room.with_nearer(parse_setting<Offload>("optimizer,optimizer@0-3=disk", "offload"),
+                             OffloadItem::optimizer, Space::host, 4 * 4096, 1)),
+      "optimizer,optimizer@0=disk");
 }
 
 }  // namespace

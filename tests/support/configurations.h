@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/build_options.h"
-#include "passes/recipe.h"
+#include "settings/recipe.h"
 
 namespace snug {
 

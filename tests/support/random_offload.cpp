@@ -107,7 +107,7 @@ void expect_offload_is_exact(const DrawnOffload& drawn, const std::vector<Offloa
     const Trained got = train_and_look(run);
     EXPECT_EQ(got.losses, want.losses) << how.how;
     EXPECT_TRUE(got.values == want.values) << how.how << ": a persistent value is another";
-    if (!how.options.poison_dead) expect_planned(run);
+    if (!how.options.test.poison_dead) expect_planned(run);
   }
 }
 

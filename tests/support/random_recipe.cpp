@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/rng.h"
+#include "settings/parse.h"
 #include "support/small_run.h"
 
 namespace snug {
@@ -58,7 +59,7 @@ DrawnRecipe draw_recipe(int seed) {
 
   Recipe& r = d.recipe;
   const std::string policy = dice.one_of(policies);
-  r.recompute = parse_recompute(policy);
+  r.recompute = parse_setting<RecomputePolicy>(policy, "recompute");
   r.precision = r.grad_dtype = dice.one_of(precisions);
   if (dice.once_in(3)) r.grad_dtype = Dtype::f32;
   r.master = dice.once_in(2);
@@ -77,7 +78,7 @@ DrawnRecipe draw_recipe(int seed) {
   d.build.fused_loss = dice.once_in(2);
   const char* adapters[] = {"r=3,targets=qkvo", "r=2,alpha=5,dropout=0.2", "r=5,targets=all"};
   const std::string lora = dice.once_in(3) && family != "mlp" ? dice.one_of(adapters) : "none";
-  r.adapters = parse_adapters(lora);
+  r.adapters = parse_setting<Adapters>(lora, "lora");
   d.build.packed = dice.once_in(3) && family != "bert" && family != "mlp";
   d.text = fmt::format(
       "seed {}: {} batch {} seq {} attention {}:{} chunked_loss {}:{} recompute {} precision {} "

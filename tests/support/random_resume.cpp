@@ -6,13 +6,14 @@
 #include <future>
 #include <utility>
 
+#include "checkpoint/run_directory.h"
+#include "checkpoint/run_state.h"
+#include "checkpoint/save_cost.h"
 #include "formats/testing.h"
 #include "passes/passes.h"
 #include "runtime/initialise.h"
 #include "runtime/value_stream.h"
-#include "train/run_directory.h"
-#include "train/run_state.h"
-#include "train/save_cost.h"
+#include "settings/parse.h"
 
 namespace snug {
 namespace {
@@ -59,7 +60,7 @@ Recipe in_another_way(const DrawnOffload& d, int seed) {
   recipe.fold_update = d.fold;
   recipe.host_update = d.host_update;
   if (recipe.compress == CompressKind::none)
-    recipe.recompute = parse_recompute(seed % 2 == 0 ? "full" : "none");
+    recipe.recompute = parse_setting<RecomputePolicy>(seed % 2 == 0 ? "full" : "none", "recompute");
   return recipe;
 }
 

@@ -212,7 +212,8 @@ RankResult run_ranks(const std::string& model, const BuildOptions& build, const 
         Recipe mine = recipe;
         go_to_rank(rank, mine.mesh, mine.sharding);
         ExecutorOptions o = options;
-        if (o.delay_seed) o.delay_seed = mix(*o.delay_seed + static_cast<uint64_t>(rank));
+        if (o.test.delay_seed)
+          o.test.delay_seed = mix(*o.test.delay_seed + static_cast<uint64_t>(rank));
         o.group_of = [&, rank, mesh = mine.mesh, sharding = mine.sharding](
                          std::string_view lane, std::string_view axis) -> Communicator& {
           return watch.end(rank, lane, groups.end(lane, job_ranks_on(axis, mesh, sharding), rank));

@@ -37,7 +37,7 @@ struct RankResult {
 };
 
 // Throws what the first rank that failed threw; ranks that wait for each other fail after a minute.
-// `options.delay_seed` is every rank's own.
+// `options.test.delay_seed` is every rank's own.
 RankResult run_ranks(const std::string& model, const BuildOptions& build, const Recipe& recipe,
                      int steps, const ExecutorOptions& options = {});
 

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <filesystem>
 
+#include "checkpoint/checkpoint.h"
 #include "formats/peft_config.h"
 #include "passes/passes.h"
 #include "recipe/resolve.h"
 #include "runtime/testing/host_values.h"
-#include "train/checkpoint.h"
 
 namespace snug {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoint.h"
 #include "formats/safetensors.h"
 #include "support/small_run.h"
-#include "train/checkpoint.h"
 
 namespace snug {
 

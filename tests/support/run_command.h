@@ -16,13 +16,6 @@
 
 namespace snug {
 
-// The address sanitizer takes terabytes of address space: nothing runs within a limit.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kShadowMemory = true;
-#else
-constexpr bool kShadowMemory = false;
-#endif
-
 struct RunOptions {
   std::filesystem::path directory = ".";
   std::chrono::seconds limit{60};  // then it is killed

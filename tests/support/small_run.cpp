@@ -1,11 +1,11 @@
 #include "support/small_run.h"
 
 #include "base/rng.h"
+#include "checkpoint/checkpoint.h"
 #include "formats/peft_config.h"
 #include "passes/passes.h"
 #include "runtime/initialise.h"
 #include "runtime/testing/host_values.h"
-#include "train/checkpoint.h"
 
 namespace snug {
 

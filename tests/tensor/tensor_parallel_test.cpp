@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "settings/parse.h"
 #include "support/rank_run.h"
 #include "support/small_run.h"
 
@@ -156,7 +157,7 @@ DrawnTensorJob draw(int seed) {
   r.sums_apart = below(2) == 0;
   r.clip = below(2) == 0 ? 0.2 : 1;
   constexpr const char* kPolicies[] = {"none", "full", "attention", "every:2"};
-  r.recompute = parse_recompute(kPolicies[below(4)]);
+  r.recompute = parse_setting<RecomputePolicy>(kPolicies[below(4)], "recompute");
   r.fused_recompute = below(2) == 0;
   constexpr OptimizerKind kRules[] = {OptimizerKind::sgd, OptimizerKind::adamw,
                                       OptimizerKind::lion};
@@ -229,7 +230,7 @@ TEST_F(TensorRanks, RecomputeRepeatsCollectives) {
   for (const char* policy : {"full", "attention", "every:2"}) {
     SCOPED_TRACE(policy);
     Recipe recipe = tensor_ranks(2);
-    recipe.recompute = parse_recompute(policy);
+    recipe.recompute = parse_setting<RecomputePolicy>(policy, "recompute");
     expect_same_training(small("llama"), small_build(), recipe);
   }
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/notes.h"
 #include "base/text.h"
 #include "comm/job.h"
 
@@ -56,13 +58,18 @@ class ForkedJob {
   int port() const { return listener_.port; }
   void send(int rank, int signal) const { ::kill(pids_[static_cast<size_t>(rank)], signal); }
   std::string err(int rank) const { return read_file(file(static_cast<size_t>(rank))); }
-  // Until a rank has printed this.
+  // Until a rank has printed this; `kHung` seconds are a failure.
   void wait_for(int rank, const std::string& text) const {
-    for (int i = 0; i < 1000 && err(rank).find(text) == std::string::npos; ++i)
+    for (int i = 0; i < 100 * kHung; ++i) {
+      if (err(rank).find(text) != std::string::npos) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << "rank " << rank << " has not printed '" << text << "' but: " << err(rank);
   }
 
-  std::vector<RankEnded> wait(double seconds = 10) {
+  // A job that hangs is killed after so long; the slowest machine is done before.
+  static constexpr int kHung = 60;
+  std::vector<RankEnded> wait(double seconds = kHung) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     std::vector<RankEnded> out;
     for (size_t r = 0; r < pids_.size(); ++r) {
@@ -105,6 +112,7 @@ class ForkedJob {
       return;
     }
     ::dup2(output, STDERR_FILENO);
+    tell_notes_to({.line = log_line});
     listener_.socket = {};
     int code = 0;
     try {

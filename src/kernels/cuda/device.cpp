@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "base/log.h"
+#include "base/notes.h"
 #include "hal/cuda/cuda_error.h"
 #include "kernels/cuda/device_cards.h"
 #include "kernels/cuda/shared_memory.h"
@@ -32,9 +32,9 @@ DeviceFacts facts() {
   const char* card = std::getenv("SNUG_GPU_AS");
   if (card == nullptr || std::string_view(card).empty()) return real;
   DeviceFacts capped = as_card(real, card);
-  log("SNUG_GPU_AS={}: kernels have {} multiprocessors and {} KiB of shared memory a block{}", card,
-      capped.multiprocessors, capped.shared_of_block / KiB,
-      capped.early_launches ? "" : ", and do not overlap");
+  note("SNUG_GPU_AS={}: kernels have {} multiprocessors and {} KiB of shared memory a block{}",
+       card, capped.multiprocessors, capped.shared_of_block / KiB,
+       capped.early_launches ? "" : ", and do not overlap");
   return capped;
 }
 

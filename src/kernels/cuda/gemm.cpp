@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "base/log.h"
+#include "base/notes.h"
 #include "hal/cuda/cuda_error.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/gemm_cache.h"
@@ -89,7 +89,7 @@ class Gemms {
                 void* stream) {
     if (!is_large_gemm(p.m, p.n, p.k)) return Chosen::by_rule;
     if (!served.algorithm)
-      log("cuBLASLt takes no GEMM {}: a plain kernel makes it, slowly", key.text());
+      note("cuBLASLt takes no GEMM {}: a plain kernel makes it, slowly", key.text());
     if (!served.algorithm || math.deterministic || tuning_is_off()) return Chosen::by_rule;
     served.quick = false;
     if (take_cached(key, served)) return Chosen::cached;
@@ -125,8 +125,8 @@ class Gemms {
     served.quick = quick;
     if (!quick && !told_) {
       const std::string path = cache().path().string();
-      log("timing GEMMs on this GPU, three to ten seconds each, once{}",
-          path.empty() ? "" : "; kept in " + path);
+      note("timing GEMMs on this GPU, three to ten seconds each, once{}",
+           path.empty() ? "" : "; kept in " + path);
       told_ = true;
     }
     const std::optional<TimedAlgorithm> best = fastest_algorithm(served.plan, p, quick, stream);
@@ -146,8 +146,8 @@ class Gemms {
     cublasLtMatmulAlgo_t algorithm = {};
     std::ranges::copy(tuned->algorithm, algorithm.data);
     if (!served.plan.accepts(algorithm)) {
-      log("{}: the algorithm for {} does not run here; it is timed again", cache().path().string(),
-          key.text());
+      note("{}: the algorithm for {} does not run here; it is timed again", cache().path().string(),
+           key.text());
       return false;
     }
     served.algorithm = algorithm;

@@ -4,7 +4,7 @@
 
 #include "base/cache.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/notes.h"
 #include "base/rng.h"
 #include "base/text.h"
 
@@ -78,7 +78,7 @@ void GemmCache::read(bool tell_damage) {
   try {
     content = read_file(path_);
   } catch (const Error& error) {
-    log("{}; GEMMs are timed again", error.what());
+    note("{}; GEMMs are timed again", error.what());
     return;
   }
   int number = 0;
@@ -88,7 +88,7 @@ void GemmCache::read(bool tell_damage) {
     if (auto parsed = parse_tuned(line))
       entries_.insert(std::move(*parsed));
     else if (tell_damage)
-      log("{}:{}: a damaged line; its GEMM is timed again", path_.string(), number);
+      note("{}:{}: a damaged line; its GEMM is timed again", path_.string(), number);
   }
 }
 
@@ -101,7 +101,7 @@ void GemmCache::write() const {
   try {
     write_file_atomically(path_, content);
   } catch (const Error& error) {
-    log("{}; GEMMs are timed again in the next run", error.what());
+    note("{}; GEMMs are timed again in the next run", error.what());
   }
 }
 

@@ -8,19 +8,19 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "base/testing.h"
+
 namespace snug::ops {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::internal::CaptureStderr;
-using testing::internal::GetCapturedStderr;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
 
 const TunedGemm kTuned{{1, 2, 3, 0xFFFFFFFFFFFFFFFF, 5, 6, 7, 8}, 0.03125, 3584};
 constexpr const char* kKey = "4096x896x3584 bf16 bf16 bf16 nt sum";
 
-class GemmCacheTest : public testing::Test {
+class GemmCacheTest : public ::testing::Test {
  protected:
   GemmCacheTest() {
     fs::remove_all(folder_);
@@ -30,7 +30,7 @@ class GemmCacheTest : public testing::Test {
   void write(const std::string& content) const { std::ofstream(path_) << content; }
 
   const fs::path folder_ =
-      fs::path(testing::TempDir()) / ("snug-products-" + std::to_string(getpid()));
+      fs::path(::testing::TempDir()) / ("snug-products-" + std::to_string(getpid()));
   const fs::path path_ = folder_ / "deep" / "products.txt";
 };
 
@@ -85,10 +85,9 @@ TEST_F(GemmCacheTest, TwoProcessesKeepEachOthersLines) {
 TEST_F(GemmCacheTest, ADamagedLineIsToldAndPassedOver) {
   fs::create_directories(path_.parent_path());
   write(format_tuned("a", kTuned) + "\nnonsense\n" + format_tuned("b", kTuned));
-  CaptureStderr();
+  const testing::NotesTaken notes;
   GemmCache cache(path_);
-  EXPECT_THAT(GetCapturedStderr(),
-              HasSubstr("products.txt:2: a damaged line; its GEMM is timed again"));
+  EXPECT_THAT(notes.text(), HasSubstr("products.txt:2: a damaged line; its GEMM is timed again"));
   EXPECT_NE(cache.find("a"), nullptr);
   EXPECT_NE(cache.find("b"), nullptr);
 }
@@ -96,9 +95,9 @@ TEST_F(GemmCacheTest, ADamagedLineIsToldAndPassedOver) {
 TEST_F(GemmCacheTest, WhatCannotBeWrittenIsSaidAndKeptInMemory) {
   std::ofstream(folder_ / "deep") << "a file where a folder should be";
   GemmCache cache(path_);
-  CaptureStderr();
+  const testing::NotesTaken notes;
   cache.put(kKey, kTuned);
-  EXPECT_THAT(GetCapturedStderr(), EndsWith("GEMMs are timed again in the next run\n"));
+  EXPECT_THAT(notes.text(), EndsWith("GEMMs are timed again in the next run\n"));
   EXPECT_NE(cache.find(kKey), nullptr);
 }
 

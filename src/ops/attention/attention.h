@@ -9,6 +9,7 @@
 #pragma once
 
 #include "ir/builder.h"
+#include "ops/attention/attention_kind.h"
 #include "ops/random.h"
 
 namespace snug::ops {
@@ -21,8 +22,6 @@ extern const OpDef chunked_attention_def;       // (qkv) -> (y, lse)
 extern const OpDef chunked_attention_grad_def;  // (qkv, y, lse, dy) -> (dqkv)
 extern const OpDef flash_attention_def;         // (qkv) -> (y, lse)
 extern const OpDef flash_attention_grad_def;    // (qkv, y, lse, dy) -> (dqkv)
-
-enum class AttentionKind { standard, chunked, flash };
 
 struct Attention {
   ValueId qkv;

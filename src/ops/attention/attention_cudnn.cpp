@@ -7,8 +7,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "base/log.h"
 #include "base/median.h"
+#include "base/notes.h"
 #include "hal/cuda/event.h"
 #include "ops/attention/cudnn_library.h"
 
@@ -173,7 +173,7 @@ int64_t samples_to_try(const Problem& p) {
 
 // A GPU or a library that has no such attention: our own kernels take it.
 Plan refused(const std::string& why) {
-  log("{}; Snug's own kernels make attention instead, slowly", why);
+  note("{}; Snug's own kernels make attention instead, slowly", why);
   return {};
 }
 

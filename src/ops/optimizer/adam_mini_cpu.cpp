@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kColumns = 128;  // at once: a few cache lines of every row
 
 // The sum of squares of n gradients from `begin` on, in the order of mini_scratch.h.
-double sum_of_squares(const Stored& grad, float scale, int64_t begin, int64_t n) {
+double sum_of_squares(const StoredArray& grad, float scale, int64_t begin, int64_t n) {
   constexpr int64_t kMost = 8;  // elements of a vector
   const int team = MiniScratch::team_of(n);
   const int64_t size = 16 / grad.element_bytes(), in_row = team * size;
@@ -34,7 +34,7 @@ double sum_of_squares(const Stored& grad, float scale, int64_t begin, int64_t n)
 }
 
 // The same for each of n columns, down the rows of one slice.
-void squares_of_columns(const Stored& grad, float scale, const Outputs& outputs, int64_t slice,
+void squares_of_columns(const StoredArray& grad, float scale, const Outputs& outputs, int64_t slice,
                         int64_t first, int64_t n, double* sums) {
   constexpr int64_t kRows = MiniScratch::kRowsAtOnce;
   float buffer[kUpdateTile];
@@ -57,7 +57,8 @@ void squares_of_columns(const Stored& grad, float scale, const Outputs& outputs,
 }
 
 // One sum per slice and output, each made by one thread in a fixed order. sums: [slices, outputs]
-void squares_of_outputs(const Stored& grad, float scale, const Outputs& outputs, double* sums) {
+void squares_of_outputs(const StoredArray& grad, float scale, const Outputs& outputs,
+                        double* sums) {
   if (outputs.columns) {
     const int64_t slices = MiniScratch::slices_of(outputs);
 #pragma omp parallel for schedule(static) collapse(2)

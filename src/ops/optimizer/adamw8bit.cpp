@@ -2,30 +2,26 @@
 
 #include <cmath>
 
-#include "base/units.h"
 #include "kernels/float_kernels.h"
-#include "ops/optimizer/blockwise.h"
 #include "ops/optimizer/master_update.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/optimizer_cuda.h"
+#include "ops/quantize/codebook.h"
+#include "ops/quantize/format.h"
 
 namespace snug::ops {
 namespace {
 
 enum State : size_t { kM, kMScale, kV, kVScale };
 
-Type scales_of(const Shape& shape) {
-  return {Dtype::f32, {ceil_div(shape.elements(), kCodeBlock)}};
-}
-
 std::vector<Type> infer(const OpView& op) {
   const Shape& shape = op.shape(UpdatePorts::kParam);
   for (size_t state : {kM, kV}) {
     const size_t port = UpdatePorts::kStates + state;
-    op.require(op.in(port) == Type{Dtype::u8, shape},
-               "8-bit state cannot be kept in {} {}: it takes u8{}", op.def.inputs[port].name,
-               op.in(port).text(), shape.text());
-    require_type(op, port + 1, scales_of(shape));
+    op.require(op.in(port) == kDynamic8.payload_type(shape),
+               "8-bit state cannot be kept in {} {}: it takes {}", op.def.inputs[port].name,
+               op.in(port).text(), kDynamic8.payload_type(shape).text());
+    require_type(op, port + 1, kDynamic8.scales_type(shape));
   }
   return infer_update(op);
 }
@@ -49,7 +45,7 @@ double place(const Codebook& book, double x) {
 void store_block(const RefUpdate& u, State state, size_t first, const std::vector<double>& x) {
   double largest = 0;
   for (double v : x) largest = std::max(largest, std::abs(v));
-  u.set_state(state + 1, first / kCodeBlock, largest);
+  u.set_state(state + 1, first / kDynamic8.block, largest);
   for (size_t i = 0; i < x.size(); ++i) {
     const double unit = largest > 0 ? x[i] / largest : 0;
     const double found = place(state == kM ? kSignedCodes : kUnsignedCodes, unit);
@@ -58,10 +54,10 @@ void store_block(const RefUpdate& u, State state, size_t first, const std::vecto
   }
 }
 
-// One block of 256 elements.
+// One block of the format.
 void reference_block(const RefUpdate& u, const Attrs& attrs, size_t block) {
-  const size_t first = block * kCodeBlock;
-  const size_t end = std::min(u.size(), first + kCodeBlock);
+  const size_t first = block * kDynamic8.block;
+  const size_t end = std::min<size_t>(u.size(), first + kDynamic8.block);
   const double beta1 = attrs.f("beta1");
   const double beta2 = attrs.f("beta2");
   std::vector<double> m, v;
@@ -89,11 +85,11 @@ void reference(const RefArgs& a) {
 
 std::vector<Sample> samples() {
   const auto sample = [](const UpdateSample& s, double state_scale) {
-    const Type scales = scales_of(s.shape);
+    const Type scales = kDynamic8.scales_type(s.shape);
     return update_sample(s,
-                         {s.like_param(Dtype::u8, Fill::integers(256)),
+                         {s.like_param(kDynamic8.payload, Fill::integers(256)),
                           {scales, Fill::constant(0.3 * state_scale)},
-                          s.like_param(Dtype::u8, Fill::integers(256)),
+                          s.like_param(kDynamic8.payload, Fill::integers(256)),
                           {scales, Fill::constant(0.8 * state_scale)}},
                          {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}});
   };

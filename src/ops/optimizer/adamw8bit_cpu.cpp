@@ -1,22 +1,23 @@
-#include "ops/optimizer/blockwise.h"
 #include "ops/optimizer/optimizer_cpu.h"
 #include "ops/optimizer/update_cpu.h"
+#include "ops/quantize/codebook_cpu.h"
 
 namespace snug::ops {
 namespace {
 
-static_assert(kUpdateTile % kCodeBlock == 0);
+constexpr int64_t kBlock = kDynamic8.block;
+static_assert(kUpdateTile % kBlock == 0);
 
 struct Codes {
   uint8_t *m, *v;
-  float *m_scale, *v_scale;  // one per kCodeBlock elements
+  float *m_scale, *v_scale;  // one per kBlock elements
 };
 
 // The elements of one code block, from `begin` on: codes to floats, AdamW's step, and back.
 void step_block(const UpdateCpu& u, const Adam& rule, const Codes& codes, int64_t begin, int64_t n,
                 float* param, const float* grad) {
-  float m[kCodeBlock], v[kCodeBlock];
-  const int64_t block = begin / kCodeBlock;
+  float m[kBlock], v[kBlock];
+  const int64_t block = begin / kBlock;
   dequantize(kSignedCodes, n, codes.m + begin, codes.m_scale[block], m);
   dequantize(kUnsignedCodes, n, codes.v + begin, codes.v_scale[block], v);
   step_elements(rule, u.scale, u.keep, n, param, grad, m, v);
@@ -34,8 +35,8 @@ void adamw8bit_cpu(const KernelArgs& a) {
                     .m_scale = a.out<float>(2),
                     .v_scale = a.out<float>(4)};
   u.for_tiles(std::array{u.param(), u.grad()}, [&](int64_t begin, int64_t n, auto x) {
-    for (int64_t at = 0; at < n; at += kCodeBlock)
-      step_block(u, rule, codes, begin + at, std::min(kCodeBlock, n - at), x[0] + at, x[1] + at);
+    for (int64_t at = 0; at < n; at += kBlock)
+      step_block(u, rule, codes, begin + at, std::min(kBlock, n - at), x[0] + at, x[1] + at);
   });
 }
 

@@ -1,48 +1,15 @@
-#include "ops/optimizer/codebook.h"
 #include "ops/optimizer/optimizer_cuda.h"
 #include "ops/optimizer/update_cuda.cuh"
+#include "ops/quantize/codebook.cuh"
+#include "ops/quantize/format.h"
 
 namespace snug::ops {
 namespace {
 
+constexpr int64_t kCodeBlock = kDynamic8.block;
 static_assert(kCodeBlock == 8 * 32);  // a warp has one block, a lane eight elements of it
 
 // --- codes ---------------------------------------------------------------------------------------
-
-// What a block of threads needs of the two codebooks, in shared memory. Second moments are never
-// negative, so that theirs has no cells below zero.
-struct alignas(16) CodeTables {
-  float m_values[256], v_values[256];
-  int32_t m_cells[2 * Cells::kCount], v_cells[Cells::kCount];
-};
-
-constexpr CodeTables make_tables() {
-  CodeTables tables{};
-  for (size_t i = 0; i < 256; ++i) {
-    tables.m_values[i] = kSignedCodes.values[i];
-    tables.v_values[i] = kUnsignedCodes.values[i];
-  }
-  for (size_t i = 0; i < 2 * Cells::kCount; ++i) tables.m_cells[i] = kSignedCodes.cells[i];
-  for (size_t i = 0; i < Cells::kCount; ++i)
-    tables.v_cells[i] = kUnsignedCodes.cells[i + Cells::kCount];
-  return tables;
-}
-__device__ const CodeTables kTables = make_tables();
-
-__device__ void copy_tables(CodeTables& to) {
-  constexpr int kVectors = sizeof(CodeTables) / sizeof(uint4);
-  const auto* from = reinterpret_cast<const uint4*>(&kTables);
-  for (int i = static_cast<int>(threadIdx.x); i < kVectors; i += kUpdateThreads)
-    reinterpret_cast<uint4*>(&to)[i] = from[i];
-}
-
-// The code nearest to x, which is in [least, 1]; `cells` begins at zero.
-__device__ uint32_t nearest_code(const int32_t* cells, float x, float least) {
-  const float above = x > least ? x : least;
-  const int32_t key = Cells::key(above < 1.0F ? above : 1.0F);
-  const int32_t passed = cells[key >> Cells::kLowBits] + (key & Cells::kLowMask);
-  return static_cast<uint32_t>(passed >> Cells::kLowBits);
-}
 
 // Eight codes of one array.
 struct EightCodes {
@@ -87,7 +54,7 @@ struct State {
 // One code block by one warp: codes to floats, AdamW's step, and back.
 template <typename P, typename G, typename W>
 __device__ void step_block(const UpdateCuda& u, const State& s, const UpdateNumbers<Adam>& c,
-                           const CodeTables& tables, int64_t block) {
+                           const Codebooks& books, int64_t block) {
   const int64_t group = block * 32 + threadIdx.x % 32;
   const Eighth where(group, u.n, u.aligned);
   Eight<P> param;
@@ -102,8 +69,8 @@ __device__ void step_block(const UpdateCuda& u, const State& s, const UpdateNumb
   float next[8], m[8], v[8];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    float state[2] = {tables.m_values[m_codes.code[i]] * m_scale,
-                      tables.v_values[v_codes.code[i]] * v_scale};
+    float state[2] = {books.signed_values[m_codes.code[i]] * m_scale,
+                      books.unsigned_values[v_codes.code[i]] * v_scale};
     NoCursor cursor;
     next[i] = moved(c.keep, param[i], c.rule(cursor, grad[i] * c.scale, state[0], state[1]));
     m[i] = i < where.count ? state[0] : 0;
@@ -118,8 +85,8 @@ __device__ void step_block(const UpdateCuda& u, const State& s, const UpdateNumb
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     m_codes.code[i] =
-        static_cast<uint8_t>(nearest_code(tables.m_cells + Cells::kCount, m[i] / m_by, -1));
-    const uint32_t code = nearest_code(tables.v_cells, v[i] / v_by, 0);
+        static_cast<uint8_t>(nearest_code(books.signed_cells + Cells::kCount, m[i] / m_by, -1));
+    const uint32_t code = nearest_code(books.unsigned_cells, v[i] / v_by, 0);
     v_codes.code[i] = static_cast<uint8_t>(code == 0 && v[i] > 0 ? 1 : code);  // is divided by
   }
   m_codes.store(s.m, where);
@@ -135,17 +102,17 @@ __global__ void __launch_bounds__(kUpdateThreads, 3)
     update_8bit(const __grid_constant__ UpdateCuda u, const __grid_constant__ State s,
                 const __grid_constant__ Adam given) {
   if (u.skipped()) return;
-  __shared__ CodeTables tables;
+  __shared__ Codebooks books;
   __shared__ UpdateNumbers<Adam> numbers;
   if (threadIdx.x == 0) numbers.make(u, given);
-  copy_tables(tables);
+  copy_codebooks<kUpdateThreads>(books);
   __syncthreads();
   const UpdateNumbers<Adam> c = numbers;
   constexpr int kWarps = kUpdateThreads / 32;
   const int64_t blocks = ceil_div(u.n, kCodeBlock);
   for (int64_t b = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32; b < blocks;
        b += int64_t{gridDim.x} * kWarps)
-    step_block<P, G, W>(u, s, c, tables, b);
+    step_block<P, G, W>(u, s, c, books, b);
 }
 
 }  // namespace
@@ -160,7 +127,7 @@ void adamw8bit_cuda(const KernelArgs& a) {
   for (const uint8_t* codes : {s.m, s.v})
     u.aligned = u.aligned && reinterpret_cast<uintptr_t>(codes) % sizeof(uint2) == 0;
   visit_arrays(a, u.weight != nullptr, [&](auto p, auto g, auto w) {
-    constexpr int64_t kWaves = 3;  // what fits at once: every block copies the tables
+    constexpr int64_t kWaves = 3;  // what fits at once: every block copies the codebooks
     update_8bit<decltype(p), decltype(g), decltype(w)>
         <<<blocks_for(u.n, 8 * kUpdateThreads, kWaves), kUpdateThreads, 0, stream_of(a)>>>(
             u, s, Adam::of(a.attrs));

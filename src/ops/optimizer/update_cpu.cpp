@@ -50,7 +50,7 @@ void update_cpu(const KernelArgs& a) {
 
 }  // namespace
 
-float* Stored::open(int64_t begin, int64_t n, float* buffer) const {
+float* StoredArray::open(int64_t begin, int64_t n, float* buffer) const {
   if (dtype_ == Dtype::f32) return static_cast<float*>(data_) + begin;
   visit_float(dtype_, [&](auto zero) {
     const auto* from = static_cast<const decltype(zero)*>(data_) + begin;
@@ -60,7 +60,7 @@ float* Stored::open(int64_t begin, int64_t n, float* buffer) const {
   return buffer;
 }
 
-void Stored::close(int64_t begin, int64_t n, const float* from) const {
+void StoredArray::close(int64_t begin, int64_t n, const float* from) const {
   if (!written_ || dtype_ == Dtype::f32) return;
   uint32_t noise[kUpdateTile];
   draw_noise(key_, stream_, first_ + begin, n, noise);

@@ -20,11 +20,11 @@ namespace snug::ops {
 constexpr int64_t kUpdateTile = 1024;  // divides a block, is a multiple of kPerDraw
 
 // One array of an update.
-class Stored {
+class StoredArray {
  public:
-  static Stored read_only(const Tensor& t) { return {t, false, 0, 0, 0}; }
+  static StoredArray read_only(const Tensor& t) { return {t, false, 0, 0, 0}; }
   // `first`: the element of the whole parameter that the array begins with.
-  static Stored rounded(const Tensor& t, Key key, uint64_t stream, int64_t first) {
+  static StoredArray rounded(const Tensor& t, Key key, uint64_t stream, int64_t first) {
     return {t, true, key, stream, first};
   }
 
@@ -35,7 +35,7 @@ class Stored {
   void close(int64_t begin, int64_t n, const float* from) const;
 
  private:
-  Stored(const Tensor& t, bool written, Key key, uint64_t stream, int64_t first)
+  StoredArray(const Tensor& t, bool written, Key key, uint64_t stream, int64_t first)
       : data_(t.data),
         dtype_(t.type->dtype),
         written_(written),
@@ -68,13 +68,13 @@ class UpdateCpu {
   }
 
   int64_t elements() const { return a_.in(UpdatePorts::kParam).elements(); }
-  Stored param() const { return output(0); }
-  Stored grad() const { return Stored::read_only(a_.in(UpdatePorts::kGrad)); }
-  Stored state(size_t which) const { return output(which + 1); }
+  StoredArray param() const { return output(0); }
+  StoredArray grad() const { return StoredArray::read_only(a_.in(UpdatePorts::kGrad)); }
+  StoredArray state(size_t which) const { return output(which + 1); }
 
   // The first array is the parameter, from which a weight is rounded.
   template <size_t N, typename Fn>
-  void for_tiles(const std::array<Stored, N>& arrays, const Fn& fn) const {
+  void for_tiles(const std::array<StoredArray, N>& arrays, const Fn& fn) const {
     for_blocks(elements(), [&](int64_t begin, int64_t end) {
       float buffers[N][kUpdateTile];
       for (int64_t at = begin; at < end; at += kUpdateTile) {
@@ -89,7 +89,7 @@ class UpdateCpu {
   }
 
  private:
-  Stored output(size_t o) const { return Stored::rounded(a_.out(o), key_, o, first_); }
+  StoredArray output(size_t o) const { return StoredArray::rounded(a_.out(o), key_, o, first_); }
   void store_weight(int64_t begin, int64_t n, const float* from) const;
 
   const KernelArgs& a_;

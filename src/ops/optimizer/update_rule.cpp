@@ -4,10 +4,10 @@
 #include "ops/optimizer/adam_mini.h"
 #include "ops/optimizer/adamw.h"
 #include "ops/optimizer/adamw8bit.h"
-#include "ops/optimizer/blockwise.h"
 #include "ops/optimizer/lion.h"
 #include "ops/optimizer/sgd.h"
 #include "ops/optimizer/update_op.h"
+#include "ops/quantize/format.h"
 
 namespace snug::ops {
 namespace {
@@ -44,16 +44,15 @@ UpdateRule adamw_rule(const Type& type, const Param&, const UpdateOptions& o) {
 UpdateRule adamw8bit_rule(const Type& type, const Param& param, const UpdateOptions& o) {
   const int64_t n = type.shape.elements();
   if (keeps_full_state(param.role) || n < kSmallest8bit) return adamw_rule(type, param, o);
-  const Type codes{Dtype::u8, type.shape};
-  const Type scales{Dtype::f32, {ceil_div(n, kCodeBlock)}};
+  const Type codes = kDynamic8.payload_type(type.shape), scales = kDynamic8.scales_type(type.shape);
   return {&adamw8bit_def,
           &adamw8bit_master_def,
           {{"m", codes},
-           {"m_scale", scales, kCodeBlock},
+           {"m_scale", scales, kDynamic8.block},
            {"v", codes},
-           {"v_scale", scales, kCodeBlock}},
+           {"v_scale", scales, kDynamic8.block}},
           adam_attrs(o),
-          kCodeBlock};
+          kDynamic8.block};
 }
 
 UpdateRule adam_mini_rule(const Type& type, const Param& param, const UpdateOptions& o) {

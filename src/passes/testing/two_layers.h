@@ -54,9 +54,10 @@ class SharedValues {
   Module& module_;
 };
 
-// x -> linear, gelu | norm, linear -> loss: fed floats, a bias, a norm and two matrices.
-inline Forward two_linears(Module& module, std::string_view program, bool) {
-  constexpr int64_t B = 4, C = 8;
+// x -> linear, gelu | norm, linear -> loss: fed floats, a bias, a norm and two matrices of C x C.
+template <int64_t C>
+Forward two_linears_of(Module& module, std::string_view program, bool) {
+  constexpr int64_t B = 4;
   SharedValues shared(module);
   const ValueId x = shared.input("x", {Dtype::f32, {B, C}});
   const ValueId targets = shared.input("targets", {Dtype::i32, {B}});
@@ -77,6 +78,10 @@ inline Forward two_linears(Module& module, std::string_view program, bool) {
                     {.x = h, .weight = shared.param("1.weight", {C, C}, Role::matrix, 1)});
   }
   return {ops::cross_entropy(b, "loss", {.logits = h, .targets = targets}), h};
+}
+
+inline Forward two_linears(Module& module, std::string_view program, bool training) {
+  return two_linears_of<8>(module, program, training);
 }
 
 // embed -> (norm, qkv, mix, out) twice -> norm -> loss: standard attention with dropout, residual
