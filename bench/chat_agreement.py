@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Conversations as Snug tokenizes them beside transformers' apply_chat_template: the same ids.
+"""Conversations as Snug tokenizes them against transformers' apply_chat_template: the same ids.
 
     bench/chat_agreement.py build/snug FOLDER TEMPLATES [--conversations 200] [--leave-out FILE]
 

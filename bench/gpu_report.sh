@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Everything that the documents say of one GPU, measured in one run: about 30 minutes on an H200 with PyTorch beside it,
+# Everything that the documents say of one GPU, measured in one run: about 30 minutes on an H200 with PyTorch installed,
 # and 20 more for the parts that are not run unless they are given.
 #
 #   bench/gpu_report.sh FILE [PART...]     PART: peers, rooflines, ladder, memory, planner, tests, sanitizers; all unless given
 #                                          and exact, calibration, sevens, fourteen, thirty_two, overhead, activations,
-#                                          moved, best: values elsewhere
+#                                          moved, best: offloaded values
 #
 # Raw output goes to FILE, with date, driver and commit; how each part ended is printed. Build first: ./dev build
 set -euo pipefail
@@ -51,7 +51,7 @@ planner() {
   run bench/fit_gpu.sh
 }
 
-# Values elsewhere: the same bits, and what the 7B, 14B and 32B do in memory that does not hold them.
+# Offloaded values: the same bits, and what the 7B, 14B and 32B do in memory that does not hold them.
 readonly SYNTHETIC="--seq 1024 --data synthetic --device cuda"
 train() { run "$SNUG" train "$@"; }
 exact() { run build/snug_gpu_train_test --gtest_filter='*GpuOffloadIsExact*:*Stages*'; }
@@ -80,7 +80,7 @@ overhead() {
   train $run --accum 32 --steps 4 --offload none
   train $run --accum 32 --steps 4 $state --micro-order groups:4 --offload-ahead 2
 }
-# At half of what the 1.5B needs, without values elsewhere and with what is chosen.
+# At half of what the 1.5B needs, without offloading and with what is chosen.
 # shellcheck disable=SC2086
 activations() {
   local run="qwen2.5-1.5b $SYNTHETIC --batch 16 --accum 4 --steps 6 --budget 19GiB $BF16"

@@ -1,5 +1,5 @@
 // How close memory-bound kernels come to the memory: each op of a training step at the shapes of
-// three models in bf16, its time, the bytes that it must move, and their rate beside that of a long
+// three models in bf16, its time, the bytes that it must move, and their rate against that of a long
 // device-to-device copy and of one that moves as many bytes. Launches run in one graph over several
 // sets of arrays, larger together than the cache.
 //

@@ -3,10 +3,10 @@
 
   bench/kills.py BINARY [--kills 2000] [--seed 1]
 
-Small models that save after every step, in several ways (beside training or not, plain, offloaded to host and disk, 16-bit,
+Small models that save after every step, in several ways (during training or not, plain, offloaded to host and disk, 16-bit,
 folded updates, several micro-batches). After every kill -9 the directory must have a `latest` whose checkpoint is whole
 (`snug checkpoint --verify`), once there was one; when a run has ended, model and last checkpoint must be those of a run that
-nobody killed.
+was not killed.
 """
 import argparse
 import json
@@ -89,7 +89,7 @@ def main():
                 print(f"{kills} kills ({before_first} before a first checkpoint), {ends} runs ended as they should, "
                       f"{time.monotonic() - start:.0f} s", flush=True)
     print(f"{kills} kills ({before_first} before a first checkpoint) in {len(WAYS)} ways: {ends} runs ended with the bits of a "
-          f"run that nobody killed; every latest was whole")
+          f"run that was not killed; every latest was whole")
 
 
 if __name__ == "__main__":

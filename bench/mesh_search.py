@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The mesh that `snug plan` chooses beside every other mesh of as many GPUs, each planned whole.
+"""The mesh that `snug plan` chooses against every other mesh of as many GPUs, each planned whole.
 
     python3 bench/mesh_search.py build/snug                       # all meshes of 2 to 16 GPUs
     python3 bench/mesh_search.py build/snug --scaling llama-70b   # 8 to 4,096 GPUs, the search alone

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Modelled step times of CPU jobs over MPI beside measured ones, and whether meshes are ranked as they turn out.
+"""Modelled step times of CPU jobs over MPI against measured ones, and whether the modelled order of meshes is the measured one.
 
     python3 bench/mesh_truth.py build/snug             # a quarter of the cores for each rank, 2 and 4 ranks
     python3 bench/mesh_truth.py build/snug --ranks 2   # where there are two cores only

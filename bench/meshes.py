@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random meshes beside one device: the first step's loss and gradients, and where no matrix is cut every byte of the model.
+"""Random meshes against one device: the first step's loss and gradients, and where no matrix is cut every byte of the model.
 
     python3 bench/meshes.py build/snug --jobs 40                   # processes, over sockets
     python3 bench/meshes.py build/snug --jobs 8 --device cuda      # over NCCL, all ranks on one GPU
@@ -127,10 +127,10 @@ def main():
     parser.add_argument("--jobs", type=int, default=40)
     parser.add_argument("--first", type=int, default=0, help="number of the first job")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--beside", type=int, default=1, help="so many jobs at once")
+    parser.add_argument("--parallel", type=int, default=1, help="so many jobs at once")
     parser.add_argument("--limit", type=float, default=300, help="seconds for a run")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as where, concurrent.futures.ThreadPoolExecutor(args.beside) as pool:
+    with tempfile.TemporaryDirectory() as where, concurrent.futures.ThreadPoolExecutor(args.parallel) as pool:
         jobs = range(args.first, args.first + args.jobs)
         good = list(pool.map(lambda number: run_job(args, number, f"{where}/{number}"), jobs))
     print(f"{sum(good)} of {args.jobs} within {LOSS:g} (loss) and {GRADIENTS:g} (gradients): {args.device}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much of NCCL's kernels ran beside computing ones of the same process, from traces of bench/kernel_trace.cpp.
+"""How much of NCCL's kernels ran at the same time as computing ones of the same process, from traces of bench/kernel_trace.cpp.
 
     python3 bench/overlap.py /tmp/trace.0 /tmp/trace.1
 
@@ -43,8 +43,8 @@ def covered(begin, end, spans):
     return time
 
 
-def line_of(what, count, time, beside, other):
-    return f"  {what}: {count}, {time * 1e-6:.1f} ms, of which {beside * 1e-6:.1f} ms ({100 * beside / max(1, time):.0f}%) beside {other}"
+def line_of(what, count, time, overlapped, other):
+    return f"  {what}: {count}, {time * 1e-6:.1f} ms, of which {overlapped * 1e-6:.1f} ms ({100 * overlapped / max(1, time):.0f}%) overlapped {other}"
 
 
 def main():

@@ -2,8 +2,8 @@
 """Is what the planner says true? Runs what it planned, and what it did not choose.
 
   bench/planner.py truth  cpu|cuda              predicted and measured bytes and time over many settings
-  bench/planner.py moved  cpu|cuda              the same where values live elsewhere
-  bench/planner.py choice cpu|cuda              chosen plans beside every recipe of small search spaces
+  bench/planner.py moved  cpu|cuda              the same where values are offloaded
+  bench/planner.py choice cpu|cuda              chosen plans against every recipe of small search spaces
   options: --snug build/snug  --raw FILE (one JSON object per run)  --only WORD  --steps N  --rounds N
 
 Needs `./dev build`, and a measured device: `build/snug calibrate`.
@@ -60,7 +60,7 @@ TRUTH = {
     ],
 }
 
-# The same with values elsewhere.
+# The same with offloaded values.
 STATE = "--precision bf16 --grad-dtype bf16 --offload optimizer,master"
 MOVED = {
     "cpu": [
@@ -89,7 +89,7 @@ MOVED = {
 UNIFORM = ["none", "attention", "full", "sqrt", "every:2", "ratio:0.25", "ratio:0.5", "ratio:0.75"]
 # What fits only where values move (`--only 'precision bf16 --grad'`).
 MOVES = "--precision bf16 --grad-dtype bf16"
-ELSEWHERE = ["none", "full", *(f"{policy} --offload {items}{order}" for policy, items in
+OFFLOADED = ["none", "full", *(f"{policy} --offload {items}{order}" for policy, items in
                                [("none", "optimizer,master"), ("full", "optimizer,master,activations"), ("full", "all")]
                                for order in ["", " --micro-order vertical"])]
 CHOICE = {
@@ -101,8 +101,8 @@ CHOICE = {
     "cuda": [
         (f"qwen2.5-0.5b {BF16}", 16, [16, 8, 4], ["none", "full", "ratio:0.5"], [0.35, 0.5, 0.75]),
         (f"qwen2.5-1.5b {BF16}", 32, [32, 16, 8], ["none", "full", "every:2", "ratio:0.5"], [0.25, 0.5, 0.75]),
-        (f"qwen2.5-1.5b {MOVES}", 64, [16], ELSEWHERE, [0.08, 0.12, 0.2]),
-        (f"gpt2-large {MOVES}", 32, [8], ELSEWHERE, [0.1, 0.15, 0.25]),
+        (f"qwen2.5-1.5b {MOVES}", 64, [16], OFFLOADED, [0.08, 0.12, 0.2]),
+        (f"gpt2-large {MOVES}", 32, [8], OFFLOADED, [0.1, 0.15, 0.25]),
     ],
 }
 
@@ -207,7 +207,7 @@ def choice(snug, only, steps, rounds):
                        "taken": {r: taken[programs[r]] for r in [chosen[budget], *fitting]}})
             print(f"  {100 * part:3.0f} % {needed_text(budget):>10}  chosen {1e3 * mine:8.1f} ms ({what}); best of {len(fitting)}: "
                   f"{1e3 * seconds[best]:8.1f} ms ({best.split(' --batch ')[1]}); {per_cent(ratio - 1)}", flush=True)
-    print(f"\nworst: chosen takes {per_cent(worst - 1).strip()} beside the best of its grid")
+    print(f"\nworst: chosen takes {per_cent(worst - 1).strip()} compared with the best of its grid")
 
 
 def program_of(plan):
@@ -216,7 +216,7 @@ def program_of(plan):
 
 
 def device_text(row):
-    """All that the process takes of the device, beside what the plan said."""
+    """All that the process takes of the device, and the plan's number."""
     if "device_bytes" not in row:
         return ""
     off = row["device_bytes"] - row["planned_device_bytes"]

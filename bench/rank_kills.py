@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""kill -9 of a random rank of a job, many times: how long until every process is gone, and what is said.
+"""kill -9 of a random rank of a job, many times: how long until every process is gone, and the messages.
 
     python3 bench/rank_kills.py build/snug --kills 200
     python3 bench/rank_kills.py build/snug --kills 10 --device cuda      # over NCCL, all ranks on one GPU
 
 Each job trains and saves until a random moment (on a GPU: after its first step); then one of its ranks is killed. The job must end with exit code 5, with one
-message that names that rank, and leave no process behind. Then it goes on from its last checkpoint, on a random number of ranks,
+message that names that rank, and leave no process running. Then it resumes from its last checkpoint, on a random number of ranks,
 in another stage, and must end with the model of a run that was never stopped, byte for byte. The last line gives the longest time
 that an end took.
 """
@@ -106,7 +106,7 @@ def main():
                 good -= ended
             elif not saved:
                 print(f"{number}: killed before the first checkpoint", flush=True)
-    print(f"{good} of {args.kills} ended as they should, the slowest after {longest:.2f} s; {resumed} went on from a checkpoint to the same model")
+    print(f"{good} of {args.kills} ended as they should, the slowest after {longest:.2f} s; {resumed} resumed from a checkpoint to the same model")
     return 0 if good == args.kills else 1
 
 

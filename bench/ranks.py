@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random jobs over several ranks beside one device: is the trained model the same, byte for byte?
+"""Random jobs over several ranks against one device: is the trained model the same, byte for byte?
 
     python3 bench/ranks.py build/snug --jobs 40                      # processes, over sockets
     python3 bench/ranks.py build/snug --jobs 40 --launcher mpirun    # over MPI
@@ -67,7 +67,7 @@ def draw(number, device):
 
 
 def draw_other(number, device):
-    """How a job goes on: ranks, stage and homes of its own."""
+    """How a job resumes: ranks, ZeRO level and offloading of its own."""
     dice = random.Random(number + 1_000_000)
     ranks = dice.choice([1, 2, 3, 4])
     words = ["--offload", dice.choice(["none", "none", "optimizer,master", "activations"])]
@@ -121,10 +121,10 @@ def main():
     parser.add_argument("--seq", type=int, default=32)
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--resume", action="store_true", help="go on from half of the steps on other ranks, and compare that")
-    parser.add_argument("--beside", type=int, default=1, help="so many jobs at once")
+    parser.add_argument("--parallel", type=int, default=1, help="so many jobs at once")
     parser.add_argument("--limit", type=float, default=300, help="seconds for a run")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as where, concurrent.futures.ThreadPoolExecutor(args.beside) as pool:
+    with tempfile.TemporaryDirectory() as where, concurrent.futures.ThreadPoolExecutor(args.parallel) as pool:
         jobs = range(args.first, args.first + args.jobs)
         same = list(pool.map(lambda number: run_job(args, number, f"{where}/{number}"), jobs))
     print(f"{sum(same)} of {args.jobs} the same: {args.launcher}, {args.device}")

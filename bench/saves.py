@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What do checkpoints cost a training that goes on meanwhile?
+"""The cost of checkpoints for a training that continues meanwhile.
 
   bench/saves.py DIR [--snug build/snug] [--every 20] [--saves 3] [WORDS...]
 
 Trains with WORDS (the 1.5B with bf16 state on a GPU, 64 sequences a step, unless they are given) and saves into DIR every so
-many steps. Prints the median step beside which a checkpoint is written against that of the others, what the saves cost the
-whole run, what the plan said, and how fast they were beside a plain file of the same size that is written to DIR afterwards.
+many steps. Prints the median step during which a checkpoint is written against that of the others, what the saves cost the
+whole run, what the plan said, and how fast they were against a plain file of the same size that is written to DIR afterwards.
 """
 import argparse
 import json
@@ -76,12 +76,12 @@ def main():
         print(f"{step}:{1e3 * seconds:.0f}{'*' if saving else ''}", end=" ")
     print("", *(line for line in said if line.startswith(("checkpoint:", "the checkpoint of"))), sep="\n")
     counted = steps[2:]  # the first ones warm up
-    beside = [t for _, t, saving in counted if saving]
+    during = [t for _, t, saving in counted if saving]
     alone = statistics.median(t for _, t, saving in counted if not saving)
     lost = sum(t for _, t, _ in counted) / (alone * len(counted)) - 1
     took = [t for step, t in saves[:-1] if t > 0]  # the last has the machine to itself
-    print(f"a step alone {1e3 * alone:.1f} ms, beside a save {1e3 * statistics.median(beside):.1f} in the median "
-          f"({statistics.median(beside) / alone:.3f}), {1e3 * max(beside):.1f} at most; the whole run is {100 * lost:.2f} % longer")
+    print(f"a step alone {1e3 * alone:.1f} ms, during a save {1e3 * statistics.median(during):.1f} in the median "
+          f"({statistics.median(during) / alone:.3f}), {1e3 * max(during):.1f} at most; the whole run is {100 * lost:.2f} % longer")
     if took:
         print(f"a save of {size / 1e9:.2f} GB: {', '.join(f'{t:.1f}' for t in took)} s, {size / statistics.median(took) / 1e9:.2f} "
               f"GB/s; a plain file of that size {rate / 1e9:.2f} GB/s")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Snug beside torch.compile over models, shapes, precisions and dropout, on one GPU: tokens/s and memory of each.
+"""Snug against torch.compile over models, shapes, precisions and dropout, on one GPU: tokens/s and memory of each.
 
     bench/sweep.py RESULTS.jsonl [--seconds 540] [--only PART...] [--commit NAME] measures cells that RESULTS does not have yet
     bench/sweep.py RESULTS.jsonl --prepare 4                                      lets PyTorch compile for them, 4 at a time
@@ -7,7 +7,7 @@
 
 A cell is a model with fp32 master weights, as Hugging Face's trainer has it; `dropout` is the model's own (0.1) or none.
 Both sides train random tokens; memory is what nvidia-smi counts. A measured cell is one line of RESULTS, so a sweep can be
-stopped and goes on where it was; --seconds ends it before the next cell would begin. PyTorch keeps what it compiled on disk:
+stopped and continues where it was; --seconds ends it before the next cell would begin. PyTorch keeps what it compiled on disk:
 after --prepare, where nothing is timed, a cell takes half as long.
 """
 
@@ -183,7 +183,7 @@ def measure(cell):
 
 
 def prepare(cells, at_once, seconds):
-    """Compiles, and forgets what came of it: a cell that finds too little memory beside others is compiled when measured."""
+    """Compiles, and forgets what came of it: a cell that runs out of memory next to others is compiled when measured."""
     end = time.monotonic() + seconds
 
     def compile_one(cell):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Snug's tokens beside those of the `tokenizers` package: the same ids, and how fast.
+"""Snug's tokens against those of the `tokenizers` package: the same ids, and how fast.
 
     bench/tokenizer_agreement.py build/snug FOLDER [--megabytes 24] [--threads 2] [--only NAME]
 
@@ -332,7 +332,7 @@ def run_snug(snug, tokenizer, data, out, eot, threads):
 
 
 def some_token(data):
-    """One that no text without special tokens becomes: not what stands for unknown characters."""
+    """One that no text without special tokens becomes: not the unknown token."""
     model = data["model"]["vocab"]
     texts = [t["content"] for t in data["added_tokens"] if t["content"] != "<unk>"]
     texts += list(model) if isinstance(model, dict) else [piece for piece, _ in model]

@@ -5,7 +5,7 @@
 
 Each turn trains every model with both, one after the other, with the same cached algorithms (the first run of each
 fills the cache and does not count). Prints the median tokens/s of each run, and per model the ratio of the medians
-beside the spread of each binary's own turns: a difference inside the spread is none.
+next to the spread of each binary's own turns: a difference inside the spread is none.
 """
 import argparse
 import json

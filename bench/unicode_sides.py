@@ -2,7 +2,7 @@
 
     reasons([0x1C89, 0x0898])   # {"Cn here, Lu there; another lower case": [0x1C89], "another NFC": [0x0898]}
 
-Needs the libraries that Snug stands on (PCRE2, utf8proc) and the `tokenizers` package.
+Needs the libraries that Snug uses (PCRE2, utf8proc) and the `tokenizers` package.
 """
 import ctypes
 import ctypes.util
@@ -15,7 +15,7 @@ BETWEEN_MARKS = "a\u0345{0}\u0334"
 
 
 class Ours:
-    """What the libraries say that Snug stands on: PCRE2 of categories, utf8proc of normal forms and case."""
+    """The answers of the libraries that Snug uses: PCRE2 of categories, utf8proc of normal forms and case."""
 
     def __init__(self):
         self.pcre2, self.utf8proc = (ctypes.CDLL(ctypes.util.find_library(name)) for name in ("pcre2-8", "utf8proc"))

@@ -53,7 +53,7 @@ void add_model(CLI::App& app, Options& options) {
       ->required();
 }
 
-// What CLI11's help calls a value of this kind.
+// The name of such a value in CLI11's help.
 const char* type_word(ValueKind kind) {
   return kind == ValueKind::whole ? "INT" : kind == ValueKind::number ? "FLOAT" : "TEXT";
 }

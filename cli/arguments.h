@@ -22,7 +22,8 @@ void add_run_options(CLI::App& app, Options& options, Verbs verb);
 // Adds MODEL and the options of this verb only, without --config.
 void add_some_options(CLI::App& app, Options& options, Verbs verb);
 
-// Adds --model and what a plan of it depends on, all optional: for a verb whose question is another.
+// Adds --model and what a plan of it depends on, all optional: for a verb whose question is
+// another.
 void add_plan_options(CLI::App& app, Options& options);
 
 // A number of a verb's own, with its default in the help; what is no number is refused.

@@ -1,4 +1,4 @@
-// snug bench MODEL: beside a peer (--peer torch), or beside what the device could do (--roofline).
+// snug bench MODEL: against a peer (--peer torch), or against the device's roofline (--roofline).
 #include "snug/bench.h"
 
 #include <cstdlib>
@@ -69,7 +69,7 @@ int bench_verb(const std::vector<std::string>& arguments) {
       "--peer", peer,
       "torch[:eager,compile,transformers]: train the same in PyTorch, our model eager and "
       "compiled and Hugging Face's compiled");
-  app.add_flag("--roofline", against_roofline, "each op's time beside what the device could do");
+  app.add_flag("--roofline", against_roofline, "each op's time and its roofline bound");
   if (!parse(app, arguments)) return 0;
   if (!peer.empty() && peer != "torch" && !peer.starts_with("torch:")) {
     throw usage_error("--peer '{}' is not a peer that Snug knows", peer)

@@ -1,4 +1,4 @@
-// --deepspeed FILE: options from DeepSpeed's configuration, beside those of the command line.
+// --deepspeed FILE: options from DeepSpeed's configuration, with those of the command line.
 #pragma once
 
 #include <CLI/CLI.hpp>

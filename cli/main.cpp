@@ -30,7 +30,7 @@ constexpr Verb kVerbs[] = {
      "a plan, a run or a snapshot of PyTorch's memory as a page to look at: one HTML file",
      report_verb},
     {"eval", "loss and perplexity of a model over data, by the forward pass alone", eval_verb},
-    {"sample", "goes on with a prompt: text from a model, token by token", sample_verb},
+    {"sample", "generates text from a prompt, token by token", sample_verb},
     {"checkpoint", "what a run has saved, whether it is whole, and the model in it",
      checkpoint_verb},
     {"merge", "a model and its adapter as one model", merge_verb},

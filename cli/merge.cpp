@@ -9,7 +9,7 @@ namespace snug::cli {
 int merge_verb(const std::vector<std::string>& arguments) {
   CLI::App app("a model and its adapter as one model that transformers opens", "snug merge");
   std::string model, adapter, directory;
-  app.add_option("model", model, "directory of the model that the adapter is beside")->required();
+  app.add_option("model", model, "directory of the adapter's base model")->required();
   app.add_option("--adapter", adapter, "directory of the adapter")->required();
   app.add_option("--out", directory, "directory for the sum")->required();
   if (!parse(app, arguments)) return 0;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kName = "snug plan";
 
-// A recipe without a model is one for the model beside it.
+// A recipe without a model takes the other's model.
 void share_model(Options& a, Options& b) {
   if (a.model.empty()) a.model = b.model;
   if (b.model.empty()) b.model = a.model;

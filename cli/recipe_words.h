@@ -1,5 +1,5 @@
-// Words of a line that ask for a plan: a model, or a recipe in a file (run.toml), each with the options of
-// the line.
+// Words of a line that ask for a plan: a model, or a recipe in a file (run.toml), each with the
+// options of the line.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace snug::cli {
 
 bool is_recipe(const std::string& word);
 
-// Every option of a run that was given, as one word each: all but the models and the files that options
-// come from.
+// Every option of a run that was given, as one word each: all but the models and the files that
+// options come from.
 std::vector<std::string> given_options(const CLI::App& app);
 
-// What one word of the line asks for: a model, or a recipe that may leave its model to others.
+// The options of one word of the line: a model, or a recipe that may leave its model to others.
 // `verb`: "snug plan", for what is wrong.
 Options options_of(const std::string& word, std::vector<std::string> given, const char* verb);
 

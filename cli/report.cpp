@@ -1,4 +1,5 @@
-// snug report WHAT -o page.html: a plan, a run or a snapshot as a page. --against: two side by side.
+// snug report WHAT -o page.html: a plan, a run or a snapshot as a page. --against: two side by
+// side.
 #include "snug/report.h"
 
 #include <fmt/format.h>

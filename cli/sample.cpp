@@ -1,4 +1,4 @@
-// snug sample MODEL --prompt TEXT: what the model goes on with, as it comes.
+// snug sample MODEL --prompt TEXT: generates text from a prompt, printed as it is generated.
 #include "arguments.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -39,12 +39,12 @@ std::string shown(const std::string& text) {
 }  // namespace
 
 int sample_verb(const std::vector<std::string>& arguments) {
-  CLI::App app("goes on with a prompt: text from a model, token by token", "snug sample");
+  CLI::App app("generates text from a prompt, token by token", "snug sample");
   SampleOptions o;
   std::string ids;
   add_some_options(app, o.run, Verbs::sample);
   app.get_option("--seed")->description("of the tokens that are drawn");
-  app.add_option("--prompt", o.prompt, "the text to go on with");
+  app.add_option("--prompt", o.prompt, "the text to continue");
   app.add_option("--prompt-ids", ids, "the same as tokens: 1,2,3");
   add_number(app, "--max-tokens", o.max_tokens, "tokens to generate at most");
   add_number(app, "--temperature", o.temperature,

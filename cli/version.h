@@ -1,4 +1,4 @@
-// Which Snug this is.
+// The version of Snug.
 #pragma once
 
 #include <string_view>

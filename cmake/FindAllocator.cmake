@@ -4,7 +4,7 @@
 add_library(snug_allocator INTERFACE)
 add_library(snug::allocator ALIAS snug_allocator)
 find_library(JEMALLOC_LIBRARY jemalloc)
-if(JEMALLOC_LIBRARY AND NOT SNUG_SANITIZE) # sanitizers bring their own
+if(JEMALLOC_LIBRARY AND NOT SNUG_SANITIZE) # sanitizers have their own
   # No symbol of it is named anywhere, so the linker would leave it out.
   target_link_libraries(snug_allocator INTERFACE "-Wl,--push-state,--no-as-needed,${JEMALLOC_LIBRARY},--pop-state")
 elseif(NOT SNUG_SANITIZE)

@@ -100,12 +100,12 @@ function(snug_split target folder list)
   endif()
 endfunction()
 
-# snug_library(folder USES ... [ALSO pattern...] [TEST_USES ...] [TEST_RUNS release | release_only] [TESTONLY] [TEXT] [APART file...]
+# snug_library(folder USES ... [ALSO pattern...] [EXCEPT pattern...] [TEST_USES ...] [TEST_RUNS release | release_only] [TESTONLY] [TEXT] [APART file...]
 #              [KERNELS file...])
 # TEXT: compiled with snug_text_options. KERNELS: so are all files but these, whose loops are waited for or whose numbers
 # reach a loss.
 function(snug_library folder)
-  cmake_parse_arguments(ARG "TESTONLY;TEXT" "TEST_RUNS" "USES;ALSO;TEST_USES;APART;KERNELS" ${ARGN})
+  cmake_parse_arguments(ARG "TESTONLY;TEXT" "TEST_RUNS" "USES;ALSO;EXCEPT;TEST_USES;APART;KERNELS" ${ARGN})
   if(ARG_TESTONLY AND NOT SNUG_TESTS)
     return()
   endif()
@@ -114,6 +114,10 @@ function(snug_library folder)
   foreach(pattern ${ARG_ALSO}) # files of other folders
     file(GLOB also CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${pattern})
     list(APPEND sources ${also})
+  endforeach()
+  foreach(pattern ${ARG_EXCEPT}) # that another library has
+    file(GLOB except ${PROJECT_SOURCE_DIR}/src/${pattern})
+    list(REMOVE_ITEM sources ${except})
   endforeach()
   if(SNUG_CUDA_ON)
     list(FILTER sources EXCLUDE REGEX "/no_cuda[a-z_]*\\.cpp$")

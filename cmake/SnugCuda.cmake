@@ -57,7 +57,7 @@ endif()
 # Where the libraries that are opened at run time lie. dlopen looks in the RUNPATH of the binary.
 list(APPEND CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
 
-# cuDNN: beside the toolkit, or as Python's package. cudnn-frontend: headers only, fetched by ./dev into .deps.
+# cuDNN: next to the toolkit, or as Python's package. cudnn-frontend: headers only, fetched by ./dev into .deps.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 if(Python3_FOUND)
   execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sysconfig; print(sysconfig.get_path('purelib'))"

@@ -1,5 +1,5 @@
 # libsnug_mpi.so, where an MPI is found: the only part that is compiled and linked with it. comm/mpi.cpp opens it from
-# beside the program, so that snug starts on machines without MPI.
+# the program's folder, so that snug starts on machines without MPI.
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI QUIET COMPONENTS CXX)
 if(NOT MPI_CXX_FOUND)

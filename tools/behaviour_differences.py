@@ -61,7 +61,7 @@ def json_differences(old, new, intended, path=""):
 
 
 def program_lines(text, intended):
-    """One line per op and value, without alignment: a longer name moves columns and breaks lines elsewhere."""
+    """One line per op and value, without alignment: a longer name moves columns and line breaks."""
     joined = re.sub(r",\n\s+", ", ", text)
     lines = (" ".join(line.split()) for line in joined.splitlines())
     mapped = intended.apply("program", "\n".join(lines))

@@ -1,6 +1,6 @@
 """Settings for compare_behaviour.py: command lines of snug, drawn from a seed.
 
-A setting is a list of words behind the verb. Setting number i of a seed is always the same one: kinds of settings and
+A setting is a list of words after the verb. Setting number i of a seed is always the same one: kinds of settings and
 families go round with the number, so that a few settings have them all. Paths are relative to the repository's root.
 """
 
@@ -88,7 +88,7 @@ TRAINED_TOO = {
 
 FRACTIONS = [0.35, 0.5, 0.75, 0.75, 0.9, 0.9]  # of what is needed without a budget; the small ones often do not fit
 
-# What must be refused, or does not fit: words behind a sound setting.
+# What must be refused, or does not fit: words after a sound setting.
 SPOILERS = [
     ["--precision", "fp8"],
     ["--batch", "0"],
@@ -127,7 +127,7 @@ SPOILERS = [
 
 
 def fixed_settings():
-    """What is compared whatever the seed: every model of tests/parity as it stands, and every recipe of examples."""
+    """What is compared whatever the seed: every model of tests/parity as it is, and every recipe of examples."""
     parity = sorted((ROOT / "tests/parity").glob("*/config.json"))
     recipes = sorted((ROOT / "examples").glob("*/*.toml"))
     return [[str(path.parent.relative_to(ROOT))] for path in parity] + [
@@ -167,7 +167,7 @@ def budget_words(rng, plan):
 
 
 def places(rng, device, count=1):
-    """(Where a plan without limits is made, where the setting's is): a GPU by name brings its memory as a budget."""
+    """(Where a plan without limits is made, where the setting's is): a GPU by name sets its memory as a budget."""
     place = ["--device", "cuda" if device == "gpu" else device] + (["--ranks", str(count)] if count > 1 else [])
     if device != "gpu":
         return place, place

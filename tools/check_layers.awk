@@ -1,20 +1,24 @@
-# The rules behind check_layers.sh: reads the table first, then every source file line by line.
+# The rules of check_layers.sh: reads the table first, then every source file line by line.
 
-function read_table(    line, name) {
+function read_table(    line, names, list, n, i) {
   while ((getline line < table) > 0) {
     sub(/#.*/, "", line)
     if (line !~ /:/) continue
-    name = line; sub(/:.*/, "", name); gsub(/[ \t]/, "", name)
+    names = line; sub(/:.*/, "", names); gsub(/[ \t]/, "", names)
     sub(/^[^:]*:[ \t]*/, "", line); sub(/[ \t]+$/, "", line)
-    if (name in may) line = may[name] " " line
-    may[name] = line
+    n = split(names, list, ",")
+    for (i = 1; i <= n; ++i) {
+      if (list[i] in may) may[list[i]] = may[list[i]] " " line
+      else may[list[i]] = line
+      if (list[i] ~ /\.[^\/]*$/) files_of_their_own[list[i]] = 1
+    }
   }
   close(table)
 }
 
 # Is `path` the entry itself or inside it?
 function inside(path, entry) {
-  if (entry != "*" && entry ~ /\*/) {  # `a/*/b.h`: of every subfolder of a
+  if (entry != "*" && entry ~ /\*/) {  # `a/*/b.*`: of every subfolder of a
     gsub(/\./, "\\.", entry); gsub(/\*/, "[^/]+", entry)
     return path ~ ("^" entry "(/|$)")
   }
@@ -27,8 +31,9 @@ function inside_any(path, entries,    list, n, i) {
   return 0
 }
 
-# The table's line for a folder: its own, else its parent's `a/*`, else the parent's.
-function rule_of(folder,    parent) {
+# The table's line for a file: its own, else its folder's, else the parent's `a/*`, else the parent's.
+function rule_of(path, folder,    parent, pattern) {
+  for (pattern in files_of_their_own) if (inside(path, pattern)) return pattern
   for (; folder != ""; folder = parent) {
     if (folder in may) return folder
     parent = folder
@@ -46,7 +51,7 @@ FNR == 1 {
   ++files
   path = FILENAME; sub(/^src\//, "", path)
   folder = path; sub(/\/[^\/]*$/, "", folder)
-  rule = rule_of(folder)
+  rule = rule_of(path, folder)
   is_test = path ~ /_test\.cpp$/ || path ~ /(^|\/)testing\//
   may_allocate = is_test || inside_any(path, may["!allocates"])
   if (rule == "") complain("folder " folder " has no line in tools/layers.txt; add one that says what it may use")

@@ -35,7 +35,7 @@ commit "a fault in a source"
 expect fail "a fault in a committed source"
 
 for i in {1..5}; do echo "int number_$i();"; done >>src/one.cpp
-commit "more lines elsewhere"
+commit "more lines in one.cpp"
 MAX_SOURCES=1 expect pass "a source with fewer changed lines than the one there is time for"
 MAX_SOURCES=2 expect fail "a source with fewer changed lines, in time for both"
 

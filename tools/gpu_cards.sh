@@ -7,7 +7,7 @@
 #   ptx      a build from compute_80 PTX alone (./dev build --ptx), compiled for the GPU that is here when it is loaded
 #   CARD     the normal build, with what a kernel may ask for capped to that card's
 #
-# Kernel tests of the cards run beside the build, as they need little of the GPU; whole runs, which measure its memory,
+# Kernel tests of the cards run during the build, as they need little of the GPU; whole runs, which measure its memory,
 # one after another. Kernels and the table take GEMMs' algorithms by rule, so that all rows have the same. Logs are in
 # .cache/gpu-cards.
 set -euo pipefail
@@ -63,7 +63,7 @@ rates = [step["tokens_per_s"] for step in steps]
 print("%.0f %.5f" % (statistics.median(rates[3:]), steps[-1]["loss"]))'
 }
 
-# The build, beside the cards' kernel tests.
+# The build, during the cards' kernel tests.
 jobs=()
 ./dev build --ptx snug "${KERNEL_TESTS[@]}" snug_gpu_train_test >"$LOGS/build-ptx.log" 2>&1 &
 build=$!

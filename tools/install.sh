@@ -4,7 +4,7 @@
 
 readonly MIN_GXX=12 MIN_CMAKE=3.25
 
-# What is needed for what, how to see that it is there, and the package that brings it.
+# What is needed for what, how to see that it is there, and the package that provides it.
 readonly HEADERS="
 core  fmt/format.h                                                  libfmt-dev
 core  nlohmann/json.hpp                                             nlohmann-json3-dev
@@ -24,7 +24,7 @@ pages chromium      chromium
 check clang-format  clang-format
 check clang-tidy    clang-tidy"
 
-# The groups that a build uses where they are there, and does without elsewhere.
+# The groups that a build uses where they are installed, and otherwise does without.
 extra_groups=(extra ranks plans)
 
 # need GROUP...: installs what these groups miss. With nothing missing it takes a few hundredths of a second. extra_groups are

@@ -1,4 +1,4 @@
-// Measuring on a GPU: Snug beside a peer, and each op beside what the device could do.
+// Measuring on a GPU: Snug against a peer, and each op against the device's roofline.
 //
 //   snug::Options o = snug::bench_options();
 //   o.model = "qwen2.5-0.5b";
@@ -16,7 +16,7 @@
 
 namespace snug {
 
-// What bench measures unless told otherwise: a GPU; weights, gradients and optimizer state in bf16.
+// The defaults of bench: a GPU; weights, gradients and optimizer state in bf16.
 Options bench_options();
 
 // --- a peer -------------------------------------------------------------------------------------
@@ -42,8 +42,8 @@ struct PeerReport {
 struct Peer {
   std::string python = "python3";
   std::string script;  // bench/torch_gpu.py
-  // Which of eager, compile (both our model in PyTorch) and transformers (Hugging Face's own,
-  // compiled) to train.
+  // Those to train: eager, compile (both our model in PyTorch), transformers (Hugging Face's own,
+  // compiled).
   std::vector<std::string> modes = {"eager", "compile", "transformers"};
 };
 

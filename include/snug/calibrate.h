@@ -22,7 +22,7 @@ struct CalibrateOptions {
   bool share_gpu = false;     // several of them use one GPU
 };
 
-// What was measured of one kind of op in one type.
+// Measurements of one kind of op in one type.
 struct KindRates {
   std::string kind, dtype;
   int64_t points = 0;

@@ -18,10 +18,10 @@
 
 namespace snug {
 
-// What fits, as one plan. --of batch and --of seq have one; --of model has three.
+// The largest run that fits, as one plan. --of batch and --of seq have one; --of model has three.
 struct FitLevel {
   std::string name;   // --of model: "recompute only"
-  std::string flags;  // to give beside the options: "--batch 12", "--precision bf16"
+  std::string flags;  // to give with the options: "--batch 12", "--precision bf16"
   std::string model;  // "llama-7b:2304x18" where the model was scaled; empty: nothing fits
   int64_t batch = 0, seq = 0, accum = 0;
   int64_t parameters = 0, layers = 0, width = 0;

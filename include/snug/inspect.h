@@ -26,8 +26,8 @@ struct InspectReport {
 // save. Nothing in the file is executed. Throws bad_input where it is no snapshot.
 InspectReport inspect(const InspectOptions& options);
 
-// What the log of a run that ran out of memory says: which kind it was, in which part of a step,
-// what its numbers mean, and what would help. With a run, the changes that fit are planned.
+// Explains the log of a run that ran out of memory: the kind of failure, the part of a step, the
+// meaning of its numbers, and what would help. With a run, the changes that fit are planned.
 // Throws bad_input where there is no such error in it.
 InspectReport explain_out_of_memory(const std::string& log, const std::optional<Options>& run);
 

@@ -1,5 +1,6 @@
-// Everything a run can be told, as typed values. Text becomes an Options at the edge, on the command line and in
-// files, and is printed from it (settings/option.h has the one description of every option).
+// Everything a run can be told, as typed values. Text becomes an Options at the edge, on the
+// command line and in files, and is printed from it (settings/option.h has the one description of
+// every option).
 //
 //   Options o;
 //   o.model = "qwen2.5-0.5b";
@@ -35,14 +36,14 @@
 
 namespace snug {
 
-// What --profile alone says.
+// The steps of --profile without a value.
 constexpr int64_t kProfileSteps = 3;
 
 // A member that is Open<T> is "auto" where it has no value.
 struct Options {
   std::string model;  // a built-in name, a config.json, or a Hugging Face directory
 
-  // What is computed.
+  // The computation.
   int64_t batch = 8;
   int64_t seq = 0;           // 0: 1024, or what the model can take
   int64_t accum = 0;         // 0: 1, or what the search chooses
@@ -140,8 +141,8 @@ struct Options {
   bool share_gpu = false;
   bool json = false;
 
-  // Names of the options that were given: what --resume takes to be asked for anew. A caller that leaves it
-  // empty asks for what differs from the defaults.
+  // Names of the options that were given: what --resume takes to be asked for anew. A caller that
+  // leaves it empty asks for what differs from the defaults.
   std::vector<std::string> given = {};
 };
 

@@ -1,4 +1,5 @@
-// A page of HTML about a plan, a run or a snapshot of PyTorch's memory, or about two of them side by side.
+// A page of HTML about a plan, a run or a snapshot of PyTorch's memory, or about two of them side
+// by side.
 //
 //   snug::Options o;
 //   o.model = "gpt2";
@@ -35,7 +36,8 @@ struct PageReport {
   std::vector<std::string> answers;  // "qwen2.5-7b on rtx4090: fits, ...", one for each subject
 };
 
-// Throws bad_input where a subject is not what it should be, and a usage error where the file is there.
+// Throws bad_input where a subject is not what it should be, and a usage error where the file is
+// there.
 PageReport report(const ReportOptions& options,
                   const std::function<void(const std::string&)>& doing);
 

@@ -25,7 +25,7 @@
 namespace snug {
 
 class RunBody;
-// What a run and its views share.
+// The state that a run and its views share.
 struct RunHandle {
   std::unique_ptr<RunBody> body;  // none: it is closed
 };
@@ -88,7 +88,7 @@ class Run {
   // Of the last step: sums over its micro-batches and ranks, times the loss scale. None where
   // updates are made in backward.
   std::vector<StateView> gradients();
-  // What a checkpoint has: parameters or their masters, state of the optimizer, counts.
+  // The values of a checkpoint: parameters or their masters, state of the optimizer, counts.
   std::vector<StateView> state();
 
   // Writes the model, or the adapter, to options.out.

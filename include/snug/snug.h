@@ -58,7 +58,7 @@ struct StepReport {
   double samples_per_s = 0;
   double hours_left = 0;        // at the pace of the last steps
   int64_t allocated_bytes = 0;  // the arena
-  int64_t context_bytes = 0;    // a GPU's driver and libraries beside it, as looked at last
+  int64_t context_bytes = 0;    // a GPU's driver and libraries, as looked at last
   int64_t budget_bytes = 0;     // for both; 0: there is none
   int64_t process_bytes = 0;    // resident in host memory
   // Of a GPU, where its driver tells; negative: it does not.
@@ -75,7 +75,7 @@ struct TrainObserver {
   const std::atomic<bool>* stop = nullptr;  // set: finish the step, save, return
 };
 
-// What was predicted beside what was measured: a step, bytes, and time by kind of op.
+// Predictions and measurements: of a step, of bytes, and of time by kind of op.
 struct PredictionReport {
   std::string table;  // for people
   std::string json;   // for programs: one line
@@ -94,9 +94,9 @@ struct TrainReport {
   double last_loss = 0;
   double first_eval = 0, last_eval = 0;  // 0 when nothing was held out
   bool stopped_early = false;
-  int64_t peak_bytes = 0;     // measured in the arena
-  int64_t context_bytes = 0;  // what a GPU's driver and libraries hold beside it, before step 0
-  std::string out;            // where the model was written, if anywhere
+  int64_t peak_bytes = 0;                      // measured in the arena
+  int64_t context_bytes = 0;                   // of a GPU's driver and libraries, before step 0
+  std::string out;                             // where the model was written, if anywhere
   std::optional<PredictionReport> prediction;  // with Options::explain
   std::optional<ProfileReport> profile;        // with Options::profile
 };
@@ -126,9 +126,10 @@ struct EvalObserver {
   std::function<void(const EvalReport&)> evaluated;  // so far, after every batch
 };
 
-// The loss of a model over all of `options.data`: every window once, in order, the last batch short.
-// A program of the forward pass alone is planned and run: no gradients, no optimizer state. Where the
-// batch is left open, it is the largest half, quarter, ... of the default that fits the budget.
+// The loss of a model over all of `options.data`: every window once, in order, the last batch
+// short. A program of the forward pass alone is planned and run: no gradients, no optimizer state.
+// Where the batch is left open, it is the largest half, quarter, ... of the default that fits the
+// budget.
 EvalReport evaluate(const Options& options, const EvalObserver& observer);
 
 struct SampleOptions {
@@ -158,8 +159,8 @@ struct SampleObserver {
   std::function<void(const std::string&)> wrote;   // more of the text, never a part of a character
 };
 
-// Goes on with a prompt, token by token. Two programs are planned with keys and values of all
-// positions in the arena: one for the prompt, one for the next token.
+// Generates text from a prompt, token by token. Two programs are planned with keys and values of
+// all positions in the arena: one for the prompt, one for the next token.
 SampleReport sample(const SampleOptions& options, const SampleObserver& observer);
 
 // One checkpoint of a run.
@@ -178,12 +179,12 @@ std::vector<CheckpointLine> checkpoints(const std::string& path, bool verify,
                                         const std::function<void(const std::string&)>& doing = {});
 // Writes the model in it as a directory that transformers opens: no GPU, and little memory.
 void export_checkpoint(const std::string& path, const std::string& directory);
-// What differs, a line each.
+// The differences, a line each.
 std::vector<std::string> diff_checkpoints(const std::string& first, const std::string& second);
 
-// Adds an adapter, as PEFT or `snug train --lora` saves it, to the weights of the model that it is
-// beside, and writes the sum as a model of the same types. Throws bad_input where the adapter is of
-// another model; a usage error where `directory` holds something.
+// Adds an adapter, as PEFT or `snug train --lora` saves it, to the weights of its base model, and
+// writes the sum as a model of the same types. Throws bad_input where the adapter is of another
+// model; a usage error where `directory` holds something.
 //
 //   merge_adapter("Qwen2.5-7B", "runs/adapter", "Qwen2.5-7B-mine", {});
 void merge_adapter(const std::string& model, const std::string& adapter,
@@ -265,7 +266,7 @@ struct GpuLine {
   double fp32_flops = 0, tf32_flops = 0, bf16_flops = 0, fp16_flops = 0;  // a second; 0: none
   double bytes_per_s = 0;
 };
-// What --gpu may say.
+// The GPUs that --gpu may name.
 std::vector<GpuLine> gpus();
 
 }  // namespace snug

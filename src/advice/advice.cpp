@@ -46,7 +46,7 @@ Change pins_of(const PlannedRun& planned) {
   return pins;
 }
 
-// What it left open to --allow is chosen.
+// With its choices given as options, so that --allow has none left.
 Resolved pinned(const PlannedRun& planned, const Change& pins) {
   Resolved run = planned.run;
   run.asked.allow = run.options.allow = {};
@@ -98,8 +98,8 @@ class Adviser {
     try_all(candidates);
   }
 
-  // What cannot help is not tried: activations where the state is too large, and anything where not
-  // even bare weights would fit.
+  // Changes that cannot help are not tried: those of activations where the state is too large, and
+  // all where not even bare weights would fit.
   void look_for_what_fits() {
     const int64_t device = now_.run.limits()[Space::device];
     if (weights_in_16_bits() > device) return;
@@ -134,7 +134,7 @@ class Adviser {
   // Planned as cheaply as its answer allows. None: it cannot help, or is refused.
   struct Attempt {
     PlannedRun planned;
-    Change beside;  // pins it
+    Change pins;  // the search's choices
   };
   std::optional<Attempt> planned(const Change& change) {
     const std::optional<Resolved> run = with(change);
@@ -162,7 +162,7 @@ class Adviser {
     const SpaceBytes arenas = arenas_of(found.planned.plan.module);
     const int64_t peak = arenas[Space::device];
     const Advice advice{.change = flags_of(candidate.change),
-                        .beside = flags_of(found.beside),
+                        .pins = flags_of(found.pins),
                         .effect = candidate.effect,
                         .peak_bytes = peak,
                         .saves_bytes = arena_ - peak,

@@ -1,4 +1,4 @@
-// What to change in a run, and what each change would give: real plans, not guesses.
+// Changes of a run, and the effect of each: real plans, not guesses.
 //
 //   advice_for(plan_run(run))[0].change;   // "--precision bf16 --master none"
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace snug {
 
-// Each is the plan with one change to it: given with the flags in `beside`, it has exactly its
+// Each is the plan with one change to it: given with the flags in `pins`, it has exactly its
 // bytes; without, the search chooses anew, and is no slower.
 //
 // The best first. For a plan that does not fit: what makes it fit before what does not, what keeps

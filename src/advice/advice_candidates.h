@@ -1,10 +1,10 @@
-// What could be changed in a run: changes that are not there yet and that it would not refuse.
+// Candidate changes of a run: those that are not there yet and that it would not refuse.
 #pragma once
 
 #include <vector>
 
 #include "recipe/resolve.h"
-#include "recipe/techniques.h"
+#include "techniques/techniques.h"
 
 namespace snug {
 
@@ -17,10 +17,10 @@ struct Candidate {
 // The rows of the technique table that touch this and would help. Activations cannot help where the
 // state alone is too large.
 std::vector<Candidate> helpful_changes(const Resolved& run, Touches touches);
-// Those that are for runs which nothing milder brings into their budget.
+// Those for runs that no milder change makes fit their budget.
 std::vector<Candidate> last_resorts(const Resolved& run);
 
-// Several at once, for a run that no single change brings into its budget: the mildest first.
+// Several at once, for a run that no single change makes fit its budget: the mildest first.
 std::vector<Candidate> combinations(const Resolved& run);
 
 // The divisors of a step's sequences below the micro-batch, ascending.

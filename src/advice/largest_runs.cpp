@@ -6,20 +6,20 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "models/scaled.h"
-#include "recipe/techniques.h"
 #include "search/largest.h"
-#include "search/mesh_search.h"
+#include "search/meshes/mesh_search.h"
+#include "techniques/techniques.h"
 
 namespace snug {
 namespace {
 
-// Tokens of a micro-batch, and widths, beyond which nobody looks.
+// Tokens of a micro-batch, and widths, beyond which nothing is searched.
 constexpr int64_t kMostTokens = int64_t{1} << 31;
 constexpr int64_t kWidest = int64_t{1} << 16;
 
-constexpr const char* kMoreElsewhere = "keep more on the device, or give a larger --host-budget";
+constexpr const char* kMoreOnHost = "keep more on the device, or give a larger --host-budget";
 
-// What the arenas may take.
+// Limits of the arenas.
 Limits allowed_bytes(const Resolved& run) {
   Limits limits = run.limits();
   if (leaves_recompute_open(run))
@@ -45,8 +45,8 @@ SpaceBytes need_of(const Resolved& run) {
   return min(need, arenas_of(search.smallest(limits).plan.module));
 }
 
-// Micro-batches are what is asked about, so none is split. What fits is what the device holds, unless
-// somebody says what there is beside it: in a memory without end everything fits.
+// The question is about micro-batches, so none is split. Everything stays on the device unless
+// --offload or --host-budget is given: in unlimited host memory every run would fit.
 Options unsplit(Options o) {
   if (!o.offload && !o.host_budget.given()) o.offload = Offload{};
   if (o.global_batch > 0)
@@ -106,7 +106,7 @@ FoundLevel describe(const Options& asked, const Resolved& run, Change change) {
 
 // "it would take 70.00 GiB of host memory and may take 64.00 GiB"; empty where the device is the
 // limit.
-std::string limit_elsewhere(const SpaceBytes& need, const Limits& limits) {
+std::string limit_off_device(const SpaceBytes& need, const Limits& limits) {
   if (need[Space::device] > limits[Space::device]) return "";
   for (const Space space : {Space::host, Space::disk}) {
     if (need[space] > limits[space])
@@ -126,7 +126,7 @@ FoundLevel level_of(const Options& asked, const Family& family, const Largest& f
     level.report.limit = family.why_limit;
     return level;
   }
-  level.report.limit = limit_elsewhere(*found.next_need, allowed_bytes(resolve(family.at(1))));
+  level.report.limit = limit_off_device(*found.next_need, allowed_bytes(resolve(family.at(1))));
   if (level.report.limit.empty()) level.report.next_bytes = (*found.next_need)[Space::device];
   return level;
 }
@@ -199,16 +199,16 @@ FoundLevel fit_one(const Options& asked, const Family& family, const Resolved& r
   const Largest found = largest_of(family, trying);
   if (found.n == 0) {
     const SpaceBytes need = found.next_need.value();
-    if (const std::string why = limit_elsewhere(need, allowed_bytes(run)); !why.empty())
+    if (const std::string why = limit_off_device(need, allowed_bytes(run)); !why.empty())
       throw does_not_fit("{} does not fit with {}: {}", run.options.model, family.name(1), why)
-          .hint(kMoreElsewhere);
+          .hint(kMoreOnHost);
     throw does_not_fit(
         "{} needs {} ({} bytes) for {} and the budget leaves {} ({} bytes){}", run.options.model,
         format_bytes(need[Space::device]), format_exact(need[Space::device]), family.name(1),
         format_bytes(*run.budget), format_exact(*run.budget),
         run.context == 0
             ? ""
-            : fmt::format(" beside {} for driver and libraries", format_bytes(run.context)))
+            : fmt::format(" after {} for driver and libraries", format_bytes(run.context)))
         .hint(fmt::format("`snug plan` with {} says which changes would fit", family.name(1)));
   }
   return level_of(asked, family, found, family.change(found.n));
@@ -233,7 +233,7 @@ const Change& plain_change() {
 
 bool may(const Options& o, AllowItem item) { return !o.allow.any() || o.allow.has(item); }
 
-// Recompute alone; 16-bit arithmetic besides; and the smallest of whatever --allow names, which is
+// Recompute alone; with 16-bit arithmetic; and the smallest of all that --allow names, which is
 // everything where it is not given. Where compressed activations may help, they come last.
 std::vector<Techniques> techniques_for(const Options& asked, const Resolved& run) {
   const bool bf16 = run.cost_model.spec().bf16_flops > 0;
@@ -293,7 +293,7 @@ std::vector<FoundLevel> fit_models(const Options& asked, const Resolved& run,
     const FitLevel& most = levels.back().report;
     if (!most.next_bytes)
       throw does_not_fit("even {} with {} does not fit: {}", most.next, most.flags, most.limit)
-          .hint(kMoreElsewhere);
+          .hint(kMoreOnHost);
     throw does_not_fit("even {} with {} needs {} ({} bytes) and the budget leaves {} ({} bytes)",
                        most.next, most.flags, format_bytes(most.next_bytes.value()),
                        format_exact(most.next_bytes.value()), format_bytes(*run.budget),

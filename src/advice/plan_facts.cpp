@@ -11,8 +11,8 @@
 #include "cost/step_cost.h"
 #include "ir/op_def.h"
 #include "ir/text.h"
-#include "passes/pipeline_schedule.h"
 #include "report/option_json.h"
+#include "techniques/pipeline/pipeline_schedule.h"
 
 namespace snug {
 namespace {
@@ -109,7 +109,7 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
                             .staging = cost.staging,
                             .disk_seconds = cost.disk_seconds,
                             .waits_seconds = cost.waits_seconds,
-                            .beside = !run.options.save_sync};
+                            .overlapped = !run.options.save_sync};
   }
   facts.host_budget_bytes = run.host_budget;
   facts.disk_budget_bytes = run.disk_budget;
@@ -118,7 +118,7 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
   facts.bubble = planned.bubble;
   if (!planned.stages.empty()) facts.ideal_bubble = ideal_bubble(run.recipe);
   facts.meshes = planned.meshes;
-  // What a change would give is one device's, or one mesh's.
+  // Advice is for one device, or for a given mesh.
   if (run.recipe.mesh.pp > 1 || !planned.meshes.empty()) return facts;
   const bool wanted = advise == Advise::always ||
                       (advise == Advise::when_it_does_not_fit && !fits(planned.plan.memory, facts));
@@ -199,7 +199,7 @@ void require_fit_in(Space space, const PlannedRun& planned) {
     farther = layers_that_fit(planned.plan.module, limit);
   } else if (run.options.offload_dir.empty()) {
     farther = !run.asked.offload ? "--offload-dir DIR, whose disk then takes a part; or "
-                                 : "=disk behind an item, with --offload-dir DIR; or ";
+                                 : "=disk after an item, with --offload-dir DIR; or ";
   }
   throw does_not_fit("{} at --batch {} --seq {} keeps {} ({} bytes) {}, and {} {} ({} bytes)",
                      run.model.config().name, run.build.batch, run.build.seq, format_bytes(bytes),
@@ -220,17 +220,17 @@ void require_fit(const PlannedRun& planned) {
   const int64_t arena = arena_of(planned.plan);
   const SpaceBytes arenas = arenas_of(planned.plan.module);
   if (arenas.fits_in(run.limits())) return;
-  const int64_t beside = run.context_with(arenas);
-  const int64_t room = *run.budget + run.context - beside;
+  const int64_t context = run.context_with(arenas);
+  const int64_t available = *run.budget + run.context - context;
   const Peak& peak = planned.plan.memory.device().peak;
-  const std::string context =
-      beside == 0 ? "" : fmt::format(" beside {} for driver and libraries", format_bytes(beside));
+  const std::string context_words =
+      context == 0 ? "" : fmt::format(" after {} for driver and libraries", format_bytes(context));
   throw does_not_fit(
       "{} at --batch {} --seq {} needs {}{} ({} bytes) and the budget is {} ({} bytes){}; the peak "
       "is in program '{}' at '{}'",
       run.model.config().name, run.build.batch, run.build.seq,
       budget_decides(run) ? "at least " : "", format_bytes(arena), format_exact(arena),
-      format_bytes(room), format_exact(room), context, peak.program, peak.op)
+      format_bytes(available), format_exact(available), context_words, peak.program, peak.op)
       .hint(ways_to_fit(planned));
 }
 

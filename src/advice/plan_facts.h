@@ -1,4 +1,4 @@
-// What is reported of a plan, and the refusal of one that does not fit.
+// The facts that are reported of a plan, and the refusal of one that does not fit.
 #pragma once
 
 #include "report/plan_report.h"
@@ -17,8 +17,8 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise);
 
 PlanReport report_of(const PlannedRun& planned, Advise advise, bool colour);
 
-// Throws does_not_fit, with the numbers and the cheapest changes, when the plan exceeds the budget of
-// a space.
+// Throws does_not_fit, with the numbers and the cheapest changes, when the plan exceeds the budget
+// of a space.
 void require_fit(const PlannedRun& planned);
 
 }  // namespace snug

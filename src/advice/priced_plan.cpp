@@ -5,12 +5,12 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "machine/here.h"
-#include "recipe/techniques.h"
+#include "techniques/techniques.h"
 
 namespace snug {
 namespace {
 
-// What a training in PyTorch does by itself, where the options do not say otherwise.
+// Options of a training in PyTorch by default, where they are not given.
 Options as_pytorch(Options options) {
   if (!is_given(options, "loss")) options.loss = LossChoice{.chunked = false};
   if (!is_given(options, "recompute")) options.recompute = RecomputePolicy{};
@@ -29,7 +29,7 @@ std::vector<Row> rows_for(const Options& options) {
       {"checkpointing", technique("recompute every layer").change},
       {"chunked loss", technique("chunked loss").change},
       {"optimizer state in 8 bits", technique("adamw8bit").change},
-      {"optimizer state elsewhere", technique("offload state").change},
+      {"optimizer state offloaded", technique("offload state").change},
       {"activations to the host", technique("offload activations").change},
       {"state shared by 2 GPUs", {{&Options::ranks, 2}, {&Options::zero, ZeroLevel::state}}},
       {"all of it shared by 2 GPUs",

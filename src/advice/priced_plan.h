@@ -1,4 +1,4 @@
-// What a remedy of PyTorch's memory costs: the same change to Snug's plan of the same model.
+// The cost of a remedy of PyTorch's memory: the same change to Snug's plan of the same model.
 #pragma once
 
 #include "report/inspect_report.h"

@@ -1,5 +1,5 @@
 // XXH64 of bytes that come in pieces: what a checkpoint says of what it holds, so that a bit that
-// turned over on a disk is found. Not against people who want to deceive.
+// turned over on a disk is found. Not against deliberate changes.
 //
 //   Checksum sum;
 //   sum.add(first);

@@ -14,7 +14,7 @@ namespace snug {
 template <typename Key, typename T, typename Hash = std::hash<Key>>
 class Memo {
  public:
-  // Lives as long as this. `make` may ask for other keys; what it throws is thrown to all who ask.
+  // Lives as long as this. `make` may ask for other keys; what it throws is thrown to all callers.
   template <typename Make>
   const T& of(const Key& key, const Make& make) {
     std::promise<T> promise;

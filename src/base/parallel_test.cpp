@@ -16,7 +16,7 @@ TEST(Parallel, VisitsEachOnce) {
   for_each_in_parallel(0, [](size_t) { FAIL(); });
 }
 
-TEST(Parallel, ThrowsWhatFailed) {
+TEST(Parallel, RethrowsFailures) {
   EXPECT_THROW(for_each_in_parallel(100,
                                     [](size_t i) {
                                       if (i == 7) throw std::runtime_error("seven");
@@ -24,7 +24,7 @@ TEST(Parallel, ThrowsWhatFailed) {
                std::runtime_error);
 }
 
-TEST(Memo, ComputesOnceWhoeverAsks) {
+TEST(Memo, ComputesOnceForAllCallers) {
   Memo<int, int> memo;
   std::atomic<int> made = 0;
   for_each_in_parallel(64, [&](size_t i) {
@@ -38,7 +38,7 @@ TEST(Memo, ComputesOnceWhoeverAsks) {
   EXPECT_EQ(made, 4);
 }
 
-TEST(Memo, FailsForAllWhoAsk) {
+TEST(Memo, FailsForAllCallers) {
   Memo<int, int> memo;
   for (int i = 0; i < 2; ++i)
     EXPECT_THROW(memo.of(1, []() -> int { throw std::runtime_error("no"); }), std::runtime_error);

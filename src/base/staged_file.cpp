@@ -70,8 +70,8 @@ void StagedFile::rewrite(int64_t offset, std::span<const std::byte> bytes) {
 }
 
 // Two windows are on their way to the disk while the next is filled; what has arrived leaves the
-// page cache. Where the system cannot, sync() does all of it. A write that fails behind our back is
-// reported to who waits for it first, and then no more.
+// page cache. Where the system cannot, sync() does all of it. A write that fails later is
+// reported to the first wait for it, and then no more.
 void StagedFile::send_window() {
   ::sync_file_range(fd_, sent_, kWindow, SYNC_FILE_RANGE_WRITE);
   if (const int64_t done = sent_ - 2 * kWindow; done >= 0) {

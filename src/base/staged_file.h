@@ -1,6 +1,6 @@
 // A file that appears only when it is complete: bytes go to a temporary file in the target's
 // directory and reach the disk before commit() renames it. Dropped without commit, it leaves
-// nothing behind. Large ones reach the disk while they are written, and do not stay in memory.
+// no file. Large ones reach the disk while they are written, and do not stay in memory.
 //
 //   StagedFile file("out/model.safetensors");
 //   file.write(header);

@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-TEST(Text, PrintableKeepsCharactersAndShowsTheRest) {
+TEST(Text, PrintableEscapesTheRest) {
   EXPECT_EQ(printable("Qwen/größe 漢字 🙂"), "Qwen/größe 漢字 🙂");
   EXPECT_EQ(printable("a\x1b[31mb\r\nc\td\x7f"), "a\\x1b[31mb\\x0d\\x0ac\\x09d\\x7f");
   EXPECT_EQ(printable("\xc2\x9b"
@@ -20,7 +20,7 @@ TEST(Text, PrintableKeepsCharactersAndShowsTheRest) {
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
 }
 
-TEST(Text, AFileIsReplacedAsAWhole) {
+TEST(Text, FileIsReplacedAtomically) {
   const std::filesystem::path path =
       std::filesystem::path(::testing::TempDir()) / "snug-text-test" / "a.txt";
   std::filesystem::remove_all(path.parent_path());

@@ -9,7 +9,7 @@ namespace {
 
 std::vector<int> ones(int n) { return std::vector<int>(static_cast<size_t>(n), 1); }
 
-TEST(Growth, TellsLinearFromQuadraticTime) {
+TEST(Growth, DistinguishesLinearFromQuadraticTime) {
   volatile int sum = 0;
   const auto add_all = [&](const std::vector<int>& x) {
     for (const int v : x) sum = sum + v;
@@ -21,7 +21,7 @@ TEST(Growth, TellsLinearFromQuadraticTime) {
   EXPECT_GT(growth_by_8(400, ones, add_all_for_each), kLinearGrowth);
 }
 
-TEST(WithMoreTime, TriesAgainAndGivesUp) {
+TEST(WithMoreTime, RetriesAndGivesUp) {
   EXPECT_TRUE(with_more_time([](std::chrono::milliseconds time) { return time.count() > 1000; }));
   EXPECT_FALSE(with_more_time([](std::chrono::milliseconds) { return false; }));
 }

@@ -13,7 +13,7 @@ TEST(Units, OneIsOneAndTheRestArePlural) {
   EXPECT_EQ(counted(2, "micro-batch"), "2 micro-batches");
 }
 
-TEST(Units, ARateIsNeverRoundedToNothing) {
+TEST(Units, RateIsNeverRoundedToZero) {
   EXPECT_EQ(format_rate(13803.6), "13,804");
   EXPECT_EQ(format_rate(99.6), "100");
   EXPECT_EQ(format_rate(99.4), "99");

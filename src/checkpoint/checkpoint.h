@@ -4,9 +4,9 @@
 //   save_model(module, pieces_of(pieces), {.directory = "out", .config_json = ...});
 //   load_model(module, into(pieces), CheckpointReader("out"));
 //
-// Bytes stream between the file and a value's home in pieces: no tensor is held in between.
-// Which tensors those are is written on the module's persistent values: Param::checkpoint maps
-// names to dense parts of a parameter.
+// Bytes stream between the file and a value's space in pieces: no tensor is held in between.
+// The module's persistent values name these tensors: Param::checkpoint maps names to dense parts of
+// a parameter.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@
 #include "formats/safetensors_checkpoint.h"
 #include "formats/safetensors_writer.h"
 #include "ir/program.h"
-#include "passes/passes.h"
 #include "runtime/value_pieces.h"
+#include "settings/recipe.h"
 
 namespace snug {
 
@@ -56,7 +56,7 @@ int64_t saved_bytes(const Module& module, Part part = Part::model);
 // Values that consist of saved tensors: those that load_model fills to the last byte.
 std::set<ValueId> loaded_values(const Module& module, Part part = Part::model);
 
-// What weights are saved in: the master where there is one.
+// The type in which weights are saved: the master's where there is one.
 inline Dtype saved_dtype(const Recipe& recipe) {
   return recipe.master ? Dtype::f32 : recipe.precision;
 }
@@ -71,7 +71,7 @@ inline MakePieces into(ValuePieces& pieces) {
   return [&](const ValuePart& part, const MakePiece& fill) { pieces.make(part, fill); };
 }
 
-// What a run with this recipe trains, and saves at its end.
+// The part that a run with this recipe trains, and saves at its end.
 inline Part trained_part(const Recipe& recipe) {
   return recipe.adapters.on() ? Part::adapter : Part::model;
 }
@@ -88,12 +88,12 @@ struct SaveOptions {
 // Of any tensors.
 void save_tensors(std::span<const TensorToWrite> tensors, const SaveOptions& options);
 
-// One rename commits (checkpoint/model_directory.h): a reader, a kill and a power cut at any time find
-// the old model or the new one, whole. Other files of the directory stay; weights of an earlier
-// save go. Throws bad_input when it cannot write, and then the directory is as it was.
+// One rename commits (checkpoint/model_directory.h): a reader, a kill and a power cut at any time
+// find the old model or the new one, whole. Other files of the directory stay; weights of an
+// earlier save go. Throws bad_input when it cannot write, and then the directory is as it was.
 void save_model(const Module& module, const PiecesOf& pieces_of, const SaveOptions& options);
 
-// What is read at once: a block stays in a core's cache while it is converted and checked.
+// Bytes of a read: a block stays in a core's cache while it is converted and checked.
 constexpr int64_t kReadBlockBytes = int64_t{1} << 20;
 
 // Names under which a file may hold a tensor, the usual one first.

@@ -88,11 +88,11 @@ void log_unused(const CheckpointReader& weights, const std::vector<Transfer>& tr
        first_few(unused));
 }
 
-// What an adapter has for layers that the model has not would be lost without a word.
+// Else an adapter's tensors for layers that the model has not would be lost without a message.
 void require_all_used(const CheckpointReader& weights, const std::vector<Transfer>& transfers) {
   const std::vector<std::string> unused = unused_in(weights, transfers);
   if (unused.empty()) return;
-  throw bad_input("{}: {} no place beside this model: {}", weights.path().string(),
+  throw bad_input("{}: {} no place in this model: {}", weights.path().string(),
                   unused.size() == 1
                       ? "1 tensor has"
                       : counted(static_cast<int64_t>(unused.size()), "tensor") + " have",
@@ -228,8 +228,8 @@ class TensorReader {
   int64_t at_;  // the next element
 };
 
-// What this rank has of a parameter that ranks cut: from the tensors that it is made of, each of which
-// is a dense part of the whole.
+// Loads this rank's part of a parameter that ranks cut: from the tensors that it is made of, each
+// of which is a dense part of the whole.
 void load_boxes(const Module& module, ValueId id, const MakePieces& into,
                 const CheckpointReader& weights, const std::vector<const Transfer*>& tensors,
                 std::span<std::byte> block) {
@@ -238,7 +238,7 @@ void load_boxes(const Module& module, ValueId id, const MakePieces& into,
   const int64_t size = size_of(value.type.dtype);
   int64_t at = value.shard_first;  // the next element
   into(without_padding(module, id), [&](std::span<std::byte> next) {
-    std::ranges::fill(next, std::byte{0});  // behind the last word
+    std::ranges::fill(next, std::byte{0});  // after the last word
     const int64_t end = at + std::ssize(next) / size;
     for (const Transfer* t : tensors) {
       const int64_t from = t->to.offset / size, to = from + t->to.bytes / size;

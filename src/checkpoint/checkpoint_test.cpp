@@ -88,7 +88,7 @@ TensorToWrite tensor_of(std::string name, Dtype dtype, Shape shape, std::vector<
           }};
 }
 
-TEST_F(CheckpointTest, SavesADirectoryThatLoadsBack) {
+TEST_F(CheckpointTest, SavedDirectoryLoads) {
   save(options());
   EXPECT_EQ(
       names_in(dir_ / "out"),
@@ -102,7 +102,7 @@ TEST_F(CheckpointTest, SavesADirectoryThatLoadsBack) {
   EXPECT_EQ(memory_[norm_], before.at(norm_));
 }
 
-TEST_F(CheckpointTest, SaysWhichValuesAreLoadedWhole) {
+TEST_F(CheckpointTest, ReportsValuesLoadedWhole) {
   EXPECT_EQ(saved_bytes(module_), 8 * 4);
   EXPECT_EQ(loaded_values(module_), (std::set<ValueId>{qk_, norm_})) << "adam.m is not saved";
   add(parameter("half", {Dtype::f32, {2}}, {{"half", {1}, 0}}), {0, 0});
@@ -110,7 +110,7 @@ TEST_F(CheckpointTest, SaysWhichValuesAreLoadedWhole) {
 }
 
 // Two heads of two: the parameter has queries, keys and values, the file a head's together.
-TEST_F(CheckpointTest, ATensorMayHaveItsRowsInAnotherOrder) {
+TEST_F(CheckpointTest, TensorMayReorderRows) {
   const std::vector<float> mine{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
   const std::vector<float> in_file{0, 1, 4, 5, 8, 9, 2, 3, 6, 7, 10, 11};
   std::vector<CheckpointPart> pieces;
@@ -148,7 +148,7 @@ TEST_F(CheckpointTest, CopiesTheTokenizerAndNothingElse) {
   EXPECT_EQ(read_file(dir_ / "out/generation_config.json"), "{\"eos_token_id\": 2}");
 }
 
-TEST_F(CheckpointTest, ASecondSaveReplacesTheModelAndKeepsTheRest) {
+TEST_F(CheckpointTest, SecondSaveReplacesOnlyModel) {
   SaveOptions sharded = options();
   sharded.max_shard_bytes = 8;
   save(sharded);
@@ -163,7 +163,7 @@ TEST_F(CheckpointTest, ASecondSaveReplacesTheModelAndKeepsTheRest) {
   EXPECT_EQ(memory_[norm_], (std::vector<float>{70, 80}));
 }
 
-TEST_F(CheckpointTest, AFailedSaveLeavesTheDirectoryAsItWas) {
+TEST_F(CheckpointTest, FailedSaveLeavesDirectoryUnchanged) {
   const auto fail = [](const ValuePart&, const LookAtPiece&) { throw device_error("gone"); };
   expect_error(ExitCode::device, "gone", [&] { save_model(module_, fail, options()); });
   EXPECT_FALSE(std::filesystem::exists(dir_ / "out"));
@@ -175,7 +175,7 @@ TEST_F(CheckpointTest, AFailedSaveLeavesTheDirectoryAsItWas) {
   EXPECT_EQ(memory_[norm_], (std::vector<float>{7, 8}));
 }
 
-TEST_F(CheckpointTest, AnExchangedDirectoryKeepsItsModeItsLinkAndItsLock) {
+TEST_F(CheckpointTest, ExchangedDirectoryKeepsModeLinkAndLock) {
   namespace fs = std::filesystem;
   fs::create_directories(dir_ / "real");
   fs::create_directory_symlink("real", dir_ / "out");
@@ -196,7 +196,7 @@ TEST_F(CheckpointTest, AnExchangedDirectoryKeepsItsModeItsLinkAndItsLock) {
   expect_error(ExitCode::usage, "another training", [&] { OutputDirectory(dir_ / "out"); });
 }
 
-TEST_F(CheckpointTest, KeepsTheModelWhereTheDirectoryCannotBeExchanged) {
+TEST_F(CheckpointTest, ModelSurvivesFailedExchange) {
   namespace fs = std::filesystem;
   save(options());
   const fs::path before = fs::current_path();
@@ -215,7 +215,7 @@ TEST_F(CheckpointTest, KeepsTheModelWhereTheDirectoryCannotBeExchanged) {
   EXPECT_EQ(memory_[norm_], (std::vector<float>{70, 80}));
 }
 
-TEST_F(CheckpointTest, ANewSaveGivesShardsNewNames) {
+TEST_F(CheckpointTest, NewSaveRenamesShards) {
   SaveOptions sharded = options();
   sharded.max_shard_bytes = 16;
   save(sharded);
@@ -229,7 +229,7 @@ TEST_F(CheckpointTest, ANewSaveGivesShardsNewNames) {
 
 // Killed at any moment of saving one model over another: there is a model, and config.json has the
 // weights that were saved with it. tests/faults does it call by call.
-TEST_F(CheckpointTest, AKilledSaveLeavesNoMixture) {
+TEST_F(CheckpointTest, KilledSaveLeavesOneModel) {
   const auto save_as = [&](int model) {
     memory_[norm_] = {static_cast<float>(model), 0};
     save({.directory = dir_ / "out", .config_json = std::to_string(model)});
@@ -249,14 +249,14 @@ TEST_F(CheckpointTest, AKilledSaveLeavesNoMixture) {
   }
 }
 
-TEST_F(CheckpointTest, SavesTheRunBesideTheModel) {
+TEST_F(CheckpointTest, SavesRunWithModel) {
   SaveOptions o = options();
   o.run_toml = "batch = 1\n";
   save(o);
   EXPECT_EQ(read_file(dir_ / "out/run.toml"), "batch = 1\n");
 }
 
-TEST_F(CheckpointTest, RefusesWeightsThatAreNotFinite) {
+TEST_F(CheckpointTest, RefusesNonFiniteWeights) {
   const auto with = [&](float q, Dtype dtype = Dtype::f32) {
     std::vector<TensorToWrite> tensors{
         tensor_of<float>("model.q.weight", Dtype::f32, {2, 2}, {1, 1, q, 1}),
@@ -282,7 +282,7 @@ TEST_F(CheckpointTest, RefusesWeightsThatAreNotFinite) {
   EXPECT_NO_THROW(load(dir_.path()));
 }
 
-TEST_F(CheckpointTest, SaysWhereItCannotWrite) {
+TEST_F(CheckpointTest, ReportsUnwritablePath) {
   write_bytes(dir_ / "file", "in the way");
   expect_error(ExitCode::bad_input, "cannot write", [&] { save(options("file")); });
   expect_error(ExitCode::bad_input, "file/out: Not a directory",
@@ -315,7 +315,7 @@ TEST_F(CheckpointTest, FindsTensorsByOtherSpellings) {
   EXPECT_EQ(memory_[qk_], (std::vector<float>{1, 1, 1, 1, 2, 2}));
 }
 
-TEST_F(CheckpointTest, ListsWhatIsMissing) {
+TEST_F(CheckpointTest, ListsMissingTensors) {
   const std::vector<TensorToWrite> one{
       tensor_of<float>("model.norm.weight", Dtype::f32, {2}, {3, 3})};
   write_checkpoint(dir_.path(), one);
@@ -340,7 +340,7 @@ TEST_F(CheckpointTest, RefusesAnotherShapeOrKind) {
                [&] { load(dir_.path()); });
 }
 
-TEST_F(CheckpointTest, LogsOnlyWhatMatters) {
+TEST_F(CheckpointTest, LogsOnlyRelevantTensors) {
   save(options());
   std::vector<TensorToWrite> tensors{
       tensor_of<float>("model.q.weight", Dtype::f32, {2, 2}, {1, 1, 1, 1}),
@@ -372,7 +372,7 @@ void write_sparse(const std::filesystem::path& path, std::string_view dtype, int
   std::filesystem::resize_file(path, begin.size() + header.size() + static_cast<size_t>(bytes));
 }
 
-TEST(LoadModel, HoldsNoTensorBesideItsHome) {
+TEST(LoadModel, HoldsNoSecondCopyOfTensor) {
   constexpr int64_t kElements = int64_t{40} << 20;
   for (const auto& [dtype, size] : {std::pair("F32", 4), std::pair("F64", 8)}) {
     TempDir dir;
@@ -398,7 +398,7 @@ TEST(LoadModel, HoldsNoTensorBesideItsHome) {
   }
 }
 
-TEST_F(CheckpointTest, APartMustLieInItsParameter) {
+TEST_F(CheckpointTest, PartMustBeInsideParameter) {
   add(parameter("w", {Dtype::f32, {2}}, {{"w", {2}, 1}}), {0, 0});
   expect_error(ExitCode::internal, "tensor w [2] at element 1 is not a dense part of w f32[2]",
                [&] { save(options()); });

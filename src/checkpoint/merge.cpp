@@ -48,7 +48,7 @@ std::vector<std::byte> as_dtype(const std::vector<float>& values, Dtype dtype) {
   return bytes;
 }
 
-// Its tensors beside one weight.
+// Its tensors for one weight.
 struct LoraPair {
   const TensorEntry* a = nullptr;  // [r, in]
   const TensorEntry* b = nullptr;  // [out, r]
@@ -98,7 +98,7 @@ class Merging {
         .hint("the adapter is of another base model");
   }
 
-  // Both tensors beside a weight, which the model's file calls `base`.
+  // Both tensors for a weight, which the model's file calls `base`.
   LoraPair checked(const std::string& weight, const TensorEntry& base) const {
     const std::string first = lora_tensor(weight, kFirst), second = lora_tensor(weight, kSecond);
     const LoraPair pair{adapter_.find(first), adapter_.find(second)};
@@ -109,8 +109,8 @@ class Merging {
     const Shape a{config_.rank, w[config_.in_out ? 0 : 1]},
         b{w[config_.in_out ? 1 : 0], config_.rank};
     if (pair.a->shape == a && pair.b->shape == b) return pair;
-    throw other_model(fmt::format("{} {} and {} do not fit beside {} {}", first,
-                                  pair.a->shape.text(), pair.b->shape.text(), base.name, w.text()));
+    throw other_model(fmt::format("{} {} and {} do not fit {} {}", first, pair.a->shape.text(),
+                                  pair.b->shape.text(), base.name, w.text()));
   }
 
   void write(const TensorEntry& tensor, const ByteSink& sink) const {

@@ -52,7 +52,7 @@ bool is_own_folder(const fs::path& path) {
   return fs::is_directory(fs::symlink_status(path, ignored));
 }
 
-// What readers open first, and what says that there is something.
+// The file that readers open first: a directory with it holds a model or an adapter.
 const char* config_of(Part as) { return as == Part::adapter ? kAdapterConfigFile : kConfigFile; }
 
 bool is_weights(Part as, std::string_view name) {
@@ -134,7 +134,7 @@ using LeftOut = std::function<bool(std::string_view name)>;
 bool nothing(std::string_view /*name*/) { return false; }
 
 // The same files in another folder, under second names; a folder becomes a folder of such names.
-// What is there stays, and what cannot have a second name is left out.
+// Existing files stay; those that cannot have a second name are left out.
 void link_into(const fs::path& from, const fs::path& to, const LeftOut& left_out) {
   for (const fs::path& entry : entries_of(from)) {
     const fs::path copy = to / entry.filename();
@@ -150,7 +150,7 @@ void link_into(const fs::path& from, const fs::path& to, const LeftOut& left_out
   sync_directory(to);
 }
 
-// What `from` has and `to` has not.
+// Moves the files that `from` has and `to` has not.
 void move_rest(const fs::path& from, const fs::path& to, const LeftOut& left_out) {
   for (const fs::path& entry : entries_of(from)) {
     if (left_out(entry.filename().string())) continue;
@@ -181,7 +181,7 @@ void remove_shards_without_index(const fs::path& directory) {
   try {
     if (is_there(directory / kWeightsIndexFile)) named = shards_of(directory / kWeightsIndexFile);
   } catch (const Error&) {
-    return;  // an index that cannot be read: who knows whose shards they are
+    return;  // an index that cannot be read: the owner of the shards is unknown
   }
   for (const std::string& name : files_in(directory)) {
     constexpr std::string_view kModel = "model-";
@@ -265,7 +265,7 @@ bool StagedModel::only_weights_differ() const {
   });
 }
 
-// What is set aside moves into a folder that a power cut does not undo.
+// Makes the folder for replaced files, durable before they move into it.
 void StagedModel::prepare_replacing() const {
   make_folder(folder_ / kReplaced);
   sync_directory(folder_);
@@ -333,7 +333,7 @@ void refuse_working_directory(const fs::path& directory) {
 }
 
 // A name that remove_interrupted_saves knows.
-fs::path beside(const fs::path& directory) {
+fs::path drawn_sibling(const fs::path& directory) {
   return directory.parent_path() /
          fmt::format("{}-{}-{}", kSavingPrefix, directory.filename().string(), drawn_name());
 }
@@ -343,8 +343,8 @@ void exchange_folders(const fs::path& a, const fs::path& b) {
     throw bad_input("cannot exchange it with {}: {}", a.string(), std::strerror(errno));
 }
 
-// Two empty folders beside it, exchanged; throws where that fails.
-void try_exchange_beside(const fs::path& directory) {
+// Exchanges two empty folders next to it; throws where that fails.
+void try_exchange_next_to(const fs::path& directory) {
   struct Folder {
     explicit Folder(fs::path p) : path(std::move(p)) { make_folder(path); }
     ~Folder() { ::rmdir(path.c_str()); }
@@ -352,7 +352,7 @@ void try_exchange_beside(const fs::path& directory) {
     Folder& operator=(const Folder&) = delete;
     fs::path path;
   };
-  const Folder a(beside(directory)), b(beside(directory));
+  const Folder a(drawn_sibling(directory)), b(drawn_sibling(directory));
   exchange_folders(a.path, b.path);
 }
 
@@ -369,7 +369,7 @@ void require_replaceable(const fs::path& directory, std::string_view config_json
   const fs::path target = fs::canonical(directory, failure);
   try {
     refuse_working_directory(target);
-    try_exchange_beside(target);
+    try_exchange_next_to(target);
   } catch (const Error& error) {
     throw bad_input("the model in {} could not be replaced by this one at the end: {}",
                     directory.string(), error.what())
@@ -377,14 +377,14 @@ void require_replaceable(const fs::path& directory, std::string_view config_json
   }
 }
 
-// The folder moves beside the directory, with second names of all that stays.
+// The folder moves next to the directory, with second names of all that stays.
 void StagedModel::prepare_exchange() {
   refuse_working_directory(directory_);
   take_permissions(directory_, folder_);
   const fs::path parent = directory_.parent_path();
-  const fs::path beside = snug::beside(directory_);
-  move_to(folder_, beside);
-  folder_ = beside;
+  const fs::path sibling = drawn_sibling(directory_);
+  move_to(folder_, sibling);
+  folder_ = sibling;
   const LeftOut replaced = as_ == Part::adapter ? is_adapter_weights : is_model_weights;
   link_into(directory_, folder_, [&](std::string_view name) {
     return replaced(name) || name.starts_with(kSavingPrefix);
@@ -403,7 +403,7 @@ void StagedModel::exchange() {
       if (std::find(names.begin(), names.end(), entry.filename()) == names.end())
         fs::remove_all(entry, ignored);
     }
-    keep_beside_the_old(error.what());
+    keep_next_to_the_old(error.what());
   }
   // The folder is the old model's now, and goes when it is sure that the new one stays.
   const fs::path old = std::exchange(folder_, {});
@@ -412,7 +412,7 @@ void StagedModel::exchange() {
   folder_ = old;
 }
 
-void StagedModel::keep_beside_the_old(std::string_view why) {
+void StagedModel::keep_next_to_the_old(std::string_view why) {
   const fs::path kept = directory_ / ("new-model-" + drawn_name());
   if (::rename(folder_.c_str(), kept.c_str()) == 0) folder_ = kept;
   throw bad_input("cannot replace the model in {}: {}; the new one is in {}", directory_.string(),

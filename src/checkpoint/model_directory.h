@@ -9,7 +9,7 @@
 // One rename commits. Which one depends on what is there:
 //   no config.json             config.json, when all else is in place
 //   the same but for weights   model.safetensors or its index; shards have new names
-//   anything else              the whole directory, exchanged with a complete one beside it
+//   anything else              the whole directory, exchanged with a complete sibling
 //
 // An adapter is saved in the same way, with the names that PEFT gives its two files.
 //
@@ -35,7 +35,7 @@ bool goes_with_a_model(std::string_view file);
 // The regular files of a folder, sorted. Throws bad_input where it cannot be read.
 std::vector<std::string> files_in(const std::filesystem::path& folder);
 
-// Adapters are saved and loaded apart from the model that they are beside.
+// Adapters are saved and loaded separately from their base model.
 enum class Part : uint8_t { model, adapter };
 
 class StagedModel {
@@ -61,7 +61,7 @@ class StagedModel {
   void replace_weights();
   void exchange();
   void prepare_exchange();
-  [[noreturn]] void keep_beside_the_old(std::string_view why);
+  [[noreturn]] void keep_next_to_the_old(std::string_view why);
   bool only_weights_differ() const;
   bool same_content(const std::string& name) const;
 
@@ -72,14 +72,14 @@ class StagedModel {
   bool is_new_ = false;
 };
 
-// Before a run: throws bad_input where the directory holds a model that one with this config.json, in
-// shards or in one file, could not take the place of, because that needs an exchange of directories
-// which is not possible there.
+// Before a run: throws bad_input where the directory holds a model that one with this config.json,
+// in shards or in one file, could not take the place of, because that needs an exchange of
+// directories which is not possible there.
 void require_replaceable(const std::filesystem::path& directory, std::string_view config_json,
                          bool in_shards, Part as = Part::model);
 
-// Removes what interrupted saves into a directory left in it and beside it. Files of others that an
-// exchange had not carried over yet come back. Only for who holds the directory's lock.
+// Removes what interrupted saves into a directory left in it and in its parent. Files of others
+// that an exchange had not carried over yet are restored. The caller holds the directory's lock.
 void remove_interrupted_saves(const std::filesystem::path& directory);
 
 }  // namespace snug

@@ -142,11 +142,11 @@ void OutputDirectory::remove_what_was_made() {
 }
 
 void OutputDirectory::require_space(int64_t bytes) const {
-  constexpr int64_t kBesides = 16 << 20;  // config, tokenizer, names, what a file system rounds up
+  constexpr int64_t kOverhead = 16 << 20;  // config, tokenizer, names, what a file system rounds up
   struct statvfs facts {};
   if (::statvfs(path_.c_str(), &facts) != 0) return;
   const auto available = static_cast<double>(facts.f_bavail) * static_cast<double>(facts.f_frsize);
-  if (static_cast<double>(bytes) + kBesides <= available) return;
+  if (static_cast<double>(bytes) + kOverhead <= available) return;
   throw bad_input("--out {}: model and checkpoints take {}, and its file system has {} free",
                   path_.string(), format_bytes(bytes),
                   format_bytes(static_cast<int64_t>(available)))

@@ -4,9 +4,9 @@
 //   out.require_space(weights_bytes);       // refused where the disk is too small for them
 //   save_model(..., {.directory = out.path()});
 //
-// The lock is a file lock: it ends with the process, however that ends, and it goes along when a save
-// exchanges the directory. A run that saves nothing leaves no trace; what an interrupted one left
-// is removed.
+// The lock is a file lock: it ends with the process, however that ends, and it goes along when a
+// save exchanges the directory. A run that saves nothing leaves no trace; what an interrupted one
+// left is removed.
 #pragma once
 
 #include <cstdint>

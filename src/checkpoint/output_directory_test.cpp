@@ -15,7 +15,7 @@ using testing::names_in;
 using testing::TempDir;
 using testing::write_bytes;
 
-TEST(OutputDirectory, IsMadeAndLeavesNoTraceUnlessUsed) {
+TEST(OutputDirectory, UnusedDirectoryIsRemoved) {
   TempDir dir;
   {
     const OutputDirectory out(dir / "a/b/c");
@@ -35,12 +35,12 @@ TEST(OutputDirectory, IsForOneAtATime) {
     const OutputDirectory first(dir / "a");
     expect_error(ExitCode::usage, "another training (process " + std::to_string(::getpid()),
                  [&] { OutputDirectory(dir / "a"); });
-    const OutputDirectory beside(dir / "b");
+    const OutputDirectory sibling(dir / "b");
   }
   EXPECT_NO_THROW(OutputDirectory(dir / "a"));
 }
 
-TEST(OutputDirectory, ALockDiesWithItsProcess) {
+TEST(OutputDirectory, LockDiesWithProcess) {
   TempDir dir;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -55,16 +55,16 @@ TEST(OutputDirectory, ALockDiesWithItsProcess) {
   EXPECT_TRUE(names_in(dir / "a").empty()) << "the lock and the interrupted save are gone";
 }
 
-TEST(OutputDirectory, RemovesOnlyWhatSavesLeft) {
+TEST(OutputDirectory, RemovesOnlyFilesOfSaves) {
   TempDir dir;
   for (const char* left : {"a/.saving-0123abcd/x", "a/model-0123abcd-00001-of-00002.safetensors",
                            ".saving-a-0123abcd/model.safetensors"})
     write_bytes(dir / left, "left");
   write_bytes(dir / ".saving-a-0123abcd/deep/state", "not carried over yet");
   for (const char* other : {"a/model-00001-of-00002.safetensors", "a/model-mine-1.safetensors",
-                            ".saving-a-b-0123abcd/x", ".saving-a-mine/x", "elsewhere/x"})
+                            ".saving-a-b-0123abcd/x", ".saving-a-mine/x", "outside/x"})
     write_bytes(dir / other, "of others");
-  std::filesystem::create_directory_symlink("elsewhere", dir / ".saving-a-00000000");
+  std::filesystem::create_directory_symlink("outside", dir / ".saving-a-00000000");
   { const OutputDirectory out(dir / "a"); }
   EXPECT_EQ(names_in(dir / "a"),
             (std::vector<std::string>{"deep", "model-00001-of-00002.safetensors",
@@ -72,11 +72,11 @@ TEST(OutputDirectory, RemovesOnlyWhatSavesLeft) {
   EXPECT_TRUE(std::filesystem::exists(dir / "a/deep/state"));
   EXPECT_EQ(names_in(dir.path()),
             (std::vector<std::string>{".saving-a-00000000", ".saving-a-b-0123abcd",
-                                      ".saving-a-mine", "a", "elsewhere"}));
-  EXPECT_EQ(names_in(dir / "elsewhere"), std::vector<std::string>{"x"});
+                                      ".saving-a-mine", "a", "outside"}));
+  EXPECT_EQ(names_in(dir / "outside"), std::vector<std::string>{"x"});
 }
 
-TEST(OutputDirectory, RefusesWhatCannotBeADirectory) {
+TEST(OutputDirectory, RefusesOtherPaths) {
   TempDir dir;
   const auto refused = [&](const std::filesystem::path& path, const std::string& part) {
     const auto before = names_in(dir.path());
@@ -95,14 +95,14 @@ TEST(OutputDirectory, RefusesWhatCannotBeADirectory) {
   refused(dir / "new" / std::string(300, 'n'), "File name too long");
 }
 
-TEST(OutputDirectory, ALinkToADirectoryIsOne) {
+TEST(OutputDirectory, LinkToDirectoryIsAccepted) {
   TempDir dir;
   std::filesystem::create_directory(dir / "real");
   std::filesystem::create_directory_symlink("real", dir / "link");
   EXPECT_NO_THROW(OutputDirectory(dir / "link/new"));
 }
 
-TEST(OutputDirectory, KnowsWhenTheDiskIsTooSmall) {
+TEST(OutputDirectory, DetectsFullDisk) {
   TempDir dir;
   const OutputDirectory out(dir / "a");
   EXPECT_NO_THROW(out.require_space(1));

@@ -39,7 +39,7 @@ void send(Communicator& group, ValuePieces& mine, const ValuePart& part) {
 
 // --- of parameters that tensor ranks cut ---------------------------------------------------------
 
-// What a rank has of such a parameter.
+// A rank's part of such a parameter.
 struct Holding {
   TensorCut cut;
   int64_t begin = 0, end = 0;  // elements of its part

@@ -1,5 +1,5 @@
-// Whole values on rank 0, from wherever the ranks have their shards and parts: what a model is saved
-// from, piece by piece.
+// Whole values on rank 0, from wherever the ranks have their shards and parts: what a model is
+// saved from, piece by piece.
 //
 //   RankPieces ranks(module, pieces, group, recipe);
 //   save_model(module, over_ranks(ranks), options);   // rank 0
@@ -18,8 +18,8 @@ namespace snug {
 
 class RankPieces {
  public:
-  // `module` has all tensors; of a pipeline it is that of `stages`. `group` moves bytes of the host,
-  // among all ranks of the job.
+  // `module` has all tensors; of a pipeline it is that of `stages`. `group` moves bytes of the
+  // host, among all ranks of the job.
   RankPieces(const Module& module, ValuePieces& mine, Communicator& group, const Recipe& recipe,
              const StageTensors* stages = nullptr)
       : module_(module),
@@ -44,7 +44,7 @@ class RankPieces {
     return stages_ != nullptr ? stages_->stage_of(value) : 0;
   }
   ValueId own(ValueId value) const { return stages_ != nullptr ? stages_->own(value) : value; }
-  // Of the job, who has that shard of that part; rank 0 is the one that looks.
+  // The rank of the job that has that shard of that part; 0 is this rank.
   int rank_of(ValueId value, int64_t shard, int64_t part) const {
     return static_cast<int>((stage_of(value) * sharding_.ranks + shard) * mesh_.tp + part);
   }
@@ -68,8 +68,8 @@ PiecesOf over_ranks(RankPieces& ranks);
 // The group that a model is saved through.
 constexpr const char* kModelGroup = "model";
 
-// Saves what was trained to --out: rank 0 writes, the others send what it does not have. `job`: none
-// where there is no other rank. `doing` is told how far it is.
+// Saves what was trained to --out: rank 0 writes, the others send what it does not have. `job`:
+// none where there is no other rank. `doing` is told how far it is.
 void save_from_ranks(const Resolved& run, const RecomputePolicy& recompute, const Module& module,
                      ValuePieces& mine, JobLinks* job,
                      const std::function<void(const std::string&)>& doing);

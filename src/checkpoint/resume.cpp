@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What --resume may do with it. Recompute rounds other values where they are compressed.
+// How --resume treats this option. Recompute rounds other values where they are compressed.
 OnResume may_do(const Option& option, const Options& settled) {
   const bool rounds =
       &option == &option_of(&Options::recompute) && settled.compress != CompressKind::none;
@@ -46,8 +46,8 @@ std::vector<const Option*> options_in(const std::vector<std::string>& names) {
   return options;
 }
 
-// What follows from the mesh. Left open, a search under a budget would take other micro-batches, and sum
-// in another order.
+// Settles options that follow from the mesh. Left open, a search under a budget would take other
+// micro-batches, and sum in another order.
 void settle_mesh(Options& o, bool stage_is_given) {
   const int64_t readers = mesh_of(o).dp;
   if (o.global_batch > 0 && o.accum == 0)
@@ -149,12 +149,12 @@ Resumed resume(const Options& asked) {
   run.options.given = asked.given;
   if (run.options.model == settled.model)
     run.options.model = model_of_run(run.manifest, run.checkpoint);
-  // What is frozen is no part of a checkpoint.
+  // A checkpoint holds no frozen values.
   const bool has_base = run.options.lora.on();
   run.options.init = has_base ? settled.init : StartFrom::scratch;
   run.options.adapter.clear();
   if (run.options.init == StartFrom::load && !Model::load(run.options.model).has_weights()) {
-    throw bad_input("--resume {}: the model that its adapter is beside, {}, is gone", asked.resume,
+    throw bad_input("--resume {}: the base model of its adapter, {}, is gone", asked.resume,
                     settled.model)
         .hint("give the directory where it is now as MODEL, with --resume-changed");
   }

@@ -1,5 +1,5 @@
-// `train --resume`: what a run that goes on is told. Everything comes from the checkpoint but what is
-// asked for anew: how it is run may change, what it computes may not, unless that is said.
+// `train --resume`: the options of a resumed run. Everything comes from the checkpoint but options
+// given anew: how it is run may change; what it computes may not, unless --resume-changed is given.
 //
 //   const Resumed run = resume(options);    // options.resume: a run's directory, or a checkpoint
 //   train with run.options, from run.checkpoint, at run.manifest.step
@@ -19,8 +19,8 @@ struct Resumed {
   Options options;
 };
 
-// Throws bad_input where there is no whole checkpoint, and a usage error that names the options which
-// would change results.
+// Throws bad_input where there is no whole checkpoint, and a usage error that names the options
+// which would change results.
 Resumed resume(const Options& asked);
 
 // Names of the options that were given: as they came, or those that are not the defaults.
@@ -36,8 +36,8 @@ Options on_ranks(Options options, int64_t ranks);
 // gone.
 std::string model_of_run(const RunManifest& manifest, const std::filesystem::path& checkpoint);
 
-// What is said of a run that goes on with these options: where it is, and what is not as it was.
-// `read`: how long that took.
+// Lines about a run resumed with these options: where it is, and what is not as it was. `read`: how
+// long that took.
 std::vector<std::string> lines_of(const Resumed& run, const Options& now, std::string_view device,
                                   const std::string& read);
 

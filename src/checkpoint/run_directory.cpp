@@ -77,7 +77,7 @@ void remove_checkpoint(const fs::path& checkpoint) {
   }
 }
 
-// What `latest` says; empty where there is none.
+// The name in `latest`; empty where there is none.
 std::string latest_in(const fs::path& directory) {
   std::error_code ignored;
   const fs::path file = directory / kLatestFile;
@@ -210,7 +210,7 @@ void remove_old_checkpoints(const fs::path& directory, const Retention& retentio
   }
   const auto stays = [&](size_t i) {
     const int64_t step = *step_of_checkpoint(own[i].filename().string());
-    const bool newest = static_cast<int64_t>(own.size() - i) < retention.keep;  // beside `latest`
+    const bool newest = static_cast<int64_t>(own.size() - i) < retention.keep;  // and `latest`
     return newest || (retention.keep_every > 0 && step % retention.keep_every == 0);
   };
   for (size_t i = 0; i < own.size(); ++i)

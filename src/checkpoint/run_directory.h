@@ -9,8 +9,8 @@
 //   staged.commit();                                    // on disk, named, and `latest`
 //   remove_old_checkpoints("runs/a", {.run = id, .keep = 2});
 //
-// A checkpoint is written in a hidden folder whose files and names are made durable before one rename
-// shows it, and `latest` names it only after that.
+// A checkpoint is written in a hidden folder whose files and names are made durable before one
+// rename shows it, and `latest` names it only after that.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,11 @@ std::optional<int64_t> step_of_checkpoint(std::string_view name);  // none: it i
 // Folders of that name with a manifest, by step. Links are none of ours.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& directory);
 int64_t last_step_in(const std::filesystem::path& directory);  // 0: there is none
-bool is_latest(const std::filesystem::path& checkpoint);       // of those beside it
+bool is_latest(const std::filesystem::path& checkpoint);       // of those next to it
 RunManifest read_manifest(const std::filesystem::path& checkpoint);
 
-// The checkpoint that a path means: itself, or what `latest` in it names. Throws bad_input where that
-// is none, naming the newest that there is.
+// The checkpoint that a path means: itself, or what `latest` in it names. Throws bad_input where
+// that is none, naming the newest that there is.
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
 class StagedCheckpoint {

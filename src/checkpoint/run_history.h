@@ -24,7 +24,7 @@ class RunHistory {
  public:
   explicit RunHistory(std::filesystem::path path) : path_(std::move(path)) {}
 
-  // What comes is behind these steps of another history, or of its own. Nothing is written yet.
+  // Appends after these steps of another history, or of its own. Nothing is written yet.
   void go_on_from(const std::filesystem::path& history, int64_t step);
   // Flushed when this returns. False where it could not be written.
   bool add(std::string_view line);

@@ -10,7 +10,7 @@ using testing::TempDir;
 
 std::string numbered(int64_t step) { return "{\"step\":" + std::to_string(step) + "}"; }
 
-TEST(RunHistory, KeepsLinesUpToAStepAndNothingBroken) {
+TEST(RunHistory, KeepsValidLinesUpToStep) {
   const std::string text = numbered(1) + "\n" + numbered(2) + "\nrubbish\n{\"loss\":1}\n" +
                            numbered(3) + "\n{\"step\":4";
   EXPECT_EQ(history_until(text, 2), numbered(1) + "\n" + numbered(2) + "\n");
@@ -18,7 +18,7 @@ TEST(RunHistory, KeepsLinesUpToAStepAndNothingBroken) {
   EXPECT_EQ(history_until("", 9), "");
 }
 
-TEST(RunHistory, IsThereAfterEveryLineAndGoesOnWithoutDuplicates) {
+TEST(RunHistory, AppendsEveryLineWithoutDuplicates) {
   TempDir dir;
   RunHistory history(dir / "h");
   history.go_on_from(dir / "none", 0);
@@ -32,7 +32,7 @@ TEST(RunHistory, IsThereAfterEveryLineAndGoesOnWithoutDuplicates) {
   EXPECT_EQ(read_file(dir / "h"), numbered(1) + "\n" + numbered(2) + "\n" + numbered(3) + "\n");
 }
 
-TEST(RunHistory, TellsWhereItCannotBeWritten) {
+TEST(RunHistory, ReportsUnwritableFile) {
   TempDir dir;
   RunHistory history(dir / "no/such/directory");
   EXPECT_FALSE(history.add(numbered(1)));

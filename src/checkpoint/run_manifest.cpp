@@ -97,7 +97,7 @@ Shape shape_in(const Json& json, const char* key, const std::string& piece, int6
   return Shape(std::span<const int64_t>(dims));
 }
 
-// Beside the manifest, and nowhere else.
+// In the manifest's folder only.
 std::string file_in(const Json& json, const std::string& piece) {
   std::string file = text_in(json, "file");
   int64_t rank = 0;
@@ -238,7 +238,7 @@ RunManifest manifest_from(const Json& json) {
   return m;
 }
 
-// What is checked, if its checksum is what is written beside it.
+// The checked part, if it has the checksum that is written with it.
 const Json& checked(const Json& json) {
   const Json& manifest = member(json, "manifest");
   if (checksum_in(json) != checksum_text(manifest.dump()))

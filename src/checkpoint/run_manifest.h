@@ -1,5 +1,5 @@
-// What a checkpoint of a run says of itself: manifest.json beside its bytes. Enough to go on: where
-// the run was, everything it was told and chose, and which pieces of state there are.
+// The manifest of a run's checkpoint: manifest.json, next to its bytes. Enough to resume: where the
+// run was, everything it was told and chose, and which pieces of state there are.
 //
 //   const RunManifest manifest = parse_manifest(text, "runs/a/step-00000100/manifest.json");
 //   manifest.step;   manifest.pieces.front().checksum;
@@ -20,7 +20,7 @@
 
 namespace snug {
 
-// Beside the manifest: of a run of one rank, and of each rank of a job.
+// Next to the manifest: of a run of one rank, and of each rank of a job.
 constexpr const char* kStateFile = "state.safetensors";
 std::string state_file(int64_t rank, int64_t ranks);  // "state-00002.safetensors"
 
@@ -32,8 +32,8 @@ struct SavedPiece {
   std::string file = kStateFile;
   Shape shard_of = {};  // of a shard: the shape of the whole value
   int64_t first = 0;    // and its first element there
-  // Of a rank's part of a parameter that ranks cut: where its elements are in the whole. The piece is
-  // then all of that part, or a shard of it, and `first` counts there.
+  // Of a rank's part of a parameter that ranks cut: where its elements are in the whole. The piece
+  // is then all of that part, or a shard of it, and `first` counts there.
   std::vector<Box> boxes = {};
 
   TensorCut cut() const { return {.whole = shard_of, .boxes = boxes}; }
@@ -46,7 +46,8 @@ struct RunManifest {
   int64_t step = 0;      // optimizer steps done
   int64_t position = 0;  // of the data: the next sample
   int64_t skipped = 0;   // steps in a row that nothing was learned from
-  // Where steps began whose loss was not finite: they are left out from then on (--on-nan rollback).
+  // Where steps began whose loss was not finite: they are left out from then on (--on-nan
+  // rollback).
   std::vector<int64_t> bad = {};
   std::string device;  // that it ran on: "cpu", "NVIDIA H200"
   Options asked;       // as the run was told, with what it did not leave open

@@ -81,7 +81,7 @@ std::string changed(const std::function<void(nlohmann::ordered_json&)>& change,
   return json.dump();
 }
 
-TEST(RunManifest, ReadsBackWhatItWrites) {
+TEST(RunManifest, WrittenManifestReadsBack) {
   const RunManifest m = some_manifest();
   const std::string text = manifest_text(m);
   const RunManifest read = parse_manifest(text, "there");
@@ -124,7 +124,7 @@ TEST(RunManifest, PartsOfAParameterHaveTheirBoxes) {
   EXPECT_THAT(with([](Json& boxes) { boxes = 3; }), HasSubstr("a box is not inside"));
 }
 
-TEST(RunManifest, RefusesWhatItWouldNotWrite) {
+TEST(RunManifest, RefusesInvalidManifests) {
   using Json = nlohmann::ordered_json;
   EXPECT_THAT(why_not(changed([](Json& m) { m["version"] = 4; })), HasSubstr("it is of version 4"));
   EXPECT_THAT(why_not(changed([](Json& m) { m["format"] = "x"; })), HasSubstr("\"format\" is not"));
@@ -156,7 +156,7 @@ TEST(RunManifest, ShardsReadBack) {
   EXPECT_THAT(manifest_text(m), HasSubstr("\"version\": 2"));
 }
 
-TEST(RunManifest, ShardsThatDoNotMakeAWholeAreRefused) {
+TEST(RunManifest, IncompleteShardsAreRefused) {
   using Json = nlohmann::ordered_json;
   const auto why = [](const std::function<void(Json & pieces)>& change) {
     return why_not(changed([&](Json& m) { change(m["pieces"]); }, manifest_of_ranks()));

@@ -33,7 +33,7 @@ void write_text(const fs::path& path, std::string_view text) {
   file.commit();
 }
 
-// What names something here is found from everywhere.
+// So that they name the same files from any working directory.
 Options with_absolute_paths(Options o) {
   for (std::string* path : {&o.model, &o.data, &o.eval_data, &o.offload_dir, &o.adapter}) {
     std::error_code failure;
@@ -65,7 +65,7 @@ RunSaver::RunSaver(const PlannedRun& planned, Executor& executor, RunManifest be
     manifest_.run = job_->job().exchange(manifest_.run).front();
     require_reach();
   }
-  // A run that goes on where it was saved has that to go back to.
+  // A run resumed in the directory of its checkpoint can roll back to that one.
   if (const int64_t at = manifest_.step;
       at > 0 && fs::exists(fs::path(run_.options.out) / checkpoint_name(at)))
     saved_ = at;
@@ -94,7 +94,7 @@ bool RunSaver::due(int64_t step) const {
   return interval.seconds > 0 && since.count() >= interval.seconds;
 }
 
-// What all ranks have made of it, in their order. Where one fails, all do.
+// The results of all ranks, in their order. Where one fails, all do.
 std::vector<std::string> RunSaver::together(Bootstrap* ranks,
                                             const std::function<std::string()>& work) const {
   if (ranks == nullptr) return {work()};
@@ -141,7 +141,7 @@ void RunSaver::require_reach() const {
 // This rank's; the text is for the manifest.
 std::string RunSaver::write_pieces(Saving& saving, const fs::path& folder) const {
   const PiecesOf pieces_of = [&](const ValuePart& part, const LookAtPiece& visit) {
-    auto left = static_cast<size_t>(part.bytes);  // padding is behind it
+    auto left = static_cast<size_t>(part.bytes);  // padding follows
     saving.stream.look(part.value, [&](std::span<const std::byte> next) {
       const auto mine = next.first(std::min(left, next.size()));
       if (!mine.empty()) visit(mine);
@@ -208,7 +208,7 @@ bool RunSaver::start(const RunPlace& place) {
   const std::span<std::byte> staging =
       staging_ ? std::span(staging_->data(), static_cast<size_t>(staging_->bytes()))
                : std::span<std::byte>();
-  // All ranks begin, or none: who began alone would wait for the others for ever.
+  // All ranks begin, or none: one that began alone would wait for the others for ever.
   try {
     together(job_ == nullptr ? nullptr : &job_->job(), [&] {
       saving_.reset(new Saving{.manifest = manifest_, .stream = {executor_, state_, staging}});
@@ -322,8 +322,8 @@ void RunSaver::try_to_save(const RunPlace& place) {
 }
 
 double RunSaver::expected_seconds() const {
-  const bool beside = !cost_.interval.none() && !run_.options.save_sync;
-  return cost_.disk_seconds * (beside ? 2 : 1);
+  const bool during_steps = !cost_.interval.none() && !run_.options.save_sync;
+  return cost_.disk_seconds * (during_steps ? 2 : 1);
 }
 
 std::optional<fs::path> RunSaver::last() const {

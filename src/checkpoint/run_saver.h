@@ -1,13 +1,13 @@
 // Saves a run's checkpoints while it trains: when they are due, whole, and no more of them than are
-// to be kept. A checkpoint is written beside the steps that follow (runtime/value_stream.h).
+// to be kept. A checkpoint is written during the following steps (runtime/value_stream.h).
 //
 //   RunSaver saver(planned, executor, {.run = id, .data = samples.fingerprint()}, observer);
 //   saver.look();                                         // before a step: says what has ended
 //   if (saver.due(step)) saver.begin({.step = step, .position = feeder.position()});
 //   saver.save(place);                                    // the last one, and waits for it
 //
-// The ranks of a job save together: each writes its pieces into a folder that rank 0 makes and shows
-// when all are complete. They call the same, after the same steps.
+// The ranks of a job save together: each writes its pieces into a folder that rank 0 makes and
+// shows when all are complete. They call the same, after the same steps.
 #pragma once
 
 #include <atomic>
@@ -58,7 +58,7 @@ class RunSaver {
   // After this step? Ranks may differ where it is by time: rank 0 decides.
   bool due(int64_t step) const;
   // Waits for the one under way, if there is one, and begins the next; with --save-sync waits for
-  // that, too. A failure is only said: training goes on.
+  // that, too. A failure is only reported: training continues.
   void begin(const RunPlace& place);
   // Has the one under way ended? Then says how.
   void look();
@@ -72,10 +72,10 @@ class RunSaver {
 
   // Host memory of its own.
   int64_t staging_bytes() const { return cost_.staging; }
-  // What a save takes, as far as the disk's speed is known, with one before it that is under way.
+  // Seconds of a save, as far as the disk's speed is known, after one that is under way.
   double expected_seconds() const;
 
-  // The last checkpoint that is complete, and the command that goes on from it; none before there
+  // The last checkpoint that is complete, and the command that resumes from it; none before there
   // is one.
   std::optional<std::filesystem::path> last() const;
   std::optional<std::string> resume_command() const;

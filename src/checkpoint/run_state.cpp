@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "checkpoint/run_directory.h"
 #include "ir/tensor_cut.h"
-#include "passes/pipeline_parallel.h"
+#include "passes/gradient_squares.h"
 
 namespace snug {
 namespace {
@@ -45,7 +45,7 @@ void require_same_pieces(const fs::path& checkpoint, const std::string& name,
                                           file.tensors().size(), kManifestFile, pieces));
 }
 
-// What the run that goes on needs is what the checkpoint has.
+// Requires the checkpoint to have the values that the resumed run needs.
 void require_values_of(const Module& module, const RunStateReader& reader, HasMore more) {
   const std::string checkpoint = reader.checkpoint().string();
   constexpr const char* kHint = "it is of another model, optimizer or precision";
@@ -124,7 +124,7 @@ bool in_boxes(std::span<const RunStateReader::Extent> extents) {
   return !extents.empty() && !extents.front().piece.boxes.empty();
 }
 
-// Some of a value's bytes from byte `at` of the whole on, whoever saved them. Pieces are not checked.
+// Some of a value's bytes from byte `at` of the whole on, from any rank. Pieces are not checked.
 void read_whole(std::span<const RunStateReader::Extent> extents, int64_t at,
                 std::span<std::byte> out) {
   for (const RunStateReader::Extent& extent : extents) {
@@ -220,15 +220,16 @@ std::vector<ValueId> saved_by_stage(const Module& module, std::span<const ValueI
   for (const ValueId id : state) {
     const Value& value = module[id];
     const ValueId gradient = module.gradient_of(id);
-    const bool is_elsewhere = value.category == Category::buffers ||
-                              (gradient.valid() && is_counted_elsewhere(module[gradient], mesh));
-    if (mesh.is_first_stage() || !is_elsewhere) mine.push_back(id);
+    const bool is_on_first =
+        value.category == Category::buffers ||
+        (gradient.valid() && is_counted_on_earlier_stage(module[gradient], mesh));
+    if (mesh.is_first_stage() || !is_on_first) mine.push_back(id);
   }
   return mine;
 }
 
-// Shards are written by the ranks of the first copy, and are equally large; what all ranks have is dealt
-// out, by bytes.
+// Shards are written by the ranks of the first copy, and are equally large; what all ranks have is
+// dealt out, by bytes.
 std::vector<ValueId> saved_by_rank(const Module& module, std::span<const ValueId> state,
                                    const Sharding& sharding, const Mesh& mesh) {
   std::vector<int64_t> dealt(static_cast<size_t>(sharding.ranks));
@@ -294,7 +295,7 @@ void load_boxes(const Module& module, ValueId id, const MakePieces& into,
   const int64_t size = size_of(value.type.dtype);
   int64_t at = value.shard_first;
   into(without_padding(module, id), [&](std::span<std::byte> next) {
-    std::ranges::fill(next, std::byte{0});  // behind the last word
+    std::ranges::fill(next, std::byte{0});  // after the last word
     const int64_t end = at + std::ssize(next) / size;
     for_runs(tensor_cut_of(module, value), at, end, [&](const WholeRun& run) {
       read_whole(extents, run.whole_first * size,

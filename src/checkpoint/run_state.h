@@ -31,7 +31,7 @@ std::set<ValueId> frozen_values(const Module& module);
 std::vector<ValueId> run_state(const Module& module);
 int64_t run_state_bytes(const Module& module);           // on this rank
 int64_t run_state_of_ranks_bytes(const Module& module);  // once, of all ranks together
-// What a rank writes of these. All ranks have the same, in the same order.
+// Those of these that a rank writes. All ranks have the same, in the same order.
 // Of stages that have the same, the first one writes it.
 std::vector<ValueId> saved_by_stage(const Module& module, std::span<const ValueId> state,
                                     const Mesh& mesh);
@@ -75,9 +75,9 @@ class RunStateReader {
   std::map<std::string, std::vector<Extent>, std::less<>> values_;
 };
 
-// What the module has of each value. Throws bad_input, before anything is loaded, where the values are
-// not those of the module, and at the first piece whose bytes are not those that were saved. Pieces
-// that no rank reads whole are checked by one of them, each by another.
+// Loads the module's part of each value. Throws bad_input, before anything is loaded, where the
+// values are not those of the module, and at the first piece whose bytes are not those that were
+// saved. Pieces that no rank reads whole are checked by one of them, each by another.
 void load_run_state(const Module& module, const MakePieces& into, const RunStateReader& reader,
                     const Sharding& sharding = {}, HasMore more = HasMore::no);
 

@@ -70,8 +70,8 @@ bool is_staged(const Module& module, const CostModel& model, ValueId id) {
   return model.backend() == Backend::cuda && module[id].space == Space::device;
 }
 
-// By how much an update waits, where each value is read when its turn comes: what is on the device as
-// fast as the link copies it while staging has room, all else as fast as the disk takes it.
+// By how much an update waits, where each value is read when its turn comes: what is on the device
+// as fast as the link copies it while staging has room, all else as fast as the disk takes it.
 double wait_of_updates(const Module& module, std::span<const ValueId> saved, const CostModel& model,
                        int64_t staging) {
   const Surroundings& around = model.surroundings();

@@ -1,9 +1,9 @@
-// What the checkpoints of a run cost, before it begins: bytes, host memory, and the time for which
+// The cost of a run's checkpoints, before it begins: bytes, host memory, and the time for which
 // training waits.
 //
 //   const SaveCost cost = save_cost(planned);
 //   cost.staging;         // of host memory, so that updates need not wait for the disk
-//   cost.waits_seconds;   // by how much a step is longer beside which a checkpoint is written
+//   cost.waits_seconds;   // by how much a step is longer while a checkpoint is written
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct SaveCost {
 // Staging is as much as host memory has left, and no more than what is on the device.
 SaveCost save_cost(const PlannedRun& planned);
 
-// What is saved, in the order of the file: wide elements first, as safetensors have them, and of
+// The values saved, in the order of the file: wide elements first, as safetensors have them, and of
 // these first what a step changes first. Of a job: by this rank.
 std::vector<ValueId> state_to_save(const Module& module, const Recipe& recipe = {});
 

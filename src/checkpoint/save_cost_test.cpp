@@ -11,7 +11,7 @@
 namespace snug {
 namespace {
 
-// The 0.5B on a GPU that nobody has here, 32 sequences a step.
+// The 0.5B on a GPU that this machine need not have, 32 sequences a step.
 PlannedRun planned(const std::function<void(Options&)>& change = {}) {
   Options o;
   o.model = "qwen2.5-0.5b";
@@ -25,7 +25,7 @@ PlannedRun planned(const std::function<void(Options&)>& change = {}) {
   return plan_run(resolve(o));
 }
 
-TEST(SaveCost, StagesWhatIsOnTheDeviceSoThatTrainingWaitsForTheLinkAlone) {
+TEST(SaveCost, StagingWaitsOnlyForLink) {
   const PlannedRun run = planned();
   const SaveCost cost = save_cost(run);
   EXPECT_EQ(cost.bytes, run_state_bytes(run.plan.module));
@@ -35,7 +35,7 @@ TEST(SaveCost, StagesWhatIsOnTheDeviceSoThatTrainingWaitsForTheLinkAlone) {
   EXPECT_EQ(cost.waits_seconds, 0);
 }
 
-TEST(SaveCost, WaitsForTheDiskWhereTheHostHasNoRoom) {
+TEST(SaveCost, WaitsForDiskWithoutHostMemory) {
   constexpr int64_t kRoom = int64_t{1} << 30;
   const SaveCost some =
       save_cost(planned([](Options& o) { set_option(o, "host-budget", "1GiB"); }));
@@ -49,7 +49,7 @@ TEST(SaveCost, WaitsForTheDiskWhereTheHostHasNoRoom) {
   EXPECT_GT(none.waits_seconds, some.waits_seconds);
 }
 
-TEST(SaveCost, TakesItsPageTablesFromTheDevicesBudget) {
+TEST(SaveCost, CountsPageTablesInDeviceBudget) {
   const PlannedRun run = planned([](Options& o) { set_option(o, "budget", "40GiB"); });
   const SaveCost cost = save_cost(run);
   SpaceBytes all = arenas_of(run.plan.module);
@@ -57,7 +57,7 @@ TEST(SaveCost, TakesItsPageTablesFromTheDevicesBudget) {
   EXPECT_TRUE(all.fits_in(run.run.limits()));
 }
 
-TEST(SaveCost, WritesTheHostsStateFromWhereItIs) {
+TEST(SaveCost, WritesHostStateInPlace) {
   const SaveCost cost =
       save_cost(planned([](Options& o) { set_option(o, "offload", "optimizer,master"); }));
   const SaveCost all = save_cost(planned());
@@ -65,7 +65,7 @@ TEST(SaveCost, WritesTheHostsStateFromWhereItIs) {
   EXPECT_GT(cost.waits_seconds, 0);
 }
 
-TEST(SaveCost, OfASynchronousSaveIsTheDisks) {
+TEST(SaveCost, SynchronousSaveTakesDiskTime) {
   const SaveCost cost = save_cost(planned([](Options& o) { o.save_sync = true; }));
   EXPECT_EQ(cost.staging, 0);
   EXPECT_EQ(cost.waits_seconds, cost.disk_seconds);
@@ -79,7 +79,7 @@ TEST(SaveCost, CountsTheWaitForTheOneBefore) {
       0);
 }
 
-TEST(SaveCost, StateIsSavedInTheOrderOfTheFileAndThenOfItsUpdates) {
+TEST(SaveCost, StateIsSavedInFileThenUpdateOrder) {
   const PlannedRun run = planned();
   const Module& module = run.plan.module;
   const std::vector<ValueId> order = state_to_save(module);

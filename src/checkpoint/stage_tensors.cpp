@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "compile/compile.h"
 
 namespace snug {
 namespace {
@@ -11,7 +12,8 @@ Module whole_module(const Resolved& run, const RecomputePolicy& recompute) {
   recipe.mesh.pp = 1;
   recipe.mesh.stage = 0;
   recipe.recompute = recompute;
-  return compile(run.model.config().name, run.model.forward(run.build), recipe, Stage::update);
+  return compile(run.model.config().name, run.model.forward(run.build), recipe,
+                 CompilePhase::update);
 }
 
 }  // namespace

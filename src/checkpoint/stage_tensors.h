@@ -1,12 +1,10 @@
-// A model that the stages of a pipeline have between them, as one: which tensors there are, and who has
-// them.
+// The whole model of a pipeline whose stages have parts of it: its tensors, and the stage of each.
 #pragma once
 
 #include <map>
 #include <string>
 
 #include "checkpoint/checkpoint.h"
-#include "passes/passes.h"
 #include "recipe/resolve.h"
 #include "runtime/job_links.h"
 
@@ -22,7 +20,7 @@ class StageTensors {
   const Module& whole() const { return whole_; }
   // The first stage that has it.
   int64_t stage_of(ValueId value) const;
-  // What it is in this rank's module.
+  // The same value in this rank's module.
   ValueId own(ValueId value) const { return own_.at(whole_[value].name); }
 
  private:

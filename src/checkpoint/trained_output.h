@@ -1,4 +1,4 @@
-// What a run leaves behind: the model that it trained, or the adapter beside one.
+// The output of a run: the model that it trained, or its adapter.
 //
 //   save_trained(run, module, pieces_of(pieces), to_toml(run, recompute), "runs/mine");
 #pragma once
@@ -15,7 +15,7 @@ namespace snug {
 void save_trained(const Resolved& run, const Module& module, const PiecesOf& pieces_of,
                   std::string run_toml, const std::filesystem::path& directory);
 
-// What an adapter says of the model that it is beside.
+// The name of an adapter's base model.
 std::string base_name(const Resolved& run);
 
 // How this model's tensors may be spelled in a checkpoint.

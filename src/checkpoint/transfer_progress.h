@@ -1,5 +1,5 @@
-// How far reading or writing a model is, for whoever watches: said five times a second at most, and
-// not at all where it is quick.
+// Progress of reading or writing a model: reported five times a second at most, and not at all
+// where it is quick.
 //
 //   TransferProgress progress("reading weights", saved_bytes(module), observer.doing);
 //   load_model(module, progress.into(pieces), weights);

@@ -6,7 +6,7 @@
 namespace snug {
 namespace {
 
-TEST(TransferProgress, SaysHowMuchIsDoneWhereItTakesAWhile) {
+TEST(TransferProgress, ReportsProgressOfLongTransfers) {
   std::vector<std::string> said;
   double now = 100;
   TransferProgress progress(
@@ -24,7 +24,7 @@ TEST(TransferProgress, SaysHowMuchIsDoneWhereItTakesAWhile) {
   EXPECT_EQ(progress.summary(), "3.00 MiB in 2.0 s");
 }
 
-TEST(TransferProgress, SaysHowFast) {
+TEST(TransferProgress, ReportsRate) {
   EXPECT_EQ(transfer_text(3 << 20, 6 << 20, 1.5), "3.00 MiB of 6.00 MiB, 2.00 MiB/s");
   EXPECT_EQ(transfer_text(0, 6 << 20, 0), "0 B of 6.00 MiB, 0 B/s");
 }

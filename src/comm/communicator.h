@@ -5,7 +5,7 @@
 //   group->all_gather(my_block, whole, lane_stream);   // every rank calls it, all with equal blocks
 //
 // All ranks of a group make the same calls in the same order, with the same sizes. Calls of two
-// groups run side by side; one group is used by one thread at a time. Blocks lie one after another,
+// groups run side by side; one group is used by one thread at a time. Blocks follow one another,
 // in the order of the ranks. A call that fails throws a device error that names what it waited for.
 #pragma once
 
@@ -29,7 +29,7 @@ class Communicator {
   // return, and are given nullptr. What is enqueued may be recorded and launched again.
   virtual bool enqueues() const { return false; }
 
-  // Every rank's block to every rank. `mine` may lie at its place in `all`.
+  // Every rank's block to every rank. `mine` may be at its place in `all`.
   virtual void all_gather(std::span<const std::byte> mine, std::byte* all, void* stream) = 0;
   // Block r of `from` to rank r, whose block of that is the one of this rank: a transposition. `from`
   // and `to` are apart, `block` bytes for each rank.

@@ -61,7 +61,7 @@ std::vector<std::string> Frame::fields(size_t count) const {
 std::optional<Frame> FrameReader::next(uint64_t limit) {
   FrameHeader header;
   const uint32_t magic = header.magic;
-  // Looked at as soon as it is there: a stranger need not send a whole header.
+  // Checked as soon as it is there: an unknown peer need not send a whole header.
   if (std::memcmp(bytes_.data(), &magic, std::min(bytes_.size(), sizeof(magic))) != 0)
     throw bad_input("no message of Snug's begins like that");
   if (bytes_.size() < sizeof(header)) return std::nullopt;

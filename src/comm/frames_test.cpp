@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 
 }  // namespace
 
-TEST(Frames, ComeInPieces) {
+TEST(Frames, ArriveInPieces) {
   const std::vector<std::string> fields{"one", "", std::string("\0\n", 2)};
   const std::string sent = frame_bytes(FrameKind::offer, fields) + frame_bytes(FrameKind::beat, {});
   FrameReader reader;
@@ -31,10 +31,10 @@ TEST(Frames, ComeInPieces) {
   EXPECT_THROW(got[1].fields(3), Error);
 }
 
-TEST(Frames, AreRefusedBeforeTheyAreKept) {
-  FrameReader stranger;
-  stranger.append("G");  // ET / HTTP/1.1
-  EXPECT_THROW(stranger.next(100), Error);
+TEST(Frames, AreRefusedBeforeBuffering) {
+  FrameReader unknown;
+  unknown.append("G");  // ET / HTTP/1.1
+  EXPECT_THROW(unknown.next(100), Error);
 
   const std::string large = frame_bytes(FrameKind::hello, std::vector{std::string(101, 'x')});
   FrameReader reader;
@@ -48,7 +48,7 @@ TEST(Frames, AreRefusedBeforeTheyAreKept) {
   EXPECT_THROW(other.next(100), Error);
 }
 
-TEST(Frames, DamagedOnesNeverReadBeyondTheirEnd) {
+TEST(Frames, DamagedFramesStayInBounds) {
   std::mt19937 random(7);
   const std::string whole =
       frame_bytes(FrameKind::hello, std::vector<std::string>{"1", "token", "3", "4", "host", "77"});

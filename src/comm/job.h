@@ -8,7 +8,7 @@
 //     ...                                   // job->progress(step, 0, "step 3") now and then
 //   });
 //
-// When a rank dies, throws, is stopped or stays behind, rank 0 prints one message (the first rank
+// When a rank dies, throws, is stopped or falls behind, rank 0 prints one message (the first rank
 // that is left, when rank 0 died), every rank's on_end() is called, calls of the job throw, and a
 // process that has not ended 3 s later is ended with exit code 5.
 #pragma once

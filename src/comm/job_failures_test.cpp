@@ -1,4 +1,4 @@
-// A rank that dies, throws, stops or stays behind ends all of them, within seconds and with one
+// A rank that dies, throws, stops or falls behind ends all of them, within seconds and with one
 // message.
 //
 // Only what a limit is tested for is short, and long enough that a loaded machine does not reach it by
@@ -44,7 +44,7 @@ constexpr JobLimits kAllFail = [] {
   limits.settle_device = limits.settle = kNever;
   return limits;
 }();
-// A sign of life every 0.3 s: whoever misses six of them is accused.
+// A sign of life every 0.3 s: a rank that misses six of them is accused.
 constexpr JobLimits kSilence = [] {
   JobLimits limits = kOthersWait;
   limits.silence = 2;
@@ -127,7 +127,7 @@ class Gate {
 }  // namespace
 
 // Nothing shows when rank 0 has been told how far rank 2 is: a sign of life says it every second.
-TEST(JobFailures, AKilledRankEndsAll) {
+TEST(JobFailures, KilledRankEndsAll) {
   JobLimits limits = kOthersWait;
   limits.silence = 6;
   EXPECT_TRUE(with_more_time([&](std::chrono::milliseconds told) {
@@ -146,7 +146,7 @@ TEST(JobFailures, AKilledRankEndsAll) {
   }));
 }
 
-TEST(JobFailures, WhenRankZeroIsKilledTheNextSaysIt) {
+TEST(JobFailures, NextRankReportsDeathOfRankZero) {
   ForkedJob job(3, working(waits_forever(0)));
   job.wait_for(0, "ready");
   job.send(0, SIGKILL);
@@ -156,7 +156,7 @@ TEST(JobFailures, WhenRankZeroIsKilledTheNextSaysIt) {
   EXPECT_THAT(said_by(ranks, 1), AllOf(StartsWith("snug: rank 0 on "), HasSubstr(" died")));
 }
 
-TEST(JobFailures, ARankThatThrowsEndsAllWithItsCodeAndReason) {
+TEST(JobFailures, ThrowEndsAllWithCodeAndReason) {
   for (const int thrower : {0, 2}) {
     ForkedJob job(3, working(
                          [=](Job& me) {
@@ -170,7 +170,7 @@ TEST(JobFailures, ARankThatThrowsEndsAllWithItsCodeAndReason) {
   }
 }
 
-TEST(JobFailures, WhateverIsThrownHasASentence) {
+TEST(JobFailures, EveryExceptionHasMessage) {
   ForkedJob job(2, working(
                        [](Job& me) {
                          if (me.rank() == 1) throw std::bad_alloc();
@@ -181,7 +181,7 @@ TEST(JobFailures, WhateverIsThrownHasASentence) {
   EXPECT_THAT(said_by(ranks, 0), HasSubstr("the system has no memory left"));
 }
 
-TEST(JobFailures, WhatAllThrowIsSaidOnceWithoutARank) {
+TEST(JobFailures, CommonFailureIsReportedOnceWithoutRank) {
   ForkedJob job(4, working([](Job&) { throw usage_error("there is no model 'x'"); }, kAllFail));
   const std::vector<RankEnded> ranks = job.wait();
   for (const RankEnded& rank : ranks) EXPECT_EQ(rank.code, 2);
@@ -189,7 +189,7 @@ TEST(JobFailures, WhatAllThrowIsSaidOnceWithoutARank) {
 }
 
 // Ranks that wait for the one that fails see a broken connection first.
-TEST(JobFailures, TheCauseIsNamedAndNotWhatFollows) {
+TEST(JobFailures, CauseIsNamedNotConsequences) {
   ForkedJob job(3, working(
                        [](Job& me) {
                          if (me.rank() < 2) throw device_error("rank 2 closed its connection");
@@ -203,7 +203,7 @@ TEST(JobFailures, TheCauseIsNamedAndNotWhatFollows) {
               AllOf(StartsWith("snug: rank 2 on "), HasSubstr(": no memory left")));
 }
 
-TEST(JobFailures, AStoppedRankEndsAll) {
+TEST(JobFailures, StoppedRankEndsAll) {
   ForkedJob job(3, working(waits_forever(1), kSilence));
   job.wait_for(1, "ready");
   job.send(1, SIGSTOP);
@@ -215,7 +215,7 @@ TEST(JobFailures, AStoppedRankEndsAll) {
                                        HasSubstr("has given no sign of life for 2 s")));
 }
 
-TEST(JobFailures, WhenRankZeroStopsTheNextSaysIt) {
+TEST(JobFailures, NextRankReportsStopOfRankZero) {
   ForkedJob stopped(3, working(waits_forever(0), kSilence));
   stopped.wait_for(0, "ready");
   stopped.send(0, SIGSTOP);
@@ -228,7 +228,7 @@ TEST(JobFailures, WhenRankZeroStopsTheNextSaysIt) {
 }
 
 // As with a suspended machine: time has passed for all, and none is to blame.
-TEST(JobFailures, RanksThatAllStopGoOn) {
+TEST(JobFailures, JobContinuesWhenAllRanksPause) {
   const Gate gate;
   ForkedJob job(3, working([&](Job&) { gate.wait(); }, kSilence));
   for (int r = 0; r < 3; ++r) job.wait_for(r, "ready");
@@ -239,7 +239,7 @@ TEST(JobFailures, RanksThatAllStopGoOn) {
   for (const RankEnded& rank : job.wait()) EXPECT_EQ(rank.code, 0) << rank.err;
 }
 
-TEST(JobFailures, ARankThatStaysBehindHangs) {
+TEST(JobFailures, LateRankIsReportedAsHanging) {
   ForkedJob job(3, working(
                        [](Job& me) {
                          if (me.rank() == 1) wait_forever();
@@ -264,8 +264,8 @@ TEST(JobFailures, RanksAtOnePlaceDoNotHang) {
   for (const RankEnded& rank : job.wait()) EXPECT_EQ(rank.code, 0) << rank.err;
 }
 
-// What a rank waits in, an engine's call, is called off; whoever does not leave even then is ended.
-TEST(JobFailures, ARankThatWaitsElsewhereIsCalledOff) {
+// An engine's call that a rank waits in is cancelled; a rank that then does not leave is ended.
+TEST(JobFailures, BlockedRankIsAborted) {
   JobLimits limits = kOthersWait;
   limits.leave = 3;
   ForkedJob job(3, working(
@@ -290,7 +290,7 @@ TEST(JobFailures, ARankThatWaitsElsewhereIsCalledOff) {
     EXPECT_THAT(ranks[static_cast<size_t>(r)].err, HasSubstr("called off: rank 2 on "));
 }
 
-TEST(JobFailures, ARankThatLeavesWithoutAWordIsMissed) {
+TEST(JobFailures, SilentExitIsDetected) {
   ForkedJob job(2, working([](Job& me) {
                   if (me.rank() == 1) _exit(0);
                 }));
@@ -299,11 +299,11 @@ TEST(JobFailures, ARankThatLeavesWithoutAWordIsMissed) {
   EXPECT_THAT(said_by(ranks, 0), HasSubstr("rank 1 on "));
 }
 
-TEST(JobFailures, ARankThatIsDoneWhileOthersWaitForIt) {
+TEST(JobFailures, FinishedRankFailsWaitingRanks) {
   ForkedJob job(2, [](const JobPlace& place) {
     const auto me = Job::join(place, kOthersWait);
     me->run([&] {
-      if (place.rank == 0) me->exchange("is anybody there?");
+      if (place.rank == 0) me->exchange("is a rank there?");
     });
   });
   const std::vector<RankEnded> ranks = job.wait();
@@ -312,7 +312,7 @@ TEST(JobFailures, ARankThatIsDoneWhileOthersWaitForIt) {
   EXPECT_THAT(ranks[0].err, HasSubstr("has ended its work, and others wait for it"));
 }
 
-TEST(JobFailures, ABarrierHasAnEnd) {
+TEST(JobFailures, BarrierHasTimeout) {
   ForkedJob job(2, [](const JobPlace& place) {
     const auto me = Job::join(place, kOthersWait);
     me->run([&] {
@@ -323,10 +323,10 @@ TEST(JobFailures, ABarrierHasAnEnd) {
   const std::vector<RankEnded> ranks = job.wait();
   EXPECT_EQ(ranks[0].code, 5);
   EXPECT_EQ(ranks[1].code, 5);
-  EXPECT_THAT(said_by(ranks, 0), HasSubstr("rank 0 waits in vain for other ranks"));
+  EXPECT_THAT(said_by(ranks, 0), HasSubstr("rank 0 timed out waiting for other ranks"));
 }
 
-TEST(JobFailures, ARankThatSendsNonsenseEndsAll) {
+TEST(JobFailures, InvalidMessagesEndAll) {
   ForkedJob job(2, [](const JobPlace& place) {
     if (place.rank == 0) return working([](Job&) {})(place);
     Joined joined = rendezvous(place, kNever);

@@ -1,4 +1,4 @@
-// This process's place in a job, as whoever started it says in the environment. The first of these
+// This process's place in a job, as its launcher says in the environment. The first of these
 // that is there counts:
 //
 //   torchrun   RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT (`snug train --ranks` too)
@@ -16,7 +16,7 @@ namespace snug {
 struct JobPlace {
   int rank = 0;
   int ranks = 1;
-  int local_rank = -1;  // among the ranks of this host; -1: nobody says, joining finds out
+  int local_rank = -1;  // among the ranks of this host; -1: not given, joining finds out
   std::string how;      // "torchrun", "mpirun", "srun", "snug"
 
   // Where rank 0 listens: a host and port; or a name, where all ranks are on this host; or neither,

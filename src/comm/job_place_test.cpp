@@ -51,7 +51,7 @@ const Variables kSrun{{"SLURM_PROCID", "5"},     {"SLURM_NTASKS", "8"},
 
 }  // namespace
 
-TEST(JobPlace, AnEnvironmentWithoutAJob) {
+TEST(JobPlace, EnvironmentWithoutJob) {
   EXPECT_FALSE(place_in({}));
   EXPECT_FALSE(place_in({{"MASTER_ADDR", "node1"}, {"LOCAL_RANK", "0"}}));
   // A batch script has SLURM's variables, and is no rank before srun starts it.
@@ -72,10 +72,10 @@ TEST(JobPlace, Torchrun) {
   EXPECT_EQ(place->token, "");
   EXPECT_EQ(place_in(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}))->port, 29501)
       << "torchrun itself listens at MASTER_PORT";
-  EXPECT_EQ(place_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->ranks, 1) << "nobody to find";
+  EXPECT_EQ(place_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->ranks, 1) << "no other rank to find";
 }
 
-TEST(JobPlace, TheLauncherSaysMore) {
+TEST(JobPlace, LauncherAddsVariables) {
   const auto place = place_in(with(kTorchrun, {{kTokenVariable, "abc"},
                                                {kListenerVariable, "7"},
                                                {kLauncherVariable, "123"},
@@ -144,7 +144,7 @@ TEST(JobPlace, NonsenseIsRefused) {
   expect_no_place(with(kTorchrun, {{"LOCAL_RANK", ""}}), "LOCAL_RANK is ''");
 }
 
-TEST(JobPlace, TheFirstHostOfSlurmsList) {
+TEST(JobPlace, FirstHostOfSlurmList) {
   EXPECT_EQ(first_host("a,b"), "a");
   EXPECT_EQ(first_host("n[7,9-12]"), "n7");
   EXPECT_EQ(first_host("rack[1-2]n[03-04]-ib,x"), "rack1n03-ib");

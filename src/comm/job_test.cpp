@@ -65,7 +65,7 @@ class FileBootstrap final : public Bootstrap {
 };
 
 // A client of rank 0 that is no rank.
-tcp::Socket connect_stranger(int port, std::string_view says) {
+tcp::Socket connect_unknown(int port, std::string_view says) {
   tcp::Socket out = tcp::connect_to("127.0.0.1", port, tcp::after(5));
   EXPECT_TRUE(out);
   EXPECT_TRUE(tcp::send_all(out, std::as_bytes(std::span(says)), tcp::after(1)));
@@ -94,7 +94,7 @@ TEST(Job, RanksTellEachOther) {
   expect_all_well(job.wait());
 }
 
-TEST(Job, OfOneRankNeedsNobody) {
+TEST(Job, SingleRankNeedsNoPeers) {
   const auto job = Job::join({.rank = 0, .ranks = 1}, {});
   EXPECT_THAT(job->exchange("alone"), ElementsAre("alone"));
   EXPECT_EQ(job->sum(7), 7);
@@ -114,7 +114,7 @@ TEST(Job, RanksOfOneHostMeetAtAName) {
   expect_all_well(job.wait());
 }
 
-TEST(Job, OnSeveralHostsMpiTellsWhereRankZeroIs) {
+TEST(Job, MpiProvidesAddressOfRankZero) {
   ForkedJob told(
       2,
       [](const JobPlace& place) {
@@ -131,23 +131,23 @@ TEST(Job, OnSeveralHostsMpiTellsWhereRankZeroIs) {
   expect_all_well(told.wait());
   try {
     Job::join({.rank = 1, .ranks = 2, .how = "mpirun"}, {.join = 1});
-    FAIL() << "nobody said where";
+    FAIL() << "no address was given";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_THAT(error.what(), HasSubstr("nothing says where rank 0 is"));
   }
 }
 
-TEST(Job, StrangersAreDroppedAndTheJobGoesOn) {
+TEST(Job, UnknownPeersAreDropped) {
   ForkedJob job(2, [](const JobPlace& place) {
     if (place.rank == 0) return visit_job(place);
-    const tcp::Socket web = connect_stranger(place.port, "GET / HTTP/1.1\r\n\r\n");
-    const tcp::Socket silent = connect_stranger(place.port, "");
-    const tcp::Socket half = connect_stranger(
+    const tcp::Socket web = connect_unknown(place.port, "GET / HTTP/1.1\r\n\r\n");
+    const tcp::Socket silent = connect_unknown(place.port, "");
+    const tcp::Socket half = connect_unknown(
         place.port, frame_bytes(FrameKind::hello, std::vector<std::string>{"1"}).substr(0, 9));
-    const tcp::Socket other = connect_stranger(
+    const tcp::Socket other = connect_unknown(
         place.port, frame_bytes(FrameKind::goodbye, std::vector<std::string>{"1", "2"}));
-    const tcp::Socket guest = connect_stranger(
+    const tcp::Socket guest = connect_unknown(
         place.port,
         frame_bytes(FrameKind::hello, std::vector<std::string>{"1", "guess", "1", "2", "h", "9"}));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -160,7 +160,7 @@ TEST(Job, StrangersAreDroppedAndTheJobGoesOn) {
   EXPECT_EQ(std::ranges::count(ranks[0].err, '\n'), 1) << "said once: " << ranks[0].err;
 }
 
-TEST(Job, AWrongTokenIsRefused) {
+TEST(Job, WrongTokenIsRefused) {
   ForkedJob job(2, visit_briefly, [](JobPlace place) {
     if (place.rank == 1) place.token = "a tokem of tests";
     return place;
@@ -185,7 +185,7 @@ TEST(Job, TokensAreComparedToTheirEnd) {
   EXPECT_NE(random_token(), random_token());
 }
 
-TEST(Job, AMissingRankIsNamedAfterTheTimeout) {
+TEST(Job, MissingRankIsNamedAfterTimeout) {
   ForkedJob job(4, [](const JobPlace& place) {
     if (place.rank == 1 || place.rank == 3) return;
     visit_briefly(place);
@@ -200,7 +200,7 @@ TEST(Job, AMissingRankIsNamedAfterTheTimeout) {
   EXPECT_THAT(ranks[2].err, IsEmpty()) << "rank 0 has said it";
 }
 
-TEST(Job, ARankThatEndsWhileItWaitsIsNotWaitedFor) {
+TEST(Job, DeadWaitingRankIsNotWaitedFor) {
   ForkedJob job(3, [](const JobPlace& place) {
     if (place.rank == 2) std::this_thread::sleep_for(std::chrono::seconds(30));
     visit_job(place);
@@ -216,7 +216,7 @@ TEST(Job, ARankThatEndsWhileItWaitsIsNotWaitedFor) {
   EXPECT_THAT(ranks[0].err, HasSubstr("ended before all ranks had come"));
 }
 
-TEST(Job, ARankThatComesTwiceIsRefusedByName) {
+TEST(Job, DuplicateRankIsRefusedByName) {
   ForkedJob job(3, visit_briefly, [](JobPlace place) {
     if (place.rank == 2) place.rank = 1;
     return place;
@@ -227,7 +227,7 @@ TEST(Job, ARankThatComesTwiceIsRefusedByName) {
                                   HasSubstr("rank 1 came twice: process ")));
 }
 
-TEST(Job, AnotherNumberOfRanksEndsItAtOnce) {
+TEST(Job, MismatchedRankCountEndsJob) {
   ForkedJob job(3, visit_job, [](JobPlace place) {
     if (place.rank == 2) place.ranks = 4;
     return place;
@@ -239,7 +239,7 @@ TEST(Job, AnotherNumberOfRanksEndsItAtOnce) {
   EXPECT_THAT(ranks[1].err, IsEmpty());
 }
 
-TEST(Job, NobodyAtTheAddress) {
+TEST(Job, UnreachableAddress) {
   const auto join_at = [](const std::string& address, int port) {
     try {
       Job::join({.rank = 1, .ranks = 2, .address = address, .port = port}, {.join = 0.2});
@@ -258,7 +258,7 @@ TEST(Job, NobodyAtTheAddress) {
                         "no-such-host.invalid is not known"));
 }
 
-TEST(Job, APortThatIsTakenIsSaid) {
+TEST(Job, PortInUseIsReported) {
   const tcp::Listener other = listen_for_ranks();
   try {
     Job::join({.rank = 0, .ranks = 2, .address = "127.0.0.1", .port = other.port}, {.join = 1});
@@ -271,7 +271,7 @@ TEST(Job, APortThatIsTakenIsSaid) {
   }
 }
 
-TEST(Job, AMismatchNamesTheRankAndWhatDiffers) {
+TEST(Job, MismatchNamesRankAndDifference) {
   ForkedJob job(3, [](const JobPlace& place) {
     const auto me = Job::join(place, kPatient);
     me->run([&] {
@@ -303,7 +303,7 @@ TEST(Job, LongTextsAreComparedToo) {
   EXPECT_THAT(ranks[0].err, Not(HasSubstr("'line"))) << "not one of those that are the same";
 }
 
-TEST(Job, LimitsComeFromTheEnvironment) {
+TEST(Job, LimitsAreReadFromEnvironment) {
   const auto limits = [](const char* value) {
     return job_limits([=](const char* name) {
       return std::string_view(name) == "SNUG_JOB_SILENCE" ? value : nullptr;

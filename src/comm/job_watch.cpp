@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kTextLimit = 1 << 20;  // bytes of one rank's text
 
-// A rank that goes on says so, but not after every op.
+// A rank that advances says so, but not after every op.
 constexpr std::chrono::milliseconds kNewsInterval{200};
 
 auto seconds_of(double seconds) {
@@ -87,7 +87,7 @@ void JobWatch::run() {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
     const Clock::time_point now = Clock::now();
-    if (now - woke_ > seconds_of(limits_.silence / 2))  // it was this process that stood still
+    if (now - woke_ > seconds_of(limits_.silence / 2))  // this process was stopped itself
       for (Peer& peer : peers_) peer.heard = peer.moved = now;
     woke_ = now;
     handle_lines();
@@ -346,7 +346,7 @@ std::vector<std::string> JobWatch::exchange(std::string_view mine,
   if (!until) {
     changed_.wait(lock, done);
   } else if (!changed_.wait_until(lock, *until, done)) {
-    throw device_error("rank {} waits in vain for other ranks", rank_);
+    throw device_error("rank {} timed out waiting for other ranks", rank_);
   }
   if (ended_) throw_failure();
   return *std::exchange(exchanged_, std::nullopt);

@@ -1,5 +1,5 @@
 // The thread of a job in each of its processes: it carries exchanges, sends signs of life, and ends
-// the process when a rank died, threw, fell silent or stays behind.
+// the process when a rank died, threw, fell silent or fell behind.
 //
 // Rank 0 is connected to all others and decides; the others do what it says, and end by themselves
 // when it is gone.

@@ -32,7 +32,7 @@ constexpr int kListenerFd = 3;  // what rank 0 knows its socket by
 constexpr size_t kKeptLines = 12;
 constexpr int kLookAgainMs = 200;  // for ranks that have ended: another thread may have got SIGCHLD
 
-// What a rank prints, line by line: shown behind its name, or its last lines kept.
+// What a rank prints, line by line: shown after its name, or its last lines kept.
 class RankOutput {
  public:
   RankOutput(int rank, bool show, bool results) : rank_(rank), show_(show), results_(results) {
@@ -222,7 +222,7 @@ class Launcher {
     while (::read(signal_fd_.fd(), &info, sizeof(info)) == sizeof(info)) {
       const auto signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGCHLD) continue;
-      if (signal == SIGTSTP) {  // all of them stop, and go on together
+      if (signal == SIGTSTP) {  // all of them stop, and continue together
         send_all(SIGSTOP);
         ::raise(SIGSTOP);
         send_all(SIGCONT);

@@ -28,7 +28,7 @@ class HeldSignals {
 struct Launch {
   std::vector<std::string> command;  // every rank's: a program's path and its words
   int ranks = 1;
-  bool show_all = false;  // every rank's lines, behind its name; else rank 0's alone
+  bool show_all = false;  // every rank's lines, after its name; else rank 0's alone
   std::vector<std::string> environment = {};  // "NAME=VALUE", of every rank
   double grace = 6;  // seconds for the other ranks to end when one has failed
 };

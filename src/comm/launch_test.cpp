@@ -97,7 +97,7 @@ TEST(Launch, OnlyRankZeroIsHeard) {
   EXPECT_EQ(job.err(), "err 0 at 127.0.0.1\n");
 }
 
-TEST(Launch, AllAreHeardBehindTheirNames) {
+TEST(Launch, OutputIsPrefixedWithRank) {
   LaunchedScript job("echo out $LOCAL_RANK; printf 'no end' >&2", {.ranks = 3, .show_all = true});
   EXPECT_EQ(job.end(), 0);
   for (const int r : {0, 1, 2}) {
@@ -106,7 +106,7 @@ TEST(Launch, AllAreHeardBehindTheirNames) {
   }
 }
 
-TEST(Launch, RankZeroInheritsTheSocketThatAllAreTold) {
+TEST(Launch, RankZeroInheritsAnnouncedSocket) {
   LaunchedScript job(
       fmt::format("test -n \"${}\" || exit 3; test -n \"${}\" || exit 4\n"
                   "if [ $RANK = 0 ]; then test -S /dev/fd/${} || exit 5; fi\n"
@@ -115,20 +115,20 @@ TEST(Launch, RankZeroInheritsTheSocketThatAllAreTold) {
   EXPECT_EQ(job.end(), 0) << job.err();
 }
 
-TEST(Launch, TheEnvironmentIsTheirs) {
+TEST(Launch, EnvironmentIsPassedOn) {
   LaunchedScript job("echo $OMP_NUM_THREADS $HOME",
                      {.ranks = 2, .environment = {"OMP_NUM_THREADS=7", "HOME=here"}});
   EXPECT_EQ(job.end(), 0);
   EXPECT_EQ(job.out(), "7 here\n");
 }
 
-TEST(Launch, TheCodeIsThatOfTheFirstThatFails) {
+TEST(Launch, ExitCodeIsOfFirstFailure) {
   LaunchedScript job("if [ $RANK = 1 ]; then exit 4; fi; sleep 0.2; exit 3");
   EXPECT_EQ(job.end(), 4);
   EXPECT_THAT(job.err(), IsEmpty()) << "rank 0 ended by itself: it has said why";
 }
 
-TEST(Launch, TheLastLinesOfARankThatDiedAreShown) {
+TEST(Launch, LastLinesOfDeadRankAreShown) {
   LaunchedScript job(
       "if [ $RANK = 2 ]; then echo terminate called >&2; kill -9 $$; fi\n"
       "sleep 0.2; echo snug: rank 2 died >&2; exit 5");
@@ -138,7 +138,7 @@ TEST(Launch, TheLastLinesOfARankThatDiedAreShown) {
             "      the last lines of rank 2:\n      | terminate called\n");
 }
 
-TEST(Launch, WhenRankZeroIsKilledTheNextIsHeard) {
+TEST(Launch, NextRankReportsAfterDeathOfRankZero) {
   LaunchedScript job(
       "if [ $RANK = 0 ]; then kill -9 $$; fi\n"
       "if [ $RANK = 1 ]; then echo snug: rank 0 died >&2; fi; sleep 0.2; exit 5");
@@ -146,13 +146,13 @@ TEST(Launch, WhenRankZeroIsKilledTheNextIsHeard) {
   EXPECT_EQ(job.err(), "snug: rank 0 died\n      rank 0 was ended by signal 9 (Killed)\n");
 }
 
-TEST(Launch, RanksThatDoNotEndAreKilled) {
+TEST(Launch, UnresponsiveRanksAreKilled) {
   LaunchedScript job("trap '' INT TERM; if [ $RANK = 1 ]; then exit 3; fi; exec sleep 60");
   EXPECT_EQ(job.end(), 3);
   EXPECT_EQ(job.err(), "snug: rank 1 ended with exit code 3\n");
 }
 
-TEST(Launch, ASignalIsPassedOnOnce) {
+TEST(Launch, SignalIsForwardedOnce) {
   for (const int signal : {SIGINT, SIGTERM}) {
     LaunchedScript job(
         "trap 'echo stopping; exit 0' INT TERM; echo ready; while :; do sleep 0.05; done",
@@ -165,14 +165,14 @@ TEST(Launch, ASignalIsPassedOnOnce) {
   }
 }
 
-TEST(Launch, EndsWhereAnotherThreadLearnsThatRanksHaveEnded) {
+TEST(Launch, EndsWithOtherThreads) {
   for (int i = 0; i < 10; ++i) {
     LaunchedScript job("if [ $RANK = 0 ]; then sleep 0.05; fi", {.ranks = 2}, OtherThread::before);
     ASSERT_EQ(job.end(), 0);
   }
 }
 
-TEST(Launch, ThreadsThatBeginWhileSignalsAreHeldTakeNone) {
+TEST(Launch, NewThreadsReceiveNoHeldSignals) {
   LaunchedScript job("trap 'echo stopping; exit 0' TERM; echo ready; while :; do sleep 0.05; done",
                      {.ranks = 1}, OtherThread::while_held);
   job.wait_for("ready");
@@ -181,7 +181,7 @@ TEST(Launch, ThreadsThatBeginWhileSignalsAreHeldTakeNone) {
   EXPECT_THAT(job.out(), HasSubstr("stopping"));
 }
 
-TEST(Launch, WhereTheSignalEndsTheRanksItEndsTheLauncher) {
+TEST(Launch, SignalEndsRanksAndLauncher) {
   LaunchedScript job("echo ready; exec sleep 60");
   job.wait_for("ready");
   job.send(SIGINT);
@@ -189,7 +189,7 @@ TEST(Launch, WhereTheSignalEndsTheRanksItEndsTheLauncher) {
   EXPECT_THAT(job.err(), IsEmpty());
 }
 
-TEST(Launch, AProgramThatIsNotThere) {
+TEST(Launch, MissingProgram) {
   try {
     launch({.command = {"/no/such/snug"}, .ranks = 2});
     FAIL() << "it started";
@@ -217,7 +217,7 @@ TEST(Launch, RanksEndWithTheLauncher) {
   ASSERT_EQ(::read(ends[0], &byte, 1), 1);
   ::kill(launcher, SIGKILL);
   ::waitpid(launcher, nullptr, 0);
-  EXPECT_EQ(::read(ends[0], &byte, 1), 0) << "nobody has the other end any more";
+  EXPECT_EQ(::read(ends[0], &byte, 1), 0) << "no process has the other end any more";
   ::close(ends[0]);
 }
 

@@ -30,7 +30,7 @@ MpiLibrary open_mpi() {
   const auto file =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "libsnug_mpi.so";
   if (!std::filesystem::exists(file, error))
-    return {nullptr, "this build has no MPI: libsnug_mpi.so is not beside the program"};
+    return {nullptr, "this build has no MPI: libsnug_mpi.so is not next to the program"};
   const Library library(file.string());
   if (!library) return {nullptr, "MPI cannot be opened: " + library.why_not()};
   const auto* calls = library.object<MpiCalls>(kMpiCallsSymbol);
@@ -226,9 +226,9 @@ class MpiEnd final : public Communicator {
     }
   }
 
-  // Short calls are asked for again at once; what takes long leaves the core to others. It sleeps: who
-  // yields to a thread that computes has the core back when that one's slice ends, milliseconds later,
-  // and a message may take many looks; who wakes has it at once.
+  // Short calls are polled at once; long ones leave the core to others. They sleep: a thread that
+  // yields to one that computes has the core back when that one's slice ends, milliseconds later,
+  // and a message may take many polls; a thread that wakes has it at once.
   void wait_for(Request& request) {
     using std::chrono::microseconds;
     constexpr int kAtOnce = 100;

@@ -1,4 +1,4 @@
-// Ranks that mpirun started, over the MPI that libsnug_mpi.so was built with: a library beside the
+// Ranks that mpirun started, over the MPI that libsnug_mpi.so was built with: a library next to the
 // program, opened when it is first asked for, so that snug starts where there is no MPI.
 //
 //   std::unique_ptr<Bootstrap> all = mpi_bootstrap();
@@ -31,7 +31,7 @@ struct MpiSettings {
   bool one_at_a_time = false;  // from now on, as where MPI allows no calls of two threads at once
 };
 
-// Of the ranks of a Bootstrap, whoever makes it: all or some of those that one mpirun started.
+// Of the ranks of any Bootstrap: all or some of those that one mpirun started.
 std::unique_ptr<Communicator> mpi_group(Bootstrap& bootstrap, std::string_view name,
                                         const MpiSettings& settings = {});
 

@@ -20,7 +20,7 @@ namespace snug {
 std::string why_no_nccl();
 
 // What NCCL is granted of a GPU's memory, in a process. Measured with 2.28.3 on an H200, 2 and 4 ranks
-// over sockets: 438 MiB that the first group brings (kernels, their stacks), 18 MiB more for each.
+// over sockets: 438 MiB that the first group takes (kernels, their stacks), 18 MiB more for each.
 constexpr int64_t kNcclBytes = int64_t{464} << 20, kNcclGroupBytes = int64_t{24} << 20;
 
 // On the current device. All ranks of the Bootstrap call it.

@@ -9,7 +9,7 @@
 namespace snug {
 namespace {
 
-TEST(Nccl, SaysWhyItCannotBeUsed) {
+TEST(Nccl, ReportsWhyItIsUnusable) {
   if (const std::string why = why_no_cuda(); !why.empty()) {
     EXPECT_EQ(why_no_nccl(), why);
   }

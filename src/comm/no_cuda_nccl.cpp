@@ -1,4 +1,4 @@
-// What stands in for NCCL in a build without CUDA.
+// Stubs of NCCL for a build without CUDA.
 #include "base/error.h"
 #include "comm/nccl.h"
 #include "hal/cuda/probe.h"

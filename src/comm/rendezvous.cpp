@@ -23,11 +23,11 @@ namespace snug {
 namespace {
 
 constexpr int kProtocol = 1;
-constexpr uint64_t kHelloLimit = 4096;       // bytes of a message from somebody unknown
+constexpr uint64_t kHelloLimit = 4096;       // bytes of a message from an unknown peer
 constexpr uint64_t kWelcomeLimit = 1 << 24;  // of rank 0's answer
-constexpr double kHelloSeconds = 5;          // for somebody unknown to say who he is
+constexpr double kHelloSeconds = 5;          // handshake timeout
 constexpr double kLingerSeconds = 1;         // of a rank 0 that ends, for ranks that come later
-constexpr size_t kMostStrangers = 256;       // connections that have not yet said it
+constexpr size_t kMostUnknown = 256;         // connections before their handshake
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -155,8 +155,8 @@ class Reception {
       if (tcp::poll_ms(end) == 0) give_up();
       wait(end);
       for (int r = 1; r < place_.ranks; ++r) require_alive(r);
-      for (Stranger& one : strangers_) look_at(one);
-      std::erase_if(strangers_, [](const Stranger& one) { return !one.line; });
+      for (UnknownPeer& one : unknown_) look_at(one);
+      std::erase_if(unknown_, [](const UnknownPeer& one) { return !one.line; });
       accept_all();
     }
     std::vector<std::string> hosts;
@@ -167,14 +167,14 @@ class Reception {
   }
 
  private:
-  struct Stranger {
+  struct UnknownPeer {
     ControlLine line;
     tcp::Deadline until;
   };
 
   void wait(tcp::Deadline end) {
     std::vector<pollfd> entries{{.fd = listener_.fd(), .events = POLLIN, .revents = 0}};
-    for (const Stranger& one : strangers_) {
+    for (const UnknownPeer& one : unknown_) {
       entries.push_back({.fd = one.line.fd(), .events = POLLIN, .revents = 0});
       end = std::min(end, one.until);
     }
@@ -193,16 +193,16 @@ class Reception {
   }
 
   void accept_all() {
-    while (strangers_.size() < kMostStrangers) {
+    while (unknown_.size() < kMostUnknown) {
       tcp::Socket socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!socket) return;
       if (!place_.local_name.empty() && !is_own_user(socket)) continue;
       tcp::set_options(socket);
-      strangers_.push_back({ControlLine(std::move(socket)), tcp::after(kHelloSeconds)});
+      unknown_.push_back({ControlLine(std::move(socket)), tcp::after(kHelloSeconds)});
     }
   }
 
-  void look_at(Stranger& one) {
+  void look_at(UnknownPeer& one) {
     try {
       const bool open = one.line.read();
       if (const std::optional<Frame> frame = one.line.next(kHelloLimit)) {
@@ -218,7 +218,7 @@ class Reception {
     }
   }
 
-  void welcome(Stranger& one, const Frame& frame) {
+  void welcome(UnknownPeer& one, const Frame& frame) {
     if (frame.kind != FrameKind::hello) throw bad_input("its first message is no greeting");
     const std::vector<std::string> hello = frame.fields();
     if (hello.size() < 2) throw bad_input("its greeting is too short");
@@ -243,7 +243,7 @@ class Reception {
     take(one, rank, at);
   }
 
-  void take(Stranger& one, int rank, const RankHost& at) {
+  void take(UnknownPeer& one, int rank, const RankHost& at) {
     const auto r = static_cast<size_t>(rank);
     RankHost& before = members_.hosts[r];
     if (members_.lines[r]) {
@@ -264,7 +264,7 @@ class Reception {
     line.flush();
   }
 
-  void drop(Stranger& one, const std::string& why) {
+  void drop(UnknownPeer& one, const std::string& why) {
     dropped_ =
         fmt::format("a connection from {} was dropped: {}", peer_address(one.line.fd()), why);
     if (!said_) note("{}", dropped_);
@@ -272,18 +272,18 @@ class Reception {
     one.line.close();
   }
 
-  // Those who wait learn that rank 0 says why, and so do those who come a little later.
+  // Ranks that wait learn that rank 0 says why, and so do ranks that come a little later.
   [[noreturn]] void end_all(const Error& error, double linger = kLingerSeconds) {
     const tcp::Deadline end = tcp::after(linger);
     for (ControlLine& line : members_.lines)
       if (line) refuse(line, "said", error.what());
     std::vector<ControlLine> refused;  // open until all have been told
     while (true) {
-      for (Stranger& one : strangers_) {
+      for (UnknownPeer& one : unknown_) {
         refuse(one.line, "said", error.what());
         refused.push_back(std::move(one.line));
       }
-      strangers_.clear();
+      unknown_.clear();
       if (refused.size() >= missing_ || tcp::poll_ms(end) == 0) break;
       pollfd entry{.fd = listener_.fd(), .events = POLLIN, .revents = 0};
       poll(&entry, 1, tcp::poll_ms(end));
@@ -311,7 +311,7 @@ class Reception {
   tcp::Socket listener_;
   Joined members_;
   size_t missing_ = static_cast<size_t>(place_.ranks - 1);
-  std::vector<Stranger> strangers_;
+  std::vector<UnknownPeer> unknown_;
   std::string twice_, dropped_;
   bool said_ = false;
 };
@@ -381,7 +381,7 @@ class Newcomer {
   // Nothing: the connection ended without one.
   std::optional<Joined> wait_for_answer(ControlLine& line) {
     line.flush_until(end_);
-    // Rank 0 waits for all others, as long as this one would: it says who is missing.
+    // Rank 0 waits for all others, as long as this one would: it says which are missing.
     const tcp::Deadline patience = tcp::after(seconds_ + 5);
     while (true) {
       pollfd entry{.fd = line.fd(), .events = POLLIN, .revents = 0};
@@ -440,7 +440,7 @@ JobPlace place_by_mpi(JobPlace place, tcp::Listener& listener, const OpenBootstr
   }
   const std::vector<std::string> said = split(mpi->exchange(join(mine, " ")).at(0), ' ');
   if (said.size() != 3 || !read_number(said[1], place.port))
-    throw device_error("MPI did not bring rank 0's address");
+    throw device_error("MPI did not deliver rank 0's address");
   place.address = said[0];
   place.token = said[2];
   if (place.rank == 0) place.listener = dup(listener.socket.fd());

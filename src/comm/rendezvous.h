@@ -1,7 +1,7 @@
 // How the ranks of a job find each other: rank 0 listens, the others connect and present a token
 // and their rank, and when all are there each learns where the others run.
 //
-// Whoever connects and is not of this job is dropped, which is said once, and costs the job nothing.
+// A peer that is not of this job is dropped, which is said once, and costs the job nothing.
 #pragma once
 
 #include <functional>
@@ -29,8 +29,8 @@ struct Joined {
 // Ranks that a job of several hosts can be asked through before its own connections are there.
 using OpenBootstrap = std::function<std::unique_ptr<Bootstrap>()>;
 
-// Throws where not all ranks come within `seconds`, a rank is not of the same job, or nobody listens:
-// with an empty sentence where rank 0 says it.
+// Throws where not all ranks come within `seconds`, a rank is not of the same job, or no rank 0
+// listens: with an empty sentence where rank 0 says it.
 Joined rendezvous(const JobPlace& given, double seconds, const OpenBootstrap& over_mpi = {});
 
 // A socket that listens for the other ranks, at a port of this machine's loopback that the system

@@ -206,7 +206,7 @@ class Mesh {
     if ((entries[0].revents & POLLIN) != 0) accept_one();
   }
 
-  // Strangers who say nothing make room for others.
+  // The oldest connection without a handshake is dropped where there are too many.
   void accept_one() {
     tcp::Socket socket(
         accept4(listener_.socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));

@@ -10,7 +10,7 @@
 
 namespace snug {
 
-// Two connections: the bytes of calls, and beside them what ends a group (a failure, a goodbye).
+// Two connections: the bytes of calls, and what ends a group (a failure, a goodbye).
 struct SocketLink {
   tcp::Socket data, control;
 };

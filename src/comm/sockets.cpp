@@ -92,7 +92,7 @@ class SocketEnd final : public Communicator {
     if (failure_.empty()) {
       for_peers([&](SocketPeer& peer, int) { say(peer, {&kGoodbye, 1}); });
     } else {
-      abort(failure_);  // whoever still waits learns why
+      abort(failure_);  // ranks that still wait learn why
     }
   }
 

@@ -100,7 +100,7 @@ TEST(Sockets, TwoGroupsSideBySide) {
   });
 }
 
-TEST(Sockets, AFailureEndsEveryCall) {
+TEST(Sockets, FailureEndsEveryCall) {
   const auto said = words_of(3, [](std::unique_ptr<Communicator> group, int rank) {
     if (rank == 1) group->abort("rank 1: out of luck");
     if (rank == 2) {
@@ -113,7 +113,7 @@ TEST(Sockets, AFailureEndsEveryCall) {
 }
 
 // By another thread, while the call waits.
-TEST(Sockets, ARankEndsItsOwnCall) {
+TEST(Sockets, RankEndsItsOwnCall) {
   const auto said = words_of(2, [](std::unique_ptr<Communicator> group, int rank) {
     if (rank == 0) return;
     std::thread other([&] { group->abort("stop"); });
@@ -123,7 +123,7 @@ TEST(Sockets, ARankEndsItsOwnCall) {
   EXPECT_THAT(said, ElementsAre("", "stop"));
 }
 
-TEST(Sockets, AGoodbyeFailsOnlyThoseWhoNeedTheRank) {
+TEST(Sockets, GoodbyeFailsOnlyDependentRanks) {
   const auto said = words_of(3, [](std::unique_ptr<Communicator> group, int rank) {
     std::byte one{};
     if (rank == 0) return;
@@ -159,7 +159,7 @@ TEST(Sockets, OtherCallsAreRefused) {
 }
 
 // A process of its own that is killed inside a call.
-TEST(Sockets, ADeadRankIsNamed) {
+TEST(Sockets, DeadRankIsNamed) {
   struct OverPipes final : Bootstrap {  // two ranks
     int me, in, out;
     OverPipes(int rank, int from, int to) : me(rank), in(from), out(to) {}
@@ -224,25 +224,25 @@ class Spy final : public Bootstrap {
   int calls_ = 0;
 };
 
-TEST(Sockets, StrangersAreTurnedAway) {
-  std::vector<tcp::Socket> strangers;
+TEST(Sockets, UnknownPeersAreRejected) {
+  std::vector<tcp::Socket> unknown;
   on_ranks(2, [&](Communicator& end) {
     Spy bootstrap(end, [&](const std::vector<std::string>& places) {
       if (end.rank() != 1) return;
       const int port = std::stoi(places[0]);
       for (const size_t bytes : {0, 3, 48, 5000}) {
-        tcp::Socket stranger = tcp::connect_to("127.0.0.1", port, tcp::after(5));
-        EXPECT_TRUE(stranger);
+        tcp::Socket peer = tcp::connect_to("127.0.0.1", port, tcp::after(5));
+        EXPECT_TRUE(peer);
         const std::vector<std::byte> noise(bytes, std::byte{'x'});
-        EXPECT_TRUE(tcp::send_all(stranger, noise, tcp::after(5)));
-        strangers.push_back(std::move(stranger));
+        EXPECT_TRUE(tcp::send_all(peer, noise, tcp::after(5)));
+        unknown.push_back(std::move(peer));
       }
     });
     check_every_call(*socket_group(bootstrap, "test"), 10);
   });
 }
 
-TEST(Sockets, ARankThatDoesNotComeIsNamed) {
+TEST(Sockets, MissingRankIsNamed) {
   std::vector<std::string> said(3);
   on_ranks(3, [&](Communicator& end) {
     try {
@@ -259,7 +259,7 @@ TEST(Sockets, ARankThatDoesNotComeIsNamed) {
                           "test: rank 1 waited 0.3 s for rank 2 to connect", "changed its mind"));
 }
 
-TEST(Sockets, ARankThatCannotBeReachedIsNamed) {
+TEST(Sockets, UnreachableRankIsNamed) {
   std::vector<std::string> said(2);
   on_ranks(2, [&](Communicator& end) {
     try {

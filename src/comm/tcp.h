@@ -1,4 +1,4 @@
-// TCP connections that never block: whoever waits says until when.
+// TCP connections that never block: the caller says until when it waits.
 //
 //   Socket peer = connect_to("127.0.0.1", port, deadline);
 //   if (peer && send_all(peer, bytes, deadline)) ...

@@ -114,7 +114,7 @@ class ThreadGroup::End final : public Communicator {
   bool grouped_ = false;
   std::vector<int> sent_to_;  // in this group of calls
   std::vector<std::pair<std::span<std::byte>, int>>
-      awaited_;  // and what is to be received from whom
+      awaited_;  // and what is to be received from which rank
 };
 
 ThreadGroup::ThreadGroup(int ranks)

@@ -49,7 +49,7 @@ class ThreadGroup {
   std::vector<Messages> messages_;  // by sender and receiver
   int waiting_ = 0;
   int64_t round_ = 0;
-  std::string failure_;  // why all of them end; empty: nobody failed
+  std::string failure_;  // why all of them end; empty: no rank failed
   std::vector<std::unique_ptr<End>> ends_;
 };
 

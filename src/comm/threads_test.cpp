@@ -88,7 +88,7 @@ TEST(Threads, EveryCallAtEverySize) {
   }
 }
 
-TEST(Threads, AFailureEndsWhatOthersWaitFor) {
+TEST(Threads, FailureEndsCallsOfOthers) {
   std::vector<std::string> said(3);
   on_ranks(3, [&](Communicator& c) {
     try {

@@ -15,7 +15,7 @@ namespace snug {
 namespace {
 
 using nlohmann::json;
-constexpr int kFormat = 6;  // since 4, "has" knows grouped attention; since 6, who serves it
+constexpr int kFormat = 6;  // since 4, "has" knows grouped attention; since 6, its server
 
 json to_json(const OpSample& s) {
   return {{"kind", s.kind}, {"dtype", name_of(s.dtype)}, {"tf32", s.tf32},

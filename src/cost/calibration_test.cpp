@@ -64,11 +64,11 @@ class CalibrationFile : public testing::Test {
   const fs::path path_ = folder_ / "deep" / "calibration.json";
 };
 
-TEST_F(CalibrationFile, ComesBackToTheLastBit) {
+TEST_F(CalibrationFile, RoundTripKeepsEveryBit) {
   EXPECT_EQ(read_calibration(path_, "NVIDIA H200"), h200());
 }
 
-TEST_F(CalibrationFile, ThatIsNotThereIsNothing) {
+TEST_F(CalibrationFile, MissingFileIsEmpty) {
   EXPECT_EQ(said([&] {
               EXPECT_FALSE(read_calibration(folder_ / "none.json", "NVIDIA H200").has_value());
               EXPECT_FALSE(read_calibration("", "NVIDIA H200").has_value());
@@ -76,7 +76,7 @@ TEST_F(CalibrationFile, ThatIsNotThereIsNothing) {
             "");
 }
 
-TEST_F(CalibrationFile, ThatEndsAnywhereIsIgnoredWithAWord) {
+TEST_F(CalibrationFile, TruncatedFileIsIgnoredWithWarning) {
   const std::string whole = read_file(path_);
   for (size_t i = 0; i + 2 < whole.size(); ++i)
     EXPECT_THAT(word_on(whole.substr(0, i)),
@@ -84,7 +84,7 @@ TEST_F(CalibrationFile, ThatEndsAnywhereIsIgnoredWithAWord) {
         << i;
 }
 
-TEST_F(CalibrationFile, OfAnotherShapeIsIgnoredWithAWord) {
+TEST_F(CalibrationFile, OtherSchemaIsIgnoredWithWarning) {
   const std::string whole = read_file(path_);
   for (const char* key :
        {"format", "device", "threads", "versions", "date", "copy_bytes_per_s", "samples", "kind",
@@ -94,7 +94,7 @@ TEST_F(CalibrationFile, OfAnotherShapeIsIgnoredWithAWord) {
     EXPECT_THAT(word_on(other), HasSubstr("ignored")) << other;
 }
 
-TEST_F(CalibrationFile, OfAnotherFormatOrDeviceSaysSo) {
+TEST_F(CalibrationFile, OtherFormatOrDeviceIsReported) {
   const std::string whole = read_file(path_);
   EXPECT_THAT(word_on(replaced(whole, "\"format\": 6", "\"format\": 5")),
               HasSubstr("it is of format 5, not 6"));
@@ -107,7 +107,7 @@ TEST_F(CalibrationFile, OfAnotherFormatOrDeviceSaysSo) {
   EXPECT_THAT(word_on(whole, "NVIDIA H200", 8), HasSubstr("not on NVIDIA H200 with 8 threads"));
 }
 
-TEST_F(CalibrationFile, OlderThanTheDriverIsIgnoredWithAWord) {
+TEST_F(CalibrationFile, OlderDriverIsIgnoredWithWarning) {
   EXPECT_TRUE(read_calibration(path_, "NVIDIA H200", 0, "driver 13.0").has_value());
   EXPECT_THAT(said([&] {
                 EXPECT_FALSE(read_calibration(path_, "NVIDIA H200", 0, "driver 14.0").has_value());
@@ -116,7 +116,7 @@ TEST_F(CalibrationFile, OlderThanTheDriverIsIgnoredWithAWord) {
                     HasSubstr("measures again")));
 }
 
-TEST_F(CalibrationFile, WithAnImpossibleNumberIsIgnored) {
+TEST_F(CalibrationFile, ImpossibleNumberIsIgnored) {
   const std::string whole = read_file(path_);
   for (const char* wrong : {"0", "0.0", "-1.5", "null", "1e999", "true", "\"3\""}) {
     EXPECT_THAT(word_on(replaced(whole, "3e-06", wrong)), HasSubstr("ignored")) << wrong;
@@ -126,7 +126,7 @@ TEST_F(CalibrationFile, WithAnImpossibleNumberIsIgnored) {
   EXPECT_THAT(word_on(replaced(whole, "bf16", "bf17")), HasSubstr("\"dtype\" is 'bf17'"));
 }
 
-TEST_F(CalibrationFile, WithoutALinkIsStillRead) {
+TEST_F(CalibrationFile, FileWithoutLinkIsRead) {
   EXPECT_EQ(read_file(path_).find("link"), std::string::npos);
   Calibration c = h200();
   c.link = Link{55.2e9, 55.3e9, 49.25e9};
@@ -142,7 +142,7 @@ TEST_F(CalibrationFile, WithoutALinkIsStillRead) {
   }
 }
 
-TEST_F(CalibrationFile, LeavesOutWhatTookNoTime) {
+TEST_F(CalibrationFile, OmitsZeroTimes) {
   Calibration c = h200();
   c.samples.push_back({{"advance", Dtype::f32, false, 0, 0, 8, 0}, 0});
   c.samples.push_back(
@@ -154,7 +154,7 @@ TEST_F(CalibrationFile, LeavesOutWhatTookNoTime) {
   EXPECT_THAT(word_on(read_file(path_)), HasSubstr("no samples"));
 }
 
-TEST_F(CalibrationFile, ThatCannotBeWrittenIsAnError) {
+TEST_F(CalibrationFile, UnwritableFileIsRefused) {
   EXPECT_THROW(write_calibration(path_ / "below-a-file.json", h200()), Error);
 }
 

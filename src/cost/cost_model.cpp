@@ -13,8 +13,8 @@
 namespace snug {
 namespace {
 
-// What large ops reach of a device's peaks, and what any of them takes besides: its launch, and a
-// device that is not yet or no longer full.
+// What large ops reach of a device's peaks, and what any of them takes in addition: its launch, and
+// a device that is not yet or no longer full.
 struct Class {
   double efficiency = 1;
   double extra_seconds = 0;
@@ -32,9 +32,9 @@ constexpr Class kCpuAttention{0.4, 1e-6};
 constexpr Classes kCpu{{0.65, 1e-6}, kCpuAttention, {0.8, 1e-6},
                        {0.65, 1e-6}, kCpuAttention, kCpuAttention};
 
-// The host's cores beside a GPU. Traffic is fitted to one run, whose step took 0.17 s longer than with
+// The cores of a GPU's host. Traffic is fitted to one run, whose step took 0.17 s longer than with
 // 0.8 if all of that is the update's (H200; bench/results/2026-11-17-h200-host-update.txt).
-constexpr Classes kBesideGpu{{0.65, 1e-6}, kCpuAttention, {0.6, 1e-6},
+constexpr Classes kHostOfGpu{{0.65, 1e-6}, kCpuAttention, {0.6, 1e-6},
                              {0.65, 1e-6}, kCpuAttention, kCpuAttention};
 
 const Classes& classes_of(Backend backend) { return backend == Backend::cuda ? kGpu : kCpu; }
@@ -205,7 +205,7 @@ double CostModel::seconds(const Module& module, const Op& op, bool both_ways) co
                                                     .has = bits,
                                                     .flops = static_cast<double>(cost.flops),
                                                     .bytes = static_cast<double>(bytes)});
-  const Classes& classes = on_host ? kBesideGpu : classes_of(backend);
+  const Classes& classes = on_host ? kHostOfGpu : classes_of(backend);
   const bool matmul_rate = op.def->matmul || touches_weights(module, op);
   const bool odd = (bits & kOdd) != 0 && (dtype != Dtype::f32 || math_.tf32);
   return by_catalogue(roof, classes,

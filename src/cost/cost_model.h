@@ -22,7 +22,7 @@
 
 namespace snug {
 
-// What is around a device: where bytes go that leave it, and what computes there. Measured where a
+// Around a device: the memories that its bytes move to, and what computes there. Measured where a
 // calibration says so, else the catalogue's link and a plain machine.
 struct Surroundings {
   Link link;
@@ -38,7 +38,7 @@ class CostModel {
   double seconds(const Module& module, const Op& op) const {
     return seconds(module, op, /*both_ways=*/false);
   }
-  // Of each op, beside what runs on other lanes: they may share a rank's cores.
+  // Of each op, with what runs on other lanes: they may share a rank's cores.
   std::vector<double> seconds(const Module& module, const Program& program) const;
   // Of each op, on cores of its own. Where one lane moves bytes to the device and another away from
   // it, both share the link.

@@ -7,11 +7,11 @@
 #include <set>
 #include <string>
 
+#include "compile/compile.h"
 #include "cost/op_work.h"
 #include "cost/step_cost.h"
 #include "ir/toy_ops.h"
 #include "models/model.h"
-#include "passes/passes.h"
 
 namespace snug {
 namespace {
@@ -52,7 +52,7 @@ TEST(CostModel, RanksOnOneMachineShareItsCores) {
   EXPECT_EQ(with(3).origin_of_moves(module), "");
 }
 
-TEST(CostModel, SaysWhatWasMeasured) {
+TEST(CostModel, NamesItsMeasurements) {
   const Module module = tiny();
   const CostModel model(this_cpu(2), {}, slow_machine(module));
   EXPECT_TRUE(model.measured());
@@ -64,7 +64,7 @@ TEST(CostModel, SaysWhatWasMeasured) {
   }
 }
 
-TEST(CostModel, GoesByTheCatalogueWhereNothingWasMeasured) {
+TEST(CostModel, FallsBackToCatalogue) {
   const Module module = tiny();
   const DeviceSpec spec = this_cpu(2);
   const CostModel plain(spec, {});
@@ -84,12 +84,12 @@ TEST(CostModel, GoesByTheCatalogueWhereNothingWasMeasured) {
   EXPECT_GT(matmuls, 0);
 }
 
-TEST(OpWork, BytesDecideWhatIsArithmetic) {
+TEST(OpWork, IntensityDecidesArithmetic) {
   EXPECT_TRUE(is_arithmetic({.flops = 1'000'000, .bytes_read = 500, .bytes_written = 500}));
   EXPECT_FALSE(is_arithmetic({.flops = 10'000, .bytes_read = 500, .bytes_written = 500}));
 }
 
-TEST(OpWork, TellsProductsWithOddRowsApartOnAGpu) {
+TEST(OpWork, DistinguishesOddRowMatmulsOnGpu) {
   const auto odd_ops = [](const char* model, bool chunked, Backend backend, int64_t seq = 64) {
     const Module module =
         compile("m", Model::load(model).forward({.batch = 1, .seq = seq, .chunked_loss = chunked}),
@@ -106,7 +106,7 @@ TEST(OpWork, TellsProductsWithOddRowsApartOnAGpu) {
 }
 
 // What micro-batches took on one (docs/performance.md).
-TEST(CostModel, OfTheCatalogueIsNearAnH200) {
+TEST(CostModel, CatalogueIsNearAnH200) {
   const Recipe recipe{.fused_recompute = true,
                       .precision = Dtype::bf16,
                       .master = false,
@@ -126,7 +126,7 @@ TEST(CostModel, OfTheCatalogueIsNearAnH200) {
   EXPECT_NEAR(seconds("qwen2.5-7b", 4) / 0.2891, 1, 0.05);
 }
 
-TEST(CostModel, OfTheCatalogueKnowsThatValuesOfAnOddVocabularyAreSlow) {
+TEST(CostModel, CatalogueSlowsOddVocabularies) {
   const CostModel h200(find_device("h200"), {});
   const auto seconds = [&](const char* model, bool chunked, bool fused = false) {
     const BuildOptions build{
@@ -161,7 +161,7 @@ AttentionCost attention_cost(Dtype precision, const Math& math, double dropout =
   return out;
 }
 
-TEST(CostModel, OfTheCatalogueKnowsWhoServesAttention) {
+TEST(CostModel, CatalogueAccountsForAttentionServer) {
   const AttentionCost cudnn = attention_cost(Dtype::bf16, {});
   const AttentionCost own = attention_cost(Dtype::bf16, {}, 0.1);
   const AttentionCost tf32 = attention_cost(Dtype::f32, {.tf32 = true});
@@ -180,7 +180,7 @@ TEST(CostModel, OfTheCatalogueKnowsWhoServesAttention) {
   EXPECT_NEAR(CostModel(find_device("h200"), {}).plain_tiles_take_times(), 24, 2);
 }
 
-// x goes to the host and comes back, each on the lane of its own; there it is changed.
+// x is copied to the host and back, each copy on a lane of its own; there it is changed.
 struct RoundTrip {
   toy::Fixture f;
   ValueId out = copied("out", f.x, Space::host, "copy_out");
@@ -209,7 +209,7 @@ CostModel on_link(const Link& link) {
   return {spec, {}};
 }
 
-TEST(CostModel, AMoveTakesALatencyAndItsBytesOverTheLink) {
+TEST(CostModel, CopyTakesLatencyPlusBytesOverLink) {
   RoundTrip trip;
   const double bytes = 4 * 64;
   const auto at = [&](double in, double out) {
@@ -229,7 +229,7 @@ TEST(CostModel, AMoveTakesALatencyAndItsBytesOverTheLink) {
 }
 
 // Without offload, large matmuls are the large ops that read a parameter or make its gradient.
-TEST(OpWork, MatmulsAreWhatWorksOnParameters) {
+TEST(OpWork, MatmulsAreOpsOnParameters) {
   const Recipe recipes[] = {{}, {.precision = Dtype::bf16, .backend = Backend::cuda}};
   for (const char* name : {"gpt2", "qwen2.5-0.5b", "bert-base", "mlp:1024x2"}) {
     for (const bool chunked : {true, false}) {
@@ -252,8 +252,8 @@ TEST(OpWork, MatmulsAreWhatWorksOnParameters) {
   }
 }
 
-// A weight that was brought from the host is staging, no parameter.
-TEST(CostModel, AMatmulWithAWeightFromElsewhereTakesAsLong) {
+// A weight that was prefetched from the host is staging, no parameter.
+TEST(CostModel, OffloadedWeightKeepsMatmulTime) {
   const CostModel h200(find_device("h200"), {});
   Module module = compile("gpt2", Model::load("gpt2").forward({.batch = 8, .chunked_loss = false}),
                           {.precision = Dtype::bf16, .backend = Backend::cuda});
@@ -271,11 +271,11 @@ TEST(CostModel, AMatmulWithAWeightFromElsewhereTakesAsLong) {
   EXPECT_EQ(seconds(), at_home);
 }
 
-TEST(CostModel, AnOpOnTheHostGoesByTheProcessor) {
+TEST(CostModel, HostOpUsesProcessorRates) {
   RoundTrip trip;
   const CostModel h200(find_device("h200"), {});
   const CostModel cpu = nominal_model(Backend::cpu);
-  // Beside a GPU's copies it has less of its memory's rate.
+  // While a GPU copies it has less of its memory's rate.
   EXPECT_GT(trip.seconds(h200)[1], trip.seconds(cpu)[1]);
   EXPECT_LT(trip.seconds(h200)[1], 1.5 * trip.seconds(cpu)[1]);
   Calibration measured{
@@ -287,21 +287,21 @@ TEST(CostModel, AnOpOnTheHostGoesByTheProcessor) {
   EXPECT_EQ(slow.surroundings().link, *measured.link);
 }
 
-TEST(CostModel, InOneMemoryAMoveIsACopy) {
+TEST(CostModel, UnifiedMemoryTransferIsCopy) {
   RoundTrip trip;
   const CostModel cpu = nominal_model(Backend::cpu);
   EXPECT_EQ(trip.seconds(cpu)[0], trip.seconds(cpu)[2]);
   EXPECT_LT(trip.seconds(cpu)[0], 2e-6);
 }
 
-TEST(CostModel, ADiskIsSlowerThanAnyLink) {
+TEST(CostModel, DiskIsSlowerThanAnyLink) {
   RoundTrip disk, host;
   disk.f.module[disk.out].space = Space::disk;
   for (const CostModel& model : {CostModel(find_device("h200"), {}), nominal_model(Backend::cpu)})
     EXPECT_GT(disk.seconds(model)[0], host.seconds(model)[0]);
 }
 
-TEST(CostModel, ADiskReadsAndWritesAtRatesOfTheirOwn) {
+TEST(CostModel, DiskHasOwnReadAndWriteRates) {
   RoundTrip disk;
   disk.f.module[disk.out].space = Space::disk;
   disk.f.module[disk.changed].space = Space::disk;
@@ -318,7 +318,7 @@ TEST(CostModel, ADiskReadsAndWritesAtRatesOfTheirOwn) {
   EXPECT_GT(slow_read[2], 2 * even[2]);
 }
 
-TEST(CostModel, SaysWhatMovesRestOn) {
+TEST(CostModel, NamesSourceOfTransferTimes) {
   RoundTrip trip;
   const CostModel h200(find_device("h200"), {});
   EXPECT_EQ(h200.origin_of_moves(tiny()), "");
@@ -337,7 +337,7 @@ TEST(CostModel, SaysWhatMovesRestOn) {
               testing::HasSubstr("disk 6 GB/s read, 3 GB/s written, measured"));
 }
 
-TEST(ServedCost, IsNothingWhereNobodyChooses) {
+TEST(ServedCost, IsAbsentWithoutServers) {
   const Module mlp =
       compile("mlp", Model::load("mlp:64x2").forward({.batch = 2}), {.backend = Backend::cuda});
   EXPECT_FALSE(served_cost(mlp, nominal_model(Backend::cuda)).has_value());

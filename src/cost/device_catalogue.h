@@ -21,8 +21,8 @@ namespace snug {
 // How long work takes at a device's peaks: no op is faster, but for what is in a cache already.
 struct Roof {
   double arithmetic = 0, traffic = 0;  // seconds
-  // The shorter hides behind the longer, but for a part: where an op is cut into chunks, each reads
-  // its weight again, and that is not free.
+  // The longer hides the shorter, but for a part: where an op is cut into chunks, each reads its
+  // weight again, and that is not free.
   double seconds() const {
     constexpr double kShows = 0.25;
     return std::max(arithmetic, traffic) + kShows * std::min(arithmetic, traffic);
@@ -47,8 +47,8 @@ struct Wire {
   // all their ranks send at once, those of other such collectives too.
   double rate(int64_t ranks, int64_t stride = 1) const {
     if ((ranks - 1) * stride < machine) return within;
-    const int64_t beside = std::max<int64_t>(1, machine / stride);
-    return std::min(within, between * static_cast<double>(beside));
+    const int64_t per_machine = std::max<int64_t>(1, machine / stride);
+    return std::min(within, between * static_cast<double>(per_machine));
   }
   // Of an exchange from each to each: what goes to other machines takes a rank's own card.
   double exchange_rate(int64_t ranks) const {
@@ -60,7 +60,7 @@ struct Wire {
 };
 
 // How fast large transfers of a disk go, in bytes per second. What one NVMe drive of any kind gives,
-// where nobody has measured it.
+// where it was not measured.
 struct DiskRates {
   static constexpr double kLatency = 1e-4;  // seconds, before a transfer's first byte
   double read = 2e9, write = 2e9;

@@ -45,18 +45,18 @@ TEST(DeviceCatalogue, HasPlausibleFigures) {
   }
 }
 
-TEST(DeviceCatalogue, ACollectiveHasTheLinksOfItsRanks) {
+TEST(DeviceCatalogue, CollectiveUsesLinksOfItsRanks) {
   const Wire wire{.within = 400, .between = 50, .machine = 8};
   EXPECT_EQ(wire.rate(8), 400) << "one machine";
   EXPECT_EQ(wire.rate(16), 400) << "eight cards at once";
   EXPECT_EQ(wire.rate(2, /*stride=*/4), 400) << "still one machine";
-  EXPECT_EQ(wire.rate(4, /*stride=*/4), 100) << "two of a machine, beside three other such groups";
+  EXPECT_EQ(wire.rate(4, /*stride=*/4), 100) << "two of a machine, with three other such groups";
   EXPECT_EQ(wire.rate(2, /*stride=*/8), 50) << "one of each machine";
   EXPECT_EQ(wire.exchange_rate(8), 400);
   EXPECT_EQ(wire.exchange_rate(16), 100) << "half of it leaves the machine";
 }
 
-TEST(DeviceCatalogue, KnowsLinksByGenerationAndLanes) {
+TEST(DeviceCatalogue, FindsLinksByGenerationAndLanes) {
   const auto link = [](const char* name) { return find_device(name).link.in / 1e9; };
   EXPECT_NEAR(link("h200"), 55.2, 0.5) << "measured";
   EXPECT_NEAR(find_device("h200").link.both / 1e9, 49.2, 0.5) << "measured";
@@ -104,7 +104,7 @@ TEST(DeviceCatalogue, PromisesNoMoreThanCudaOffers) {
   }
 }
 
-TEST(DeviceCatalogue, TakesNamesInAnyDress) {
+TEST(DeviceCatalogue, AcceptsSpellingsOfNames) {
   for (const char* name : {"rtx4090", "RTX 4090", "rtx-4090", "NVIDIA GeForce RTX 4090"})
     EXPECT_EQ(find_device(name).name, "rtx4090") << name;
   EXPECT_EQ(find_device("RTX 4070 Ti Super").name, "rtx4070ti-super");
@@ -114,7 +114,7 @@ TEST(DeviceCatalogue, TakesNamesInAnyDress) {
   EXPECT_EQ(find_device("A100 80 GB").name, "a100-80");
 }
 
-TEST(DeviceCatalogue, TakesTheMachinesOfClouds) {
+TEST(DeviceCatalogue, AcceptsCloudMachines) {
   const std::pair<const char*, const char*> machines[] = {
       {"p4d.24xlarge", "a100-40"},
       {"p4de.24xlarge", "a100-80"},
@@ -147,7 +147,7 @@ TEST(DeviceCatalogue, TakesTheMachinesOfClouds) {
   EXPECT_EQ(name_of_title("g5"), "") << "no driver says so";
 }
 
-TEST(DeviceCatalogue, KnowsWhatDriversSay) {
+TEST(DeviceCatalogue, AcceptsDriverNames) {
   EXPECT_EQ(name_of_title("NVIDIA H100 PCIe"), "h100-pcie");
   EXPECT_EQ(name_of_title("NVIDIA H100 80GB HBM3"), "h100");
   EXPECT_EQ(name_of_title("NVIDIA H100 NVL"), "h100-nvl");
@@ -164,7 +164,7 @@ TEST(DeviceCatalogue, KnowsWhatDriversSay) {
   EXPECT_EQ(name_of_title("NVIDIA GeForce RTX 4090 Laptop GPU"), "rtx4090-laptop");
 }
 
-TEST(DeviceCatalogue, TellsCardsOfOneNameApartByTheirMemory) {
+TEST(DeviceCatalogue, DistinguishesCardsByMemory) {
   const char* title = "NVIDIA GeForce RTX 3080";
   EXPECT_EQ(match_device(title, int64_t{12288} << 20)->name, "rtx3080-12");
   EXPECT_EQ(match_device(title, int64_t{10240} << 20)->name, "rtx3080-10");
@@ -193,14 +193,14 @@ std::string refusal(std::string_view name) {
   return "";
 }
 
-TEST(DeviceCatalogue, NamesTheNearestOfAnUnknownDevice) {
+TEST(DeviceCatalogue, UnknownDeviceSuggestsNearest) {
   EXPECT_THAT(refusal("rtx4099"), HasSubstr("did you mean 'rtx4090'?"));
   EXPECT_THAT(refusal("RTX 4060 Ti"), HasSubstr("did you mean 'rtx4060ti-8' or 'rtx4060ti-16'?"));
   EXPECT_THAT(refusal("rtx 3080"), HasSubstr("did you mean 'rtx3080-10' or 'rtx3080-12'"));
   EXPECT_EQ(refusal("abacus"), "--gpu 'abacus' is not in the catalogue");
 }
 
-TEST(DeviceSpec, DoesInFp32WhatItHasNoArithmeticFor) {
+TEST(DeviceSpec, UsesFp32WithoutTensorArithmetic) {
   DeviceSpec plain = find_device("a100-40");
   plain.tf32_flops = plain.bf16_flops = 0;
   EXPECT_EQ(plain.peak_flops(Dtype::bf16, {.tf32 = true}), plain.fp32_flops);

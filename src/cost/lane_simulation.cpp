@@ -87,7 +87,7 @@ class RankClock {
 };
 
 // All that runs goes at one pace, so what has run longest in work done is what ends first: time is
-// counted in work (`work_`) beside seconds (`time_`).
+// counted in work (`work_`) and in seconds (`time_`).
 class Simulation {
  public:
   Simulation(const std::vector<RankRuns>& ranks, const CoreShare& share, const OpHasRun& has_run)

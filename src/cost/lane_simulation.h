@@ -40,7 +40,7 @@ using RankRuns = std::vector<const TimedProgram*>;
 using OpHasRun = std::function<void(size_t rank, const TimedProgram& program, int32_t op,
                                     double begin, double end)>;
 
-// When the last op ends. A message's peer is the rank of its attribute; one rank alone waits for nobody.
+// When the last op ends. A message's peer is the rank of its attribute; a single rank never waits.
 // Throws an internal error when ranks wait for each other.
 double simulate_lanes(const std::vector<RankRuns>& ranks, const CoreShare& share,
                       const OpHasRun& has_run);

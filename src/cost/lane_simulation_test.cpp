@@ -31,7 +31,7 @@ std::vector<double> draw(toy::Fixture& f, std::mt19937& random) {
 
 }  // namespace
 
-TEST(LaneSimulation, WithEnoughCoresNothingTakesLonger) {
+TEST(LaneSimulation, EnoughCoresSlowNothing) {
   std::mt19937 random(3);
   for (int round = 0; round < 30; ++round) {
     toy::Fixture f;
@@ -43,7 +43,7 @@ TEST(LaneSimulation, WithEnoughCoresNothingTakesLonger) {
   }
 }
 
-TEST(LaneSimulation, LanesOnOneCoreTakeWhatAllOfThemCompute) {
+TEST(LaneSimulation, OneCoreAddsUpLanes) {
   std::mt19937 random(4);
   for (int round = 0; round < 30; ++round) {
     toy::Fixture f;
@@ -53,7 +53,7 @@ TEST(LaneSimulation, LanesOnOneCoreTakeWhatAllOfThemCompute) {
   }
 }
 
-TEST(LaneSimulation, WhatRunsAtOnceSharesTheCores) {
+TEST(LaneSimulation, ConcurrentOpsShareCores) {
   toy::Fixture f;
   f.unary_on("copy_in", "in", f.x);
   f.unary_on("compute", "a", f.x);

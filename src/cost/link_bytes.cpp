@@ -12,10 +12,10 @@ namespace {
 double share_between(const Op& op, const Wire& wire) {
   const int64_t ranks = op.attrs.i("ranks", 2), stride = op.attrs.i("stride", 1);
   if ((ranks - 1) * stride < wire.machine) return 0;
-  const int64_t beside = std::max<int64_t>(1, wire.machine / stride);
+  const int64_t per_machine = std::max<int64_t>(1, wire.machine / stride);
   if (op.def->collective == CollectiveKind::exchange)
-    return static_cast<double>(ranks - beside) / static_cast<double>(ranks - 1);
-  return 1 / static_cast<double>(beside);
+    return static_cast<double>(ranks - per_machine) / static_cast<double>(ranks - 1);
+  return 1 / static_cast<double>(per_machine);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ class LinkedDevice final : public Device {
   std::map<int32_t, Way> ways_;
 };
 
-TEST(MeasuredLink, TellsEachWayAloneAndBothAtOnce) {
+TEST(MeasuredLink, MeasuresEachDirectionAndBoth) {
   const Link link{.in = 55e9, .out = 50e9, .both = 44e9};
   LinkedDevice device(link);
   const Link measured = measured_link(device, [&] { return device.now; });

@@ -20,7 +20,7 @@ constexpr size_t kAlike = 9;     // samples that speak for a kind that was never
 constexpr double kShape = 0.7;
 // And attention over heads of another width, or with dropout, is another kernel.
 constexpr double kApart = 4;
-constexpr size_t kEnough = 2;  // samples of the same kernel, beside which no other one counts
+constexpr size_t kEnough = 2;  // samples of the same kernel: with these no other one counts
 
 double log_of(double work) { return std::log(std::max(work, 1.0)); }
 

@@ -48,7 +48,7 @@ TEST(MeasuredTimes, AreRightBetweenSamples) {
     EXPECT_NEAR(norm_seconds(times, bytes) / streaming_seconds(bytes), 1, 0.07) << bytes;
 }
 
-TEST(MeasuredTimes, GrowWithTheWorkAndKeepTheirEfficiencyOutside) {
+TEST(MeasuredTimes, GrowWithWorkAndExtrapolateEfficiency) {
   const MeasuredTimes times = times_of(streaming());
   double last = 0;
   for (double bytes = 1; bytes < 1e13; bytes *= 4) {
@@ -67,7 +67,7 @@ TEST(MeasuredTimes, TakeTheMeanOfTheSameWork) {
 }
 
 // Matmuls: 500 TFLOP/s when large, half of it with a quarter of the bytes for each operation.
-TEST(MeasuredTimes, TellShapesOfTheSameArithmeticApart) {
+TEST(MeasuredTimes, DistinguishShapesOfEqualArithmetic) {
   Calibration c = streaming();
   for (const double flops : {1e11, 1e12}) {
     c.samples.push_back(sample("linear", flops, flops / 500, flops / 500e12));
@@ -104,7 +104,7 @@ TEST(MeasuredTimes, TellKernelsOfTheSameWorkApart) {
 
 // Matmuls with odd rows are six times slower. Two of them speak for themselves, and for no
 // other, however near.
-TEST(MeasuredTimes, GoByTheSameKernelWhereThereIsEnoughOfIt) {
+TEST(MeasuredTimes, UseSameKernelWithEnoughSamples) {
   Calibration c = streaming();
   for (const double flops : {1e10, 1e11, 1e12}) {
     c.samples.push_back(sample("linear", flops, flops / 500, flops / 600e12));
@@ -122,7 +122,7 @@ TEST(MeasuredTimes, GoByTheSameKernelWhereThereIsEnoughOfIt) {
 
 // Of three servers each has its own times; one that was not measured has none, and plain tiles go by
 // fp32's peak in every type.
-TEST(MeasuredTimes, OfOneServerSayNothingOfAnother) {
+TEST(MeasuredTimes, OneServerDoesNotPredictAnother) {
   Calibration c = streaming();
   const OpSample cudnn = sample("attention", 1e12, 1e8, 4e-3);
   OpSample plain = sample("attention", 1e12, 1e8, 1e-1);
@@ -141,7 +141,7 @@ TEST(MeasuredTimes, OfOneServerSayNothingOfAnother) {
   EXPECT_EQ(with_measured_rates(find_device("h200"), c).bf16_flops, 250e12);
 }
 
-TEST(MeasuredTimes, GoThroughTheRoofForAnotherDtype) {
+TEST(MeasuredTimes, UseRooflineForOtherDtype) {
   Calibration c = streaming();
   c.samples.push_back(sample("linear", 1e12, 1e8, 2e-3));                 // 500 TFLOP/s
   c.samples.push_back(sample("attention", 1e12, 1e8, 4e-3));              // 250 TFLOP/s
@@ -152,7 +152,7 @@ TEST(MeasuredTimes, GoThroughTheRoofForAnotherDtype) {
   EXPECT_NEAR(norm_seconds(times, 1e8, Dtype::f16) / norm_seconds(times, 1e8), 1, 0.01);
 }
 
-TEST(MeasuredTimes, OfAnUnknownKindGoByWhatIsBoundAlike) {
+TEST(MeasuredTimes, UnknownKindUsesSameBound) {
   Calibration c = streaming();
   c.samples.push_back(sample("linear", 1e12, 1e8, 2e-3));
   c.samples.push_back(sample("attention", 1e12, 1e8, 4e-3));
@@ -165,11 +165,11 @@ TEST(MeasuredTimes, OfAnUnknownKindGoByWhatIsBoundAlike) {
   EXPECT_GE(times.seconds(work("rope", 0, 1)).value(), kLaunch);
 }
 
-TEST(MeasuredTimes, KnowNothingWhereNothingIsBoundAlike) {
+TEST(MeasuredTimes, UnknownWithoutSameBound) {
   EXPECT_FALSE(times_of(streaming()).seconds(work("linear", 1e12, 1e8)).has_value());
 }
 
-TEST(MeasuredTimes, OfNoWorkAreALaunch) {
+TEST(MeasuredTimes, EmptyWorkIsALaunch) {
   Calibration c = streaming();
   c.samples.push_back(sample("advance", 0, 0, 1e-6));
   const MeasuredTimes times = times_of(c);
@@ -177,7 +177,7 @@ TEST(MeasuredTimes, OfNoWorkAreALaunch) {
   EXPECT_LE(times.seconds(work("advance", 0, 0)).value(), 1e-6);
 }
 
-TEST(MeasuredRates, StandInForTheDataSheets) {
+TEST(MeasuredRates, ReplaceDataSheets) {
   Calibration c = streaming();
   c.samples.push_back(sample("linear", 1e12, 1e8, 2e-3));
   c.samples.push_back(sample("linear", 1e11, 1e7, 4e-4));

@@ -35,7 +35,7 @@ bool is_large_matmul(const Op& op, const Cost& cost);
 // What makes another kernel of an op that costs so much: bit i for its optional input i (dropout, a
 // sum); for a matmul on a GPU kOdd, where rows of its matrices are no multiple of the 16 bytes
 // that fast ones go by (logits as a value, over a vocabulary of 50257; a fused loss pads its rows);
-// kVariant, where the op's own cost says that another kernel serves it; and on a GPU who serves it,
+// kVariant, where the op's own cost says that another kernel serves it; and on a GPU its server,
 // where that is not cuDNN: samples of one server say nothing of another.
 constexpr uint32_t kOdd = uint32_t{1} << 31;
 constexpr uint32_t kVariant = uint32_t{1} << 30;

@@ -17,8 +17,8 @@
 
 namespace snug {
 
-// What a device's driver and libraries take beside the arena: by rule, so that a plan made
-// elsewhere is the one that runs.
+// What a device's driver and libraries take outside the arena: by rule, so that a plan made on
+// another machine is the one that runs.
 constexpr int64_t context_bytes(Backend backend) {
   return backend == Backend::cuda ? int64_t{576} << 20 : 0;
 }
@@ -38,7 +38,7 @@ constexpr int64_t groups_bytes(Backend backend, int64_t ranks, int64_t sharers, 
   return kLibrary + groups * kGroup + (share_gpu ? 0 : connections * kConnection);
 }
 
-// What a run holds in host memory beside the arenas, likewise by rule: a GPU's upload ring, and the
+// What a run holds in host memory outside the arenas, by rule, too: a GPU's upload ring, and the
 // buffers of loading, saving and initialising (runtime/value_pieces.h, checkpoint/checkpoint.h).
 constexpr int64_t host_context_bytes(Backend backend) {
   return (backend == Backend::cuda ? int64_t{49} : int64_t{17}) << 20;
@@ -59,8 +59,7 @@ struct LaneCost {
   double exposed_seconds = 0;  // by which the step would be shorter if its ops took no time
   int64_t moved_bytes = 0;     // between spaces
 
-  // Behind other lanes. Never below zero: ops that take no time shorten a step by no more than they
-  // took.
+  // By other lanes. Never below zero: ops that take no time shorten a step by at most their time.
   double hidden_seconds() const { return busy_seconds - exposed_seconds; }
 };
 // All lanes, the compute lane first.

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "compile/compile.h"
 #include "ir/toy_ops.h"
 #include "models/model.h"
-#include "passes/passes.h"
 #include "settings/parse.h"
 
 namespace snug {
@@ -22,7 +22,7 @@ Module compiled(const char* policy, int64_t accum) {
       {.accum = accum, .recompute = parse_setting<RecomputePolicy>(policy, "recompute")});
 }
 
-TEST(StepCost, AnOpTakesAsLongAsTheSlowerOfArithmeticAndTrafficAndAPartOfTheOther) {
+TEST(StepCost, OpTimeCombinesArithmeticAndTraffic) {
   const Module module = compiled("none", 1);
   DeviceSpec only_arithmetic = this_cpu(1), only_traffic = this_cpu(1);
   only_arithmetic.bytes_per_s = only_traffic.fp32_flops = 1e30;
@@ -35,7 +35,7 @@ TEST(StepCost, AnOpTakesAsLongAsTheSlowerOfArithmeticAndTrafficAndAPartOfTheOthe
   }
 }
 
-TEST(StepCost, AStepCountsEveryMicroBatchAndItsRepeats) {
+TEST(StepCost, StepCountsMicroBatchesAndRepeats) {
   const CostModel model = nominal_model(Backend::cpu);
   const auto cost = [&](const char* policy, int64_t accum) {
     return step_cost(compiled(policy, accum), model);
@@ -51,9 +51,9 @@ TEST(StepCost, AStepCountsEveryMicroBatchAndItsRepeats) {
   EXPECT_LT(four.step_seconds, 4.5 * one.step_seconds) << "the update runs once";
 }
 
-// Two prefetches of 4 s beside three computations of 1, 2 and 3 s, the second of which needs the
+// Two prefetches of 4 s and three computations of 1, 2 and 3 s, the second of which needs the
 // first prefetch, the third the second.
-TEST(StepCost, LanesRunSideBySideAndWaitForEachOther) {
+TEST(StepCost, LanesRunConcurrently) {
   toy::Fixture f;
   const ValueId w1 = f.unary_on("copy_in", "w1", f.x);
   const ValueId w2 = f.unary_on("copy_in", "w2", f.x);
@@ -88,7 +88,7 @@ std::vector<Lane> lanes_of(const toy::Fixture& f, const std::vector<double>& sec
 }
 
 // The same program: two prefetches, each before one of three computations.
-TEST(LaneCosts, ExposedIsWhatTheStepWouldBeShorterBy) {
+TEST(LaneCosts, ExposedIsTimeSavedWithoutLane) {
   using Lanes = std::vector<Lane>;
   toy::Fixture f;
   const ValueId w1 = f.unary_on("copy_in", "w1", f.x);
@@ -98,9 +98,9 @@ TEST(LaneCosts, ExposedIsWhatTheStepWouldBeShorterBy) {
   f.b.emit(toy::add, "c", {c, w2});
   // copy_in 0..4..8, compute 0..1 waits 4..6 waits 8..11; without copies 6, without compute 8.
   EXPECT_EQ(lanes_of(f, {4, 4, 1, 2, 3}), (Lanes{{"copy_in", 8, 5}, {"compute", 6, 3}}));
-  // Behind compute altogether: 10 with and without.
+  // Compute hides both copies: 10 with and without.
   EXPECT_EQ(lanes_of(f, {1, 1, 5, 2, 3}), (Lanes{{"copy_in", 2, 0}, {"compute", 10, 8}}));
-  // The first copy hides behind nothing, the second behind b: 3 + 9 + 1 = 13, and 10 without.
+  // Nothing hides the first copy, b hides the second: 3 + 9 + 1 = 13, and 10 without.
   EXPECT_EQ(lanes_of(f, {3, 4, 0, 9, 1}), (Lanes{{"copy_in", 7, 3}, {"compute", 10, 6}}));
 }
 
@@ -115,7 +115,7 @@ TEST(LaneCosts, TwoLanesOfTheSameLengthHideEachOther) {
 
 // On one core both take longer while both run: without the copy the step would take 6, and 4 without
 // the computation.
-TEST(LaneCosts, WhatSharesACoreIsExposedByWhatItTakesFromOthers) {
+TEST(LaneCosts, SharedCoreExposesSlowdownOfOthers) {
   toy::Fixture f;
   f.unary_on("copy_in", "in", f.x);
   f.unary_on("compute", "a", f.x);
@@ -157,20 +157,20 @@ TEST(LaneCosts, ExposedIsNeverBelowZeroNorAboveBusy) {
   }
 }
 
-// A weight comes from the host for every micro-batch, and goes back in the update.
-TEST(LaneCosts, OfAStepCountEveryRunAndTheBytesThatMove) {
+// A weight is prefetched from the host for every micro-batch, and written back in the update.
+TEST(LaneCosts, StepCountsRunsAndMovedBytes) {
   Module module{.name = "toy"};
   const Type large{Dtype::f32, {1 << 20}};
-  const ValueId home = add_shared(module, "w", large, Category::params, Scope::persistent);
-  module[home].space = Space::host;
+  const ValueId on_host = add_shared(module, "w", large, Category::params, Scope::persistent);
+  module[on_host].space = Space::host;
   Builder micro(module, "micro");
-  const ValueId here = micro.emit(toy::copy, "fetch", {home})[0];
+  const ValueId here = micro.emit(toy::copy, "fetch", {on_host})[0];
   micro.last().lane = "copy_in";
   micro.emit(toy::unary, "use", {here});
   Builder update(module, "update");
-  const ValueId next = update.emit(toy::copy, "again", {home})[0];
+  const ValueId next = update.emit(toy::copy, "again", {on_host})[0];
   update.last().lane = "copy_in";
-  update.emit_into(toy::copy, "back", {next}, home);
+  update.emit_into(toy::copy, "back", {next}, on_host);
   update.last().lane = "copy_out";
   module.step = {{3, {"micro"}}, {1, {"update"}}};
 
@@ -189,13 +189,13 @@ TEST(LaneCosts, OfAStepCountEveryRunAndTheBytesThatMove) {
   EXPECT_DOUBLE_EQ(lanes[0].busy_seconds, 3 * seconds("micro", 1));
   EXPECT_DOUBLE_EQ(lanes[1].busy_seconds, 3 * seconds("micro", 0) + seconds("update", 0));
   EXPECT_DOUBLE_EQ(lanes[2].busy_seconds, seconds("update", 1));
-  // Nothing runs beside anything here.
+  // Nothing overlaps here.
   double exposed = 0;
   for (const LaneCost& lane : lanes) exposed += lane.exposed_seconds;
   EXPECT_DOUBLE_EQ(exposed, step_cost(module, h200).step_seconds);
 }
 
-TEST(StepCost, OneLaneIsASumAndNoOpsAreNothing) {
+TEST(StepCost, OneLaneIsSumOfOps) {
   toy::Fixture f;
   const Program& p = f.module.program("p");
   EXPECT_EQ(seconds_on_lanes(f.module, p, {}), 0);
@@ -204,7 +204,7 @@ TEST(StepCost, OneLaneIsASumAndNoOpsAreNothing) {
 }
 
 // An order given by name holds across lanes too.
-TEST(StepCost, AnOpWaitsForWhatItStandsAfter) {
+TEST(StepCost, OpWaitsForItsPredecessor) {
   toy::Fixture f;
   f.unary_on("copy_out", "out", f.x);
   f.unary_on("compute", "a", f.x);

@@ -32,7 +32,7 @@ void CacheFile::make_directory() const {
   fs::create_directories(made, failure);
   if (!failure) return;
   throw bad_input("cannot make {} for tokens: {}", made.string(), failure.message())
-      .hint("--cache DIR puts them elsewhere");
+      .hint("--cache DIR names another directory for them");
 }
 
 void add_content(Checksum& sum, std::span<const TextFile> files) {

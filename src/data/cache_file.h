@@ -17,7 +17,7 @@ namespace snug {
 
 struct CacheFile {
   std::filesystem::path data;
-  std::filesystem::path directory;  // empty: .snug-tokens beside the data
+  std::filesystem::path directory;  // empty: .snug-tokens next to the data
   std::string key;
 
   std::filesystem::path path(std::string_view extension) const;

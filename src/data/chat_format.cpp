@@ -44,7 +44,7 @@ class Writer {
     out_.cuts.push_back(out_.text.size());
     return add(token);
   }
-  // What follows is to be learned, until the end.
+  // The text from here until end() is learned.
   Writer& begin() {
     begin_ = out_.text.size();
     return *this;

@@ -32,7 +32,7 @@ struct Rendered {
   std::vector<size_t> cuts;   // where special tokens of the format begin: words end there
 };
 
-// What a template adds to the plain form of its family.
+// A template's differences from the plain form of its family.
 struct ChatFormat {
   enum class Family : uint8_t { chatml, llama3, gemma, mistral };
   // Where a system message goes: a turn of its own, before the first user's text, or nowhere.

@@ -1,5 +1,5 @@
-// Expected strings are those of transformers 5.23's apply_chat_template with the families' published
-// templates.
+// Expected strings are those of transformers 5.23's apply_chat_template with the families'
+// published templates.
 #include "data/chat_format.h"
 
 #include "formats/testing.h"
@@ -74,7 +74,7 @@ TEST(ChatFormat, ChatmlWithADefaultSystemMessage) {
             "It's I");
 }
 
-TEST(ChatFormat, ChatmlThatThinks) {
+TEST(ChatFormat, ChatmlWithThinking) {
   const ChatFormat qwen3 = parse_chat_template(
       "{%- set ns = namespace(last_query_index=0) %}{%- if '</think>' in content %}{%- endif %}"
       "{{- '\\n<think>\\n' }}" +
@@ -166,7 +166,7 @@ TEST(ChatFormat, Mistral) {
                [&] { first.render(kWithSystem); });
 }
 
-TEST(ChatTemplate, WhatIsNotKnownIsRefusedByName) {
+TEST(ChatTemplate, UnknownTemplateIsRefusedByName) {
   const auto refused = [](const std::string& text, std::string_view part) {
     expect_error(ExitCode::usage, part, [&] { parse_chat_template(text, "its chat_template"); });
   };
@@ -188,7 +188,7 @@ TEST(ChatTemplate, WhatIsNotKnownIsRefusedByName) {
   refused("{# '<|im_start|>' #}", "it is not of the families");
 }
 
-TEST(ChatTemplate, TokensSayTheFamilyWhereThereIsNone) {
+TEST(ChatTemplate, TokensIdentifyFamilyWithoutTemplate) {
   if (!has_regex()) GTEST_SKIP() << "no PCRE2 in this build";
   const auto family = [](std::initializer_list<const char*> tokens) {
     nlohmann::json file = testing::byte_level({});

@@ -1,4 +1,4 @@
-// Which format a chat_template writes: by the expression that writes a turn, in a form without
+// Recognizes the format of a chat_template: by the expression that writes a turn, in a form without
 // white space and with one spelling of strings and fields.
 #include <algorithm>
 #include <array>

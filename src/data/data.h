@@ -66,7 +66,7 @@ struct Dataset::Split {
   Dataset train, held_out;
 };
 
-// What a model without tokens trains on: noise with one of W features raised, which is the class.
+// Data for a model without tokens: noise with one of W features raised, which is the class.
 class SyntheticFeatures {
  public:
   SyntheticFeatures(int64_t W, uint64_t seed);

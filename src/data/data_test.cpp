@@ -45,7 +45,7 @@ std::vector<int32_t> starts(const Dataset& data, int64_t first_sample, size_t n)
   return out;
 }
 
-TEST(Dataset, TakesConsecutiveWindowsWhenNotShuffled) {
+TEST(Dataset, UnshuffledWindowsAreConsecutive) {
   const Dataset data = counting(13, {.T = 4, .shuffle = false});
   EXPECT_EQ(data.windows(), 3);
   EXPECT_EQ(starts(data, 0, 5), (std::vector<int32_t>{0, 4, 8, 0, 4}));
@@ -61,7 +61,7 @@ TEST(Dataset, CountsTheTargetOfTheLastToken) {
   expect_error(ExitCode::usage, "a window of 0 tokens", [] { counting(4, {.T = 0}); });
 }
 
-TEST(Dataset, ShufflesEachEpochAnew) {
+TEST(Dataset, EpochsShuffleDifferently) {
   const Dataset data = counting(101, {.T = 2, .seed = 3});
   const std::vector<int32_t> first = starts(data, 0, 50);
   const std::vector<int32_t> second = starts(data, 50, 50);
@@ -72,7 +72,7 @@ TEST(Dataset, ShufflesEachEpochAnew) {
   EXPECT_NE(first, starts(counting(101, {.T = 2, .seed = 4}), 0, 50));
 }
 
-TEST(Dataset, ASampleIsTheSameInEveryBatch) {
+TEST(Dataset, SampleIsSameInEveryBatch) {
   const Dataset data = counting(1001, {.T = 10, .seed = 3});
   const std::vector<int32_t> many = starts(data, 90, 20);
   for (size_t i = 0; i < many.size(); ++i) {

@@ -1,5 +1,5 @@
-// Of the data that a run trains on: its length, and a checksum of samples of it, so that terabytes do
-// not hold up a start.
+// Of the data that a run trains on: its length, and a checksum of samples of it, so that terabytes
+// do not hold up a start.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ struct Batch {
   std::vector<int32_t> tokens, targets, before;
 };
 
-TEST(Masking, ReplacesAFixedNumberPerRowAndAsksForWhatWasThere) {
+TEST(Masking, MasksFixedNumberPerRowAndTargetsOriginal) {
   const Batch b(0);
   for (size_t row = 0; row < 4; ++row) {
     int64_t masked = 0;

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Null where there is no such file.
-nlohmann::json read_beside(const fs::path& tokenizer, const char* name) {
+nlohmann::json read_sibling(const fs::path& tokenizer, const char* name) {
   const fs::path path = tokenizer.parent_path() / name;
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return {};
@@ -68,8 +68,8 @@ std::optional<int64_t> vocab_size(const nlohmann::json& config) {
   return size.is_number_unsigned() ? std::optional(size.get<int64_t>()) : std::nullopt;
 }
 
-// "chat_template": "...", or a list of {"name": ..., "template": ...}, of which the default is meant.
-// A file of its own comes first, as in transformers.
+// "chat_template": "...", or a list of {"name": ..., "template": ...}, of which the default is
+// meant. A file of its own comes first, as in transformers.
 std::string chat_template_of(const fs::path& tokenizer, const nlohmann::json& config) {
   const fs::path file = tokenizer.parent_path() / "chat_template.jinja";
   std::error_code ignored;
@@ -99,12 +99,12 @@ fs::path tokenizer_file(const fs::path& path) {
 ModelTokenizer open_model_tokenizer(const fs::path& path, const std::string& end_of_text) {
   const fs::path file = tokenizer_file(path);
   const std::string text = read_file(file);
-  const nlohmann::json config = read_beside(file, "tokenizer_config.json");
+  const nlohmann::json config = read_sibling(file, "tokenizer_config.json");
   ModelTokenizer out{.tokenizer = Tokenizer::parse(text, file.string()),
                      .path = file,
                      .checksum = checksum_text(text),
                      .end_of_text = {},
-                     .embedding_rows = vocab_size(read_beside(file, "config.json")),
+                     .embedding_rows = vocab_size(read_sibling(file, "config.json")),
                      .chat_template = chat_template_of(file, config),
                      .bos_token = token_in(config, "bos_token"),
                      .eos_token = token_in(config, "eos_token")};

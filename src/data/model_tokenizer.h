@@ -21,13 +21,13 @@ struct ModelTokenizer {
   std::filesystem::path path;             // of tokenizer.json
   std::string checksum;                   // of its bytes
   std::optional<int32_t> end_of_text;     // what goes between two documents
-  std::optional<int64_t> embedding_rows;  // of config.json beside it
+  std::optional<int64_t> embedding_rows;  // of config.json next to it
   std::string chat_template;              // of chat_template.jinja or tokenizer_config.json
   std::string bos_token, eos_token;       // of tokenizer_config.json; "" where it says nothing
 };
 
-// `path`: a directory with tokenizer.json, or that file. `end_of_text`: the token's text where it is
-// asked for, else tokenizer_config.json's eos_token, else one of the usual names. Throws as
+// `path`: a directory with tokenizer.json, or that file. `end_of_text`: the token's text where it
+// is asked for, else tokenizer_config.json's eos_token, else one of the usual names. Throws as
 // Tokenizer::open does, a usage error where the token asked for is none, and bad_input where
 // config.json says that the model has fewer rows than the tokenizer has ids.
 ModelTokenizer open_model_tokenizer(const std::filesystem::path& path,

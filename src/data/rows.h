@@ -1,4 +1,4 @@
-// What a Dataset takes its samples from: rows of T tokens with their targets, by number.
+// The source of a Dataset's samples: rows of T tokens with their targets, by number.
 //
 //   rows->fill(7, {.tokens = tokens, .targets = targets});   // int32[T] each
 #pragma once
@@ -29,7 +29,7 @@ class Rows {
   virtual int64_t targets(int64_t row) const = 0;
   // Allocates nothing.
   virtual void fill(int64_t row, const RowSpans& out) const = 0;
-  // What they are and how many, for the person at the terminal and for errors.
+  // Their kind and number, for the person at the terminal and for errors.
   virtual std::string text() const = 0;
   virtual std::string noun() const = 0;  // "window"
   virtual DataFingerprint fingerprint() const = 0;

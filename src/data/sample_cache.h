@@ -18,7 +18,7 @@ struct SampleCacheQuestion {
   std::filesystem::path model;      // a directory with tokenizer.json; empty: tokens are bytes
   int64_t V = 0;                    // rows of its embedding
   int64_t skip_bad = 0;             // bad lines that are passed over
-  std::filesystem::path directory;  // of cached samples; empty: .snug-tokens beside the data
+  std::filesystem::path directory;  // of cached samples; empty: .snug-tokens next to the data
 };
 
 // Throws as open_model_tokenizer, text_files and tokenize_samples do, and bad_input where nothing

@@ -25,7 +25,7 @@
 
 namespace snug {
 
-// What all threads share.
+// Shared by all threads.
 class SampleFormat {
  public:
   // Without a model every byte is a token, and 0 is the end of text. Throws a usage error where the
@@ -35,7 +35,7 @@ class SampleFormat {
   const ModelTokenizer* model() const { return model_; }
   int32_t end_of_text() const { return end_of_text_; }
   int64_t vocabulary() const;
-  // What tokens depend on besides the text.
+  // All that tokens depend on, except the text.
   std::string description() const;
   // Looked up when the first conversation comes. Throws as chat_format_of does.
   const ChatFormat& chat() const;

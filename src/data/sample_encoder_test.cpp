@@ -53,12 +53,12 @@ class SampleEncoderTest : public ::testing::Test {
   std::vector<int32_t> ids_;
 };
 
-TEST_F(SampleEncoderTest, ATextEndsWithTheEndOfText) {
+TEST_F(SampleEncoderTest, TextEndsWithEndToken) {
   open(tokenizer());
   EXPECT_EQ(encode(R"({"text": "low"})"), "[low] [<|endoftext|>] ");
 }
 
-TEST_F(SampleEncoderTest, WhatTheTokenizerPutsBeforeATextIsNotLearned) {
+TEST_F(SampleEncoderTest, TokensPrependedByTokenizerAreNotLearned) {
   nlohmann::json file = tokenizer();
   add_token(file, "<s>", 303);
   file["post_processor"] = nlohmann::json::parse(R"({"type": "TemplateProcessing", "single": [
@@ -71,14 +71,14 @@ TEST_F(SampleEncoderTest, WhatTheTokenizerPutsBeforeATextIsNotLearned) {
             "<|i");
 }
 
-TEST_F(SampleEncoderTest, OfAPromptOnlyTheCompletionIsLearned) {
+TEST_F(SampleEncoderTest, OnlyCompletionOfPromptIsLearned) {
   open(tokenizer());
   EXPECT_EQ(encode(R"({"prompt": "lol", "completion": "owl"})"), "lo [low] [l] [<|endoftext|>] ")
       << "a token that ends in the completion is learned";
   EXPECT_EQ(encode(R"({"prompt": "", "completion": "low"})"), "[low] [<|endoftext|>] ");
 }
 
-TEST_F(SampleEncoderTest, AnswersAreLearnedWithTheirEndTokens) {
+TEST_F(SampleEncoderTest, AnswersAreLearnedWithEndTokens) {
   open(tokenizer());
   EXPECT_EQ(encode(R"({"messages": [{"role": "user", "content": "lo"},
                                     {"role": "assistant", "content": "low"}]})"),
@@ -89,7 +89,7 @@ TEST_F(SampleEncoderTest, AnswersAreLearnedWithTheirEndTokens) {
             "<|im_start|> a s s i s t a n t [ĊĊ] [Ċ] [low] [<|im_end|>] Ċ ");
 }
 
-TEST_F(SampleEncoderTest, TokensAreThoseOfTheWholeText) {
+TEST_F(SampleEncoderTest, TokensMatchWholeText) {
   for (const bool sentence : {false, true}) {
     nlohmann::json file =
         sentence ? testing::sentence_piece({"l o", "lo w", "▁ low"}) : tokenizer();
@@ -108,7 +108,7 @@ TEST_F(SampleEncoderTest, TokensAreThoseOfTheWholeText) {
   }
 }
 
-TEST_F(SampleEncoderTest, TemplatesComeFromTheModel) {
+TEST_F(SampleEncoderTest, TemplatesAreReadFromModel) {
   const std::string turn =
       "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}";
   const std::string line = R"({"messages": [{"role": "assistant", "content": "lo"}]})";
@@ -126,7 +126,7 @@ TEST_F(SampleEncoderTest, TemplatesComeFromTheModel) {
   EXPECT_EQ(encode(line).find("<|im_start|> a s s i s t a n t"), 0U) << "the file comes first";
 }
 
-TEST_F(SampleEncoderTest, WithoutItsTokensAFamilyIsRefused) {
+TEST_F(SampleEncoderTest, FamilyWithoutItsTokensIsRefused) {
   nlohmann::json file = testing::byte_level({});
   add_token(file, "<|endoftext|>", 300);
   const std::string line = R"({"messages": [{"role": "assistant", "content": "lo"}]})";

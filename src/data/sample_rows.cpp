@@ -55,7 +55,7 @@ void SampleRows::add_sample(int64_t begin, std::span<const int32_t> words) {
                     file_.path().string(), id_of(*beyond), seen_, options_.V)
         .hint("the file was tokenized for another model");
   }
-  // What comes after the last target that counts changes nothing.
+  // Tokens after the last target that counts change nothing.
   while (!words.empty() && !counts(words.back())) words = words.first(words.size() - 1);
   const auto row = static_cast<size_t>(T());
   if (words.size() > row + 1) {

@@ -60,14 +60,14 @@ TEST_F(SampleRowsTest, OneSampleARow) {
   EXPECT_EQ(r.text(), "a.jsonl (2 samples, 7 tokens) = 2 rows of 4, 50% filled, 3 tokens to learn");
 }
 
-TEST_F(SampleRowsTest, AllOfASampleIsLearnedWhereAsked) {
+TEST_F(SampleRowsTest, WholeSampleIsLearnedOnRequest) {
   const SampleRows r =
       rows({{not_learned(4), not_learned(5), 6, not_learned(7)}}, {.T = 4, .learn_all = true});
   EXPECT_EQ(row_of(r, 0).targets, (Words{5, 6, 7, kNone}));
   EXPECT_EQ(r.targets(0), 3);
 }
 
-TEST_F(SampleRowsTest, FirstFitPacksIntoTheFirstRowWithRoom) {
+TEST_F(SampleRowsTest, FirstFitPacking) {
   // Inputs: 5, 4, 3, 2, 1 in rows of 8.
   const SampleRows r =
       rows({learned(100, 6), learned(200, 5), learned(300, 4), learned(400, 3), learned(500, 2)},
@@ -106,7 +106,7 @@ TEST_F(SampleRowsTest, LongSamplesAreTruncatedSplitOrRefused) {
   EXPECT_EQ(rows(samples, {.T = 9, .longer = LongSamples::refuse}).count(), 2);
 }
 
-TEST_F(SampleRowsTest, ASampleWithoutATargetThatCountsIsLeftOut) {
+TEST_F(SampleRowsTest, SampleWithoutCountedTargetIsDropped) {
   Words prompt(8, not_learned(3));
   prompt.push_back(4);
   const SampleRows r = rows({prompt, {1, 2}, {not_learned(1), not_learned(2)}, {5}}, {.T = 4});
@@ -159,7 +159,7 @@ TEST_F(SampleRowsTest, EverySampleIsInOneRow) {
   EXPECT_GT(static_cast<double>(inputs) / static_cast<double>(r.count() * 32), 0.9);
 }
 
-TEST_F(SampleRowsTest, ADatasetCountsTargetsWhereverItBegins) {
+TEST_F(SampleRowsTest, DatasetCountsTargetsFromAnyStart) {
   std::vector<Words> samples;
   for (int32_t i = 0; i < 10; ++i) samples.push_back(learned(i * 10, 2 + i % 5));
   const auto all = std::make_shared<SampleRows>(rows(samples, {.T = 8}));

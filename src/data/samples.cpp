@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "data/open_rows.h"
-#include "passes/passes.h"
+#include "passes/shared_names.h"
 
 namespace snug {
 namespace {
@@ -119,18 +119,18 @@ void Samples::feed(Executor& executor, int64_t first_sample, int64_t rows, int64
   } else {
     features_->fill(first_sample, feature_values_, targets_);
   }
-  ignore_behind(rows);
+  ignore_after(rows);
   send(executor, micro_batch);
 }
 
 void Samples::feed_held_out(Executor& executor, int64_t first_sample, int64_t rows) {
   make_tokens(*held_out_, first_sample);
-  ignore_behind(rows);
+  ignore_after(rows);
   send(executor, 0);
 }
 
 // Targets of the rows from that one on do not count.
-void Samples::ignore_behind(int64_t rows) {
+void Samples::ignore_after(int64_t rows) {
   std::ranges::fill(std::span(targets_).subspan(static_cast<size_t>(rows) * row_targets_),
                     kIgnoredTarget);
 }

@@ -42,7 +42,7 @@ class Samples {
 
  private:
   void make_tokens(const Dataset& data, int64_t first_sample);
-  void ignore_behind(int64_t rows);
+  void ignore_after(int64_t rows);
   void send(Executor& executor, int64_t micro_batch) const;
   std::span<const std::byte> fed_from(Input::Source source) const;
 

@@ -26,7 +26,7 @@ class TokenStream {
   // [begin, begin + tokens.size()) that are not.
   virtual bool masked() const { return false; }
   virtual void hide_masked(int64_t, std::span<int32_t>, int32_t) const {}
-  // What it is and how much of it, for the person at the terminal and for errors.
+  // Its kind and size, for the person at the terminal and for errors.
   virtual std::string text() const = 0;
 };
 

@@ -27,7 +27,7 @@ std::string as_text(const TokenStream& stream) {
   return {tokens.begin(), tokens.end()};
 }
 
-TEST(TokenStream, ATextFileIsItsBytes) {
+TEST(TokenStream, TextFileIsReadAsBytes) {
   TempDir dir;
   write_bytes(dir / "a.txt", "hi \xff");
   const auto stream = open_tokens(dir / "a.txt", {.V = 256});
@@ -36,7 +36,7 @@ TEST(TokenStream, ATextFileIsItsBytes) {
             (dir / "a.txt").string() + " (1 file, 4 bytes of text, one token per byte)");
 }
 
-TEST(TokenStream, ADirectoryIsItsTextInTheOrderOfPaths) {
+TEST(TokenStream, DirectoryIsReadInPathOrder) {
   TempDir dir;
   write_bytes(dir / "b.txt", "second");
   write_bytes(dir / "a/z.txt", "first");
@@ -68,7 +68,7 @@ TEST(TokenStream, ReadsADirectoryFromAnyPlace) {
   }
 }
 
-TEST(TokenStream, ALargeDirectoryOfTextTakesNoMemory) {
+TEST(TokenStream, LargeTextDirectoryIsNotHeldInMemory) {
   TempDir dir;
   const std::string text(8 << 20, 'x');
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) write_bytes(dir / name, text);
@@ -81,7 +81,7 @@ TEST(TokenStream, ALargeDirectoryOfTextTakesNoMemory) {
       << "of 64 MiB of text, with the sanitizer's own";
 }
 
-TEST(TokenStream, AFileThatChangesIsRefused) {
+TEST(TokenStream, ChangedFileIsRefused) {
   TempDir dir;
   write_bytes(dir / "a.txt", std::string(1000, 'a'));
   write_bytes(dir / "b.bin", tokens16(std::vector<uint16_t>(500, 9)));
@@ -95,7 +95,7 @@ TEST(TokenStream, AFileThatChangesIsRefused) {
                [&] { read(*tokens, 100, 10); });
 }
 
-TEST(TokenStream, TextIsNotForAModelWithATokenizer) {
+TEST(TokenStream, TextIsRefusedForModelWithTokenizer) {
   TempDir dir;
   write_bytes(dir / "a.txt", "text");
   write_bytes(dir / "a.bin", tokens16({1, 2}));

@@ -119,8 +119,8 @@ SampleLines tokenize_samples(std::span<const TextFile> files, const SampleFormat
   const SampleLines& lines = samples.lines();
   if (out.samples() == 0) {
     throw bad_input("{}{}: no samples: {}, {} of them empty, {} bad", files[0].path.string(),
-                    files.size() > 1 ? " and the files beside it" : "",
-                    counted(lines.lines, "line"), lines.empty, lines.bad)
+                    files.size() > 1 ? " and the other files" : "", counted(lines.lines, "line"),
+                    lines.empty, lines.bad)
         .hint("a sample is an object on one line, with text, prompt and completion, or messages");
   }
   return lines;

@@ -16,9 +16,9 @@
 
 namespace snug {
 
-// So many bad lines are passed over. Empty samples are left out and counted. Throws bad_input with file and line for a bad line that is
-// not passed over, and where no sample is left; a usage error where the model cannot write
-// conversations.
+// So many bad lines are passed over. Empty samples are left out and counted. Throws bad_input with
+// file and line for a bad line that is not passed over, and where no sample is left; a usage error
+// where the model cannot write conversations.
 SampleLines tokenize_samples(std::span<const TextFile> files, const SampleFormat& format,
                              int64_t skip_bad, SampleFileWriter& out,
                              const std::function<void(const TokenizeProgress&)>& progress);

@@ -1,4 +1,5 @@
-// Documents to tokens, on all cores, in pieces: neither the text nor its tokens are in memory whole.
+// Documents to tokens, on all cores, in pieces: neither the text nor its tokens are in memory
+// whole.
 //
 //   TokenFileWriter file("tokens.bin", V);
 //   tokenize_text(text_files("data/"), tokenizer, end_of_text, file, progress);

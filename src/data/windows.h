@@ -14,8 +14,8 @@ namespace snug {
 
 class Windows : public Rows {
  public:
-  // `learn_all`: what the stream says is not to be learned, too. Throws bad_input when the stream is
-  // shorter than one window, and where no target counts.
+  // `learn_all`: what the stream says is not to be learned, too. Throws bad_input when the stream
+  // is shorter than one window, and where no target counts.
   Windows(std::shared_ptr<const TokenStream> stream, int64_t T, bool learn_all = false);
 
   int64_t count() const override { return count_; }

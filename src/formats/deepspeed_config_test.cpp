@@ -16,7 +16,7 @@ void expect_no_config(std::string_view text, const std::string& why) {
   testing::expect_error(ExitCode::bad_input, why, [&] { deepspeed(text); });
 }
 
-TEST(DeepSpeedConfig, HasDefaultsWhereTheFileIsSilentOrSaysAuto) {
+TEST(DeepSpeedConfig, UsesDefaultsForMissingOrAutoValues) {
   const DeepSpeedConfig config = deepspeed(
       R"({"zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"}, "fp16": {"enabled": "auto"}})");
   EXPECT_EQ(config.whole("zero_optimization.stage"), 2);
@@ -40,7 +40,7 @@ TEST(DeepSpeedConfig, ReadsTypesAsDeepSpeedDoes) {
   EXPECT_EQ(config.text("data_types.grad_accum_dtype"), "bf16");
 }
 
-TEST(DeepSpeedConfig, KnowsOldAndShortNames) {
+TEST(DeepSpeedConfig, AcceptsOldAndShortNames) {
   EXPECT_EQ(deepspeed(R"({"zero_optimization": {"max_live_parameters": 7}})")
                 .whole("zero_optimization.stage3_max_live_parameters"),
             7);
@@ -52,7 +52,7 @@ TEST(DeepSpeedConfig, KnowsOldAndShortNames) {
       "is another name of zero_optimization.stage3_max_live_parameters");
 }
 
-TEST(DeepSpeedConfig, RefusesUnknownKeysWhereDeepSpeedDoes) {
+TEST(DeepSpeedConfig, RefusesUnknownKeysAsDeepSpeed) {
   expect_no_config(R"({"zero_optimization": {"stag": 1}})",
                    "zero_optimization.stag is no key of DeepSpeed - did you mean 'stage'?");
   expect_no_config(R"({"fp16": {"enable": true}})", "did you mean 'enabled'?");
@@ -87,7 +87,7 @@ TEST(DeepSpeedConfig, RefusesWrongTypesWithTheKey) {
                    "cpu_offload is deprecated, and offload_optimizer, which replaces it");
 }
 
-TEST(DeepSpeedConfig, TheTableHasEveryKeyOnceAndSaysWhatItDoes) {
+TEST(DeepSpeedConfig, TableHasEveryKeyOnceWithItsEffect) {
   std::set<std::string> paths;
   for (const DeepSpeedKey& key : deepspeed_keys()) {
     EXPECT_TRUE(paths.insert(key.path()).second) << key.path();

@@ -22,8 +22,8 @@ constexpr std::string_view kNoBucket =
 constexpr std::string_view kPlanned = "the plan gives every value its place before the run";
 constexpr std::string_view kScaledOnce = "ranks' gradients are added in fp32 and scaled once";
 constexpr std::string_view kPinned = "host memory of a run on a GPU is always pinned";
-constexpr std::string_view kAhead = "a layer comes --offload-ahead layers before it is used";
-constexpr std::string_view kOverlaps = "copies always run beside computing, on lanes of their own";
+constexpr std::string_view kAhead = "a layer is prefetched --offload-ahead layers before use";
+constexpr std::string_view kOverlaps = "copies always overlap compute, on lanes of their own";
 constexpr std::string_view kLive = "a layer is whole from its gather to its last use, then freed";
 constexpr std::string_view kDisk = "one file, read and written with direct I/O in large blocks";
 constexpr std::string_view kSeen = "the plan and `train --explain` print work and times by op";
@@ -61,12 +61,12 @@ constexpr std::array kKeys = std::to_array<DeepSpeedKey>({
     {"", "autotuning", any, "", "", "the plan's search does that, without a run"},
     {"", "compile", any, "", "", "the whole step is compiled before the run"},
     {"", "timers", any, "", "", kSeen},
-    {"", "nebula", any, "", "", "checkpoints are written beside the steps anyway"},
+    {"", "nebula", any, "", "", "checkpoints are always written while steps run"},
     {"", "hybrid_engine", any, "", "", "for inference between steps; `snug sample` is"},
     {"", "eigenvalue", any, "", "", kOtherLearning},
     {"", "torch_autocast", any, "", "", "16-bit weights have fp32 masters instead: --precision"},
     {"", "amp", any, "", "", kOtherLearning},
-    {"", "elasticity", any, "", "", "`--resume` goes on with any number of ranks"},
+    {"", "elasticity", any, "", "", "`--resume` works with any number of ranks"},
     {"", "sparse_attention", any, "", "", kOtherLearning},
     {"", "curriculum_learning", any, "", "", kOtherLearning},
     {"", "data_efficiency", any, "", "", kOtherLearning},
@@ -101,7 +101,7 @@ constexpr std::array kKeys = std::to_array<DeepSpeedKey>({
     {kZero, "allgather_partitions", flag, "true", "", "parameters are always gathered"},
     {kZero, "reduce_bucket_size", whole, "5e8", "", kNoBucket},
     {kZero, "allgather_bucket_size", whole, "5e8", "", kNoBucket},
-    {kZero, "overlap_comm", flag, "", "", "collectives always run beside computing"},
+    {kZero, "overlap_comm", flag, "", "", "collectives always overlap compute"},
     {kZero, "sub_group_size", whole, "1e9", "", "updates run parameter by parameter"},
     {kZero, "stage3_prefetch_bucket_size", whole, "5e7", "", kAhead},
     {kZero, "stage3_param_persistence_threshold", whole, "1e5", "--zero-threshold",
@@ -129,7 +129,7 @@ constexpr std::array kKeys = std::to_array<DeepSpeedKey>({
     {kZero, "mics_hierarchical_params_gather", flag, "false", "", kNotBuilt},
     {kZero, "use_multi_rank_bucket_allreduce", flag, "true", "", kNoBucket},
     {kZero, "load_from_fp32_weights", flag, "true", "", "checkpoints hold the fp32 masters"},
-    {kZero, "elastic_checkpoint", flag, "false", "", "`--resume` goes on with any number of ranks"},
+    {kZero, "elastic_checkpoint", flag, "false", "", "`--resume` works with any number of ranks"},
     {kZero, "ignore_unused_parameters", flag, "true", "", "every parameter is used"},
     {kZero, "legacy_stage1", flag, "false", "", "there is one stage 1"},
     {kZero, "memory_efficient_linear", flag, "true", "", kPlanned},

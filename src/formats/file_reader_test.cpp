@@ -30,13 +30,13 @@ TEST(FileReader, ReadsByPositionAndSurvivesAMove) {
   EXPECT_EQ(text_at(second, 4, 1), "o");
 }
 
-TEST(FileReader, AnEmptyFileHasNoBytes) {
+TEST(FileReader, EmptyFileHasNoBytes) {
   TempDir dir;
   write_bytes(dir / "empty", "");
   EXPECT_EQ(FileReader(dir / "empty").size(), 0);
 }
 
-TEST(FileReader, SaysWhatIsMissingAtTheEnd) {
+TEST(FileReader, ReportsMissingBytesAtEnd) {
   TempDir dir;
   write_bytes(dir / "a", "hello");
   const FileReader file(dir / "a");
@@ -44,14 +44,14 @@ TEST(FileReader, SaysWhatIsMissingAtTheEnd) {
                [&] { text_at(file, 4, 2); });
 }
 
-TEST(FileReader, SaysWhyItCannotRead) {
+TEST(FileReader, ReportsReadFailure) {
   TempDir dir;
   expect_error(ExitCode::bad_input, "none: No such file", [&] { FileReader(dir / "none"); });
   expect_error(ExitCode::bad_input, "is a directory", [&] { FileReader(dir.path()); });
   expect_error(ExitCode::bad_input, "not a regular file", [] { FileReader("/dev/null"); });
 }
 
-TEST(FileReader, SaysThatItMayNotRead) {
+TEST(FileReader, ReportsMissingPermission) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   TempDir dir;
   write_bytes(dir / "secret", "x");

@@ -23,7 +23,7 @@ TEST(Hjson, ReadsCommentsOfThreeKinds) {
             R"({"a":"x // no comment # nor this"})");
 }
 
-TEST(Hjson, ReadsWhatJsonWouldRefuse) {
+TEST(Hjson, ReadsRelaxedSyntax) {
   EXPECT_EQ(hjson("{\"a\": [1, 2,], \"b\": 1,}"), R"({"a":[1,2],"b":1})") << "commas left over";
   EXPECT_EQ(hjson("{a: 1\n b: 2\n}"), R"({"a":1,"b":2})") << "commas and quotes left out";
   EXPECT_EQ(hjson("a: 1\nb: 'two'\n"), R"({"a":1,"b":"two"})") << "braces left out";

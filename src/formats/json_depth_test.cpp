@@ -12,7 +12,7 @@ std::string nested(int depth) {
          std::string(static_cast<size_t>(depth), ']');
 }
 
-TEST(JsonDepth, RefusesWhatNestsTooDeep) {
+TEST(JsonDepth, RefusesDeepNesting) {
   EXPECT_NO_THROW(require_shallow_json(nested(64), "a.json"));
   EXPECT_THROW(require_shallow_json(nested(65), "a.json"), Error);
   EXPECT_THROW(require_shallow_json(std::string(100'000, '{'), "a.json"), Error);

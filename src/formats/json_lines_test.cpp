@@ -10,7 +10,7 @@ using testing::TempDir;
 using testing::write_bytes;
 using Kind = JsonSample::Kind;
 
-TEST(ParseSample, KnowsThreeKinds) {
+TEST(ParseSample, RecognizesThreeKinds) {
   EXPECT_EQ(parse_sample(R"({"text": "a\nb", "id": 7})").text, "a\nb");
   const JsonSample pair = parse_sample(R"({"prompt": "p", "completion": "c"})");
   EXPECT_EQ(pair.kind, Kind::completion);
@@ -24,7 +24,7 @@ TEST(ParseSample, KnowsThreeKinds) {
   EXPECT_EQ(chat.messages[2].content, "ä");
 }
 
-TEST(ParseSample, MessagesComeFirst) {
+TEST(ParseSample, MessagesTakePrecedence) {
   EXPECT_EQ(parse_sample(R"({"text": "t", "prompt": "p", "messages": []})").kind, Kind::chat);
   EXPECT_EQ(parse_sample(R"({"text": "t", "prompt": "p", "completion": "c"})").kind,
             Kind::completion);
@@ -32,7 +32,7 @@ TEST(ParseSample, MessagesComeFirst) {
   EXPECT_EQ(parse_sample(R"({"text": "t", "messages": null})").kind, Kind::text);
 }
 
-TEST(ParseSample, KnowsWhatIsEmpty) {
+TEST(ParseSample, DetectsEmptySamples) {
   EXPECT_TRUE(parse_sample(R"({"text": ""})").is_empty());
   EXPECT_FALSE(parse_sample(R"({"text": " "})").is_empty());
   EXPECT_TRUE(parse_sample(R"({"prompt": "p", "completion": ""})").is_empty());
@@ -41,7 +41,7 @@ TEST(ParseSample, KnowsWhatIsEmpty) {
   EXPECT_TRUE(parse_sample(R"({"messages": []})").is_empty());
 }
 
-TEST(ParseSample, SaysWhatIsWrong) {
+TEST(ParseSample, ReportsErrors) {
   const auto refused = [](std::string_view line, std::string_view part) {
     expect_error(ExitCode::bad_input, part, [&] { parse_sample(line); });
   };
@@ -81,7 +81,7 @@ class LineReaderTest : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(LineReaderTest, GivesTheSameLinesInPiecesOfAnySize) {
+TEST_F(LineReaderTest, LinesDoNotDependOnPieceSize) {
   const std::string bytes = "\xef\xbb\xbf{a}\n\n  \t\r\n{bb}\r\n{a longer line}\n{last}";
   const std::vector<std::string> want{"1:{a}", "4:{bb}\r", "5:{a longer line}", "6:{last}"};
   for (const int64_t at_once : {1, 2, 3, 7, 1000}) EXPECT_EQ(read(bytes, at_once), want);

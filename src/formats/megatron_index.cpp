@@ -69,7 +69,7 @@ MegatronIndex read_megatron_index(const std::filesystem::path& path) {
   if (!std::ranges::equal(magic, kIndexMagic)) {
     throw bad_input("{} does not begin as Megatron's index", path.string())
         .hint(
-            "a .bin file with an .idx file beside it is taken to be Megatron's: move one of them");
+            "a .bin file with an .idx file next to it is taken to be Megatron's: move one of them");
   }
   if (const auto version = number_at<uint64_t>(file, 9); version != 1)
     throw bad_input("{}: version {} of Megatron's index; 1 is read", path.string(), version);

@@ -1,4 +1,4 @@
-// Megatron's X.idx, which says what is in X.bin beside it.
+// Megatron's X.idx, which says what is in X.bin next to it.
 //
 //   const MegatronIndex index = read_megatron_index(megatron_index_of("books.bin"));
 //   index.token_bytes;   // 2

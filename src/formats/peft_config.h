@@ -19,7 +19,7 @@ struct PeftConfig {
   double alpha = 0;
   double dropout = 0;
   std::vector<std::string> targets;  // names of layers, or {"all"}
-  std::string base;                  // what it was trained beside: a name or a path
+  std::string base;                  // the model it was trained on: a name or a path
   bool in_out = false;               // the model stores weights [in, out]
 
   // Throws bad_input where it is no LoRA, or one of a kind that Snug does not do: its name is said.

@@ -17,7 +17,7 @@ void expect_peft_refused(std::string_view text, std::string_view sentence) {
   testing::expect_error(ExitCode::bad_input, sentence, [&] { parse_peft(text); });
 }
 
-TEST(PeftConfig, ReadsWhatPeftWrites) {
+TEST(PeftConfig, ReadsConfigsOfPeft) {
   const PeftConfig c = parse_peft(R"({
     "alpha_pattern": {}, "auto_mapping": null, "base_model_name_or_path": "Qwen/Qwen2.5-7B",
     "bias": "none", "fan_in_fan_out": false, "inference_mode": true, "init_lora_weights": true,
@@ -31,7 +31,7 @@ TEST(PeftConfig, ReadsWhatPeftWrites) {
   EXPECT_EQ(c.base, "Qwen/Qwen2.5-7B");
 }
 
-TEST(PeftConfig, ReadsBackWhatItWrites) {
+TEST(PeftConfig, ConfigReadsBack) {
   const PeftConfig c{
       .rank = 4, .alpha = 2.5, .targets = {"c_attn"}, .base = "gpt2", .in_out = true};
   const PeftConfig again = parse_peft(c.json());

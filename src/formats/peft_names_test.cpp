@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kWeight = "model.layers.1.self_attn.k_proj.weight";
 
-TEST(PeftNames, AreThoseOfTheWeightWithAPrefix) {
+TEST(PeftNames, PrefixTheWeightName) {
   const std::string a = lora_tensor(kWeight, "lora_A"), b = lora_tensor(kWeight, "lora_B");
   EXPECT_EQ(a, "base_model.model.model.layers.1.self_attn.k_proj.lora_A.weight");
   EXPECT_EQ(weight_of_lora_tensor(a, "lora_A"), kWeight);

@@ -1,7 +1,7 @@
 // A pickle as plain data: numbers, text, bytes, lists, tuples and dicts, of protocols 0 to 5.
 // Nothing in it is ever executed: an opcode that would name, make or call an object is refused by
 // its name and offset. What the memo shares stays shared, so a value may be reached many times, and
-// from inside itself: whoever visits values counts them and does not recurse.
+// from inside itself: a visitor counts values and does not recurse.
 //
 //   const Pickle pickle = read_pickle("snapshot.pickle");
 //   const PickleValue segments = pickle.find(pickle.root(), "segments");

@@ -15,7 +15,7 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kAllocation = 16;             // what the heap takes beside each block, about
+constexpr int64_t kAllocation = 16;             // what the heap adds to each block, about
 constexpr uint64_t kTable = uint64_t{1} << 59;  // pickle.cpp: the integer is in a table
 constexpr uint64_t kPayload = (uint64_t{1} << 60) - 1;
 

@@ -43,7 +43,7 @@ void expect_plain(const Pickle& p) {
   EXPECT_TRUE(p.find(items[0], "c").is(PickleKind::none));
 }
 
-TEST_F(PickleFile, ReadsWhatProtocol3Writes) {
+TEST_F(PickleFile, ReadsProtocol3) {
   expect_plain(
       read("\x80\x03]q\x00(}q\x01(X\x01\x00\x00\x00"s
            "aq\x02K\x01X\x01\x00\x00\x00"s
@@ -53,7 +53,7 @@ TEST_F(PickleFile, ReadsWhatProtocol3Writes) {
            "e."s));
 }
 
-TEST_F(PickleFile, ReadsWhatProtocol4Writes) {
+TEST_F(PickleFile, ReadsProtocol4) {
   expect_plain(
       read("\x80\x04\x95\x50\x00\x00\x00\x00\x00\x00\x00]\x94(}\x94(\x8c\x01"s
            "a\x94K\x01\x8c\x01"s
@@ -73,7 +73,7 @@ TEST_F(PickleFile, ReadsTheTextOfProtocol0) {
   EXPECT_EQ(p.integer(p.find(p.root(), "it's A")), -9);
 }
 
-TEST_F(PickleFile, TheLastOfEqualKeysCounts) {
+TEST_F(PickleFile, LastOfEqualKeysCounts) {
   const Pickle p = read(
       "}(\x8c\x01"s
       "aK\x01\x8c\x01"s
@@ -81,7 +81,7 @@ TEST_F(PickleFile, TheLastOfEqualKeysCounts) {
   EXPECT_EQ(p.integer(p.find(p.root(), "a")), 2);
 }
 
-TEST_F(PickleFile, WhatIsSharedStaysOneObject) {
+TEST_F(PickleFile, SharedObjectsStayOneObject) {
   // x = [7]; [x, x]
   const Pickle p = read(
       "](]q\x01K\x07"
@@ -92,7 +92,7 @@ TEST_F(PickleFile, WhatIsSharedStaysOneObject) {
   EXPECT_EQ(p.integer(p.items(items[1])[0]), 7);
 }
 
-TEST_F(PickleFile, NothingThatRunsIsRead) {
+TEST_F(PickleFile, ExecutableOpcodesAreRefused) {
   refused("cos\nsystem\n(S'touch x'\ntR.", "holds GLOBAL at byte 0");
   refused("\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x01x\x85R.", "holds STACK_GLOBAL at byte 14");
   const std::pair<std::string, std::string> all[] = {{"R", "REDUCE"},
@@ -113,7 +113,7 @@ TEST_F(PickleFile, NothingThatRunsIsRead) {
     refused("\x80\x04]" + op + ".", fmt::format("holds {} at byte 3", name));
 }
 
-TEST_F(PickleFile, WhatIsNoPickle) {
+TEST_F(PickleFile, OtherFilesAreRefused) {
   refused("", "is empty");
   refused("PK\x03\x04", "is a zip archive");
   refused("\xff\xff", "byte 0 is 0xff, which is no opcode");
@@ -139,7 +139,7 @@ TEST_F(PickleFile, WhatIsNoPickle) {
   refused("V" + std::string(70000, 'a') + "\n.", "longer than 65,536 bytes");
 }
 
-TEST_F(PickleFile, LengthsBeyondTheFileAreFoundBeforeTheyAreReserved) {
+TEST_F(PickleFile, OverlongLengthsAreRefusedBeforeAllocation) {
   refused("X\xff\xff\xff\x7f"s, "2147483647 bytes are announced at byte 5, and 0 follow");
   refused("\x8e\xff\xff\xff\xff\xff\xff\xff\xff", "is truncated");
   refused("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xff].", "is truncated");

@@ -48,7 +48,7 @@ TEST(PickleWriter, EmptyDictsAndListsHaveNoBatch) {
   EXPECT_EQ(out.finish(), "\x80\x02](}]e."s);
 }
 
-TEST(PickleWriter, RefersToTextsAndToWhatItWasToldToRemember) {
+TEST(PickleWriter, RefersToTextsAndMemoizedObjects) {
   PickleWriter out;
   out.begin_list();
   out.text("x");

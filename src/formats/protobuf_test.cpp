@@ -25,7 +25,7 @@ TEST(Protobuf, TextsAndMessagesHaveTheirLength) {
   EXPECT_EQ(ProtoMessage().text(1, long_text).bytes(), "\x0a\xac\x02" + long_text);
 }
 
-TEST(Protobuf, AReaderFindsWhatWasWritten) {
+TEST(Protobuf, ReadsBackWhatWasWritten) {
   const ProtoMessage inner = ProtoMessage().text(1, "a").integer(2, int64_t{1} << 62);
   const ProtoMessage message =
       ProtoMessage().integer(1, -5).message(100, inner).fixed64(3, ~uint64_t{0}).real32(4, 1.5F);

@@ -99,12 +99,12 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index) {
   return files;
 }
 
-// An index comes from strangers: a shard is a plain name beside it, never a path to elsewhere.
+// An index is untrusted input: a shard is a plain name next to it, never a path to another place.
 void check_shard_name(const fs::path& index, const std::string& name) {
   const bool plain =
       !name.empty() && name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
   if (!plain || !name.ends_with(".safetensors")) {
-    throw bad_input("{}: '{}' is not the name of a .safetensors file beside it", index.string(),
+    throw bad_input("{}: '{}' is not the name of a .safetensors file next to it", index.string(),
                     name);
   }
 }

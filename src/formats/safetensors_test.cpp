@@ -67,7 +67,7 @@ TEST_F(SafetensorsTest, LookupSurvivesAMove) {
   EXPECT_EQ(bytes_of(*second.find("a"))[0], std::byte{'x'});
 }
 
-TEST_F(SafetensorsTest, AFileThatIsTruncatedLaterIsAnError) {
+TEST_F(SafetensorsTest, FileTruncatedLaterIsRefused) {
   const SafetensorsFile file =
       open(file_of(R"({"a":{"dtype":"I8","shape":[4],"data_offsets":[0,4]}})", "abcd"));
   const auto size = std::filesystem::file_size(file.path());
@@ -76,7 +76,7 @@ TEST_F(SafetensorsTest, AFileThatIsTruncatedLaterIsAnError) {
                [&] { bytes_of(*file.find("a")); });
 }
 
-TEST_F(SafetensorsTest, AnUnsupportedDtypeIsRefusedOnlyWhenAskedFor) {
+TEST_F(SafetensorsTest, UnsupportedDtypeIsRefusedOnlyOnUse) {
   const SafetensorsFile file =
       open(file_of(R"({"q":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},)"
                    R"("four":{"dtype":"F4","shape":[4],"data_offsets":[2,4]},)"

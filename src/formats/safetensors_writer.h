@@ -1,4 +1,4 @@
-// safetensors, written: tensors stream from wherever they lie, so the model is never held twice.
+// safetensors, written: tensors stream from wherever they are, so the model is never held twice.
 //
 //   auto norm = [&](const ByteSink& sink) { sink(norm_bytes); };
 //   std::vector<TensorToWrite> tensors{{"model.norm.weight", {Dtype::f32, {896}}, norm}};
@@ -35,7 +35,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
 
 // model.safetensors when all fits in one shard, else model-00001-of-0000N.safetensors ... and the
 // index. A tensor larger than a shard has a shard to itself. Files appear together at the end, the
-// index last. Shards begin with `shard_prefix`: under new names, they are in nobody's way until the
+// index last. Shards begin with `shard_prefix`: under new names, they replace no file until the
 // index names them.
 void write_checkpoint(const std::filesystem::path& directory,
                       std::span<const TensorToWrite> tensors,

@@ -43,7 +43,7 @@ void expect_three_tensors(const CheckpointReader& reader) {
   }
 }
 
-TEST(SafetensorsWriter, WritesOneFileThatReadsBack) {
+TEST(SafetensorsWriter, WritesOneReadableFile) {
   TempDir dir;
   write_checkpoint(dir.path(), three_tensors());
   EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"model.safetensors"}));
@@ -86,7 +86,7 @@ TEST(SafetensorsWriter, LeavesNothingWhenATensorFails) {
   EXPECT_TRUE(names_in(dir.path()).empty());
 }
 
-TEST(SafetensorsWriter, AFailureKeepsTheFileThatWasThere) {
+TEST(SafetensorsWriter, FailureKeepsOldFile) {
   TempDir dir;
   write_checkpoint(dir.path(), three_tensors());
   const std::vector<TensorToWrite> short_one{{"d", {Dtype::i8, {4}}, [](const ByteSink&) {}}};
@@ -103,7 +103,7 @@ TEST(SafetensorsWriter, RefusesANameGivenTwice) {
                [&] { write_checkpoint(dir.path(), twins); });
 }
 
-TEST(SafetensorsWriter, SaysWhereItCannotWrite) {
+TEST(SafetensorsWriter, NamesUnwritablePath) {
   TempDir dir;
   expect_error(ExitCode::bad_input, "cannot write",
                [&] { write_checkpoint(dir / "none", three_tensors()); });
@@ -134,11 +134,11 @@ TEST_F(CheckpointReaderTest, RefusesADamagedIndex) {
   expect_refused("the file of tensor a is not a string");
 }
 
-TEST_F(CheckpointReaderTest, RefusesShardsElsewhere) {
+TEST_F(CheckpointReaderTest, RefusesShardsInOtherDirectories) {
   for (const char* name :
        {"../x.safetensors", "/x.safetensors", "a\\\\x.safetensors", "", "x.bin"}) {
     write_index(fmt::format(R"({{"weight_map":{{"a":"{}"}}}})", name));
-    expect_refused("is not the name of a .safetensors file beside it");
+    expect_refused("is not the name of a .safetensors file next to it");
   }
 }
 
@@ -149,7 +149,7 @@ TEST_F(CheckpointReaderTest, RefusesMissingShardsAndTensors) {
   expect_refused("model-00009-of-00003.safetensors: No such file");
 }
 
-TEST_F(CheckpointReaderTest, SaysThatADirectoryHasNoWeights) {
+TEST_F(CheckpointReaderTest, ReportsDirectoryWithoutWeights) {
   TempDir empty;
   EXPECT_FALSE(has_weights(empty.path()));
   EXPECT_FALSE(has_weights(empty / "none"));
@@ -164,7 +164,7 @@ TEST_F(CheckpointReaderTest, SaysThatADirectoryHasNoWeights) {
   }
 }
 
-TEST(OtherWeights, AreNamedWithWhatToDo) {
+TEST(OtherWeights, AreNamedWithAdvice) {
   struct Case {
     const char *file, *is, *hint;
   };

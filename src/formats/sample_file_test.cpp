@@ -37,7 +37,7 @@ class SampleFileTest : public ::testing::Test {
   std::filesystem::path path_ = dir_ / "a.samples";
 };
 
-TEST_F(SampleFileTest, GivesBackWhatWasWritten) {
+TEST_F(SampleFileTest, ReadsBackWhatWasWritten) {
   for (const int64_t vocabulary : {32768, 32769}) {
     const int32_t last = static_cast<int32_t>(vocabulary) - 1;
     const Words samples{{1, not_learned(0), last}, {not_learned(last)}, {5, 6, 7, 8}};
@@ -84,7 +84,7 @@ TEST_F(SampleFileTest, DamageIsRefused) {
   EXPECT_FALSE(is_sample_file(path_));
 }
 
-TEST_F(SampleFileTest, AFileWithoutSamplesIsRefused) {
+TEST_F(SampleFileTest, FileWithoutSamplesIsRefused) {
   expect_error(ExitCode::bad_input, "0 tokens", [&] { write(300, {}); });
 }
 

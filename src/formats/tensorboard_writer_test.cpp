@@ -11,7 +11,7 @@ namespace {
 using namespace std::string_literals;
 using testing::TempDir;
 
-TEST(Tensorboard, ChecksumsAreThoseOfTheFormat) {
+TEST(Tensorboard, ChecksumsMatchFormat) {
   // CRC-32C of "123456789" is 0xE3069283 (RFC 3720, B.4, for other inputs), rotated by 15 and offset.
   const uint32_t crc = 0xE3069283U;
   EXPECT_EQ(masked_crc32c("123456789"), (crc >> 15 | crc << 17) + 0xA282EAD8U);
@@ -20,7 +20,7 @@ TEST(Tensorboard, ChecksumsAreThoseOfTheFormat) {
   EXPECT_EQ(masked_crc32c(zeros), (of_zeros >> 15 | of_zeros << 17) + 0xA282EAD8U);
 }
 
-TEST(Tensorboard, AnEventIsItsTimeStepAndValues) {
+TEST(Tensorboard, EventHasTimeStepAndValues) {
   const std::vector<Scalar> scalars{{"loss", 1.5}};
   EXPECT_EQ(scalar_event(2.0, 300, scalars),
             "\x09\0\0\0\0\0\0\0\x40"
@@ -28,7 +28,7 @@ TEST(Tensorboard, AnEventIsItsTimeStepAndValues) {
             "\x2a\x0d\x0a\x0b\x0a\x04loss\x15\0\0\xc0\x3f"s);
 }
 
-TEST(Tensorboard, AFileIsRecordsBehindItsVersion) {
+TEST(Tensorboard, FileHasRecordsAfterItsVersion) {
   TempDir dir;
   TensorboardWriter events(dir / "logs/a");
   const std::vector<Scalar> scalars{{"loss", 3}, {"lr", 1e-4}};
@@ -50,7 +50,7 @@ TEST(Tensorboard, AFileIsRecordsBehindItsVersion) {
   EXPECT_THAT(records[1], ::testing::HasSubstr("loss"));
 }
 
-TEST(Tensorboard, ADirectoryThatCannotBeIsRefused) {
+TEST(Tensorboard, ImpossibleDirectoryIsRefused) {
   TempDir dir;
   testing::write_bytes(dir / "file", "x");
   testing::expect_error(ExitCode::usage, "cannot be written to",

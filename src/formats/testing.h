@@ -81,7 +81,7 @@ inline std::vector<std::string> names_in(const std::filesystem::path& directory)
   return names;
 }
 
-// All of a tensor (safetensors.h), for those who compare small ones.
+// All of a tensor (safetensors.h), to compare small ones.
 template <typename Tensor>
 std::vector<std::byte> bytes_of(const Tensor& tensor) {
   std::vector<std::byte> bytes(static_cast<size_t>(tensor.bytes));

@@ -55,7 +55,7 @@ const LlmcVersion* llmc_version(const Opened& file) {
   return found == kLlmcVersions.end() ? nullptr : found;
 }
 
-// Files without a header are nanoGPT's, or Megatron's where an index is beside them.
+// Files without a header are nanoGPT's, or Megatron's where an index is next to them.
 TokenFormat detect(const Opened& file) {
   if (begins_as_llmq(file)) return TokenFormat::llmq;
   if (llmc_version(file) != nullptr) return TokenFormat::llmc;
@@ -133,7 +133,7 @@ bool holds_wide_tokens(const FileReader& file) {
 
 TokenLayout read_nanogpt(const Opened& file) { return {.count = file.size() / 2}; }
 
-// It has no header either; the index beside it says how wide tokens are.
+// It has no header either; the index next to it says how wide tokens are.
 TokenLayout read_megatron(const Opened& file) {
   const MegatronIndex index = read_megatron_index(megatron_index_of(file.path()));
   if (file.size() != index.tokens * index.token_bytes) {

@@ -26,7 +26,7 @@ enum class TokenFormat : uint8_t { llmc, llmq, nanogpt, megatron };
 std::string_view name_of(TokenFormat format);  // "llm.c", "llm.q", "nanogpt", ...
 std::optional<TokenFormat> parse_token_format(std::string_view name);
 
-// Where the tokens lie and how they are to be read.
+// Where the tokens are and how they are to be read.
 struct TokenLayout {
   TokenFormat format = TokenFormat::nanogpt;
   int64_t offset = 0;       // of the first token, in bytes: a multiple of token_bytes
@@ -40,7 +40,7 @@ struct TokenLayout {
 bool is_token_file(const std::filesystem::path& path);
 
 struct TokenFileOptions {
-  std::optional<TokenFormat> format;  // none: as the file begins, or an index beside it says
+  std::optional<TokenFormat> format;  // none: as the file begins, or an index next to it says
   int64_t token_bytes = 0;            // 2 or 4, where the caller knows; 0: as the file says
 };
 

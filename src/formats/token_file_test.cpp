@@ -79,7 +79,7 @@ std::vector<uint32_t> wide_tokens(uint32_t V) {
   return tokens;
 }
 
-TEST_F(TokenFileTest, ReadsWideTokensWithoutHeaderWhenTold) {
+TEST_F(TokenFileTest, ReadsWideTokensWithoutHeaderOnRequest) {
   const TokenFile file = open(raw<uint32_t>({1, 151935, 7}), {.token_bytes = 4});
   EXPECT_EQ(all(file), (std::vector<int32_t>{1, 151935, 7}));
   EXPECT_EQ(file.find_at_least(151935), 1);
@@ -102,7 +102,7 @@ TEST_F(TokenFileTest, RefusesToReadWideTokensAsNarrowOnes) {
   EXPECT_EQ(open(raw(std::vector<uint16_t>(100, 3))).size(), 100) << "small tokens throughout";
 }
 
-TEST_F(TokenFileTest, AFileThatIsTruncatedLaterIsRefused) {
+TEST_F(TokenFileTest, FileTruncatedLaterIsRefused) {
   std::vector<uint16_t> tokens(100'000, 4);
   const TokenFile file = open(raw(tokens));
   std::filesystem::resize_file(dir_ / "t.bin", 100);
@@ -114,7 +114,7 @@ TEST_F(TokenFileTest, AFileThatIsTruncatedLaterIsRefused) {
   expect_error(ExitCode::bad_input, "t.bin had 200000 bytes", [&] { file.find_at_least(5); });
 }
 
-TEST_F(TokenFileTest, AHintOverridesTheMagicNumber) {
+TEST_F(TokenFileTest, HintOverridesMagicNumber) {
   const std::string bytes = llmc(20240520, 1, 1) + raw<uint16_t>({7});
   EXPECT_EQ(open(bytes, {.format = TokenFormat::nanogpt}).size(), 513);
   expect_refused(bytes, "does not begin as an llm.q file", {.format = TokenFormat::llmq});
@@ -124,7 +124,7 @@ TEST_F(TokenFileTest, AHintOverridesTheMagicNumber) {
   EXPECT_EQ(parse_token_format("csv"), std::nullopt);
 }
 
-TEST_F(TokenFileTest, CopiesFromTheMiddleAndNeverBeyondTheEnd) {
+TEST_F(TokenFileTest, CopiesFromMiddleWithinBounds) {
   const TokenFile file = open(raw<uint16_t>({10, 11, 12, 13}));
   std::vector<int32_t> two(2);
   file.copy(2, two);
@@ -158,7 +158,7 @@ TEST_F(TokenFileTest, RefusesDamageWithTheNumbers) {
   expect_refused("BIN.TOK\n", "llm.q header is 1024 bytes, the file has 8");
 }
 
-TEST_F(TokenFileTest, TellsTokensFromText) {
+TEST_F(TokenFileTest, DistinguishesTokensFromText) {
   write_bytes(dir_ / "a.bin", "anything");
   write_bytes(dir_ / "b.tok", llmq(2, 0, 9, 0));
   write_bytes(dir_ / "c.txt", "text");
@@ -211,7 +211,7 @@ TEST_F(TokenFileTest, RefusesDamagedMegatron) {
   refused(megatron_index(8, 2, {-1, 5}), "sequence 0 has -1 tokens");
 }
 
-TEST_F(TokenFileTest, AMaskSaysWhatIsLearned) {
+TEST_F(TokenFileTest, MaskSelectsLearnedTokens) {
   constexpr int32_t kTokens = 9000;  // more than one piece of mask
   std::vector<uint16_t> tokens(kTokens);
   std::string mask((kTokens + 7) / 8, '\0');

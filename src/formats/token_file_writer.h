@@ -1,5 +1,5 @@
 // Writes a token file as LLM.Q does (token_file.h): its header says how wide tokens are and of which
-// vocabulary, so that nobody needs to remember. It appears when it is complete.
+// vocabulary, so that no option has to. It appears when it is complete.
 //
 //   TokenFileWriter file("tokens.bin", 151936);
 //   file.write(ids);

@@ -7,8 +7,9 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "compile/compile.h"
 #include "data/token_stream.h"
-#include "passes/passes.h"
+#include "passes/shared_names.h"
 #include "report/eval_report.h"
 
 namespace snug {
@@ -28,7 +29,7 @@ bool leaves_batch_open(const Options& o) {
   return std::ranges::find(o.given, "batch") == o.given.end() && o.batch == Options{}.batch;
 }
 
-// The batch changes no sum but for rounding: where nobody asked for one, it is halved until it fits.
+// The batch changes no sum but for rounding: where none was given, it is halved until it fits.
 PlannedRun plan_within_budget(const Resolved& run) {
   PlannedRun planned = plan_evaluation(run);
   while (leaves_batch_open(run.asked) && !fits(planned) && planned.run.build.batch > 1) {

@@ -20,10 +20,10 @@
 namespace snug {
 namespace {
 
-// What is beside the arena of a GPU in its memory.
-std::string context_words(int64_t beside) {
-  return beside == 0 ? ""
-                     : fmt::format(" beside {} for driver and libraries", format_bytes(beside));
+// The memory of a GPU that driver and libraries take.
+std::string context_words(int64_t context) {
+  return context == 0 ? ""
+                      : fmt::format(" after {} for driver and libraries", format_bytes(context));
 }
 
 std::string changes_that_fit(const PlannedRun& planned, const ForwardAlternatives& alternatives) {
@@ -59,8 +59,7 @@ Resolved resolve_forward(const Options& options, std::string_view verb) {
   }
   if (run.options.threads > 0) ops::use_threads(run.options.threads);
   if (run.recipe.adapters.on() && run.options.adapter.empty()) {
-    throw usage_error(
-        "{} and --lora without --adapter: an adapter that nobody trained adds nothing", verb)
+    throw usage_error("{} and --lora without --adapter: an untrained adapter adds nothing", verb)
         .hint("give --adapter DIR, which says what it is");
   }
   limit_host(run);
@@ -89,14 +88,15 @@ void require_forward_fit(const PlannedRun& planned, const ForwardAlternatives& a
                        name_of(space), format_bytes(run.limits()[space]))
         .hint("keep more on the device, or use a machine that has so much");
   }
-  const int64_t beside = run.context_with(arenas);
-  const int64_t room = run.budget.value_or(0) + run.context - beside;
+  const int64_t context = run.context_with(arenas);
+  const int64_t available = run.budget.value_or(0) + run.context - context;
   const Peak& peak = planned.plan.memory.device().peak;
   throw does_not_fit(
       "{} needs {} ({} bytes) and the budget is {} ({} bytes){}; the peak is in program '{}' "
       "at '{}'",
       alternatives.what, format_bytes(arenas[Space::device]), format_exact(arenas[Space::device]),
-      format_bytes(room), format_exact(room), context_words(beside), peak.program, peak.op)
+      format_bytes(available), format_exact(available), context_words(context), peak.program,
+      peak.op)
       .hint(changes_that_fit(planned, alternatives));
 }
 

@@ -1,5 +1,5 @@
-// What `snug eval` and `snug sample` share: a model with weights, and programs of the forward pass
-// alone, planned inside the budget and loaded.
+// The common parts of `snug eval` and `snug sample`: a model with weights, and programs of the
+// forward pass alone, planned inside the budget and loaded.
 //
 //   const Resolved run = resolve_forward(options, "snug eval");
 //   PlannedRun planned = plan_evaluation(run);
@@ -21,7 +21,7 @@ namespace snug {
 using SayLine = std::function<void(const std::string&)>;
 
 // The run as this machine would do it. Throws a usage error where the model has no weights, or the
-// device computes nothing. `verb`: who asks.
+// device computes nothing. `verb`: of the caller.
 Resolved resolve_forward(const Options& options, std::string_view verb);
 
 // The plan of a module that is compiled for that run.

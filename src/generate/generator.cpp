@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "passes/passes.h"
+#include "compile/compile.h"
+#include "passes/shared_names.h"
 
 namespace snug {
 namespace {
@@ -47,7 +48,7 @@ void Generator::run(const char* program, const Input& input, std::span<const int
 std::span<const float> Generator::take(std::span<const int32_t> tokens) {
   const auto count = static_cast<int64_t>(tokens.size());
   if (count < 1 || position_ + count > positions_) {
-    throw internal_error("{} tokens behind {} do not fit {} positions", count, position_,
+    throw internal_error("{} tokens after {} do not fit {} positions", count, position_,
                          positions_);
   }
   const int64_t begin = position_, last = count - 1;

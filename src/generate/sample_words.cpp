@@ -65,7 +65,7 @@ std::vector<int32_t> SampleWords::encode(const std::string& text) const {
     throw usage_error("--prompt is text, and '{}' has {} tokens and no tokenizer.json", name_, V_)
         .hint("give --prompt-ids 1,2,3; or --bytes where the model was trained on bytes");
   }
-  if (ids.empty()) throw usage_error("the prompt is empty: there is nothing to go on with");
+  if (ids.empty()) throw usage_error("the prompt is empty: there is nothing to continue");
   return ids;
 }
 

@@ -32,7 +32,7 @@ class SampleWords {
   void check(std::span<const int32_t> ids) const;
   // Of config.json, generation_config.json and the tokenizer.
   bool ends_text(int32_t id) const { return ends_.contains(id); }
-  // Behind `prompt`. None: tokens are no text.
+  // After `prompt`. None: tokens are no text.
   std::optional<TextStream> stream(std::span<const int32_t> prompt) const;
 
  private:

@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "compile/compile.h"
 #include "generate/forward_only.h"
 #include "generate/generator.h"
 #include "generate/token_choice.h"
-#include "passes/passes.h"
 
 namespace snug {
 namespace {
@@ -16,10 +16,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Tokens of the prompt that go through the layers together: enough for fast matmuls, and their
-// activations are few bytes beside the weights.
+// activations are few bytes compared with the weights.
 constexpr int64_t kPrefillTokens = 256;
 
-// What is generated, and when it ends.
+// One generation: its tokens, and when it ends.
 class Sampling {
  public:
   Sampling(const SampleOptions& o, const SampleWords& words, const SampleObserver& observer,
@@ -52,7 +52,7 @@ class Sampling {
   }
 
  private:
-  // Whether it goes on.
+  // Whether generation continues.
   bool add(int32_t token, int64_t max_tokens) {
     if (words_.ends_text(token)) return end("end of text");
     report_.ids.push_back(token);

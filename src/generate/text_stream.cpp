@@ -41,7 +41,7 @@ std::string TextStream::add(int32_t token) {
   const std::string text = tokenizer_->decode(ids_, /*with_special=*/false);
   if (text.ends_with(kReplacement)) return "";
   const std::string before = tokenizer_->decode(std::span(ids_).first(shown_), false);
-  // What is shown is the beginning of all, but where a decoder drops a space at its end.
+  // The shown text is a prefix of all, but where a decoder drops a space at its end.
   const size_t same = static_cast<size_t>(std::ranges::mismatch(before, text).in2 - text.begin());
   const size_t drop = ids_.size() - std::min(ids_.size(), kContext);
   ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(drop));

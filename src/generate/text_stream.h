@@ -18,8 +18,8 @@ namespace snug {
 
 class TextStream {
  public:
-  // Behind these tokens: some tokenizers begin a text otherwise than they go on. Special tokens give
-  // no text. `tokenizer` outlives this.
+  // After these tokens: some tokenizers write the first token of a text differently. Special tokens
+  // give no text. `tokenizer` outlives this.
   TextStream(const Tokenizer* tokenizer, std::span<const int32_t> before);
   static TextStream of_bytes() { return TextStream(nullptr, {}); }
 
@@ -41,7 +41,7 @@ class StopTexts {
  public:
   explicit StopTexts(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
-  // What may be shown of all so far.
+  // The text that may be shown so far.
   std::string add(std::string_view text);
   // The rest, when nothing comes any more.
   std::string finish() { return std::exchange(held_, {}); }

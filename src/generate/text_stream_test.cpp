@@ -16,7 +16,7 @@ std::vector<std::string> bytes_as_they_come(std::string_view bytes) {
   return parts;
 }
 
-TEST(TextStream, BytesComeAsWholeCharacters) {
+TEST(TextStream, BytesAreEmittedAsWholeCharacters) {
   EXPECT_THAT(bytes_as_they_come("a\xc3\xa9"
                                  "b"),
               ElementsAre("a", "", "é", "b", ""));
@@ -24,7 +24,7 @@ TEST(TextStream, BytesComeAsWholeCharacters) {
   EXPECT_THAT(bytes_as_they_come("\xf0\x9f\x98\x80"), ElementsAre("", "", "", "😀", ""));
 }
 
-TEST(TextStream, BytesThatAreNoCharacterAreReplaced) {
+TEST(TextStream, InvalidBytesAreReplaced) {
   EXPECT_THAT(bytes_as_they_come("\xff"
                                  "a"),
               ElementsAre("\uFFFD", "a", ""));
@@ -53,7 +53,7 @@ const Tokenizer& byte_level() {
   return tokenizer;
 }
 
-TEST(TextStream, TokensComeAsWholeCharacters) {
+TEST(TextStream, TokensAreEmittedAsWholeCharacters) {
   const std::vector<int32_t> prompt{0, 0};
   TextStream stream(&byte_level(), prompt);
   std::vector<std::string> parts;
@@ -83,14 +83,14 @@ TEST(StopTexts, NothingOfTheStopIsShown) {
   EXPECT_EQ(stops.finish(), "");
 }
 
-TEST(StopTexts, WhatWasHeldComesAtTheEnd) {
+TEST(StopTexts, WithheldTextIsEmittedAtEnd) {
   StopTexts stops({"END"});
   EXPECT_EQ(stops.add("an EN"), "an ");
   EXPECT_FALSE(stops.found());
   EXPECT_EQ(stops.finish(), "EN");
 }
 
-TEST(StopTexts, WithoutStopsEverythingIsShown) {
+TEST(StopTexts, EverythingIsShownWithoutStops) {
   StopTexts stops({});
   EXPECT_EQ(stops.add("text"), "text");
   EXPECT_FALSE(stops.found());

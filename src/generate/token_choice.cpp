@@ -48,11 +48,11 @@ void check(const TokenChoice& choice) {
 
 int32_t choose_token(std::span<const float> logits, const TokenChoice& choice, int64_t place) {
   if (std::ranges::any_of(logits, [](float x) { return std::isnan(x); }))
-    throw device_error("the model's logits are not numbers behind {} tokens", place)
+    throw device_error("the model's logits are not numbers after {} tokens", place)
         .hint("try --precision fp32; `snug eval` says whether its loss is finite");
   const auto top = std::ranges::max_element(logits);  // of equal ones the first
   if (!std::isfinite(*top))
-    throw device_error("the model's largest logit is {} behind {} tokens", *top, place);
+    throw device_error("the model's largest logit is {} after {} tokens", *top, place);
   if (choice.temperature == 0) return static_cast<int32_t>(top - logits.begin());
   const std::vector<int32_t> tokens = candidates(logits, choice);
   std::vector<double> weights;

@@ -1,4 +1,4 @@
-// Which token comes next, by the model's logits. A pure function: the same seed and place in the
+// Chooses the next token by the model's logits. A pure function: the same seed and place in the
 // sequence draw the same token.
 //
 //   const TokenChoice choice{.temperature = 0.8, .top_p = 0.95, .seed = 7};

@@ -29,7 +29,7 @@ double probability(size_t token, double temperature) {
   return std::exp(kLogits[token] / temperature) / sum;
 }
 
-TEST(TokenChoice, WithoutTemperatureTheFirstOfTheMostProbable) {
+TEST(TokenChoice, ZeroTemperaturePicksFirstMostProbable) {
   for (int64_t place = 0; place < 5; ++place)
     EXPECT_EQ(choose_token(kLogits, {.temperature = 0, .seed = 9}, place), 1);
 }
@@ -43,7 +43,7 @@ TEST(TokenChoice, DrawsByProbability) {
   }
 }
 
-TEST(TokenChoice, TheSameSeedAndPlaceDrawTheSame) {
+TEST(TokenChoice, SameSeedAndPositionDrawSameToken) {
   const auto drawn = [](uint64_t seed) {
     std::vector<int32_t> tokens;
     for (int64_t place = 0; place < 40; ++place)
@@ -75,14 +75,14 @@ TEST(TokenChoice, TopPLeavesAsManyAsReachIt) {
   EXPECT_THAT(shares({.top_p = 0.9, .top_k = 2}), UnorderedElementsAre(Key(1), Key(3)));
 }
 
-TEST(TokenChoice, RefusesWhatIsNoLogit) {
+TEST(TokenChoice, RefusesInvalidLogits) {
   const std::array nan{0.0F, std::nanf("")};
   EXPECT_THROW(choose_token(nan, {}, 0), Error);
   const std::array infinite{0.0F, INFINITY};
   EXPECT_THROW(choose_token(infinite, {.temperature = 0}, 0), Error);
 }
 
-TEST(TokenChoice, RefusesNumbersThatMakeNoSense) {
+TEST(TokenChoice, RefusesInvalidNumbers) {
   EXPECT_NO_THROW(check(TokenChoice{}));
   EXPECT_THROW(check(TokenChoice{.temperature = -1}), Error);
   EXPECT_THROW(check(TokenChoice{.top_p = 0}), Error);

@@ -7,7 +7,7 @@
 namespace snug {
 namespace {
 
-// Where everything is done in the order of the calls, whoever waits has waited.
+// Where everything is done in the order of the calls, there is nothing to wait for.
 struct NoEvent final : LaneEvent {
   void record(int32_t) override {}
   void wait(int32_t) override {}

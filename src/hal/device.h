@@ -27,7 +27,7 @@ class Memory {
 
   // The highest byte ever written, plus one: measured against the pattern that the memory was
   // filled with when it was allocated. -1 where the device cannot tell. Throws when something was
-  // written behind the end.
+  // written past the end.
   virtual int64_t high_water_mark() const = 0;
   // Forgets what was written so far: the pattern is everywhere again.
   virtual void reset() {}
@@ -49,7 +49,7 @@ class LaneEvent {
   virtual void wait(int32_t lane) = 0;    // this lane goes on after the point recorded last
 };
 
-// A moment in the work of one lane by the device's own clock, for those who measure. Inside a
+// A moment in the work of one lane by the device's own clock, for measurements. Inside a
 // recording every launch of it has another.
 class Stamp {
  public:
@@ -102,28 +102,28 @@ class Device {
   // Sets every byte, in the order of the stream.
   virtual void fill(std::span<std::byte> bytes, uint8_t value) = 0;
 
-  // --- devices that run behind the host's back; on the others work is done when a call returns ---
+  // --- devices that run asynchronously; on the others work is done when a call returns ---
 
   // What kernels enqueue on; nullptr where a kernel has run when it returns.
   virtual void* stream() const { return nullptr; }
   virtual void synchronise() {}  // waits for every lane
   // Records what `enqueue` enqueues, without running it. Only where there is a stream.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& enqueue);
-  // What this process holds on the device besides its arenas: driver, libraries, recordings.
+  // What this process holds on the device in addition to its arenas: driver, libraries, recordings.
   // Measured now, against what was in use before the device was opened.
   virtual int64_t context_bytes() const { return 0; }
   // Random numbers as bf16 reads them, all of magnitude about one: what algorithms are timed on.
   virtual void fill_noise(std::span<std::byte>) {}
-  // Leaves a number behind when the device gets here, for the one who asks after a failure.
+  // Records a number when the device gets here; last_mark() reads it after a failure.
   virtual void mark(int32_t) {}
   virtual int32_t last_mark() const { return -1; }
 
-  // --- lanes: each does its work in order, and beside the others. Lane 0 is `stream` ---
+  // --- lanes: each does its work in order; lanes run concurrently. Lane 0 is `stream` ---
   //
   //   auto fetched = device.make_event();            // once
-  //   device.copy(here, home, 1);                    // lane 1 moves bytes
+  //   device.copy(to, from, 1);                      // lane 1 moves bytes
   //   fetched->record(1);
-  //   fetched->wait(0);                              // lane 0 goes on when they are here
+  //   fetched->wait(0);                              // lane 0 continues when they are here
   //   launch(kernel, device.lane_stream(0));
   //
   // A device that does not have them does everything in the order of the calls.
@@ -135,7 +135,7 @@ class Device {
   virtual std::unique_ptr<Stamp> make_stamp();
   // Between memory of `allocate` and of `allocate_host`, or inside one of them.
   virtual void copy(std::span<std::byte> to, const std::byte* from, int32_t lane);
-  // The lane calls `work` on the host when it comes by, and goes on when that returns; inside a
+  // The lane calls `work` on the host when it gets there, and continues when that returns; inside a
   // recording in every launch of it. `work` outlives them all, calls nothing of the device, and
   // throws nothing.
   virtual void call(const std::function<void()>& work, int32_t lane);

@@ -1,4 +1,4 @@
-// A device that did not do what it was told: the driver's own words. Whoever knows adds the op, the
+// A device that did not do what it was told: the driver's own words. The executor adds the op, the
 // layer and the step.
 #pragma once
 

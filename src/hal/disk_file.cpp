@@ -26,7 +26,7 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kBounce = 16 * DiskFile::kGrain;  // on the stack of whoever carries
+constexpr int64_t kBounce = 16 * DiskFile::kGrain;  // on the carrier's stack
 
 int64_t grains_in(int64_t n) { return n / DiskFile::kGrain * DiskFile::kGrain; }
 int64_t grains_over(int64_t n) { return round_up(n, DiskFile::kGrain); }
@@ -252,12 +252,12 @@ std::vector<std::string> DiskFile::notes() const {
   std::vector<std::string> out;
   if (in_memory_) {
     out.push_back(
-        fmt::format("--offload-dir {} is on tmpfs: what lives there takes host memory, "
+        fmt::format("--offload-dir {} is on tmpfs: its files take host memory, "
                     "beyond --host-budget",
                     directory_));
   } else if (!direct_) {
     out.push_back(
-        fmt::format("--offload-dir {} does not take direct I/O: what lives there goes "
+        fmt::format("--offload-dir {} does not take direct I/O: its files go "
                     "through the page cache",
                     directory_));
   }

@@ -5,7 +5,7 @@
 //   file.write(4096, bytes);                 // returns when all of it is written
 //   file.read(4096, bytes);
 //
-// The file has no name from the moment it is open, so nothing is left behind, however the process
+// The file has no name from the moment it is open, so no file is left, however the process
 // ends. Large transfers are cut into blocks, which the kernel carries side by side (io_uring), or
 // threads of its own where it does not. May be called from several threads; two writes at once must
 // not touch the same kGrain bytes.
@@ -59,7 +59,7 @@ class DiskFile {
   // All of it, or a device error that names directory, place and reason. Memory at a multiple of
   // kGrain from a multiple of kGrain moves without a copy.
   void read(int64_t offset, std::span<std::byte> to);
-  // rest_is_free: from its end to the next multiple of kGrain the file holds nobody's bytes.
+  // rest_is_free: from its end to the next multiple of kGrain the file holds no value's bytes.
   void write(int64_t offset, std::span<const std::byte> from, bool rest_is_free = false);
   void fill(int64_t offset, int64_t bytes, uint8_t value);
 
@@ -69,7 +69,7 @@ class DiskFile {
   bool by_ring() const { return by_ring_; }  // io_uring, not threads
   DiskTraffic reads() const { return reads_.now(); }
   DiskTraffic writes() const { return writes_.now(); }
-  // What whoever gave the directory should know: it is no disk, or direct I/O is refused.
+  // Warnings about the directory: it is no disk, or direct I/O is refused.
   std::vector<std::string> notes() const;
 
  private:
@@ -107,7 +107,7 @@ class DiskFile {
   std::unique_ptr<Carriers> carriers_;
   bool by_ring_ = false;
   std::mutex rings_mutex_;
-  std::vector<std::unique_ptr<DiskRing>> rings_;  // that nobody uses now; as many as have called
+  std::vector<std::unique_ptr<DiskRing>> rings_;  // idle; as many as have called
 };
 
 // What a file in this directory could take. Throws bad_input where there is no such directory.

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Beside the tests, on whatever disk they are on; removed at the end.
+// Next to the tests, on whatever disk they are on; removed at the end.
 class DiskFileTest : public ::testing::Test {
  protected:
   DiskFileTest() {
@@ -79,7 +79,7 @@ class Placed {
 
 // Memory at any address, places and lengths that are no multiple of anything, several blocks: what
 // a plain array holds is what the file holds.
-TEST_F(DiskFileTest, HoldsWhatAnArrayHolds) {
+TEST_F(DiskFileTest, MatchesAnArray) {
   constexpr int64_t kBytes = 5 * DiskFile::kBlock + 777;
   DiskFile::Calls threads = DiskFile::system_calls();
   threads.ring = false;
@@ -96,15 +96,15 @@ TEST_F(DiskFileTest, HoldsWhatAnArrayHolds) {
       const uint64_t most = i % 3 == 0 ? kBytes : 3 * DiskFile::kGrain;
       const int64_t n = std::min<int64_t>(kBytes - begin, static_cast<int64_t>(random() % most));
       // Every other one as direct I/O wants it.
-      const auto beside = [&](int64_t offset) {
+      const auto shift = [&](int64_t offset) {
         return i % 2 == 0 ? offset % DiskFile::kGrain : int64_t{1};
       };
-      const Placed from(n, beside(begin));
+      const Placed from(n, shift(begin));
       std::ranges::copy(noise(static_cast<size_t>(n), i), from.bytes().begin());
       file.write(begin, from.bytes());
       std::ranges::copy(from.bytes(), want.begin() + begin);
       const auto at = static_cast<int64_t>(random() % kBytes);
-      const Placed got(kBytes - at, beside(at));
+      const Placed got(kBytes - at, shift(at));
       file.read(at, got.bytes());
       ASSERT_TRUE(std::ranges::equal(got.bytes(), std::span(want).subspan(static_cast<size_t>(at))))
           << "write " << i;
@@ -119,8 +119,8 @@ TEST_F(DiskFileTest, HoldsWhatAnArrayHolds) {
   }
 }
 
-// Of a value that ends inside a grain nobody else has the rest: nothing has to be read for it.
-TEST_F(DiskFileTest, DoesNotReadBehindAValueThatEndsItsStorage) {
+// No other value has the rest of the last grain: nothing has to be read for it.
+TEST_F(DiskFileTest, DoesNotReadPastEndOfStorage) {
   static std::atomic<int> reads;
   DiskFile::Calls calls = DiskFile::system_calls();
   calls.ring = false;
@@ -135,13 +135,13 @@ TEST_F(DiskFileTest, DoesNotReadBehindAValueThatEndsItsStorage) {
   file.write(0, from, /*rest_is_free=*/true);
   EXPECT_EQ(reads, 0);
   file.write(0, from);
-  EXPECT_EQ(reads, 1) << "what is behind it stays";
+  EXPECT_EQ(reads, 1) << "the bytes after it stay";
   std::vector<std::byte> got(from.size());
   file.read(0, got);
   EXPECT_EQ(got, from);
 }
 
-TEST_F(DiskFileTest, TakesBlocksOfSeveralRequestsAtOnce) {
+TEST_F(DiskFileTest, TransfersBlocksOfSeveralRequests) {
   constexpr int64_t kPart = 7 * DiskFile::kBlock;
   constexpr size_t kParts = 6;
   DiskFile file(dir_, kPart * kParts);
@@ -164,7 +164,7 @@ TEST_F(DiskFileTest, TakesBlocksOfSeveralRequestsAtOnce) {
 }
 
 // The system may transfer less than it was asked for, and be interrupted.
-TEST_F(DiskFileTest, GoesOnAfterAPart) {
+TEST_F(DiskFileTest, ContinuesAfterPartialTransfer) {
   static std::atomic<int> calls_made;
   const DiskFile::Calls calls{
       [](int fd, void* to, size_t n, off_t at) -> ssize_t {
@@ -186,7 +186,7 @@ TEST_F(DiskFileTest, GoesOnAfterAPart) {
   EXPECT_EQ(got, from);
 }
 
-TEST_F(DiskFileTest, NamesWhatFailsInMidRun) {
+TEST_F(DiskFileTest, NamesFailureDuringRun) {
   DiskFile::Calls calls = DiskFile::system_calls();
   calls.ring = false;
   calls.write = [](int fd, const void* from, size_t n, off_t at) -> ssize_t {
@@ -206,7 +206,7 @@ TEST_F(DiskFileTest, NamesWhatFailsInMidRun) {
               HasSubstr("of an offload file that has 8388608"));
 }
 
-TEST_F(DiskFileTest, RefusesWhatDoesNotFit) {
+TEST_F(DiskFileTest, RefusesOversizedFile) {
   const int64_t free = free_disk_bytes(dir_);
   const std::string text = why(ExitCode::does_not_fit, [&] { DiskFile(dir_, 2 * free); });
   EXPECT_THAT(text, HasSubstr("the offload file in " + dir_ + " needs "));
@@ -221,7 +221,7 @@ TEST_F(DiskFileTest, RefusesWhatDoesNotFit) {
   setrlimit(RLIMIT_FSIZE, &old);
 }
 
-TEST_F(DiskFileTest, RefusesADirectoryThatItCannotUse) {
+TEST_F(DiskFileTest, RefusesUnusableDirectory) {
   EXPECT_THAT(why(ExitCode::bad_input, [&] { DiskFile(dir_ + "/none", 10); }),
               HasSubstr("--offload-dir " + dir_ + "/none: No such file or directory"));
   EXPECT_THAT(why(ExitCode::bad_input, [&] { DiskFile("/proc", 0); }),
@@ -233,15 +233,15 @@ TEST_F(DiskFileTest, RefusesADirectoryThatItCannotUse) {
   }
 }
 
-TEST_F(DiskFileTest, SaysThatTmpfsIsMemory) {
+TEST_F(DiskFileTest, ReportsTmpfsAsMemory) {
   EXPECT_THAT(DiskFile(dir_, 10).notes(), IsEmpty());
   if (!fs::exists("/dev/shm")) GTEST_SKIP() << "no tmpfs";
   EXPECT_THAT(DiskFile("/dev/shm", 10).notes(),
-              testing::ElementsAre(HasSubstr("/dev/shm is on tmpfs: what lives there takes host")));
+              testing::ElementsAre(HasSubstr("/dev/shm is on tmpfs: its files take host")));
 }
 
 // Not even when the process is killed.
-TEST_F(DiskFileTest, LeavesNothingBehind) {
+TEST_F(DiskFileTest, LeavesNoFiles) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();
@@ -261,7 +261,7 @@ TEST_F(DiskFileTest, LeavesNothingBehind) {
   close(ready[1]);
 }
 
-// It is open and nameless: nobody misses the directory.
+// It is open and nameless: it does not need the directory.
 TEST_F(DiskFileTest, SurvivesItsDirectory) {
   DiskFile file(dir_, 100);
   fs::remove_all(dir_);

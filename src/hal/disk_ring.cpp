@@ -56,7 +56,7 @@ struct DiskRing::Mapped {
   void enter(unsigned submit, unsigned wait_for) const {
     const unsigned flags = wait_for > 0 ? IORING_ENTER_GETEVENTS : 0;
     while (syscall(__NR_io_uring_enter, fd, submit, wait_for, flags, nullptr, 0) < 0) {
-      if (errno == EINTR && submit == 0) return;  // whoever waits looks again
+      if (errno == EINTR && submit == 0) return;  // the caller checks again
       if (errno != EINTR && errno != EAGAIN && errno != EBUSY)
         throw device_error("io_uring: {}", std::strerror(errno));
     }

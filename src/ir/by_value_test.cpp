@@ -6,7 +6,7 @@
 namespace snug {
 namespace {
 
-TEST(ByValue, FindsWhatIsKnown) {
+TEST(ByValue, FindsKnownKeys) {
   ByValue<int> known;
   EXPECT_EQ(known.find({3}), nullptr);
   known[{3}] = 7;

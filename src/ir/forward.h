@@ -19,7 +19,7 @@ struct Forward {
 using ForwardBuilder =
     std::function<Forward(Module& module, std::string_view program, bool training)>;
 
-// Emits a program that takes the next `tokens` of one sequence behind those whose keys and values
+// Emits a program that takes the next `tokens` of one sequence after those whose keys and values
 // its module keeps, and writes theirs. Gives the logits of the last one, or none where they are not
 // wanted.
 using CachedForwardBuilder =

@@ -31,8 +31,8 @@ std::vector<std::vector<int32_t>> users_on_lanes(const Module& module, const Pro
 
 // For every op: the earliest op with transient bytes that may still be running when it starts. Ops of
 // the compute lane count as in place.
-std::vector<int32_t> earliest_beside(const Module& module, const Program& program,
-                                     const Order& order, std::span<const Extent> extents) {
+std::vector<int32_t> earliest_overlap(const Module& module, const Program& program,
+                                      const Order& order, std::span<const Extent> extents) {
   std::vector<int32_t> earliest(program.ops.size());
   std::iota(earliest.begin(), earliest.end(), 0);
   if (order.lanes() == 1) return earliest;
@@ -58,8 +58,8 @@ bool makes_new_bytes(const Module& module, const Op& op) {
 
 // For every op: the last op of the compute lane that makes new bytes and may start before it has
 // ended, or itself where that is later.
-std::vector<int32_t> latest_beside(const Module& module, const Program& program,
-                                   const Order& order) {
+std::vector<int32_t> latest_overlap(const Module& module, const Program& program,
+                                    const Order& order) {
   std::vector<int32_t> latest(program.ops.size());
   std::iota(latest.begin(), latest.end(), 0);
   const int32_t compute = order.lane_index(kComputeLane);
@@ -88,8 +88,8 @@ std::vector<std::optional<Lifetime>> lifetimes_of(const Module& module, const Or
   for (size_t p = 0; p < module.programs.size(); ++p) {
     const Program& program = module.programs[p];
     const Order& order = orders.of(p);
-    const auto earliest = earliest_beside(module, program, order, extents);
-    const auto latest = latest_beside(module, program, order);
+    const auto earliest = earliest_overlap(module, program, order, extents);
+    const auto latest = latest_overlap(module, program, order);
     for (size_t i = 0; i < program.ops.size(); ++i) {
       for_each_access(program.ops[i], [&](ValueId id, bool) {
         const ValueId root = extents[static_cast<size_t>(id.index)].root;

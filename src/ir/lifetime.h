@@ -9,7 +9,7 @@
 // - a value written off the compute lane lives from the earliest op that may still be running then:
 //   a prefetch may run ahead of its place in the list;
 // - every value lives to the last op of the compute lane that makes new bytes and may start before
-//   the value's last use has ended: a copy may lag behind its place.
+//   the value's last use has ended: a copy may run after its place.
 // Moving both ends of every value would promise no more and keep bytes longer.
 #pragma once
 

@@ -14,7 +14,7 @@ using toy::Fixture;
 
 Lifetime ops(int32_t first, int32_t last) { return {first, last}; }
 
-TEST(Lifetime, OnOneLaneIsFirstWriteToLastUse) {
+TEST(Lifetime, OneLaneLifetimeIsFirstWriteToLastUse) {
   Fixture f;
   const ValueId a = f.b.emit(toy::unary, "a", {f.x})[0];
   const ValueId b = f.b.emit(toy::unary, "b", {a})[0];
@@ -26,7 +26,7 @@ TEST(Lifetime, OnOneLaneIsFirstWriteToLastUse) {
   EXPECT_FALSE(f.module[f.x].live);
 }
 
-TEST(Lifetime, ViewsVersionsAndPredicatesKeepTheirRoot) {
+TEST(Lifetime, DerivedValuesKeepTheirRootAlive) {
   Fixture f;
   const ValueId a = f.b.emit(toy::unary, "a", {f.x})[0];
   const ValueId half = f.b.view(a, "half", {32}, 32);
@@ -55,7 +55,7 @@ TEST(Lifetime, WorkspaceLivesForItsOp) {
 }
 
 // A prefetch that waits for nothing may run from the program's start on.
-TEST(Lifetime, PrefetchMayRunAhead) {
+TEST(Lifetime, PrefetchMayRunEarly) {
   Fixture f;
   const ValueId a = f.unary_on("compute", "a", f.x);
   const ValueId b = f.unary_on("compute", "b", a);
@@ -66,7 +66,7 @@ TEST(Lifetime, PrefetchMayRunAhead) {
   EXPECT_EQ(f.live(a), ops(0, 1));
 }
 
-TEST(Lifetime, PrefetchHeldBackByAfter) {
+TEST(Lifetime, PrefetchIsDelayedByAfter) {
   Fixture f;
   const ValueId a = f.unary_on("compute", "a", f.x);
   const ValueId b = f.unary_on("compute", "b", a);
@@ -90,7 +90,7 @@ TEST(Lifetime, CopyOutMayLag) {
   EXPECT_EQ(f.live(c), ops(2, 3));
 }
 
-TEST(Lifetime, CopyOutThatNobodyWaitsForLastsToTheEnd) {
+TEST(Lifetime, UnwaitedCopyOutLastsToEnd) {
   Fixture f;
   const ValueId a = f.unary_on("compute", "a", f.x);
   f.unary_on("copy_out", "saved", a);
@@ -101,7 +101,7 @@ TEST(Lifetime, CopyOutThatNobodyWaitsForLastsToTheEnd) {
 }
 
 // An op that only works in place takes no bytes, so a lagging copy does not matter to it.
-TEST(Lifetime, CopyOutLagsPastInPlaceOpsForFree) {
+TEST(Lifetime, CopyOutOverlapsInPlaceOps) {
   Fixture f;
   const ValueId a = f.unary_on("compute", "a", f.x);
   f.unary_on("copy_out", "saved", a);
@@ -110,7 +110,7 @@ TEST(Lifetime, CopyOutLagsPastInPlaceOpsForFree) {
   EXPECT_EQ(f.live(a), ops(0, 1));
 }
 
-TEST(Order, WaitsForWritersOfWhatItReadsAndReadersOfWhatItWrites) {
+TEST(Order, ReadersWaitForWritersAndWritersForReaders) {
   Fixture f;
   const ValueId a = f.unary_on("compute", "a", f.x);      // 0
   f.unary_on("copy_out", "saved", a);                     // 1 reads a
@@ -148,7 +148,7 @@ TEST(Order, RefusesToWaitForALaterOp) {
 }
 
 // What is still running on another lane does not matter where it has no bytes that come and go.
-TEST(Lifetime, WorkOnSharedValuesHoldsNobodyUp) {
+TEST(Lifetime, WorkOnSharedValuesBlocksNoOp) {
   Fixture f;
   const ValueId a = f.unary_on("compute", "a", f.x);
   f.module[f.unary_on("comm", "in_place", f.x)].base = f.x;
@@ -161,7 +161,7 @@ TEST(Lifetime, WorkOnSharedValuesHoldsNobodyUp) {
 
 // The promise itself, on random programs: values with disjoint lifetimes are ordered, all uses
 // before the other's write.
-TEST(Lifetime, DisjointLifetimesAreNeverAliveAtOnce) {
+TEST(Lifetime, DisjointLifetimesNeverOverlap) {
   std::mt19937 random(7);
   const char* lanes[] = {"compute", "copy_in", "copy_out", "comm"};
   for (int round = 0; round < 50; ++round) {

@@ -265,7 +265,7 @@ enum class Features : uint8_t { together, alone, in_halves, in_heads };
 enum class Comm : uint8_t { none, collective, send, recv };
 enum class CollectiveKind : uint8_t {
   none,
-  gather,    // its input may lie in its output: at this rank's place
+  gather,    // its input may alias its output: at this rank's place
   exchange,  // block r to rank r
   reduce_scatter,
   all_reduce,

@@ -13,27 +13,27 @@
 namespace snug {
 namespace {
 
-constexpr int32_t kNobody = -1;
+constexpr int32_t kNoOp = -1;
 
-// Who last touched which bytes of every storage.
+// The last writer and readers of the bytes of every storage.
 class Accesses {
  public:
   Accesses(std::span<const Extent> extents, size_t lanes)
-      : extents_(extents), lanes_(lanes), place_(extents.size(), kNobody) {}
+      : extents_(extents), lanes_(lanes), place_(extents.size(), kUntouched) {}
 
-  // Tells `wait` whom the access must wait for, then records it.
+  // Tells `wait` the ops that the access must wait for, then records it.
   template <typename Wait>
   void add(const Extent& bytes, int32_t op, int32_t lane, bool writes, Wait&& wait) {
     const auto root = static_cast<size_t>(bytes.root.index);
-    if (place_[root] == kNobody) {
+    if (place_[root] == kUntouched) {
       place_[root] = static_cast<int32_t>(storages_.size());
-      storages_.emplace_back(extents_[root].end, nobody());
+      storages_.emplace_back(extents_[root].end, untouched());
     }
     auto& storage = storages_[static_cast<size_t>(place_[root])];
     storage.over(bytes.begin, bytes.end, [&](Touched& touched) {
       wait(touched.writer);
       if (writes) {
-        for (size_t l = 0; l < lanes_; ++l) wait(std::exchange(touched.last_reader[l], kNobody));
+        for (size_t l = 0; l < lanes_; ++l) wait(std::exchange(touched.last_reader[l], kNoOp));
         touched.writer = op;
       } else {
         touched.last_reader[static_cast<size_t>(lane)] = op;
@@ -42,13 +42,14 @@ class Accesses {
   }
 
  private:
+  static constexpr int32_t kUntouched = -1;
   struct Touched {
     int32_t writer;
     std::array<int32_t, Order::kMostLanes> last_reader;  // by lane, since the last write
   };
-  static Touched nobody() {
-    Touched touched{.writer = kNobody, .last_reader = {}};
-    touched.last_reader.fill(kNobody);
+  static Touched untouched() {
+    Touched touched{.writer = kNoOp, .last_reader = {}};
+    touched.last_reader.fill(kNoOp);
     return touched;
   }
   std::span<const Extent> extents_;
@@ -130,16 +131,16 @@ Order::Order(const Program& program, std::span<const Extent> extents) {
   const size_t n = program.ops.size();
   const size_t L = lane_names_.size();
   waits_.resize(n);
-  clocks_.assign(n * L, kNobody);
+  clocks_.assign(n * L, kNoOp);
   Accesses accesses(L > 1 ? extents : std::span<const Extent>(), L);
   OpsByName names(program);
   std::vector<int32_t> last_on_lane(L);
   for (size_t i = 0; i < n; ++i) {
     const Op& op = program.ops[i];
     const auto at = static_cast<int32_t>(i);
-    std::fill(last_on_lane.begin(), last_on_lane.end(), kNobody);
+    std::fill(last_on_lane.begin(), last_on_lane.end(), kNoOp);
     auto wait = [&](int32_t other) {
-      if (other == kNobody || other == at) return;
+      if (other == kNoOp || other == at) return;
       int32_t& last = last_on_lane[static_cast<size_t>(lane_of(other))];
       last = std::max(last, other);
     };
@@ -196,7 +197,7 @@ void Order::add_waits(int32_t op, std::span<const int32_t> last_on_lane) {
   }
   std::erase_if(waits, [&](int32_t a) {
     return std::ranges::any_of(last_on_lane,
-                               [&](int32_t b) { return b != kNobody && b != a && before(a, b); });
+                               [&](int32_t b) { return b != kNoOp && b != a && before(a, b); });
   });
   for (int32_t other : waits) {
     for (size_t l = 0; l < L; ++l) clock[l] = std::max(clock[l], clock_of(other)[l]);

@@ -3,8 +3,8 @@
 // are threads or streams and wait where this says.
 //
 // List order is issue order, and one lane runs its ops in that order. Across lanes an op waits for
-// whoever last wrote the bytes it reads, for whoever last wrote or read the bytes it writes, and
-// for the ops in `after`. A program starts when the one before it has ended on every lane.
+// the last writer of the bytes it reads, for the last writer and readers of the bytes it writes,
+// and for the ops in `after`. A program starts when the one before it has ended on every lane.
 //
 //   Order order(module, program);
 //   order.before(3, 7);   // op 3 has ended when op 7 starts, whatever the lanes' timing

@@ -294,7 +294,7 @@ class Printer {
     return line;
   }
 
-  // "x=%a, grads=[%b, %c])" behind `line`, broken where it grows too long.
+  // "x=%a, grads=[%b, %c])" after `line`, broken where it grows too long.
   std::string inputs(const Op& op, std::string line, size_t indent) const {
     size_t column = indent + line.size();
     std::string_view separator;

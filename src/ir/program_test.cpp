@@ -33,7 +33,7 @@ TEST(Module, NamesInALayerAreTheSameInEveryLayer) {
   EXPECT_THROW(static_cast<void>(f.b.layer(1, "h.1")), Error);
 }
 
-TEST(Module, LinksOfClonedOpsStayInTheClone) {
+TEST(Module, ClonedOpsKeepLinksInsideClone) {
   toy::Fixture f;
   const ValueId a = f.b.emit(toy::unary, "a", {f.x})[0];
   f.b.set_phase(Phase::backward);

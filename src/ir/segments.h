@@ -21,8 +21,8 @@ class Segments {
  public:
   Segments(int64_t bytes, Fact at_first) : bytes_(bytes), first_(std::move(at_first)) {}
 
-  // Calls touch(fact) for each segment of [begin, end), in order; begin is not negative, and what
-  // is behind the storage's end is not there.
+  // Calls touch(fact) for each segment of [begin, end), in order; begin is not negative, and
+  // bytes past the storage's end do not count.
   template <typename Touch>
   void over(int64_t begin, int64_t end, Touch&& touch) {
     end = std::min(end, bytes_);

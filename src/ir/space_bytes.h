@@ -55,7 +55,7 @@ constexpr int64_t page_table_bytes(int64_t pinned) { return pinned / 4096 * 8; }
 
 // What arenas may take.
 struct Limits : SpaceBytes {
-  bool host_is_pinned = false;  // its page tables lie beside the device's arena
+  bool host_is_pinned = false;  // its page tables take device memory outside the arena
 
   // NOLINTNEXTLINE(google-explicit-constructor): bytes are limits where nothing is pinned
   constexpr Limits(const SpaceBytes& most, bool pinned = false)
@@ -75,7 +75,7 @@ constexpr bool SpaceBytes::fits_in(const Limits& limits) const {
   return std::ranges::all_of(limits.left_by(*this).bytes, [](int64_t left) { return left >= 0; });
 }
 
-// So many bytes on the device, and none elsewhere.
+// So many bytes on the device, and none in other spaces.
 constexpr SpaceBytes on_device(int64_t bytes) { return {{bytes, 0, 0}}; }
 // A limit for the device alone.
 constexpr Limits device_limit(int64_t bytes) { return SpaceBytes{{bytes, kUnlimited, kUnlimited}}; }

@@ -17,7 +17,7 @@ TEST(SpaceBytes, FitInEverySpaceOrNotAtAll) {
   EXPECT_TRUE((SpaceBytes{{kUnlimited, kUnlimited, kUnlimited}}).fits_in(kNoLimits));
 }
 
-TEST(SpaceBytes, APinnedHostTakesItsPageTablesFromTheDevice) {
+TEST(SpaceBytes, PinnedHostCountsDevicePageTables) {
   const int64_t gib = int64_t{1} << 30, tables = page_table_bytes(gib);
   EXPECT_EQ(tables, 2 << 20);  // 2 MiB a GiB, as measured
   const Limits limits(device_limit(100 + tables), true);
@@ -37,7 +37,7 @@ TEST(SpaceBytes, AreAddedAndComparedSpaceBySpace) {
   EXPECT_EQ(a[Space::host], 20);
 }
 
-TEST(SpaceBytes, OfAModuleAreItsArenas) {
+TEST(SpaceBytes, ModuleBytesEqualItsArenas) {
   Module module;
   module.arena_bytes[static_cast<size_t>(Space::host)] = 5;
   EXPECT_EQ(arenas_of(module), (SpaceBytes{{0, 5, 0}}));

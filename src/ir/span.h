@@ -21,7 +21,7 @@ struct Span {
   double seconds() const { return end - begin; }
 };
 
-// What an executor writes to while it is measured; whoever steps it sets `step`, and `run` to 0.
+// What an executor writes to while it is measured; its caller sets `step`, and `run` to 0.
 struct SpanLog {
   std::vector<Span> spans;
   int32_t step = 0;

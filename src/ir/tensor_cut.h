@@ -16,7 +16,7 @@ struct WholeRun {
 };
 
 // Of this rank's elements [begin, end), those that are of the whole: what is not is padding. Boxes of
-// several rows have as many, one beside the other.
+// several rows have as many, next to each other.
 template <typename Fn>
 void for_runs(const TensorCut& cut, int64_t begin, int64_t end, const Fn& fn) {
   if (!cut.on()) return fn(WholeRun{begin, begin, end - begin});
@@ -40,8 +40,8 @@ void for_runs_in(const TensorCut& cut, int64_t begin, int64_t end, int64_t from,
                  const Fn& fn) {
   for (const Box& box : cut.boxes) {
     const auto row_of = [&](int64_t whole) {
-      const int64_t behind = whole - box.whole_first;
-      return box.rows == 1 || behind <= 0 ? 0 : behind / box.whole_stride;
+      const int64_t past = whole - box.whole_first;
+      return box.rows == 1 || past <= 0 ? 0 : past / box.whole_stride;
     };
     for (int64_t row = row_of(from); row < std::min(box.rows, row_of(to) + 1); ++row) {
       const int64_t at = box.first + row * box.stride;

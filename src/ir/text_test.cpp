@@ -232,7 +232,7 @@ std::string error_of(std::string_view text) {
   return "parsed";
 }
 
-TEST(Text, ErrorsNameTheLineAndWhatWasExpected) {
+TEST(Text, ErrorsNameLineAndExpectation) {
   EXPECT_EQ(error_of(""), "line 1: expected 'module', found the end of the line");
   EXPECT_EQ(error_of("module \"m\" flat"),
             "line 1: expected a level: graph, step or placed, found 'flat'");

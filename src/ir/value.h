@@ -86,7 +86,7 @@ struct Box {
   friend bool operator==(const Box&, const Box&) = default;
 };
 
-// A parameter under tensor parallelism (passes/tensor_parallel): of one that ranks cut, the boxes of the
+// A parameter under tensor parallelism (techniques/tensor/tensor_parallel): of one that ranks cut, the boxes of the
 // whole that are this rank's; of one that all have whole, whether each sees only its own tokens.
 struct TensorCut {
   Shape whole;  // rank 0: it is not cut
@@ -109,7 +109,7 @@ struct Param {
   int64_t value_heads = 0;  // the last so many of them are attention's values
   bool trainable = true;
   Stored stored = Stored::plain;
-  bool adapter = false;  // beside the model: saved and loaded apart from it
+  bool adapter = false;  // not part of the model: saved and loaded apart from it
   TensorCut cut = {};
   std::vector<CheckpointPart> checkpoint;  // empty: not part of the saved model
   friend bool operator==(const Param&, const Param&) = default;
@@ -137,7 +137,7 @@ struct Value {
   Shape padded;  // the storage's shape where it is larger than the logical one; rank 0: the same
 
   // A shard, the part of a larger value that one rank has: the larger one's shape (rank 0: it is no
-  // shard), and the element of that which is its first. What lies behind the larger one's end is
+  // shard), and the element of that which is its first. What is past the larger one's end is
   // padding, and zero.
   Shape shard_of;
   int64_t shard_first = 0;

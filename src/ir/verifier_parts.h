@@ -54,7 +54,7 @@ Error wrong_value(const Module& module, ValueId id, fmt::format_string<Args...> 
 // order of messages.
 Facts check_structure(const Module& module);
 
-// verify_writes.cpp: who may write where, and that nobody reads what has been overwritten.
+// verify_writes.cpp: what an op may write, and that no op reads what has been overwritten.
 void check_writes(const Facts& facts);
 
 // verify_placement.cpp: scratch and lifetimes; offsets.

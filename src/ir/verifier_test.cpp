@@ -24,7 +24,7 @@ std::string fault(const Module& module) {
   return "sound";
 }
 
-// x -> a -> b, with a persistent w and a carried grad beside them.
+// x -> a -> b, with a persistent w and a carried grad.
 struct Verifier : testing::Test, Fixture {
   ValueId w = add_shared(module, "w", toy::kVector, Category::params, Scope::persistent);
   ValueId grad = add_shared(module, "grad", toy::kVector, Category::grads, Scope::step);
@@ -44,7 +44,7 @@ struct Verifier : testing::Test, Fixture {
     compute_lifetimes(module);
     module.level = Level::step;
   }
-  // Level placed, every value behind the one before.
+  // Level placed, every value after the one before.
   void place_apart() {
     schedule();
     int64_t at = 0;
@@ -100,7 +100,7 @@ TEST_F(Verifier, Types) {
   EXPECT_THAT(result(), HasSubstr("its inputs are refused"));
 }
 
-TEST_F(Verifier, MadeOnceAndBeforeUse) {
+TEST_F(Verifier, ValuesAreWrittenOnceBeforeUse) {
   b.emit(toy::unary, "b", {a});
   std::swap(ops()[0], ops()[1]);
   EXPECT_EQ(result(), "program 'p', unary 'b': reads 'a' before it is made");
@@ -142,7 +142,7 @@ TEST_F(Verifier, SharedValuesHaveNoProgram) {
   EXPECT_THAT(result(), HasSubstr("'w' is shared and says it is local"));
 }
 
-TEST_F(Verifier, ViewsLieInsideTheirBase) {
+TEST_F(Verifier, ViewsAreInsideTheirBase) {
   const ValueId view = b.view(a, "view", {32}, 32);
   b.emit(toy::unary, "b", {view});
   EXPECT_EQ(result(), "sound");
@@ -219,20 +219,20 @@ TEST_F(Verifier, CollectivesAreNumberedInOrder) {
 
 // --- writes ------------------------------------------------------------------------------------
 
-TEST_F(Verifier, PersistentValuesAreWrittenOnlyByOpsThatMust) {
+TEST_F(Verifier, OnlyAllowedOpsWritePersistentValues) {
   const ValueId out = b.emit(toy::unary, "b", {w})[0];
   module[out].base = w;
   EXPECT_EQ(result(),
             "program 'p', unary 'b': writes the persistent value 'w' without having to alias it");
 }
 
-TEST_F(Verifier, WhatMustAliasDoes) {
+TEST_F(Verifier, RequiredAliasIsPresent) {
   const ValueId out = b.emit(toy::update, "update", {w, grad})[0];
   module[out].base = {};
-  EXPECT_EQ(result(), "program 'p', update 'update': 'update' must lie in 'w'");
+  EXPECT_EQ(result(), "program 'p', update 'update': 'update' must alias 'w'");
 }
 
-TEST_F(Verifier, CopiesBringPersistentValuesBack) {
+TEST_F(Verifier, PersistentValuesAreCopiedBack) {
   module[w].space = Space::host;
   const ValueId back = b.emit(toy::copy, "back", {a})[0];
   module[back].base = w;
@@ -240,7 +240,7 @@ TEST_F(Verifier, CopiesBringPersistentValuesBack) {
   EXPECT_EQ(result(), "sound");
 }
 
-TEST_F(Verifier, InPlaceIsGranted) {
+TEST_F(Verifier, GrantedInPlaceIsRequired) {
   const ValueId y = b.emit(toy::norm, "norm", {a})[0];
   module[y].base = a;
   EXPECT_EQ(result(),
@@ -248,7 +248,7 @@ TEST_F(Verifier, InPlaceIsGranted) {
             "does not grant");
 }
 
-TEST_F(Verifier, InPlaceTakesTheSameBytes) {
+TEST_F(Verifier, InPlaceKeepsSameBytes) {
   const ValueId low = b.view(a, "low", {32}, 0);
   const ValueId out = b.emit(toy::unary, "b", {low})[0];
   module[out].base = a;
@@ -267,7 +267,7 @@ TEST_F(Verifier, StepValuesAreWrittenByAnyOp) {
   EXPECT_EQ(result(), "sound");
 }
 
-TEST_F(Verifier, NobodyReadsWhatWasOverwritten) {
+TEST_F(Verifier, OverwrittenValueIsNotRead) {
   const ValueId next = b.emit(toy::unary, "next", {a})[0];
   module[next].base = a;
   b.emit(toy::unary, "late", {a});
@@ -276,7 +276,7 @@ TEST_F(Verifier, NobodyReadsWhatWasOverwritten) {
   EXPECT_EQ(result(), "sound");
 }
 
-TEST_F(Verifier, NorThroughAView) {
+TEST_F(Verifier, OverwrittenBytesAreNotReadThroughViews) {
   const ValueId low = b.view(a, "low", {32}, 0);
   const ValueId high = b.view(a, "high", {32}, 32);
   const ValueId next = b.emit(toy::unary, "next", {low})[0];
@@ -290,7 +290,7 @@ TEST_F(Verifier, NorThroughAView) {
   EXPECT_THAT(result(), HasSubstr("reads 'a', whose bytes 'next' has overwritten"));
 }
 
-TEST_F(Verifier, AViewOfWhatWasWrittenInPlaceShowsWhatLiesBehind) {
+TEST_F(Verifier, ViewOfInPlaceResultSeesLaterBytes) {
   const ValueId low = b.view(a, "low", {32}, 0);
   const ValueId high = b.view(a, "high", {32}, 32);
   const ValueId second = b.emit(toy::unary, "second", {high})[0];
@@ -307,13 +307,13 @@ TEST_F(Verifier, AViewOfWhatWasWrittenInPlaceShowsWhatLiesBehind) {
   EXPECT_THAT(result(), HasSubstr("reads 'whole', whose bytes 'second' has overwritten"));
 }
 
-TEST_F(Verifier, NorACarriedValue) {
+TEST_F(Verifier, OverwrittenCarriedValueIsNotRead) {
   b.emit_into(toy::copy, "keep", {a}, grad);
   b.emit(toy::unary, "old", {grad});
   EXPECT_THAT(result(), HasSubstr("reads 'grad', whose bytes 'keep' has overwritten"));
 }
 
-TEST_F(Verifier, NorDoesTheOpItselfThroughAnotherPort) {
+TEST_F(Verifier, OpDoesNotReadItsOwnOutputBytes) {
   const ValueId sum = b.emit(toy::add, "sum", {a, a})[0];
   module[sum].base = a;
   EXPECT_EQ(result(),
@@ -339,7 +339,7 @@ TEST_F(Verifier, WorkspaceIsThereAndLargeEnough) {
   EXPECT_THAT(result(), HasSubstr("has 0"));
 }
 
-TEST_F(Verifier, WorkspaceIsNobodyElses) {
+TEST_F(Verifier, WorkspaceIsPrivateToItsOp) {
   b.emit(toy::wgrad, "dw", {a});
   schedule();
   b.emit(toy::unary, "peek", {ops()[1].workspace});
@@ -380,7 +380,7 @@ TEST_F(Verifier, LiveValuesShareNoBytes) {
   EXPECT_EQ(result(), "value 'grad': shares bytes with 'w' while both are alive");
 }
 
-TEST_F(Verifier, ALargeBlockReachesOverSmallOnes) {
+TEST_F(Verifier, LargeBlockOverlapsSmallOnes) {
   const ValueId big = b.emit(toy::unary, "big", {a})[0];
   b.emit(toy::add, "sum", {a, big});
   place_apart();

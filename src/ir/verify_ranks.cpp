@@ -1,6 +1,7 @@
-// A rendezvous simulation: every rank's lanes go on as Order lets them, and an op that goes to other
-// ranks ends when all of its group are at it. One order of events stands for all: what may go on
-// stays able to, whatever goes on elsewhere, so either every timing comes to the end or none does.
+// A rendezvous simulation: every rank's lanes advance as Order lets them, and an op that goes to
+// other ranks ends when all of its group are at it. One order of events represents all: a lane that
+// may advance stays able to, whatever the others do, so either every timing reaches the end or none
+// does.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -55,8 +56,8 @@ Group group_of(size_t rank, const Op& op, size_t ranks) {
   return {rank - rank / stride % n * stride, stride, n};
 }
 
-// How a rank goes through a program: its lanes side by side, or, while somebody looks at every op,
-// one op after another.
+// How a rank runs a program: its lanes concurrently, or, where every op is inspected, one op after
+// another.
 enum class Way : uint8_t { lanes, list };
 
 // A rank's place in a program, or in several that follow each other.
@@ -330,7 +331,7 @@ void verify_ranks(std::span<const Module* const> ranks) {
       }).run();
     };
     rendezvous(Way::lanes);
-    // Messages would wait for each other: whoever looks at ops one by one does not have any yet.
+    // Messages would wait for each other: runs that inspect ops one by one have none yet.
     if (!stages) rendezvous(Way::list);
   }
 }

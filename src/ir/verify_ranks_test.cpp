@@ -80,7 +80,7 @@ TEST(VerifyRanks, AnotherOrderOnALaneIsNamed) {
   EXPECT_THAT(p.fault(), HasSubstr("rank 1 at gather 'g1' (number 0"));
 }
 
-TEST(VerifyRanks, AMissingOneIsNamed) {
+TEST(VerifyRanks, MissingCollectiveIsNamed) {
   Pair p;
   p.second.ops().pop_back();
   EXPECT_THAT(p.fault(),
@@ -112,7 +112,7 @@ TEST(VerifyRanks, AnotherKindTypeOrGroupIsNamed) {
 }
 
 // Each lane has the same collectives in the same order, and each rank's waits are its own list's.
-TEST(VerifyRanks, WaitsThatMakeACircleAreNamed) {
+TEST(VerifyRanks, CircularWaitsAreNamed) {
   Rank first, second;
   first.gather("g", 0, first.x, "dp");
   first.reduce("s", 0, "tp");
@@ -142,7 +142,7 @@ TEST(VerifyRanks, OtherProgramsAreNamed) {
 }
 
 // Two rows of two ranks: each row shards, each column sums.
-TEST(VerifyRanks, GroupsAreThoseOfTheMesh) {
+TEST(VerifyRanks, GroupsMatchMesh) {
   std::vector<Rank> ranks(4);
   std::vector<const Module*> modules;
   for (Rank& r : ranks) {
@@ -184,7 +184,7 @@ TEST(VerifyRanks, MessagesMatch) {
 }
 
 // Both send first: each waits until the other takes it.
-TEST(VerifyRanks, MessagesThatCrossWaitForEachOther) {
+TEST(VerifyRanks, CrossingMessagesWaitForEachOther) {
   Rank first, second;
   first.send(1, 0);
   first.recv(1, 0, 64);
@@ -210,7 +210,7 @@ TEST(VerifyRanks, MessagesOfAStepMeetAcrossPrograms) {
                         "'send.3' waits for rank 1"));
 }
 
-TEST(VerifyRanks, TheTextNamesWhatMustAgree) {
+TEST(VerifyRanks, TextHasAllThatMustAgree) {
   const Pair p;
   EXPECT_EQ(collectives_text(p.first.module), collectives_text(p.second.module));
   EXPECT_THAT(

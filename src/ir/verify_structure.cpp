@@ -119,9 +119,9 @@ class Structure {
     }
   }
 
-  // Where a view of it ends at the latest. Of what an op writes in place it may also show what lies
-  // behind, as it is then.
-  int64_t end_beside(ValueId base) const {
+  // Where a view of it ends at the latest. A view of what an op writes in place may also show the
+  // bytes after it, as they are then.
+  int64_t latest_view_end(ValueId base) const {
     const Extent& bytes = facts_.bytes(base);
     const bool in_place = facts_.maker(base) != kNotMade && !module_[base].owns_bytes();
     return in_place ? facts_.bytes(bytes.root).end : bytes.end;
@@ -137,7 +137,7 @@ class Structure {
       const Value& base = module_[v.base];
       if (!base.shared() && base.program != v.program)
         throw wrong_value(module_, id, "its base '{}' is a local of another program", base.name);
-      if (facts_.bytes(id).end > end_beside(v.base)) {
+      if (facts_.bytes(id).end > latest_view_end(v.base)) {
         throw wrong_value(module_, id, "{} from element {} on ends beyond its base '{}' {}",
                           v.type.text(), v.view_offset, base.name, base.type.text());
       }

@@ -44,8 +44,7 @@ class InPlace {
       if (!a.must || o >= op_.outputs.size() || i >= op_.inputs.size() || !op_.inputs[i].valid())
         continue;
       if (out(o) != facts_.bytes(op_.inputs[i])) {
-        throw wrong_op(program_, op_, "'{}' must lie in '{}'", name(o),
-                       module_[op_.inputs[i]].name);
+        throw wrong_op(program_, op_, "'{}' must alias '{}'", name(o), module_[op_.inputs[i]].name);
       }
     }
   }
@@ -92,7 +91,7 @@ class InPlace {
   const Op& op_;
 };
 
-// In list order, which conflicting accesses keep on any lanes: who wrote each byte last. A read
+// In list order, which conflicting accesses keep on any lanes: the last writer of each byte. A read
 // must find its own version.
 void check_versions(const Facts& facts, const Program& program) {
   std::vector<Segments<int32_t>> last_writer;

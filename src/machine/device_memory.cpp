@@ -17,7 +17,7 @@ int64_t DeviceMemory::planned_context() const {
   return run_.context_with(arenas);
 }
 
-// What was free when the run was planned is no limit of its own: what is here fits.
+// The free memory at planning is no limit of its own: memory that could be allocated fits.
 bool DeviceMemory::exceeds_budget(int64_t context) const {
   return run_.budget && !run_.within_free_memory() &&
          executor_.allocated_bytes() + context > *run_.budget + run_.context;

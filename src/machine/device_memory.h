@@ -1,5 +1,5 @@
-// What a run holds on its device beside what was planned: the arena, and the context of driver and
-// libraries. On a device that has no context of its own there is nothing to say.
+// A run's memory on its device: the planned arena, and the context of driver and libraries. On a
+// device that has no context of its own there is nothing to report.
 //
 //   DeviceMemory memory(run, executor, staging);
 //   memory.require_context_within_budget();        // before the first step
@@ -16,8 +16,8 @@ namespace snug {
 
 class DeviceMemory {
  public:
-  // `staging`: of host memory, pinned beside the host's arena. All of it is allocated by now; the
-  // context is looked at.
+  // `staging`: of host memory, pinned in addition to the host's arena. All of it is allocated by
+  // now; the context is measured.
   DeviceMemory(const Resolved& run, const Executor& executor, int64_t staging);
 
   int64_t context() const { return context_; }  // as it was then

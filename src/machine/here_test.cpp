@@ -19,21 +19,21 @@ Options tiny_on(const char* device) {
   return o;
 }
 
-TEST(Here, TheBudgetOfFreeMemoryStaysBelowItAndHardlyMovesWithIt) {
+TEST(Here, FreeMemoryBudgetIsLowerAndSteady) {
   EXPECT_EQ(budget_of_free(parse_bytes("24GiB")), parse_bytes("24GiB") - parse_bytes("16MiB"));
   EXPECT_EQ(budget_of_free(parse_bytes("24GiB") + parse_bytes("15MiB")),
             budget_of_free(parse_bytes("24GiB")));
   EXPECT_EQ(budget_of_free(parse_bytes("10MiB")), 0);
 }
 
-TEST(Here, ARunOnACpuHasNoBudget) {
+TEST(Here, CpuRunHasNoBudget) {
   EXPECT_FALSE(free_budget(tiny_on("cpu")));
   const Resolved run = resolve_here(tiny_on("cpu"));
   EXPECT_FALSE(run.budget);
   EXPECT_FALSE(run.host_budget) << "a plan for a CPU is the same on every machine";
 }
 
-TEST(Here, ARunIsLimitedByTheHostsMemoryUnlessToldOtherwise) {
+TEST(Here, HostMemoryLimitsRunByDefault) {
   Resolved run = resolve_here(tiny_on("cpu"));
   limit_host(run);
   ASSERT_TRUE(run.host_budget);
@@ -48,12 +48,12 @@ TEST(Here, ARunIsLimitedByTheHostsMemoryUnlessToldOtherwise) {
   EXPECT_FALSE(run.host_budget);
 }
 
-TEST(Here, ACpusArenaIsPartOfTheHostsMemory) {
+TEST(Here, CpuArenaIsPartOfHostMemory) {
   constexpr int64_t kGiB = int64_t{1} << 30;
   EXPECT_EQ(host_budget_of(8 * kGiB, 3 * kGiB), 4 * kGiB);
   EXPECT_EQ(host_budget_of(8 * kGiB, 30 * kGiB), 0);
 
-  const auto beside = [](const char* given) {
+  const auto host_budget = [](const char* given) {
     Options o = tiny_on("cpu");
     set_option(o, "host-budget", given);
     PlannedRun planned = plan_run(resolve_here(o));
@@ -61,8 +61,8 @@ TEST(Here, ACpusArenaIsPartOfTheHostsMemory) {
     leave_arena_to_cpu(planned);
     return planned.run.host_budget;
   };
-  EXPECT_EQ(beside(""), 0) << "an arena of all memory leaves nothing";
-  EXPECT_EQ(beside("3GiB"), 3 * kGiB);
+  EXPECT_EQ(host_budget(""), 0) << "an arena of all memory leaves nothing";
+  EXPECT_EQ(host_budget("3GiB"), 3 * kGiB);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ TEST(HostBudget, LeavesAReserve) {
   EXPECT_EQ(host_budget_of(0), 0);
 }
 
-// A plan that keeps so many bytes on the host, which may take 2 GiB, with what it holds beside them.
+// A plan that keeps so many bytes on the host, which may take 2 GiB, with its other host memory.
 std::string refusal_of(int64_t bytes, const char* given) {
   Options o;
   o.model = "snug-tiny";
@@ -39,7 +39,7 @@ std::string refusal_of(int64_t bytes, const char* given) {
   }
 }
 
-TEST(HostBudget, APlanBeyondItIsRefusedWithNumbersAndAWayOut) {
+TEST(HostBudget, ExcessivePlanIsRefusedWithAdvice) {
   EXPECT_EQ(refusal_of(parse_bytes("2GiB"), "2GiB"), "");
   EXPECT_THAT(refusal_of(parse_bytes("3GiB"), "2GiB"),
               AllOf(HasSubstr("snug-tiny at --batch 8"),

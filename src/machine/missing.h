@@ -1,4 +1,4 @@
-// What `snug doctor` advises: apart from the asking, so that every machine can be tried.
+// The advice of `snug doctor`: separate from the probing, so that tests cover every machine.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace snug {
 
-// What is not there or cannot be used, with its cost and what to do: of the GPUs.
+// GPU parts that are missing or unusable, with the cost of each and what to do.
 std::vector<Missing> missing_of(const CudaProbe& probe);
-// What ranks on CPUs can do without.
+// MPI, which ranks on CPUs can do without.
 Missing missing_mpi();
-// What tokenizers need and the build may lack.
+// Libraries that tokenizers need and the build may lack.
 std::vector<Missing> missing_for_tokenizers();
 
 }  // namespace snug

@@ -58,7 +58,7 @@ nlohmann::json gpu_json(const CudaProbe& probe) {
   return nlohmann::json::parse(doctor_json(kHost, probe, kMpi, missing_of(probe)))["gpus"][0];
 }
 
-TEST(Doctor, SaysWhatAGpuGets) {
+TEST(Doctor, ReportsKernelsOfGpu) {
   const std::string hopper = table_of(machine({kH200}, "90"));
   EXPECT_THAT(hopper, HasSubstr("✓ CUDA backend built with 13.0, for 9.0 and PTX of 9.0 "));
   EXPECT_THAT(hopper, HasSubstr("✓ GPU 0 NVIDIA H200, compute capability 9.0, "));
@@ -76,7 +76,7 @@ TEST(Doctor, SaysWhatAGpuGets) {
   EXPECT_THAT(ada, HasSubstr("tf32 and fp8; no early launches or clusters "));
 }
 
-TEST(Doctor, SaysWhatAGpuGetsAsJson) {
+TEST(Doctor, ReportsKernelsOfGpuAsJson) {
   const nlohmann::json hopper = gpu_json(machine({kH200}, "90"));
   EXPECT_EQ(hopper["supported"], true);
   EXPECT_EQ(hopper["code"], "native");
@@ -92,7 +92,7 @@ TEST(Doctor, SaysWhatAGpuGetsAsJson) {
   EXPECT_EQ(old["tensor_cores"], false) << "in bf16 and tf32";
 }
 
-TEST(Doctor, SaysThatCodeIsCompiledOnLoad) {
+TEST(Doctor, ReportsCompilationOnLoad) {
   const std::string text = table_of(machine({k5090}, "90"));
   EXPECT_THAT(text, HasSubstr("✓ GPU 0 "));
   EXPECT_THAT(text,
@@ -102,14 +102,14 @@ TEST(Doctor, SaysThatCodeIsCompiledOnLoad) {
   EXPECT_EQ(gpu_json(machine({k5090}, "90"))["code"], "ptx");
 }
 
-TEST(Doctor, SaysThatThereIsNoCode) {
+TEST(Doctor, ReportsMissingCode) {
   const std::string text = table_of(machine({k4090}, "90"));
   EXPECT_THAT(text, HasSubstr("✗ GPU 0 "));
   EXPECT_THAT(text, HasSubstr("no code in this binary, which has 9.0 and PTX of 9.0 "));
   EXPECT_THAT(text, HasSubstr("This binary has no code for it: nothing runs on it."));
 }
 
-TEST(Doctor, SaysThatACardBeforeAmpereIsNotSupported) {
+TEST(Doctor, ReportsUnsupportedCardBeforeAmpere) {
   const std::string text = table_of(machine({k4090, kT4}, "80-real/89"));
   EXPECT_THAT(text, HasSubstr("✓ GPU 0 "));
   EXPECT_THAT(text, HasSubstr("✗ GPU 1 Tesla T4, compute capability 7.5, "));
@@ -118,14 +118,14 @@ TEST(Doctor, SaysThatACardBeforeAmpereIsNotSupported) {
   EXPECT_THAT(text, HasSubstr("GPU 1 It is not supported: "));
 }
 
-TEST(Doctor, SaysWhoComputesAttentionWithoutCudnn) {
+TEST(Doctor, ReportsAttentionServerWithoutCudnn) {
   CudaProbe probe = machine({kH200}, "90");
   probe.cudnn.version.clear();
   EXPECT_THAT(table_of(probe), HasSubstr("attention: Snug's tensor-core kernels in bf16 and fp16"));
   EXPECT_EQ(gpu_json(probe)["attention"], (nlohmann::json{"tensor_cores", "plain_tiles"}));
 }
 
-TEST(Doctor, SaysWhyThereIsNoMpi) {
+TEST(Doctor, ReportsWhyMpiIsMissing) {
   const CudaProbe probe = machine({kH200}, "90");
   const MpiRow none{"", "this build has no MPI"};
   EXPECT_THAT(doctor_table(kHost, probe, none, {}),
@@ -135,7 +135,7 @@ TEST(Doctor, SaysWhyThereIsNoMpi) {
 }
 
 // NVML knows a GPU's name and capability in a build without CUDA.
-TEST(Doctor, SaysOnlyWhatItKnows) {
+TEST(Doctor, ReportsOnlyKnownFacts) {
   const CudaProbe probe{.driver = {.version = "580.1",
                                    .cuda = 13000,
                                    .gpus = {{.name = "NVIDIA H200", .major = 9, .minor = 0}}},

@@ -36,7 +36,7 @@ void require_gpus_here(const Options& options, int64_t ranks) {
   if (probe.why_not.empty()) require_gpus(ranks, probe.driver.gpus.size(), options.share_gpu);
 }
 
-// That somebody asks to be started here.
+// Ranks that the options ask to start on this machine.
 int64_t local_ranks(const Options& options) { return mesh_for(options, options.ranks).ranks(); }
 
 std::string binary_text() {

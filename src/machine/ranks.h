@@ -21,8 +21,8 @@ void require_same_run(Job& job, const Options& options);
 // The text that is compared: a line for each option.
 std::string shared_options_text(const Options& options);
 
-// Of each rank. Those with the same cores of the same host share them, and who has the fewest keeps the
-// others waiting: all have the same modelled times.
+// Of each rank. Those with the same cores of the same host share them. The others wait for the rank
+// that has the fewest: all have the same modelled times.
 double cores_of_a_rank(Job& job);
 // `ranks`: what each says, "node1 0;1;2;".
 double fewest_cores(const std::vector<std::string>& ranks);

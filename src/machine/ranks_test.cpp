@@ -23,7 +23,7 @@ Options with_ranks(int64_t ranks) {
 
 }  // namespace
 
-TEST(Ranks, WhoStartsThem) {
+TEST(Ranks, SeveralRanksAreLaunched) {
   EXPECT_FALSE(rank_role({}).launches);
   EXPECT_FALSE(rank_role(with_ranks(1)).launches);
   EXPECT_TRUE(rank_role(with_ranks(2)).launches);
@@ -32,17 +32,17 @@ TEST(Ranks, WhoStartsThem) {
   EXPECT_THROW(rank_role(with_ranks(2000)), Error);
 }
 
-TEST(Ranks, ThoseWithTheSameCoresShareThem) {
+TEST(Ranks, RanksOnSameCoresShareThem) {
   const std::string four = "node1 0;1;2;3;", other = "node2 0;1;2;3;";
   EXPECT_EQ(fewest_cores({four}), 4);
   EXPECT_EQ(fewest_cores({four, four, four, four, four, four, four, four}), 0.5);
   EXPECT_EQ(fewest_cores({four, other}), 4) << "each host has its own";
   EXPECT_EQ(fewest_cores({"node1 0;1;", "node1 2;3;"}), 2) << "bound apart";
-  EXPECT_EQ(fewest_cores({four, four, "node2 7;"}), 1) << "who has the fewest keeps all waiting";
+  EXPECT_EQ(fewest_cores({four, four, "node2 7;"}), 1) << "the rank with the fewest delays all";
   EXPECT_EQ(count_cores(cores_here()), omp_get_num_procs());
 }
 
-TEST(Ranks, ThoseThatAreThereStartNoOthers) {
+TEST(Ranks, LaunchedRanksStartNoOthers) {
   const Environment rank("RANK", "1"), ranks("WORLD_SIZE", "4"),
       address("MASTER_ADDR", "127.0.0.1"), port("MASTER_PORT", "9");
   for (const int64_t asked : {0, 4}) {
@@ -66,7 +66,7 @@ TEST(Ranks, OneAloneJoinsNoJob) {
   EXPECT_EQ(join_job({}), nullptr);
 }
 
-TEST(Ranks, EachHasAGpuUnlessTheyShare) {
+TEST(Ranks, EachHasGpuUnlessShared) {
   require_gpus(4, 4, false);
   require_gpus(4, 1, true);
   try {

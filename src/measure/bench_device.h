@@ -1,4 +1,4 @@
-// What both benches ask first.
+// The device of both benches.
 #pragma once
 
 #include <string>

@@ -1,15 +1,15 @@
 #include "measure/calibrate_settings.h"
 
 #include "base/units.h"
-#include "recipe/techniques.h"
+#include "techniques/techniques.h"
 
 namespace snug {
 namespace {
 
-// Attention with dropout draws less power than matmuls, and what a GPU does not draw it turns into a
-// higher clock for everything around. So where it takes a third of a step, as in GPT-2 and BERT, the
-// vocabulary is as small a part of the model's as two layers are: the loss then takes its part of the
-// step, too.
+// Attention with dropout draws less power than matmuls, and what a GPU does not draw it turns into
+// a higher clock for everything around. So where it takes a third of a step, as in GPT-2 and BERT,
+// the vocabulary is as small a part of the model's as two layers are: the loss then takes its part
+// of the step, too.
 // clang-format off
 const std::vector<CalibrationSetting>& for_gpu() {
   static const std::vector<CalibrationSetting> settings{

@@ -46,7 +46,7 @@ void SampleSet::add(const Module& module, const Program& program, const Math& ma
 }
 
 std::vector<OpSample> SampleSet::samples() const {
-  constexpr int kEnough = 2;  // sizes of the same kernel, beside which others do not count
+  constexpr int kEnough = 2;  // from so many sizes of the same kernel on, others do not count
   std::vector<OpSample> out;
   const auto take = [&](const OpWork& work, const std::vector<double>& seconds) {
     if (const double typical = median(seconds); typical > 0) out.push_back({work, typical});

@@ -12,7 +12,7 @@ namespace snug {
 
 // A GPU whose program is mostly matmuls runs them at its power limit; one that spends most of its
 // time otherwise (attention with dropout) has power to spare, and runs the same matmuls up to 20 %
-// faster. What such a program says of a matmul counts only where others hardly met its kernel.
+// faster. Such a program's time of a matmul counts only where others hardly ran its kernel.
 class SampleSet {
  public:
   explicit SampleSet(Backend backend) : backend_(backend) {}
@@ -31,11 +31,11 @@ class SampleSet {
   Seconds with_power_to_spare_;  // of matmuls
 };
 
-// What was reached by kind and type.
+// Rates reached, by kind and type.
 std::vector<KindRates> rates_of(const std::vector<OpSample>& samples);
 
-// Times the device and keeps what was found. Throws a usage error where there is nowhere to keep it,
-// and a device error where nothing can be measured.
+// Times the device and keeps what was found. Throws a usage error where there is nowhere to keep
+// it, and a device error where nothing can be measured.
 CalibrateReport calibrate_device(const CalibrateOptions& options,
                                  const CalibrateObserver& observer);
 

@@ -33,7 +33,7 @@ double step_seconds(const Resolved& run) {
   return step_cost(plan_run(run).plan.module, run.cost_model).step_seconds;
 }
 
-TEST(Calibrate, WhatIsMeasuredPricesPlansFromThenOn) {
+TEST(Calibrate, MeasurementsDriveLaterPlans) {
   const OwnCache cache;
   ASSERT_FALSE(resolve(tiny()).cost_model.measured());
   std::vector<std::string> seen;
@@ -58,7 +58,7 @@ TEST(Calibrate, WhatIsMeasuredPricesPlansFromThenOn) {
   EXPECT_GT(step_seconds(run), 0);
 }
 
-TEST(Calibrate, ADamagedFileIsIgnored) {
+TEST(Calibrate, DamagedFileIsIgnored) {
   const OwnCache cache;
   const double nominal = step_seconds(resolve(tiny()));
   const CalibrateReport report = calibrate_device({.seconds = 1e-9}, {});
@@ -80,7 +80,7 @@ TEST(Calibrate, EverySettingCanBePlannedForItsDevice) {
 }
 
 // Two programs with the same matmuls: in one of them something else takes most of the time.
-TEST(SampleSet, ProductsOfAGpuWithPowerToSpareCountWhereNoOthersDo) {
+TEST(SampleSet, LowPowerGpuMatmulsCountOnlyWithoutOthers) {
   const Resolved run = resolve(calibration_settings(Backend::cuda)[0], DeviceChoice::cuda);
   const PlannedRun planned = plan_run(run);
   const Module& module = planned.plan.module;
@@ -109,7 +109,7 @@ TEST(SampleSet, ProductsOfAGpuWithPowerToSpareCountWhereNoOthersDo) {
   EXPECT_DOUBLE_EQ(linear_ms(cpu), 1) << "a processor has no such limit: the median of three";
 }
 
-TEST(Calibrate, RatesAreOfWhatBindsTheKind) {
+TEST(Calibrate, RatesFollowBoundOfKind) {
   const std::vector<KindRates> rates = rates_of({
       {{.kind = "matmul", .flops = 1e9, .bytes = 1e6}, 0.1},
       {{.kind = "matmul", .flops = 2e9, .bytes = 1e6}, 0.1},
@@ -126,8 +126,8 @@ TEST(Calibrate, RatesAreOfWhatBindsTheKind) {
   EXPECT_DOUBLE_EQ(rates[1].mean, 1.5e10);
 }
 
-// What a nominal processor takes says nothing of this machine's cores.
-TEST(Calibrate, RanksShareTheCoresOfAMachineThatWasMeasured) {
+// Times of a nominal processor say nothing about this machine's cores.
+TEST(Calibrate, RanksShareMeasuredCores) {
   const OwnCache cache;
   Options o = tiny();
   set_option(o, "device", "cpu");
@@ -150,7 +150,7 @@ TEST(Calibrate, RanksShareTheCoresOfAMachineThatWasMeasured) {
   EXPECT_FALSE(cost_model_for(o, {}, {}).cores());
 }
 
-TEST(Calibrate, RefusesWhatIsNoDevice) {
+TEST(Calibrate, RefusesUnknownDevice) {
   EXPECT_THROW(calibrate_device({.device = DeviceChoice::null}, {}), Error);
 }
 

@@ -19,17 +19,17 @@ TEST(ChildProcess, HandsWordsOverAsTheyAre) {
   EXPECT_EQ(run_child({"printf", "%s|", "two words", "$HOME", "'"}).out, "two words|$HOME|'|");
 }
 
-TEST(ChildProcess, ItsInputIsEmpty) { EXPECT_EQ(run_child({"cat"}).out, ""); }
+TEST(ChildProcess, InputIsEmpty) { EXPECT_EQ(run_child({"cat"}).out, ""); }
 
 TEST(ChildProcess, ManyLinesDoNotBlockIt) {
   EXPECT_EQ(run_child({"sh", "-c", "head -c 1000000 /dev/zero"}).out.size(), 1'000'000U);
 }
 
-TEST(ChildProcess, ASignalIsNoExitCode) {
+TEST(ChildProcess, SignalIsNotAnExitCode) {
   EXPECT_EQ(run_child({"sh", "-c", "kill -9 $$"}).code, -1);
 }
 
-TEST(ChildProcess, AProgramThatIsNotThereIsRefused) {
+TEST(ChildProcess, MissingProgramIsRefused) {
   try {
     run_child({"no-such-python"});
     FAIL() << "nothing was refused";

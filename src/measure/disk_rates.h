@@ -1,5 +1,5 @@
-// How fast the disk under a directory is, as offload uses it: large transfers, direct where the file
-// system takes that.
+// How fast the disk under a directory is, as offload uses it: large transfers, direct where the
+// file system takes that.
 //
 //   DiskRates rates = measure_disk("/nvme");   rates.read;   // bytes per second
 #pragma once

@@ -1,5 +1,5 @@
-// Each op of a step compared with what the device could do: matmuls and attention alone, back to back;
-// everything else at the speed of a copy.
+// Each op of a step compared with what the device could do: matmuls and attention alone, back to
+// back; everything else at the speed of a copy.
 #pragma once
 
 #include "recipe/resolve.h"

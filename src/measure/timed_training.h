@@ -1,4 +1,4 @@
-// A training that is stepped and timed, and keeps nothing: for those who measure.
+// A training that is stepped and timed, and keeps nothing: for measurements.
 //
 //   TimedTraining training(run, *device);
 //   training.step_ms(10);

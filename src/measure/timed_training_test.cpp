@@ -9,7 +9,7 @@ namespace snug {
 namespace {
 
 // The search cuts the step into micro-batches: these are fed, not the batch that was asked for.
-TEST(TimedTraining, RunsWhatTheSearchChose) {
+TEST(TimedTraining, RunsChosenPlan) {
   Options o;
   o.model = "snug-tiny";
   o.batch = 4;

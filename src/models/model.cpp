@@ -36,7 +36,7 @@ bool looks_like_hub_id(std::string_view text) {
          text.front() != '~' && text.find('/', slash + 1) == text.npos && !text.ends_with(".json");
 }
 
-// What a name with a slash and nothing behind it is.
+// What a name with a slash and nothing after it is.
 Error not_here(std::string_view path) {
   const std::string name(path.substr(path.find('/') + 1));
   std::string built_in = name;
@@ -115,11 +115,11 @@ Model Model::load(std::string_view name_or_path) {
   if (!exists && !looks_like_path(name_or_path)) throw unknown_model(name_or_path);
   if (!exists) throw not_here(name_or_path);
   const bool directory = fs::is_directory(path, ignored);
-  fs::path home = directory ? path : path.parent_path();
-  if (home.empty()) home = ".";
+  fs::path source = directory ? path : path.parent_path();
+  if (source.empty()) source = ".";
   Model m = from_config(load_hf_config(path),
-                        printable(fs::weakly_canonical(home, ignored).filename().string()));
-  m.source_dir_ = home;
+                        printable(fs::weakly_canonical(source, ignored).filename().string()));
+  m.source_dir_ = source;
   return m;
 }
 

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "ir/forward.h"
-#include "models/build_options.h"
 #include "models/families/hf_config.h"
 #include "models/model_config.h"
 #include "models/parts/inputs.h"
+#include "settings/build_options.h"
 
 namespace snug {
 

@@ -30,7 +30,7 @@ std::string refusal(Body body, ExitCode code) {
 }
 
 // Counted by transformers from the published configurations.
-TEST(Model, ParameterCountsAreThePublishedOnes) {
+TEST(Model, ParameterCountsMatchPublished) {
   const std::vector<std::pair<const char*, int64_t>> published{
       {"gpt2", 124'439'808},
       {"gpt2-medium", 354'823'168},
@@ -187,7 +187,7 @@ TEST_F(ModelDirectory, SeesWeightsAndShards) {
   EXPECT_TRUE(Model::load(dir_.string()).has_weights());
 }
 
-TEST(Model, KnowsOtherSpellingsOfTensors) {
+TEST(Model, AcceptsOtherTensorNames) {
   EXPECT_THAT(Model::load("gpt2").spellings("transformer.h.0.ln_1.weight"),
               ElementsAre("transformer.h.0.ln_1.weight", "h.0.ln_1.weight"));
   EXPECT_THAT(Model::load("bert-base").spellings("bert.embeddings.LayerNorm.bias"),

@@ -22,7 +22,7 @@ TEST(Scaled, NamesEndInWidthAndLayers) {
   EXPECT_EQ(scaled_name("mlp:4096x48", 128, 2), "mlp:128x2");
 }
 
-TEST(Scaled, AModelAtItsOwnSizeIsItself) {
+TEST(Scaled, ModelAtOwnSizeIsUnchanged) {
   for (const std::string& name : catalogue_names()) {
     const Model base = Model::load(name);
     const ModelConfig& c = base.config();
@@ -33,7 +33,7 @@ TEST(Scaled, AModelAtItsOwnSizeIsItself) {
   }
 }
 
-TEST(Scaled, KeepsWhatMakesTheFamily) {
+TEST(Scaled, KeepsRatiosOfFamily) {
   const ModelConfig small = Model::load("llama-8b:2048x16").config();
   EXPECT_EQ(small.C, 2048);
   EXPECT_EQ(small.L, 16);

@@ -1,6 +1,6 @@
 // Rows that hold several samples, one after another. The input `starts`, i32[B,T], says of every
 // token at which position of its row its sample begins. Starts do not decrease along a row, and no
-// sample begins after its own tokens: whoever fills them has checked that.
+// sample begins after its own tokens: the caller has checked that.
 //
 //   starts of a row of samples of 3, 1 and 4 tokens:  0 0 0 3 4 4 4 4
 //   positions of its tokens:                          0 1 2 0 0 1 2 3

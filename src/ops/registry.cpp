@@ -6,8 +6,6 @@
 #include "ops/activation/swiglu.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/cached_attention.h"
-#include "ops/attention/qk_norm.h"
-#include "ops/attention/rope.h"
 #include "ops/basic/add.h"
 #include "ops/basic/assign.h"
 #include "ops/basic/cast.h"
@@ -35,6 +33,8 @@
 #include "ops/optimizer/loss_scale.h"
 #include "ops/optimizer/sgd.h"
 #include "ops/quantize/quantize.h"
+#include "ops/rotary/qk_norm.h"
+#include "ops/rotary/rope.h"
 
 namespace snug::ops {
 

@@ -16,7 +16,7 @@ TEST(Registry, KindsAreUniqueAndFound) {
   std::set<std::string_view> kinds;
   for (const OpDef* def : registry()) {
     EXPECT_FALSE(def->kind.empty());
-    EXPECT_TRUE(kinds.insert(def->kind).second) << def->kind << " stands in the list twice";
+    EXPECT_TRUE(kinds.insert(def->kind).second) << def->kind << " is in the list twice";
     EXPECT_EQ(find_op(registry(), def->kind), def);
   }
   EXPECT_EQ(find_op(registry(), "no_such_op"), nullptr);
@@ -26,7 +26,7 @@ TEST(Registry, EveryOpHasAShapeRule) {
   for (const OpDef* def : registry()) EXPECT_NE(def->infer, nullptr) << def->kind;
 }
 
-TEST(Registry, EveryKernelHasAReferenceAndIsReachedByASample) {
+TEST(Registry, EveryKernelHasReferenceAndSample) {
   std::set<std::string> reached;
   for (const OpDef* def : registry()) reached.merge(kinds_reached(*def));
   for (const OpDef* def : registry()) {
@@ -76,7 +76,7 @@ TEST(Registry, EveryDeclaredSplitIsCutInSomeSample) {
   }
 }
 
-TEST(Registry, EveryOpThatSamplesReachStandsInTheList) {
+TEST(Registry, EveryOpOfSamplesIsListed) {
   for (const OpDef* def : registry()) {
     for (const std::string& kind : kinds_reached(*def)) {
       EXPECT_NE(find_op(registry(), kind), nullptr) << kind << ", which " << def->kind << " emits";
@@ -84,7 +84,7 @@ TEST(Registry, EveryOpThatSamplesReachStandsInTheList) {
   }
 }
 
-TEST(Registry, FactsNamePortsThatExist) {
+TEST(Registry, FactsNameExistingPorts) {
   for (const OpDef* def : registry()) {
     auto in_range = [](int port, size_t ports) {
       return port >= 0 && port < static_cast<int>(ports);
@@ -106,9 +106,9 @@ TEST(Registry, FactsNamePortsThatExist) {
   }
 }
 
-// Rows of the table stand there in builds without CUDA too. Copies between spaces and ranks are the
+// The table has its rows in builds without CUDA too. Copies between spaces and ranks are the
 // device's and the communicator's work, not a kernel's.
-TEST(Registry, CudaHasAKernelWhereverTheCpuHasOne) {
+TEST(Registry, CudaHasEveryCpuKernel) {
   for (const OpDef* def : registry()) {
     if (def->crosses_spaces || def->comm != Comm::none) continue;
     for (const Kernel& k : def->kernels) {
@@ -119,7 +119,7 @@ TEST(Registry, CudaHasAKernelWhereverTheCpuHasOne) {
   }
 }
 
-TEST(Registry, WhatMakesAnOutputAgainHasThePortsForIt) {
+TEST(Registry, RecomputedOutputsHaveTheirPorts) {
   for (const OpDef* def : registry()) {
     if (!def->fused_recompute) continue;
     const FusedRecompute& r = *def->fused_recompute;

@@ -31,7 +31,7 @@ Axis::Axis(const Module& module, const MemoryBreakdown& memory, int64_t most) : 
 }
 
 // In microseconds; lanes run side by side, so an op of the list may begin before the one ahead of it:
-// it is drawn where that one is. Every program is behind the one before it.
+// it is drawn where that one is. Every program comes after the one before it.
 Json Axis::begins(const std::vector<Span>& predicted) const {
   std::map<int32_t, std::vector<const Span*>> first_run;  // by program
   for (const Span& span : predicted) {
@@ -42,7 +42,7 @@ Json Axis::begins(const std::vector<Span>& predicted) const {
   double start = 0;
   for (const int32_t program : programs_) {
     const auto found = first_run.find(program);
-    if (found == first_run.end()) return nullptr;  // a program beside the step has no prediction
+    if (found == first_run.end()) return nullptr;  // a program outside the step has no prediction
     const double zero = found->second.front()->begin;
     double at = 0, end = 0;
     for (const Span* span : found->second) {
@@ -83,7 +83,7 @@ Json Axis::json(Texts& texts, const std::vector<Span>& predicted) const {
     Phase phase = program.ops.empty() ? Phase::forward : program.ops[0].phase;
     for (const int64_t i : fullest(p)) {
       const Op& op = program.ops[static_cast<size_t>(i)];
-      if (op.lane == kComputeLane) phase = op.phase;  // what other lanes do meanwhile is beside it
+      if (op.lane == kComputeLane) phase = op.phase;  // other lanes do not change the phase
       names.push_back(texts.index(without_layer(module_.layers, op.name, op.layer)));
       layers.push_back(op.layer);
       phases.push_back(texts.index(name_of(phase)));

@@ -12,7 +12,7 @@ namespace snug {
 
 class Axis {
  public:
-  // The programs of a step, and those beside it in which a space has its peak.
+  // The programs of a step, and those outside it in which a space has its peak.
   Axis(const Module& module, const MemoryBreakdown& memory, int64_t most = kMostInstants);
 
   const std::vector<int32_t>& programs() const { return programs_; }

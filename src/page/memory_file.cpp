@@ -71,9 +71,9 @@ class MemoryReading {
     const int64_t stride = ceil_div(std::ssize(instants), std::max<int64_t>(1, most));
     std::vector<const Instant*> shown;  // of so many neighbours the fullest
     for (size_t first = 0; first < instants.size(); first += static_cast<size_t>(stride)) {
-      const size_t behind = std::min(instants.size(), first + static_cast<size_t>(stride));
+      const size_t end = std::min(instants.size(), first + static_cast<size_t>(stride));
       const Instant* fullest = &instants[first];
-      for (size_t i = first; i < behind; ++i)
+      for (size_t i = first; i < end; ++i)
         if (total(instants[i].live) > total(fullest->live)) fullest = &instants[i];
       shown.push_back(fullest);
     }

@@ -1,4 +1,4 @@
-// `snug report`: one page of HTML that needs nothing beside it. Its document is JSON, made of one or
+// `snug report`: one self-contained page of HTML. Its document is JSON, made of one or
 // two subjects: a plan, a run, a snapshot of PyTorch's memory. assets/ draws it.
 //
 //   const std::string html = page_html("gpt2", {plan_subject(...)});

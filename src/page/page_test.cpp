@@ -1,4 +1,4 @@
-// The document of a page: its bytes are the plan's, its texts come back as they were, and it is bounded.
+// The document of a page: its bytes are the plan's, its texts are unchanged, and it is bounded.
 #include "page/page.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +60,7 @@ std::vector<Recipe> recipes_for_page() {
   return out;
 }
 
-TEST(PlanSubject, ThePeakIsThePlansInEverySpace) {
+TEST(PlanSubject, PeakEqualsPlanInEverySpace) {
   for (const Recipe& recipe : recipes_for_page()) {
     const Plan plan = plan_for_page(recipe);
     const Json subject = subject_for(plan);
@@ -78,7 +78,7 @@ TEST(PlanSubject, ThePeakIsThePlansInEverySpace) {
 }
 
 // What the timeline adds up is what the map draws, at every instant.
-TEST(PlanSubject, RectanglesAddUpToTheTimelineAndStayInTheArena) {
+TEST(PlanSubject, RectanglesCoverTimelineInsideArena) {
   for (const Recipe& recipe : recipes_for_page()) {
     const Json subject = subject_for(plan_for_page(recipe));
     for (const Json& space : subject["spaces"]) {
@@ -96,7 +96,7 @@ TEST(PlanSubject, RectanglesAddUpToTheTimelineAndStayInTheArena) {
   }
 }
 
-TEST(PlanSubject, SeveralOpsInAnInstantKeepThePeak) {
+TEST(PlanSubject, SimultaneousOpsKeepPeak) {
   const Plan plan = plan_for_page({.accum = 3});
   for (const int64_t most : {1000, 50, 7}) {
     const Axis axis(plan.module, plan.memory, most);
@@ -117,7 +117,7 @@ TEST(PlanSubject, SeveralOpsInAnInstantKeepThePeak) {
   }
 }
 
-TEST(PlanSubject, WhatWasThereBeforeTheStepIsMadeByNoOpOfIt) {
+TEST(PlanSubject, EarlierValuesHaveNoProducer) {
   const Plan plan = plan_for_page({});
   const Json values = subject_for(plan)["spaces"][0]["values"];
   const auto params = static_cast<int>(Category::params);
@@ -131,7 +131,7 @@ TEST(PlanSubject, WhatWasThereBeforeTheStepIsMadeByNoOpOfIt) {
 }
 
 // What --profile exports for PyTorch's viewer, read back as if PyTorch had written it.
-TEST(SnapshotSubject, TheExportedSnapshotOfAPlanHasItsPeak) {
+TEST(SnapshotSubject, ExportedPlanSnapshotKeepsPeak) {
   testing::TempDir dir;
   for (const Recipe& recipe : recipes_for_page()) {
     const Plan plan = plan_for_page(recipe);
@@ -162,12 +162,12 @@ TEST(PlanSubject, NamesShareTheTextOfTheirLayer) {
   EXPECT_EQ(without_layer({"h.0", "h.1"}, "grad.h.11.mlp", 1), "grad.h.11.mlp");
 }
 
-TEST(PlanSubject, ChangesAreSortedByWhatTheyCostAndCanBePasted) {
+TEST(PlanSubject, ChangesSortedByCostCanBePasted) {
   const Plan plan = plan_for_page({});
   PlanFacts facts{.model = "tiny", .batch = 2, .seq = 32};
   facts.budget_bytes = 1 << 20;
   facts.advice = {
-      {.change = "--recompute full", .beside = "--batch 1", .peak_bytes = 1 << 19, .slower = 0.3},
+      {.change = "--recompute full", .pins = "--batch 1", .peak_bytes = 1 << 19, .slower = 0.3},
       {.change = "--loss chunked", .peak_bytes = 1 << 21, .slower = -0.1}};
   const Json subject = subject_for(plan, facts);
   EXPECT_EQ(subject["answer"]["verdict"], "does not fit");
@@ -179,7 +179,7 @@ TEST(PlanSubject, ChangesAreSortedByWhatTheyCostAndCanBePasted) {
   EXPECT_EQ(rows[1]["fits"], true);
 }
 
-TEST(PlanSubject, ACommandQuotesWhatAShellWouldSplit) {
+TEST(PlanSubject, CommandIsQuotedForShell) {
   Options options;
   options.model = "my model's";
   options.batch = 4;
@@ -208,7 +208,7 @@ TEST(Page, AsksNothingOfTheNetwork) {
   EXPECT_LT(html.size(), 100'000U);
 }
 
-TEST(PageLanes, AMillionSpansBecomeFewAndCoverTheSameTime) {
+TEST(PageLanes, MillionSpansMergeAndKeepTheirTime) {
   std::vector<ShownSpan> spans;
   for (int i = 0; i < 1'000'000; ++i)
     spans.push_back({.lane = i % 2 == 0 ? "compute" : "copy",
@@ -229,14 +229,14 @@ TEST(PageLanes, AMillionSpansBecomeFewAndCoverTheSameTime) {
   }
 }
 
-TEST(PageLanes, SpansThatTakeNoTimeAreMergedToo) {
+TEST(PageLanes, ZeroLengthSpansAreMerged) {
   Texts texts;
   const Json json =
       lanes_json("measured", std::vector<ShownSpan>(100, {.lane = "a"}), texts, {}, 10);
   EXPECT_LE(json["shown"], 10);
 }
 
-// Some steps of a training: parameters first, then activations that come and go.
+// Some steps of a training: parameters first, then transient activations.
 pytorch::Snapshot recorded(int steps) {
   pytorch::Recorder r;
   const pytorch::StackId made = r.stack({{"/w/train.py", "main", 1}});
@@ -250,7 +250,7 @@ pytorch::Snapshot recorded(int steps) {
   return r.snapshot();
 }
 
-TEST(SnapshotSubject, ThePeakIsTheFindingsHoweverFewInstantsThereAre) {
+TEST(SnapshotSubject, PeakSurvivesFewInstants) {
   const pytorch::Snapshot snapshot = recorded(20);
   const pytorch::DeviceFindings findings = pytorch::examine(snapshot).at(0);
   for (const int64_t most : {10'000, 40, 1}) {
@@ -267,7 +267,7 @@ TEST(SnapshotSubject, ThePeakIsTheFindingsHoweverFewInstantsThereAre) {
   }
 }
 
-TEST(SnapshotSubject, ClocksThatSayAnythingAreNoHindrance) {
+TEST(SnapshotSubject, BadClocksAreTolerated) {
   pytorch::Snapshot snapshot = recorded(3);
   std::vector<pytorch::Event>& trace = snapshot.devices[0].trace;
   trace[0].time_us = 1;
@@ -281,7 +281,7 @@ TEST(SnapshotSubject, ClocksThatSayAnythingAreNoHindrance) {
   EXPECT_LT(begins.back(), int64_t{1} << 53);
 }
 
-TEST(SnapshotSubject, TheAnswerIsAboutTheDeviceThatMattersMost) {
+TEST(SnapshotSubject, AnswerIsAboutWorstDevice) {
   pytorch::Snapshot snapshot = recorded(3);
   snapshot.devices.push_back(snapshot.devices[0]);
   std::vector<pytorch::DeviceFindings> findings = pytorch::examine(snapshot);
@@ -298,7 +298,7 @@ TEST(SnapshotSubject, TheAnswerIsAboutTheDeviceThatMattersMost) {
   EXPECT_EQ(subject["spaces"][0]["axis"], 0);
 }
 
-TEST(SnapshotSubject, APageOfVeryManyStepsStaysSmall) {
+TEST(SnapshotSubject, PageOfManyStepsStaysSmall) {
   const pytorch::Snapshot snapshot = recorded(20'000);
   const Json subject = snapshot_subject(
       {.file = "s.pickle", .snapshot = &snapshot, .devices = pytorch::examine(snapshot)}, "");
@@ -307,7 +307,7 @@ TEST(SnapshotSubject, APageOfVeryManyStepsStaysSmall) {
   EXPECT_THAT(subject["notes"].dump(), ::testing::HasSubstr("allocations are drawn"));
 }
 
-TEST(SnapshotSubject, AllocationsThatLiveTogetherShareNoByteOfTheMap) {
+TEST(SnapshotSubject, LiveAllocationsDoNotOverlap) {
   const pytorch::Snapshot snapshot = recorded(3);
   Texts texts;
   const DeviceOnPage device = device_on_page(snapshot, snapshot.devices[0],

@@ -78,7 +78,7 @@ Json facts_of_plan(const MemoryBreakdown& memory, const PlanFacts& facts) {
   }
   if (facts.context_bytes > 0)
     add("context", format_bytes(facts.context_bytes + facts.page_table_bytes(arenas)) +
-                       " for driver and libraries, beside the arena");
+                       " for driver and libraries, outside the arena");
   if (facts.step_ms)
     add("speed", fmt::format("{} a step, {} tokens/s, modelled", step_text(*facts.step_ms),
                              format_rate(facts.tokens_per_s().value_or(0))));
@@ -102,7 +102,7 @@ Json changes_of_plan(const PlanOnPage& plan) {
   std::ranges::stable_sort(all, {}, &Advice::slower);  // what costs least first
   Json rows = Json::array();
   for (const Advice& a : all) {
-    const std::string flags = plan.facts.budget_bytes ? join_words(a.beside, a.change) : a.change;
+    const std::string flags = plan.facts.budget_bytes ? join_words(a.pins, a.change) : a.change;
     rows.push_back({{"change", a.change},
                     {"command", join_words(plan.command, flags)},
                     {"peak_bytes", a.peak_bytes},

@@ -17,11 +17,11 @@ struct PlanOnPage {
   const MemoryBreakdown& memory;
   const PlanFacts& facts;
   std::vector<Span> predicted;  // of a step
-  std::string command;          // what was asked: changes are put behind it
+  std::string command;          // what was asked: changes are appended to it
 };
 
 // `kind`, `name`, `answer` and `facts` come first; then the memory, lanes and tables. A run has the same, and its own
-// beside them.
+// in addition.
 Json plan_subject(const PlanOnPage& plan);
 
 // "snug plan gpt2 --batch 8": what was given, ready to paste.

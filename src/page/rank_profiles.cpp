@@ -26,7 +26,7 @@ constexpr const char* kMemory = "memory.jsonl";
 
 struct Waiting {
   double all = 0;                     // seconds, for all others
-  std::map<int64_t, double> by_rank;  // for whom
+  std::map<int64_t, double> by_rank;  // that was waited for
 };
 
 struct Rank {
@@ -66,7 +66,7 @@ std::pair<std::set<int64_t>, int64_t> ranks_in(const fs::path& profile, int64_t 
   return {found, more};
 }
 
-// Calls of all ranks: who exchanges with whom is one of these, on a lane the how many-th.
+// Calls of all ranks: its number on a lane says which ranks exchange with each other.
 class Calls {
  public:
   void add(int64_t rank, const std::vector<RankCall>& calls) {
@@ -78,7 +78,7 @@ class Calls {
     }
   }
 
-  // Whoever came last was in it for the shortest time: the others waited for that one.
+  // The rank that came last was in it for the shortest time: the others waited for it.
   std::map<int64_t, Waiting> waits() const {
     std::map<int64_t, Waiting> out;
     for (const auto& [call, ranks] : by_call_) {
@@ -247,7 +247,7 @@ class RankReading {
                                    format_exact(std::ssize(ranks_))));
     if (drawn < std::ssize(ranks_))
       notes_.push_back(fmt::format(
-          "Of {} ranks {} are drawn: the first, and those for whom others waited longest",
+          "Of {} ranks {} are drawn: the first, and those that others waited for longest",
           format_exact(std::ssize(ranks_)), format_exact(drawn)));
     if (unreadable_ > 0)
       notes_.push_back(

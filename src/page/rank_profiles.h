@@ -1,4 +1,4 @@
-// What several ranks measured, on a page: a row for each, who waited for whom, and lanes and memory of each that is drawn.
+// What several ranks measured, on a page: a row for each, the waits between them, and lanes and memory of each that is drawn.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace snug {
 
-// Of so many ranks the page has rows; of those for whom others waited longest, and the first, drawings.
+// Of so many ranks the page has rows; of the first, and those that others waited for longest, drawings.
 inline constexpr int64_t kMostRanks = 256, kMostRanksDrawn = 16;
 
 struct RanksOnPage {

@@ -1,4 +1,4 @@
-// Profiles of several ranks on a page: who waited for whom, and what a page keeps of many.
+// Profiles of several ranks on a page: the waits between them, and what a page keeps of many.
 #include "page/rank_profiles.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 namespace snug {
 namespace {
 
-// A span of a step; a call where `with` says whom: ,"axis":"dp","ranks":2,"stride":1
+// A span of a step; a call where `with` gives its peers: ,"axis":"dp","ranks":2,"stride":1
 std::string span_line(std::string_view lane, double begin, double end, std::string_view with = "",
                       std::string_view origin = "measured", int step = 0) {
   return fmt::format(
@@ -46,7 +46,7 @@ class RankProfiles : public ::testing::Test {
 
 constexpr std::string_view kOfTwo = R"(,"axis":"dp","ranks":2,"stride":1)";
 
-TEST_F(RankProfiles, ARowHasStepPeakAndLanes) {
+TEST_F(RankProfiles, RowHasStepPeakAndLanes) {
   write(0,
         span_line("compute", 1, 3) + span_line("compute", 4, 5) + span_line("copy", 0.5, 4) +
             span_line("compute", 9, 99, "", "measured", 1),
@@ -72,23 +72,23 @@ TEST_F(RankProfiles, ARowHasStepPeakAndLanes) {
 }
 
 // A run with another number of ranks may have left its folders there.
-TEST_F(RankProfiles, WhatAnEarlierRunLeftIsPassedOver) {
+TEST_F(RankProfiles, FilesOfEarlierRunAreSkipped) {
   for (const int64_t rank : {0, 1, 2, 3})
     write(rank, span_line("comm", 0, 1 + static_cast<double>(rank), kOfTwo));
   EXPECT_EQ(read().json["rows"].size(), 4U);
   const RanksOnPage two = read(2);
   EXPECT_EQ(two.json["rows"].size(), 2U);
   EXPECT_TRUE(two.notes.empty());
-  EXPECT_TRUE(read(1).json.is_null()) << "the run has a profile of its own beside them";
+  EXPECT_TRUE(read(1).json.is_null()) << "the run has a profile of its own, too";
 }
 
-TEST_F(RankProfiles, GroupsOfAnotherSizeExchangeNothingWithEachOther) {
+TEST_F(RankProfiles, GroupsOfOtherSizeDoNotExchange) {
   write(0, span_line("comm", 0, 1, kOfTwo));
   write(2, span_line("comm", 0, 3, R"(,"axis":"dp","ranks":4,"stride":1)"));
   EXPECT_EQ(read().json["rows"][1]["waits_us"], 0);
 }
 
-TEST_F(RankProfiles, WhoeverCameLastIsWaitedFor) {
+TEST_F(RankProfiles, LastArrivalIsWaitedFor) {
   // Two exchanges: rank 0 is last in the first, rank 1 in the second.
   write(0, span_line("comm", 0, 1, kOfTwo) + span_line("comm", 5, 9, kOfTwo));
   write(1, span_line("comm", 0, 3, kOfTwo) + span_line("comm", 5, 5.5, kOfTwo));
@@ -130,7 +130,7 @@ TEST_F(RankProfiles, MessagesAreBetweenTheirTwoEnds) {
   EXPECT_EQ(ranks.json["rows"][3]["most_for"], Json::parse("[1, 8000000]"));
 }
 
-TEST_F(RankProfiles, OneRankIsNoComparisonAndOtherFoldersAreNone) {
+TEST_F(RankProfiles, SingleRankAndOtherFoldersAreRefused) {
   write(0, span_line("compute", 0, 1));
   for (const char* name : {"profile/rank-01/spans.jsonl", "profile/rank-x/spans.jsonl",
                            "profile/rank--1/spans.jsonl", "profile/rank-2/other"})
@@ -139,7 +139,7 @@ TEST_F(RankProfiles, OneRankIsNoComparisonAndOtherFoldersAreNone) {
   EXPECT_TRUE(read_ranks(dir_ / "nowhere", texts_, {}, 0).json.is_null());
 }
 
-TEST_F(RankProfiles, OfManyTheFirstAndThoseThatOthersWaitForAreDrawn) {
+TEST_F(RankProfiles, FirstAndLateRanksOfManyAreDrawn) {
   constexpr int64_t kAll = kMostRanks + 3;
   for (int64_t rank = 0; rank < kAll; ++rank) {
     const std::string with = fmt::format(R"(,"axis":"dp","ranks":{},"stride":1)", kAll);
@@ -174,7 +174,7 @@ TEST_F(RankProfiles, DrawingsOfAllRanksTogetherAreBounded) {
   EXPECT_LE(instants, kMostInstants);
 }
 
-TEST_F(RankProfiles, WhatIsNoLineIsCounted) {
+TEST_F(RankProfiles, BrokenLinesAreCounted) {
   write(0, span_line("compute", 0, 1) + "what\n",
         memory_line(0, R"("params":-5,"grads":1e300,"other":7,"buffers":"x","comm":3)") +
             "[]\n{\"live\":7}\n");
@@ -186,7 +186,7 @@ TEST_F(RankProfiles, WhatIsNoLineIsCounted) {
   EXPECT_THAT(ranks.notes[0], ::testing::HasSubstr("3 lines of the ranks' profiles"));
 }
 
-TEST_F(RankProfiles, ARunShowsThemInThePlaceOfOneRanksLanes) {
+TEST_F(RankProfiles, RunShowsAllRanksLanes) {
   for (const int64_t rank : {0, 1}) write(rank, span_line("compute", 0, 1));
   const Json subject = run_subject({.directory = dir_.path(), .steps = 3});
   EXPECT_EQ(subject["ranks"]["rows"].size(), 2U);

@@ -141,7 +141,7 @@ void add_what_was_measured(const RunOnPage& run, const HistoryOnPage& history, J
   const int64_t planned = run.plan ? run.plan->memory.device().placement.arena_bytes : 0;
   if (run.plan && history.allocated > 0 && history.allocated != planned)
     notes.push_back(fmt::format(
-        "The run had an arena of {} bytes, and its plan, made again here, has {}: this build "
+        "The run had an arena of {} bytes, and this build's plan of it has {}: this build "
         "plans otherwise than the one that ran.",
         format_exact(history.allocated), format_exact(planned)));
   if (!spans.empty()) add_measured(spans, out, notes);

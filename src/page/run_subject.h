@@ -1,4 +1,4 @@
-// A run as a subject of a page: what it has written down so far, beside its plan.
+// A run as a subject of a page: its plan, and what it has recorded so far.
 #pragma once
 
 #include <filesystem>

@@ -31,7 +31,7 @@ class RunFiles : public ::testing::Test {
   testing::TempDir dir_;
 };
 
-TEST_F(RunFiles, AHistoryKeepsItsHighestAndLowest) {
+TEST_F(RunFiles, HistoryKeepsExtremes) {
   const HistoryOnPage history =
       read_history(write("h.jsonl", "{\"eval_loss\":6,\"step\":0}\n" + steps(1, 1000)), 100);
   EXPECT_EQ(history.json["all"], 1000);
@@ -43,7 +43,7 @@ TEST_F(RunFiles, AHistoryKeepsItsHighestAndLowest) {
   EXPECT_EQ(history.unreadable, 0);
 }
 
-TEST_F(RunFiles, HalfALineAndALossThatIsNotANumberAreNoHindrance) {
+TEST_F(RunFiles, PartialLinesAndNanLossesAreTolerated) {
   const HistoryOnPage history =
       read_history(write("h.jsonl", steps(1, 2) + "{\"step\":3,\"loss\":null}\n{\"step\":4,\"lo"));
   EXPECT_EQ(history.last_step, 3);
@@ -53,12 +53,12 @@ TEST_F(RunFiles, HalfALineAndALossThatIsNotANumberAreNoHindrance) {
   EXPECT_EQ(history.unreadable, 0);
 }
 
-TEST_F(RunFiles, OnlyTheEndThatIsNoLineYetIsForgiven) {
+TEST_F(RunFiles, OnlyUnfinishedLastLineIsTolerated) {
   EXPECT_EQ(read_history(write("h.jsonl", "what\n" + steps(1, 2) + "{\"st")).unreadable, 1);
   EXPECT_EQ(read_history(write("h.jsonl", "what\n{\"step\":1,\"loss\":5}")).unreadable, 1);
 }
 
-TEST_F(RunFiles, ALongLineIsNotParsed) {
+TEST_F(RunFiles, LongLineIsNotParsed) {
   std::string keys;  // of an object that would take a while
   for (int i = 0; i < 400'000; ++i) keys += fmt::format("\"{}\":0,", i);
   const std::string line = "{" + keys + "\"step\":2,\"loss\":4}\n";
@@ -69,7 +69,7 @@ TEST_F(RunFiles, ALongLineIsNotParsed) {
   EXPECT_EQ(read_spans(write("s.jsonl", line)).unreadable, 1);
 }
 
-TEST_F(RunFiles, ALossThatIsNotFiniteHidesNoOther) {
+TEST_F(RunFiles, NonFiniteLossHidesNoOther) {
   std::string text = "{\"step\":0,\"loss\":null}\n" + steps(1, 499);
   for (int i = 500; i < 1000; ++i)
     text += fmt::format("{{\"step\":{},\"loss\":{}}}\n", i, i == 777 ? "0.5" : "null");
@@ -79,7 +79,7 @@ TEST_F(RunFiles, ALossThatIsNotFiniteHidesNoOther) {
   EXPECT_EQ(history.not_finite_since, 778);
 }
 
-TEST_F(RunFiles, ManyEvaluationsAreThinnedAndTheLastIsKept) {
+TEST_F(RunFiles, EvaluationsAreThinnedKeepingLast) {
   std::string text = steps(1, 1);
   for (int i = 0; i < 1001; ++i) text += fmt::format("{{\"step\":{},\"eval_loss\":2}}\n", i);
   const HistoryOnPage history = read_history(write("h.jsonl", text), 100);
@@ -88,7 +88,7 @@ TEST_F(RunFiles, ManyEvaluationsAreThinnedAndTheLastIsKept) {
   EXPECT_EQ(history.json["evals"].back(), Json::parse("[1000, 2.0]"));
 }
 
-TEST_F(RunFiles, MoreStepsThanMemoryKeepsAreCountedAndKeepTheirHighest) {
+TEST_F(RunFiles, ExcessStepsAreCountedWithExtremes) {
   std::string text;
   for (int i = 0; i < 10'000; ++i)  // 512 for each of 4 points are kept
     text += fmt::format("{{\"step\":{},\"loss\":{}}}\n", i, i == 432 ? 9 : 1);
@@ -98,7 +98,7 @@ TEST_F(RunFiles, MoreStepsThanMemoryKeepsAreCountedAndKeepTheirHighest) {
   EXPECT_THAT(history.json["loss"], ::testing::Contains(Json(9.0)));
 }
 
-TEST_F(RunFiles, WhatIsNoHistoryIsRefused) {
+TEST_F(RunFiles, OtherFilesAreRefused) {
   const auto refusal = [&](std::string_view text) -> std::string {
     try {
       static_cast<void>(read_history(write("h.jsonl", text)));
@@ -131,7 +131,7 @@ TEST_F(RunFiles, SpansOfTheFirstMeasuredStepAreRead) {
   EXPECT_EQ(spans.unreadable, 2);
 }
 
-TEST_F(RunFiles, ARunWithoutAPlanShowsWhatItHas) {
+TEST_F(RunFiles, RunWithoutPlanIsShown) {
   write("history.jsonl", steps(1, 3));
   const Json subject = run_subject({.directory = dir_.path(),
                                     .history = read_history(dir_ / "history.jsonl"),
@@ -146,7 +146,7 @@ TEST_F(RunFiles, ARunWithoutAPlanShowsWhatItHas) {
   EXPECT_EQ(subject["history"]["steps"], 10);
 }
 
-TEST_F(RunFiles, ARunSaysSinceWhenItsLossIsNotFinite) {
+TEST_F(RunFiles, RunReportsFirstNonFiniteLoss) {
   const Json subject =
       run_subject({.directory = dir_.path(),
                    .history = read_history(write(
@@ -158,7 +158,7 @@ TEST_F(RunFiles, ARunSaysSinceWhenItsLossIsNotFinite) {
   EXPECT_EQ(subject["notes"][0], "1 line of history.jsonl is no step");
 }
 
-TEST_F(RunFiles, ARunBeforeItsFirstStepHasAnEvaluationAlone) {
+TEST_F(RunFiles, RunBeforeFirstStepHasEvaluationOnly) {
   const Json subject =
       run_subject({.directory = dir_.path(),
                    .history = read_history(write("h.jsonl", "{\"step\":0,\"eval_loss\":5.5}\n"))});
@@ -167,7 +167,7 @@ TEST_F(RunFiles, ARunBeforeItsFirstStepHasAnEvaluationAlone) {
 }
 
 // The first rank's history and profile say nothing of another stage.
-TEST_F(RunFiles, AnotherStagesPlanIsNotHeldAgainstTheFirstRank) {
+TEST_F(RunFiles, FirstRankIgnoresPlanOfOtherStage) {
   std::filesystem::create_directories(dir_ / "profile");
   write("profile/spans.jsonl", "{\"origin\":\"measured\",\"step\":0,\"begin_s\":0,\"end_s\":1}\n");
   const Plan plan =

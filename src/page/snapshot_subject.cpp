@@ -58,7 +58,7 @@ Json answer_of_snapshot(const DeviceFindings& d) {
 }
 
 std::string idle_text(const pytorch::Fragmentation& f) {
-  return fmt::format("{} idle of {}: {} beside tensors, {} in free segments",
+  return fmt::format("{} idle of {}: {} in used segments, {} in free segments",
                      format_bytes(f.whole + f.split), format_bytes(f.reserved),
                      format_bytes(f.split), format_bytes(f.whole));
 }
@@ -170,7 +170,7 @@ Json snapshot_subject(const InspectFacts& facts, const std::string& command) {
                                   format_exact(shown), format_exact(all)));
     if (!facts.devices[i].has_frames)
       notes.emplace_back(
-          "The snapshot has no frames: whose bytes are whose is guessed from how long they live.");
+          "The snapshot has no frames: owners are guessed from sizes and lifetimes.");
     axes.push_back(std::move(device.axis));
     spaces.push_back(std::move(device.space));
   }

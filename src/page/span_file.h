@@ -8,7 +8,7 @@
 
 namespace snug {
 
-// An exchange with other ranks, which are so many at a distance on an axis: the how many-th of its lane.
+// An exchange with other ranks: their number, and their distance on the axis.
 struct RankCall {
   std::string lane;
   int64_t ranks = 0, stride = 1;

@@ -9,6 +9,7 @@
 #include "ops/basic/multiply.h"
 #include "passes/passes.h"
 #include "passes/retype.h"
+#include "passes/shared_names.h"
 
 namespace snug {
 namespace {

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // The embedding table is also the head.
-TEST(Autodiff, SumsTheGradientsOfASharedWeightInTheSecondOpsAccumulator) {
+TEST(Autodiff, SharedWeightAccumulatesInSecondOp) {
   const Module module = with_backward(two_attentions);
   const Program& program = module.program("micro_first");
   EXPECT_THAT(kinds(program), Not(Contains("add")));
@@ -59,7 +59,7 @@ struct GradDtype {
 class AutodiffGrads : public testing::TestWithParam<GradDtype> {};
 
 // Each gradient is made in its own type by the op that makes it: no cast, and sums in that type.
-TEST_P(AutodiffGrads, AreMadeAndSummedInTheTypeAskedFor) {
+TEST_P(AutodiffGrads, AreSummedInRequestedType) {
   const auto [precision, grads] = GetParam();
   for (const auto& model : {two_linears, two_attentions}) {
     const Module module = with_backward(model, {.precision = precision, .grad_dtype = grads});
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
       return fmt::format("{}_grads_{}", name_of(p.param.precision), name_of(p.param.grads));
     });
 
-TEST(Autodiff, ALossScaleMultipliesWhatFlowsBackAndNotTheLoss) {
+TEST(Autodiff, LossScaleScalesGradientsNotLoss) {
   for (const LossScale& scale :
        {LossScale{.start = 1024}, LossScale{.start = 1, .dynamic = true}}) {
     const Module module = with_backward(two_linears, {.loss_scale = scale});
@@ -108,7 +108,7 @@ TEST(Autodiff, ALossScaleMultipliesWhatFlowsBackAndNotTheLoss) {
                                                                 module.find_shared("dloss")) > 0;
                                     }),
               1)
-        << "nobody reads the unscaled one";
+        << "no op reads the unscaled one";
     EXPECT_EQ(writers(module, program, module.find_shared("loss_sum")).at(0)->name, "loss");
     expect_sound(module);
   }

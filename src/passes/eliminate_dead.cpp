@@ -1,4 +1,4 @@
-// Removes ops whose results nobody reads. Writes to shared values and communication always count as
+// Removes ops whose results are not read. Writes to shared values and communication always count as
 // read.
 #include <algorithm>
 

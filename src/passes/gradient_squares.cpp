@@ -7,7 +7,7 @@
 #include "ops/comm/column.h"
 #include "ops/comm/comm.h"
 #include "ops/optimizer/sum_blocks.h"
-#include "passes/pipeline_parallel.h"
+#include "passes/mesh.h"
 
 namespace snug {
 namespace {
@@ -27,7 +27,7 @@ GradientSquares::GradientSquares(Builder& b, const Updates& updates, How how)
     if (t.cut.on()) {
       row_ += t.cut.block / ops::kSumBlock;
     } else if (in_row(t)) {
-      for (const Piece& piece : pieces_of(t)) whole_ += ops::sum_blocks(piece.elements);
+      for (const Box& box : boxes_of(t)) whole_ += ops::sum_blocks(box.elements);
     }
   }
 }
@@ -36,7 +36,7 @@ std::vector<Squares> GradientSquares::all() {
   std::vector<ValueId> whole(trained_.size());  // in a row: together they are few launches
   for (size_t i = 0; i < trained_.size(); ++i)
     if (!in_row(trained_[i]) && counts(trained_[i]))
-      whole[i] = sum_of(trained_[i], pieces_of(trained_[i])[0]);
+      whole[i] = sum_of(trained_[i], boxes_of(trained_[i])[0]);
   const ValueId rows = part_blocks() > 0 ? gather() : ValueId{};
   std::vector<Squares> squares;
   for (size_t i = 0; i < trained_.size(); ++i) {
@@ -49,26 +49,30 @@ std::vector<Squares> GradientSquares::all() {
   return squares;
 }
 
-bool GradientSquares::counts(const Updates::Trained& t) const {
-  return !is_counted_elsewhere(module_[t.grad], how_.mesh);
+bool is_counted_on_earlier_stage(const Value& gradient, const Mesh& mesh) {
+  return gradient.param != nullptr && mesh.stage > 0;
 }
 
-std::vector<GradientSquares::Piece> GradientSquares::pieces_of(const TensorCut& cut,
-                                                               int64_t elements) {
+bool GradientSquares::counts(const Updates::Trained& t) const {
+  return !is_counted_on_earlier_stage(module_[t.grad], how_.mesh);
+}
+
+std::vector<GradientSquares::Box> GradientSquares::boxes_of(const TensorCut& cut,
+                                                            int64_t elements) {
   if (cut.repeats == 1) return {{0, elements}};
   return {{0, cut.repeated_from}, {cut.repeated_from, elements - cut.repeated_from, cut.repeats}};
 }
 
-std::vector<GradientSquares::Piece> GradientSquares::pieces_of(const Updates::Trained& t) const {
-  return pieces_of(module_[t.param].param->cut,
-                   t.cut.on() ? t.cut.block : module_[t.grad].type.shape.elements());
+std::vector<GradientSquares::Box> GradientSquares::boxes_of(const Updates::Trained& t) const {
+  return boxes_of(module_[t.param].param->cut,
+                  t.cut.on() ? t.cut.block : module_[t.grad].type.shape.elements());
 }
 
 int64_t sums_of_squares(const Module& module, ValueId gradient, const Mesh& mesh) {
   const TensorCut& cut = module[module[gradient].parameter].param->cut;
   int64_t sums = 0;
-  for (const auto& piece : GradientSquares::pieces_of(cut, module[gradient].type.shape.elements()))
-    sums += (cut.on() ? mesh.tp / piece.sharers : 1) * ops::sum_blocks(piece.elements);
+  for (const auto& box : GradientSquares::boxes_of(cut, module[gradient].type.shape.elements()))
+    sums += (cut.on() ? mesh.tp / box.sharers : 1) * ops::sum_blocks(box.elements);
   return sums;
 }
 
@@ -80,16 +84,16 @@ int64_t GradientSquares::part_blocks() const {
   return whole_ + (row_ > 0 ? shards().ranks * row_ : 0);
 }
 
-ValueId GradientSquares::sum_of(const Updates::Trained& t, const Piece& piece) {
+ValueId GradientSquares::sum_of(const Updates::Trained& t, const Box& box) {
   b_.set_layer(how_.in_layers ? module_[t.param].layer : kNoLayer);
   const auto summed = how_.summed.find(t.grad);
   if (summed == how_.summed.end()) {
     ValueId gradient = updates_.own_part(b_, t, how_.now(t.grad));
-    if (piece.sharers > 1 || piece.elements < module_[gradient].type.shape.elements())
-      gradient = b_.view(gradient, name_of_sum(t) + ".piece", {piece.elements}, piece.first);
+    if (box.sharers > 1 || box.elements < module_[gradient].type.shape.elements())
+      gradient = b_.view(gradient, name_of_sum(t) + ".piece", {box.elements}, box.first);
     return ops::sum_squares(b_, name_of_sum(t), gradient);
   }
-  if (pieces_of(t).size() > 1)
+  if (boxes_of(t).size() > 1)
     throw usage_error(
         "--tp: gradients of keys and values that several ranks have cannot be offloaded");
   const ValueId sum = how_.now(summed->second);
@@ -112,7 +116,7 @@ ValueId GradientSquares::own_sums() {
   if (row_ > 0) {
     for (size_t i = trained_.size(); i-- > 0;) {
       if (!trained_[i].cut.on()) continue;
-      first = write(sum_of(trained_[i], pieces_of(trained_[i])[0]),
+      first = write(sum_of(trained_[i], boxes_of(trained_[i])[0]),
                     part + whole_ + shards().rank * row_ + places_[i]);
     }
     b_.set_layer(kNoLayer);
@@ -123,12 +127,12 @@ ValueId GradientSquares::own_sums() {
   }
   for (size_t i = trained_.size(); i-- > 0;) {
     if (trained_[i].cut.on() || !in_row(trained_[i])) continue;
-    const std::vector<Piece> pieces = pieces_of(trained_[i]);
+    const std::vector<Box> boxes = boxes_of(trained_[i]);
     int64_t end = places_[i];
-    for (const Piece& piece : pieces) end += ops::sum_blocks(piece.elements);
-    for (size_t p = pieces.size(); p-- > 0;) {
-      end -= ops::sum_blocks(pieces[p].elements);
-      first = write(sum_of(trained_[i], pieces[p]), part + end);
+    for (const Box& box : boxes) end += ops::sum_blocks(box.elements);
+    for (size_t p = boxes.size(); p-- > 0;) {
+      end -= ops::sum_blocks(boxes[p].elements);
+      first = write(sum_of(trained_[i], boxes[p]), part + end);
     }
   }
   return first;
@@ -162,9 +166,9 @@ void GradientSquares::add_blocks_of(size_t i, ValueId rows, std::vector<Squares>
       continue;
     }
     int64_t place = part * part_blocks() + places_[i];
-    for (const Piece& piece : pieces_of(t)) {
-      const int64_t blocks = ops::sum_blocks(piece.elements);
-      if (part % piece.sharers == 0)
+    for (const Box& box : boxes_of(t)) {
+      const int64_t blocks = ops::sum_blocks(box.elements);
+      if (part % box.sharers == 0)
         squares.push_back({b_.view(rows, name_of_sum(t) + ".of_part", {blocks}, place), layer});
       place += blocks;
     }

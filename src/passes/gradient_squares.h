@@ -1,6 +1,6 @@
 // The sums of squares of all gradients, in the order of the parameters: what the norm is added up
 // from. A rank sums the blocks of its shards; they lie in one row for each rank, which one collective
-// gathers. Where ranks share matrices, each has such rows of its part, behind the sums of what is not
+// gathers. Where ranks share matrices, each has such rows of its part, after the sums of what is not
 // sharded of it: one more collective gathers them all, and each gradient is counted once.
 //
 //   squares = GradientSquares(update, updates, {.summed = sums}).all();
@@ -26,6 +26,9 @@ struct Squares {
   int32_t layer;  // the parameter's
 };
 
+// Does an earlier pipeline stage have this gradient, too, and count it?
+bool is_counted_on_earlier_stage(const Value& gradient, const Mesh& mesh);
+
 class GradientSquares {
  public:
   struct How {
@@ -42,14 +45,14 @@ class GradientSquares {
  private:
   bool counts(const Updates::Trained& t) const;
   // What begins at an element of a gradient and is on so many tensor ranks.
-  struct Piece {
+  struct Box {
     int64_t first = 0, elements = 0, sharers = 1;
   };
-  static std::vector<Piece> pieces_of(const TensorCut& cut, int64_t elements);
-  std::vector<Piece> pieces_of(const Updates::Trained& t) const;
+  static std::vector<Box> boxes_of(const TensorCut& cut, int64_t elements);
+  std::vector<Box> boxes_of(const Updates::Trained& t) const;
   friend int64_t sums_of_squares(const Module& module, ValueId gradient, const Mesh& mesh);
   bool in_row(const Updates::Trained& t) const;  // its sums go to other ranks
-  ValueId sum_of(const Updates::Trained& t, const Piece& piece);
+  ValueId sum_of(const Updates::Trained& t, const Box& box);
   ValueId own_sums();
   ValueId gather();
   int64_t part_blocks() const;  // of a tensor rank

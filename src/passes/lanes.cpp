@@ -17,7 +17,7 @@ std::string_view lane_of(const Move& move) {
   return move.to == Space::device ? "copy_in" : "copy_out";
 }
 
-// Gathers of parameters do not queue behind sums of gradients. A message's two ends name their lane.
+// Gathers of parameters do not queue after sums of gradients. A message's two ends name their lane.
 std::string comm_lane(const Op& op) {
   if (op.def->comm != Comm::collective)
     return fmt::format("comm.{}.{}", op.attrs.s("axis"), op.attrs.s("lane"));

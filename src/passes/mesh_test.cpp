@@ -27,7 +27,7 @@ TEST(Mesh, TensorRanksAreNeighboursAndStagesOutermost) {
 // order of the job: what verify_ranks takes a group to be.
 TEST(Mesh, RanksOfAnAxisAgree) {
   const Mesh sizes{.pp = 2, .tp = 2};
-  const Sharding dp{.ranks = 4, .stage = 3, .group = 2};
+  const Sharding dp{.ranks = 4, .level = 3, .group = 2};
   for (int64_t rank = 0; rank < ranks_of(sizes, dp); ++rank) {
     Mesh mesh = sizes;
     Sharding mine = dp;

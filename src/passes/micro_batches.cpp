@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
-#include "passes/passes.h"
+#include "passes/shared_names.h"
 
 namespace snug {
 namespace {

@@ -1,4 +1,4 @@
-// What programs of several micro-batches are made with (passes/accumulate, passes/pipeline_parallel).
+// What programs of several micro-batches are made with (techniques/accumulate/accumulate, techniques/pipeline/pipeline).
 #pragma once
 
 #include "ir/program.h"

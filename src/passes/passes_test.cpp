@@ -1,6 +1,7 @@
 // The passes that are too short for a file of tests each; golden texts of all stand in
 // tests/golden.
 #include "passes/passes.h"
+#include "compile/compile.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,7 @@
 namespace snug {
 namespace {
 
-TEST(InPlace, TakesOverBytesThatNobodyReadsAgain) {
+TEST(InPlace, ReusesDeadBytes) {
   const Module module = compile("two layers", two_linears, {});
   // Evaluation keeps nothing for backward, so gelu works in place; training needs its input again.
   EXPECT_FALSE(module[find(module.program("eval"), "0.act").outputs[0]].owns_bytes());
@@ -17,7 +18,7 @@ TEST(InPlace, TakesOverBytesThatNobodyReadsAgain) {
   expect_sound(module);
 }
 
-TEST(EliminateDead, KeepsWritesToSharedValuesAndDropsTheRest) {
+TEST(EliminateDead, KeepsWritesToSharedValues) {
   Module module{.name = "dead"};
   const Forward forward = add_forward(module, two_linears, ProgramRole::evaluation);
   bind_loss(module, "eval", forward.loss);
@@ -31,7 +32,7 @@ TEST(EliminateDead, KeepsWritesToSharedValuesAndDropsTheRest) {
   expect_sound(module);
 }
 
-TEST(Schedule, GivesScratchToOpsThatAskForItAndLifetimesToAll) {
+TEST(Schedule, AssignsScratchAndLifetimes) {
   Module module = with_backward(two_linears);
   schedule(module, Backend::cpu);
   EXPECT_EQ(module.level, Level::step);

@@ -50,7 +50,7 @@ std::vector<int64_t> places_on(std::string_view axis, const Sharding& s) {
 // The norm is a sum over blocks: at their ends a cut changes no bit of it.
 Cut cut_of(const Value& parameter, int64_t grain, const Sharding& sharding) {
   const int64_t elements = parameter.whole().elements();
-  if (!sharding.on() || sharding.stage == 0 || grain == 0 || elements < sharding.threshold ||
+  if (!sharding.on() || sharding.level == 0 || grain == 0 || elements < sharding.threshold ||
       elements == 0)
     return {};
   const int64_t unit = std::lcm(std::lcm(grain, ops::kSumBlock), sharding.copies() * kPartUnit);

@@ -1,6 +1,6 @@
 // The shards of what the ranks of a job share (techniques/zero/settings.h says what that is).
 //
-//   const Sharding zero3{.ranks = 8, .rank = 2, .stage = 3};
+//   const Sharding zero3{.ranks = 8, .rank = 2, .level = 3};
 //   const Cut cut = cut_of(module[weight], /*grain=*/8, zero3);
 //   cut.block;    // elements of each rank
 //   cut.first();  // this rank's first
@@ -45,6 +45,11 @@ struct Cut {
 
 // `grain`: shards begin at multiples of so many elements; 0: it cannot be cut.
 Cut cut_of(const Value& parameter, int64_t grain, const Sharding& sharding);
+
+// The shard of a parameter that is gathered; none of all others.
+inline ValueId gathered_from(const Value& value) {
+  return value.category == Category::params ? value.parameter : ValueId{};
+}
 
 // Makes a value of the parameter's shape this rank's shard.
 void make_shard(Value& value, const Cut& cut);

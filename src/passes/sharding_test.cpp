@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 
 // Six ranks; two copies of the state, each shared by three.
 Sharding two_copies(int64_t rank) {
-  return {.ranks = 6, .rank = rank, .stage = 3, .threshold = 0, .group = 3};
+  return {.ranks = 6, .rank = rank, .level = 3, .threshold = 0, .group = 3};
 }
 
 }  // namespace
@@ -31,13 +31,13 @@ TEST(Sharding, SharersAreNeighboursInTheJob) {
   EXPECT_EQ(ranks.size(), 6);
 }
 
-TEST(Sharding, AnAxisIsAmongRanksOfTheJob) {
+TEST(Sharding, AxisIsWithinRanksOfJob) {
   const Sharding fourth = two_copies(rank_on_axis(4, two_copies(0)));
   EXPECT_THAT(places_on(over_all(fourth).axis, fourth), ElementsAre(0, 3, 1, 4, 2, 5));
   EXPECT_THAT(places_on(over_sharers(fourth).axis, fourth), ElementsAre(3, 4, 5));
   EXPECT_THAT(places_on(over_copies(fourth).axis, fourth), ElementsAre(1, 4));
   EXPECT_EQ(over_copies(fourth).stride, 3);
-  const Sharding one_copy{.ranks = 3, .rank = 1, .stage = 3};
+  const Sharding one_copy{.ranks = 3, .rank = 1, .level = 3};
   EXPECT_EQ(over_sharers(one_copy).axis, over_all(one_copy).axis);
   EXPECT_THAT(places_on(over_all(one_copy).axis, one_copy), ElementsAre(0, 1, 2));
 }

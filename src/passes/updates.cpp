@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "ops/basic/assign.h"
 #include "ops/comm/comm.h"
+#include "passes/shared_names.h"
 
 namespace snug {
 namespace {
@@ -60,7 +61,7 @@ Cut cut_of(const Module& module, ValueId parameter, const Recipe& recipe) {
 bool updates_weights_first(const Recipe& recipe) {
   const int32_t early = recipe.groups() > 1 ? 2 : 4;
   const auto is_at = [&](OffloadItem item, Space space) {
-    return recipe.offload.home_of(item, kNoLayer) == space;
+    return recipe.offload.space_of(item, kNoLayer) == space;
   };
   return recipe.fold_update && !recipe.sharding.on() && !recipe.mesh.on() &&
          recipe.offload.ahead >= early && recipe.master && recipe.precision != Dtype::f32 &&
@@ -258,7 +259,7 @@ bool Updates::weight_is_first(const Trained& t) const {
 bool Updates::on_device(ValueId id) const {
   const Value& value = module_[id];
   const auto item = offload_item(value.category);
-  return !item || offload_.home_of(*item, value.layer) == Space::device;
+  return !item || offload_.space_of(*item, value.layer) == Space::device;
 }
 
 std::vector<Updates::Slice> Updates::slices_of(const Trained& t, int64_t grain) const {

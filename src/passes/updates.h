@@ -7,8 +7,8 @@
 
 #include "ops/optimizer/clip.h"
 #include "ops/optimizer/update_rule.h"
-#include "passes/passes.h"
 #include "passes/sharding.h"
+#include "settings/recipe.h"
 
 namespace snug {
 
@@ -53,7 +53,7 @@ class Updates {
     return {.lr = lr_, .step = step, .scale = clip.scale, .finite = clip.finite};
   }
   ValueId count() const { return updates_; }  // of updates, shared
-  bool on_device(ValueId id) const;           // is its home there?
+  bool on_device(ValueId id) const;           // is it stored there?
   bool is_all_on_device(const Trained& t) const;
   // Is its weight updated before its master and state (updates_weights_first)?
   bool weight_is_first(const Trained& t) const;
@@ -67,11 +67,11 @@ class Updates {
   void bind_norm(ValueId norm) const;  // to the shared value that is read after a step
   // One parameter's update from `grad`, which also rounds it where it has a master.
   void emit(Builder& b, const Trained& t, ValueId grad, const Numbers& numbers) const;
-  // A part of what this rank updates of a parameter: all of it where nothing has to be brought.
+  // A part of what this rank updates of a parameter: all of it where nothing has to be prefetched.
   struct Slice {
     int64_t first = 0, elements = 0;
   };
-  // Where some of what its update needs lives elsewhere, never all of it is on its way.
+  // Where some of what its update needs is offloaded, never all of it is in transit.
   std::vector<Slice> slices_of(const Trained& t) const { return slices_of(t, t.rule.grain); }
   void emit(Builder& b, const Trained& t, const Slice& slice, const Numbers& numbers) const {
     emit(b, t, slice, t.grad, numbers);

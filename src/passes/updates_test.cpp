@@ -1,4 +1,4 @@
-// Masters, states and scalars of the update: who keeps what, and in which type.
+// Masters, states and scalars of the update: what is kept of a parameter, and in which type.
 #include "passes/updates.h"
 
 #include <gmock/gmock.h>
@@ -8,6 +8,7 @@
 
 #include "base/timed_test.h"
 #include "passes/testing/two_layers.h"
+#include "techniques/optimizer/optimizer.h"
 
 namespace snug {
 namespace {
@@ -48,7 +49,7 @@ std::map<std::string, std::string> states(OptimizerKind kind, Dtype dtype = Dtyp
   return states(updated({.optimizer = kind, .state_dtype = dtype}));
 }
 
-TEST(Updates, AMasterTakesOverNameInitialValueAndCheckpoint) {
+TEST(Updates, MasterInheritsNameInitialValueAndCheckpoint) {
   const Module without = updated({});
   const Param before = *without[without.find_shared("qkv")].param;
   const Module module = updated({.precision = Dtype::bf16});
@@ -66,7 +67,7 @@ TEST(Updates, AMasterTakesOverNameInitialValueAndCheckpoint) {
   EXPECT_EQ(rounded.param->role, Role::matrix);
 }
 
-TEST(Updates, TheProgramLoadRoundsEveryMaster) {
+TEST(Updates, LoadProgramRoundsEveryMaster) {
   const Module module = updated({.precision = Dtype::f16});
   const Program& load = module.program("load");
   EXPECT_THAT(kinds(load), testing::AllOf(Contains("assign").Times(5), testing::SizeIs(5)));
@@ -83,7 +84,7 @@ TEST(Updates, TheProgramLoadRoundsEveryMaster) {
 }
 
 // Neighbours of one kind are one launch where the kernel takes many.
-TEST(Updates, ThoseOfMastersFollowEachOtherAndTheSumsOfSquaresDo) {
+TEST(Updates, MasterUpdatesAndSumsOfSquaresAreConsecutive) {
   for (const auto& [kind, op] : {std::pair{OptimizerKind::adamw, "adamw_master"},
                                  {OptimizerKind::lion, "lion_master"},
                                  {OptimizerKind::sgd, "sgd_momentum_master"}}) {
@@ -95,7 +96,7 @@ TEST(Updates, ThoseOfMastersFollowEachOtherAndTheSumsOfSquaresDo) {
   }
 }
 
-TEST(Updates, WithoutMastersTheParametersThemselvesAreUpdated) {
+TEST(Updates, ParametersAreUpdatedWithoutMasters) {
   for (const Recipe& recipe : {Recipe{}, Recipe{.precision = Dtype::bf16, .master = false}}) {
     const Module module = updated(recipe);
     EXPECT_LT(module.program_index("load"), 0);
@@ -106,7 +107,7 @@ TEST(Updates, WithoutMastersTheParametersThemselvesAreUpdated) {
   }
 }
 
-TEST(Updates, AFrozenParameterHasNeitherGradientNorStateNorMaster) {
+TEST(Updates, FrozenParameterHasNoGradientStateOrMaster) {
   Module module{.name = "frozen"};
   const Forward forward = add_forward(module, two_linears, ProgramRole::training_first);
   freeze(module, "0.weight");
@@ -134,7 +135,7 @@ TEST(Updates, RefusesAModelWithNothingToTrain) {
   }
 }
 
-TEST(Updates, StatesAreThoseOfTheOptimizer) {
+TEST(Updates, StatesMatchOptimizer) {
   using Kind = OptimizerKind;
   auto adamw = states(Kind::adamw);
   EXPECT_EQ(adamw.size(), 10U);
@@ -159,7 +160,7 @@ TEST(Updates, StatesAreThoseOfTheOptimizer) {
   EXPECT_TRUE(states(updated({.optimizer = Kind::sgd, .momentum = 0})).empty());
 }
 
-TEST(Updates, StatesFollowTheMasterAndNotTheRoundedCopy) {
+TEST(Updates, StatesFollowMaster) {
   auto types = states(updated({.precision = Dtype::bf16}));
   EXPECT_EQ(types["qkv.m"], "f32[96,64]");
   EXPECT_THAT(types, Not(Contains(testing::Key("qkv.bf16.m"))));
@@ -178,7 +179,7 @@ TEST(Updates, NormsAndBiasesDoNotDecay) {
   }
 }
 
-TEST(Updates, ASeedIsFedOnlyWhereSomethingIsRoundedWithoutBias) {
+TEST(Updates, SeedIsFedOnlyForUnbiasedRounding) {
   auto has_seed = [](const Recipe& recipe) { return updated(recipe).find_shared("seed").valid(); };
   EXPECT_FALSE(has_seed({}));
   EXPECT_FALSE(has_seed({.precision = Dtype::bf16})) << "a master is rounded to nearest";
@@ -193,7 +194,7 @@ TEST(Updates, ASeedIsFedOnlyWhereSomethingIsRoundedWithoutBias) {
   EXPECT_THAT(find(module.program("update"), "update.qkv").inputs, Not(Contains(seed)));
 }
 
-TEST(Updates, OneNormOverAllGradientsTurnsEverythingOff) {
+TEST(Updates, NonFiniteNormSkipsAllUpdates) {
   const Module module = updated({});
   const Program& program = module.program("update");
   const Op& clip = find(program, "norm.clip");
@@ -211,7 +212,7 @@ TEST(Updates, OneNormOverAllGradientsTurnsEverythingOff) {
   }
 }
 
-TEST(Updates, ALossThatIsNotFiniteTurnsThemOffToo) {
+TEST(Updates, NonFiniteLossSkipsUpdates) {
   Module module = with_backward(two_linears);
   optimizer(module, {});
   EXPECT_THAT(find(module.program("update"), "norm.clip").inputs,
@@ -237,7 +238,7 @@ TEST(Updates, OnlyADynamicLossScaleIsAdjusted) {
   EXPECT_FALSE(adjusted({.start = 1024}));
 }
 
-TEST(Updates, OfManyParametersTakeLinearTime) {
+TEST(Updates, ManyParametersTakeLinearTime) {
   const auto make = [](int parameters) {
     Module module{.name = "many"};
     for (int i = 0; i < parameters; ++i) {

@@ -1,13 +1,13 @@
 // The published activation bytes of a GPT layer (Korthikanti et al., 2022: sbh(34 + 5as/h) in 16
 // bits; GELU MLP of 4h, dropout, standard attention), and every way in which our programs differ
-// from it, each a named signed term. What a program really keeps is counted elsewhere
-// (LayerBreakdown::kept): that the two meet to the byte is a check on the planner.
+// from it, each a named signed term. LayerBreakdown::kept counts what a program really keeps: the
+// two agree to the byte, which checks the planner.
 //
 //   ActivationFormula f = activation_formula({.s = 1024, .b = 8, .h = 768, .a = 12});
 //   memory.layers[1].kept - f.total() == 0
 //
 // Of the two norm inputs in the formula a layer of ours owns its second and its successor's first:
-// the residual sum is written where the layer's own output lay. The count is the same.
+// the residual sum takes the bytes of the layer's own output. The count is the same.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ MemoryBreakdown gpt_account(const GptLayer& p) {
   return make_plan("gpt", model.forward(options), {}).memory;
 }
 
-TEST(ActivationFormula, ThePlannerKeepsWhatTheFormulaSays) {
+TEST(ActivationFormula, PlannerKeepsFormulaBytes) {
   for (const GptLayer& p : {GptLayer{64, 2, 96, 4}, GptLayer{128, 1, 64, 8}, GptLayer{33, 3, 40, 5},
                             GptLayer{1024, 8, 768, 12}, GptLayer{2048, 1, 1600, 25}}) {
     const MemoryBreakdown memory = gpt_account(p);
@@ -44,7 +44,7 @@ TEST(ActivationFormula, PublishedTermIsTheKnownOne) {
   EXPECT_EQ(activation_formula(p).published, 2048LL * 12288 * (34 + 5 * 96 * 2048 / 12288));
 }
 
-TEST(ActivationFormula, EveryDifferenceHasANameAndASign) {
+TEST(ActivationFormula, DifferencesHaveNameAndSign) {
   const ActivationFormula f = activation_formula({.s = 8, .b = 2, .h = 16, .a = 4});
   for (const ActivationTerm& term : f.differences) {
     EXPECT_FALSE(term.name.empty());
@@ -55,7 +55,7 @@ TEST(ActivationFormula, EveryDifferenceHasANameAndASign) {
   EXPECT_THAT(text, testing::ContainsRegex("residual +- +5\n"));
 }
 
-TEST(ActivationFormula, InSixteenBitsNothingIsWidened) {
+TEST(ActivationFormula, SixteenBitsWidenNothing) {
   const GptLayer wide{.s = 8, .b = 2, .h = 16, .a = 4};
   GptLayer narrow = wide;
   narrow.element_bytes = 2;

@@ -1,4 +1,4 @@
-// The memory breakdown: who owns every byte of a placed module, where its peak is, and what each
+// The memory breakdown: the owner of every byte of a placed module, its peak, and what each
 // layer costs. Counted from the values and ops alone, so it is as exact as the plan and cannot
 // drift from it.
 //

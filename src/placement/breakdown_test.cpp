@@ -60,7 +60,7 @@ TEST(MemoryBreakdown, BreakdownAndGapsAddUpToTheArena) {
   }
 }
 
-TEST(MemoryBreakdown, AgreesWithWhatPlacementSaid) {
+TEST(MemoryBreakdown, AgreesWithPlacement) {
   Step step;
   step.module.level = Level::step;
   const auto said = place(step.module);
@@ -74,7 +74,7 @@ TEST(MemoryBreakdown, AgreesWithWhatPlacementSaid) {
   }
 }
 
-TEST(MemoryBreakdown, ThePeakIsWhereMostBytesLive) {
+TEST(MemoryBreakdown, PeakHasMostLiveBytes) {
   const MemoryBreakdown memory = memory_breakdown(Step().module);
   const Peak& peak = memory.device().peak;
   EXPECT_EQ(peak.program, "micro_first");
@@ -87,7 +87,7 @@ TEST(MemoryBreakdown, ThePeakIsWhereMostBytesLive) {
   EXPECT_EQ(of(memory.device().breakdown, Category::workspace), 0);
 }
 
-TEST(MemoryBreakdown, EachPhaseHasAPeakOfItsOwn) {
+TEST(MemoryBreakdown, PhasesHaveOwnPeaks) {
   const MemoryBreakdown memory = memory_breakdown(Step().module);
   const SpaceBreakdown& device = memory.device();
   const auto [forward, backward, update] = device.phase_peaks;
@@ -96,7 +96,7 @@ TEST(MemoryBreakdown, EachPhaseHasAPeakOfItsOwn) {
   EXPECT_EQ(update, total(memory.shared)) << "no transient values";
 }
 
-TEST(MemoryBreakdown, CategoriesPeakAtTheirOwnInstants) {
+TEST(MemoryBreakdown, CategoriesHaveOwnPeaks) {
   const MemoryBreakdown memory = memory_breakdown(Step().module);
   EXPECT_EQ(of(memory.device().category_peaks, Category::workspace), 500);
   EXPECT_EQ(of(memory.device().category_peaks, Category::grads), 400);
@@ -124,14 +124,14 @@ TEST(MemoryBreakdown, LargestValuesComeFirst) {
   EXPECT_EQ(largest.back().name, "frozen");
 }
 
-TEST(MemoryBreakdown, FrozenParametersAreCountedApart) {
+TEST(MemoryBreakdown, FrozenParametersAreSeparate) {
   const MemoryBreakdown memory = memory_breakdown(Step().module);
   EXPECT_EQ(memory.trainable_params, 100);
   EXPECT_EQ(memory.frozen_params, 7);
   EXPECT_EQ(of(memory.shared, Category::params), 428);
 }
 
-TEST(MemoryBreakdown, AStepCountsEveryRun) {
+TEST(MemoryBreakdown, StepCountsEveryRun) {
   const MemoryBreakdown memory = memory_breakdown(Step().module);
   ASSERT_EQ(memory.programs.size(), 2U);
   EXPECT_EQ(memory.programs[0].runs_per_step, 3);

@@ -18,7 +18,7 @@ Plan plan_of(const Case& c) {
   return make_plan(c.model, model.forward({.batch = c.batch, .seq = c.seq}), {});
 }
 
-TEST(BuiltInModels, PlansAreTightAndEveryByteHasAnOwner) {
+TEST(BuiltInModels, PlansAreTightAndFullyOwned) {
   for (const Case& c : {Case{"gpt2", 8, 1024}, Case{"qwen2.5-0.5b", 32, 1024},
                         Case{"llama-7b", 8, 2048}, Case{"llama-405b", 1, 4096}}) {
     SCOPED_TRACE(c.model);

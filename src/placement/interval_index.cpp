@@ -35,7 +35,7 @@ void IntervalIndex::insert(Ranges& ranges, ByteRange range) {
     range.begin = std::min(range.begin, to->begin);
     range.end = std::max(range.end, to->end);
   }
-  visits_ += 1 + (to - from) + (ranges.end() - to) / 8;  // those behind are moved, which is cheaper
+  visits_ += 1 + (to - from) + (ranges.end() - to) / 8;  // moving the later ones is cheaper
   if (from == to) {
     ranges.insert(from, range);
   } else {

@@ -16,8 +16,7 @@ struct ByteRange {
 };
 
 // A segment tree over time. Each node keeps byte ranges, sorted and merged where they touch: a
-// dense packing is one range however many values lie in it, which is what keeps a question near
-// O(log n).
+// dense packing is one range however many values it holds, which keeps a query near O(log n).
 class IntervalIndex {
  public:
   explicit IntervalIndex(int32_t instants);

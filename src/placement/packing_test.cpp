@@ -120,7 +120,7 @@ class StepBlocks {
   std::vector<Block> blocks_;
 };
 
-TEST(Packing, NothingTakesNoBytes) {
+TEST(Packing, EmptyInputTakesNoBytes) {
   EXPECT_EQ(pack({}, 256).height, 0);
   EXPECT_EQ(pack(std::vector<Block>{{0, 0, 3}}, 256).height, 0);
 }
@@ -133,7 +133,7 @@ TEST(Packing, HeightEndsAtTheLastExactByte) {
   EXPECT_LE(p.height, 1256);  // 1000 above 100 rounded up to 256
 }
 
-TEST(Packing, BytesAreReusedOnceTheirValueIsDead) {
+TEST(Packing, DeadBytesAreReused) {
   const Packing p = pack(std::vector<Block>{{512, 0, 1}, {512, 2, 3}, {512, 4, 5}}, 256);
   EXPECT_EQ(p.height, 512);
 }

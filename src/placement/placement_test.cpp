@@ -28,7 +28,7 @@ Module step_module(int ops_in_first, int ops_in_second) {
   return module;
 }
 
-TEST(Placement, SharedValuesStandAtTheBottomInDeclarationOrder) {
+TEST(Placement, SharedValuesComeFirstInDeclarationOrder) {
   Module module = step_module(3, 1);
   place(module);
   EXPECT_EQ(module.level, Level::placed);
@@ -40,7 +40,7 @@ TEST(Placement, SharedValuesStandAtTheBottomInDeclarationOrder) {
   }
 }
 
-TEST(Placement, TheArenaEndsAtTheLastByteOfTheTallestProgram) {
+TEST(Placement, ArenaEndsAtTallestProgram) {
   Module module = step_module(5, 1);
   const PlacementStats stats = place(module)[0];
   EXPECT_EQ(stats.transient_arena_bytes, 512 + 400);  // two neighbours of the chain
@@ -51,7 +51,7 @@ TEST(Placement, TheArenaEndsAtTheLastByteOfTheTallestProgram) {
   EXPECT_DOUBLE_EQ(stats.ratio(), 912.0 / 800.0);
 }
 
-TEST(Placement, EveryProgramStartsFromTheSameFloor) {
+TEST(Placement, ProgramsShareStartOffset) {
   Module module = step_module(4, 4);
   place(module);
   int64_t lowest[2] = {1 << 20, 1 << 20};
@@ -62,14 +62,14 @@ TEST(Placement, EveryProgramStartsFromTheSameFloor) {
   EXPECT_EQ(lowest[1], 1024);
 }
 
-TEST(Placement, WithoutLocalsTheArenaIsTheSharedValues) {
+TEST(Placement, ArenaWithoutLocalsIsSharedValues) {
   Module module = step_module(0, 0);
   const PlacementStats stats = place(module)[0];
   EXPECT_EQ(stats.arena_bytes, 912);
   EXPECT_DOUBLE_EQ(stats.ratio(), 1);
 }
 
-TEST(Placement, EachSpaceHasItsOwnArenaAndAlignment) {
+TEST(Placement, SpacesHaveOwnArenaAndAlignment) {
   Module module{.name = "toy"};
   const ValueId on_device = add_shared(module, "w", kHundred, Category::params, Scope::persistent);
   for (const char* name : {"m", "v"}) {
@@ -86,7 +86,7 @@ TEST(Placement, EachSpaceHasItsOwnArenaAndAlignment) {
   EXPECT_EQ(stats[static_cast<size_t>(Space::disk)].arena_bytes, 4096 + 400);
 }
 
-TEST(Placement, WhatNoOpTouchesTakesNoBytes) {
+TEST(Placement, UnusedValuesTakeNoBytes) {
   Module module = step_module(2, 0);
   Value unused{.name = "unused", .type = kHundred};
   unused.program = 0;
@@ -95,7 +95,7 @@ TEST(Placement, WhatNoOpTouchesTakesNoBytes) {
   EXPECT_FALSE(module.values.back().offset.has_value());
 }
 
-TEST(Placement, TheSameModuleGetsTheSameOffsets) {
+TEST(Placement, SameModuleGetsSameOffsets) {
   Module a = step_module(40, 7);
   Module b = step_module(40, 7);
   place(a);
@@ -108,7 +108,7 @@ TEST(Placement, OnlyAStepCanBePlaced) {
   EXPECT_THROW(place(module), Error);
 }
 
-TEST(Placement, AnArenaBeyond63BitsIsRefused) {
+TEST(Placement, ArenaBeyond63BitsIsRefused) {
   Module module{.name = "toy", .level = Level::step};
   for (const char* name : {"a", "b", "c"}) {
     add_shared(module, name, {Dtype::u8, {int64_t{1} << 62}}, Category::params, Scope::persistent);

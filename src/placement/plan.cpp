@@ -1,13 +1,13 @@
 #include "placement/plan.h"
 
+#include "compile/compile.h"
 #include "ir/verifier.h"
-#include "passes/passes.h"
 #include "placement/placement.h"
 
 namespace snug {
 
 Plan plan_of(Module placed, Backend backend) {
-  verify(placed, backend);  // cheap beside the rest, and what it would find must never run
+  verify(placed, backend);  // cheap compared with the rest; a wrong plan must never run
   MemoryBreakdown memory = memory_breakdown(placed, backend);
   return {std::move(placed), std::move(memory)};
 }

@@ -1,4 +1,4 @@
-// Who holds bytes of a space, and when: the one statement of it for placement and memory breakdown.
+// Which values hold bytes of a space, and when: placement and the memory breakdown both use this.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace snug {
 
-// Views and versions lie in another value's bytes; a local that no op touches has no lifetime and
+// Views and versions share another value's bytes; a local that no op touches has no lifetime and
 // holds none.
 inline bool resides(const Value& value, Space space) {
   return value.owns_bytes() && value.space == space && (value.shared() || value.live);

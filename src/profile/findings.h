@@ -1,5 +1,5 @@
-// What of a run's memory nobody needs: gaps of the arena, values that are kept longer than an op
-// touches them, and a process that grows from step to step.
+// Unneeded memory of a run: gaps of the arena, values that are kept longer than an op touches them,
+// and a process that grows from step to step.
 #pragma once
 
 #include <span>
@@ -32,7 +32,7 @@ struct Growth {
   int64_t steps = 0;  // between the first that counts and the last
   int64_t first = 0, last = 0;
   double bytes_per_step = 0;  // by least squares
-  bool leaks = false;         // it grows step by step, by more than pages that come and go
+  bool leaks = false;         // it grows step by step, by more than transient pages
 };
 // The first few steps, in which everything is touched for the first time, do not count.
 Growth growth_of(std::span<const int64_t> bytes);

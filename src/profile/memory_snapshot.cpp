@@ -86,7 +86,7 @@ class SnapshotWriter {
     out_.end();
   }
 
-  // They tile the segment: what nobody owns is a block too.
+  // They tile the segment: unused bytes are a block too.
   void write_blocks(int64_t arena) {
     out_.begin_list();
     int64_t at = 0;

@@ -11,7 +11,7 @@ namespace {
 
 int64_t end_of_value(const Value& value) { return *value.offset + value.storage_bytes(); }
 
-// Behind the last byte that lives, by op. Ends wait in a heap until the ops are past their life.
+// One past the last live byte, by op. A heap holds the ends of values until their last op.
 std::vector<int64_t> reaches(const Module& module, int32_t program, Space space) {
   int64_t shared = 0;
   std::vector<const Value*> locals;

@@ -15,7 +15,7 @@ namespace snug {
 struct MemoryInstant {
   int32_t program = 0, op = 0;
   CategoryBytes live{};  // shared values included
-  int64_t reach = 0;     // behind the last byte that lives
+  int64_t reach = 0;     // one past the last live byte
 };
 
 struct MemoryTimeline {

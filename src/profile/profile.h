@@ -1,4 +1,4 @@
-// A profile: the spans of some steps beside what was predicted, and what they add up to.
+// A profile: the spans of some steps with their prediction, and what they add up to.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct Profile {
   std::string times_from;                     // what the prediction rests on
   double predicted_step = 0;                  // seconds
   double measured_step = 0;                   // of a step while it was measured
-  double unmeasured_step = 0;                 // of one beside it; 0: there was none
+  double unmeasured_step = 0;                 // of one without the profile; 0: there was none
   int64_t planned_bytes = 0, peak_bytes = 0;  // of the arena; peak: measured, 0 where nothing ran
   std::vector<int64_t> process_bytes = {};    // after each step
   std::vector<int64_t> context_bytes = {};    // of a GPU, likewise

@@ -11,7 +11,6 @@
 #include "cost/step_cost.h"
 #include "ir/lifetime.h"
 #include "models/model.h"
-#include "passes/passes.h"
 #include "placement/placement.h"
 #include "placement/plan.h"
 #include "profile/findings.h"
@@ -21,6 +20,7 @@
 #include "profile/span_files.h"
 #include "profile/trace_json.h"
 #include "settings/parse.h"
+#include "settings/recipe.h"
 
 namespace snug {
 namespace {
@@ -50,7 +50,7 @@ std::string collected(const std::function<void(const std::function<void(std::str
   return out;
 }
 
-TEST(Profile, SumsOfLanesKindsPhasesAndLayersAreTheStep) {
+TEST(Profile, LanesKindsPhasesAndLayersSumToStep) {
   const Plan plan = small_plan();
   Profile profile = predicted(plan);
   profile.measured = profile.predicted;  // two steps, as predicted
@@ -101,9 +101,9 @@ TEST(Profile, SpansAreALineEach) {
   EXPECT_EQ(std::ranges::count(csv, '\n'), std::ssize(profile.predicted) + 1);
 }
 
-TEST(Profile, AnExchangeSaysWithWhichRanks) {
+TEST(Profile, ExchangeNamesItsRanks) {
   Recipe recipe{.accum = 3};
-  recipe.sharding = {.ranks = 4, .stage = 1, .threshold = 0};
+  recipe.sharding = {.ranks = 4, .level = 1, .threshold = 0};
   const Plan plan = small_plan(recipe);
   const Profile profile = predicted(plan);
   const std::string lines =
@@ -142,7 +142,7 @@ TEST(Profile, MemoryIsALineForEachChange) {
   EXPECT_EQ(peaks["host"], memory_timeline(plan.module, Space::host).max_live);
 }
 
-TEST(Profile, TheTimelinesPeakIsThePlans) {
+TEST(Profile, PeakOfTimelineEqualsPlan) {
   for (const Recipe& recipe : {Recipe{.accum = 3}, offloaded()}) {
     const Plan plan = small_plan(recipe);
     for (const Space space : {Space::device, Space::host}) {
@@ -167,7 +167,7 @@ TEST(Profile, SnapshotsAreBeforeAndAfterEachPhase) {
 
 // Allocations and frees of the snapshot replayed: the plan's most bytes at once, and nothing of a
 // step left over. tools/check_profile.py does the same with PyTorch's own reader.
-TEST(Profile, ASnapshotIsAPickle) {
+TEST(Profile, SnapshotIsPickle) {
   const Plan plan = small_plan();
   const Profile profile = predicted(plan);
   const std::string bytes = memory_snapshot_pickle(plan.module, profile.predicted);
@@ -178,14 +178,14 @@ TEST(Profile, ASnapshotIsAPickle) {
     EXPECT_THAT(bytes, testing::HasSubstr(word));
 }
 
-TEST(Findings, OnOneLaneNothingIsKeptBeyondItsUse) {
+TEST(Findings, OneLaneKeepsNothingPastItsUse) {
   const Plan plan = small_plan();
   const MemoryFindings found = memory_findings(plan.module, Space::device);
   EXPECT_EQ(found.held_bytes, 0);
   EXPECT_EQ(found.gaps(), plan.memory.device().gaps);
 }
 
-TEST(Findings, AValueThatIsKeptTooLongIsNamed) {
+TEST(Findings, ValueKeptTooLongIsNamed) {
   Plan plan = small_plan();
   Module& module = plan.module;
   const Peak& peak = plan.memory.device().peak;
@@ -205,7 +205,7 @@ TEST(Findings, AValueThatIsKeptTooLongIsNamed) {
   EXPECT_LT(found.held[0].needed.last, found.held[0].kept.last);
 }
 
-TEST(Findings, GrowthIsALeakWhereItGoesOn) {
+TEST(Findings, ContinuedGrowthIsLeak) {
   std::vector<int64_t> flat(50, 1 << 28), leak, jump;
   for (int64_t i = 0; i < 50; ++i) {
     leak.push_back((1 << 28) + i * (1 << 20));

@@ -21,7 +21,7 @@ std::string csv_cell(std::string_view text) {
   return out + '"';
 }
 
-// With whom: so many ranks along an axis, at a distance; of a message, the other's place on it.
+// The peers: so many ranks along an axis, at a distance; of a message, the other's place on it.
 void add_ranks(const Op& op, nlohmann::ordered_json& line) {
   line["axis"] = op.attrs.s("axis");
   line["ranks"] = op.attrs.i("ranks", 0);

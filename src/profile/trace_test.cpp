@@ -9,13 +9,13 @@
 #include "cost/step_cost.h"
 #include "formats/testing.h"
 #include "models/model.h"
-#include "passes/passes.h"
 #include "placement/plan.h"
 #include "profile/memory_timeline.h"
 #include "profile/profile.h"
 #include "profile/trace_json.h"
 #include "profile/trace_perfetto.h"
 #include "settings/parse.h"
+#include "settings/recipe.h"
 
 namespace snug {
 namespace {
@@ -30,7 +30,7 @@ Plan offloaded_plan() {
   return make_plan("tiny", Model::load("snug-tiny").forward({.batch = 1, .seq = 32}), recipe);
 }
 
-// Two steps as predicted, beside the prediction.
+// Two steps as predicted, with the prediction.
 Profile two_steps(const Plan& plan) {
   const CostModel model = nominal_model(Backend::cpu);
   Profile profile{.module = &plan.module, .predicted = predicted_spans(plan.module, model)};
@@ -202,7 +202,7 @@ std::string perfetto_bytes(const Profile& profile) {
   return bytes;
 }
 
-TEST(Trace, TheJsonHasLanesFlowsAndCounters) {
+TEST(Trace, JsonHasLanesFlowsAndCounters) {
   const Plan plan = offloaded_plan();
   const Profile profile = two_steps(plan);
   const auto trace = json_trace(profile);
@@ -240,7 +240,7 @@ TEST(Trace, TheJsonHasLanesFlowsAndCounters) {
   EXPECT_EQ(most, memory_timeline(plan.module, Space::device).max_live);
 }
 
-TEST(Trace, PerfettosHoldsWhatTheJsonDoes) {
+TEST(Trace, PerfettoMatchesJson) {
   const Plan plan = offloaded_plan();
   const Profile profile = two_steps(plan);
   const Trace json = read_json(json_trace(profile));
@@ -259,7 +259,7 @@ TEST(Trace, PerfettosHoldsWhatTheJsonDoes) {
 }
 
 // Fields of the packets before the first track: a snapshot of the one clock, and that times are its.
-TEST(Trace, PerfettosSaysWhoseTimesItHas) {
+TEST(Trace, PerfettoNamesSourceOfTimes) {
   const Plan plan = offloaded_plan();
   const std::string bytes = perfetto_bytes(two_steps(plan));
   const auto packets = proto_fields(bytes);
@@ -272,7 +272,7 @@ TEST(Trace, PerfettosSaysWhoseTimesItHas) {
   EXPECT_EQ(field_of(field_of(packets[2].bytes, 60).bytes, 2).bytes, "measured");
 }
 
-TEST(Trace, NamesThatAreNoTextAreReplacedInBoth) {
+TEST(Trace, NonTextNamesAreReplacedInBoth) {
   Plan plan = offloaded_plan();
   Program& program = plan.module.programs[0];
   program.ops[0].name = "a\"b,\n\x01";
@@ -289,7 +289,7 @@ TEST(Trace, NamesThatAreNoTextAreReplacedInBoth) {
 }
 
 // A trace is written in pieces that do not grow with it, and names are written once.
-TEST(Trace, ALongOneIsWrittenInSmallPieces) {
+TEST(Trace, LongTraceIsWrittenInSmallPieces) {
   const Plan plan = offloaded_plan();
   Profile profile = two_steps(plan);
   const size_t step = profile.predicted.size(), once = perfetto_bytes(profile).size();

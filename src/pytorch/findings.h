@@ -1,4 +1,4 @@
-// What a snapshot tells of one device: the peak and whose it is, what lies idle, what grows from
+// What a snapshot tells of one device: the peak and its owners, idle memory, what grows from
 // step to step, how an allocation failed, and what changes would save.
 //
 //   for (const DeviceFindings& d : examine(read_snapshot("snapshot.pickle"))) d.peak.allocated;

@@ -82,7 +82,7 @@ int64_t bytes_of(const PeakFindings& peak, Owner owner) {
   return peak.bytes[static_cast<size_t>(owner)];
 }
 
-TEST(Findings, ThePeakHasItsOwners) {
+TEST(Findings, PeakHasItsOwners) {
   Training t;
   t.setup();
   for (int i = 0; i < 4; ++i) t.step();
@@ -105,7 +105,7 @@ TEST(Findings, ThePeakHasItsOwners) {
   EXPECT_EQ(gradients, 12 * kMega) << "they live until the next step drops them";
 }
 
-TEST(Findings, OwnersWithoutFramesComeFromLifetimes) {
+TEST(Findings, OwnersWithoutFramesUseLifetimes) {
   Training t;
   t.setup();
   for (int i = 0; i < 5; ++i) t.step();
@@ -121,7 +121,7 @@ TEST(Findings, OwnersWithoutFramesComeFromLifetimes) {
   EXPECT_EQ(bytes_of(d.peak, Owner::activations), 88 * kMega);
 }
 
-TEST(Findings, WhatWasThereBeforeTheTraceIsSplitBySizes) {
+TEST(Findings, AllocationsBeforeTraceAreSplitBySize) {
   Training t;
   t.setup();
   t.step();
@@ -138,7 +138,7 @@ TEST(Findings, WhatWasThereBeforeTheTraceIsSplitBySizes) {
   EXPECT_EQ(d.peak.known(), 1.0);
 }
 
-TEST(Findings, WhatEveryStepAddsIsALeak) {
+TEST(Findings, GrowthOfEveryStepIsLeak) {
   Training t;
   t.leaks = true;
   t.setup();
@@ -150,7 +150,7 @@ TEST(Findings, WhatEveryStepAddsIsALeak) {
   EXPECT_EQ(growth_per_step(d), 300'032);
 }
 
-TEST(Findings, AnAllocationThatFailed) {
+TEST(Findings, FailedAllocation) {
   Training t;
   t.setup();
   for (int i = 0; i < 3; ++i) t.step();
@@ -165,7 +165,7 @@ TEST(Findings, AnAllocationThatFailed) {
   EXPECT_TRUE(d.oom->expandable_would_do) << "102 MiB of segments are free, in small ones";
 }
 
-TEST(Findings, RemediesAreTheTracePlayedAgain) {
+TEST(Findings, RemediesReplayTheTrace) {
   Training t;
   t.setup();
   for (int i = 0; i < 3; ++i) t.step();
@@ -177,7 +177,7 @@ TEST(Findings, RemediesAreTheTracePlayedAgain) {
   };
   // 36 MiB stay; of 88 a half goes.
   EXPECT_EQ(peak_with("half the batch"), 36 + 44);
-  EXPECT_EQ(peak_with("optimizer state elsewhere"), 100);
+  EXPECT_EQ(peak_with("optimizer state offloaded"), 100);
   // Each layer keeps the 2 MiB of its last line; the logits' 48 MiB decide.
   EXPECT_EQ(peak_with("checkpointing"), 36 + 4 * 2 + 48);
   EXPECT_EQ(peak_with("chunked loss"), 36 + 40 + 6 + 1) << "with another gradient of the head";

@@ -126,7 +126,7 @@ void read_numbers(std::string_view text, OomLog& log) {
   if (end != text.npos) log.victim = printable(text.substr(name + 2, end - name - 2));
 }
 
-// `  File "train.py", line 12, in main`, behind whatever a launcher puts before it.
+// `  File "train.py", line 12, in main`, after whatever a launcher puts before it.
 std::optional<Frame> frame_of(std::string_view line) {
   const size_t file = line.find("File \"");
   if (file == line.npos) return {};

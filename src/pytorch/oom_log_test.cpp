@@ -1,4 +1,4 @@
-// Out-of-memory errors in the words of those who raise them.
+// Out-of-memory errors as PyTorch, launchers and the system word them.
 #include "pytorch/oom_log.h"
 
 #include "formats/testing.h"
@@ -37,7 +37,7 @@ TEST(OomLogs, PyTorch2) {
   EXPECT_EQ(log->unused, gib(1.5));
 }
 
-TEST(OomLogs, PyTorch21SpellsCapacityItsOwnWay) {
+TEST(OomLogs, PyTorch21CapacitySpelling) {
   const auto log = read(
       "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a "
       "total capacty of 23.50 GiB of which 4.00 MiB is free.");
@@ -60,7 +60,7 @@ TEST(OomLogs, PyTorch1) {
   EXPECT_FALSE(log->process);
 }
 
-TEST(OomLogs, AMessageInABoxIsReadOverItsLines) {
+TEST(OomLogs, BoxedMessageIsReadAcrossLines) {
   const auto log = read(
       "│ OutOfMemoryError: CUDA out of memory. Tried to allocate │\n│ 2.00 GiB. GPU 0 has a total "
       "capacity of 23.50 GiB of │\n│ which 1.25 GiB is free.  │\n");
@@ -75,7 +75,7 @@ std::string traceback(std::string_view inner) {
          std::string(inner) + std::string(kNew);
 }
 
-TEST(OomLogs, TheTracebackSaysThePhase) {
+TEST(OomLogs, TracebackGivesPhase) {
   const auto forward = read(traceback(
       "  File \"/env/site-packages/transformers/models/llama/modeling_llama.py\", line 80, in "
       "forward\n  File \"/env/site-packages/torch/nn/modules/linear.py\", line 125, in forward\n"));
@@ -133,7 +133,7 @@ TEST(OomLogs, OthersHaveOtherWords) {
   }
 }
 
-TEST(OomLogs, WhatTellsMostWins) {
+TEST(OomLogs, MostInformativeMessageWins) {
   const auto log =
       read(std::string("Killed\n") + std::string(kNew) + std::string(kNew) + "Killed\n");
   ASSERT_TRUE(log);

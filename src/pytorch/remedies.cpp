@@ -27,7 +27,7 @@ class Simulation {
            [&](size_t i) { return grows_with_batch(i) ? 0.5 : 1.0; });
     scaled("optimizer state in 8 bits", "bitsandbytes.optim.AdamW8bit, where its moments are fp32",
            [&](size_t i) { return owners_[i] == Owner::optimizer ? 0.26 : 1.0; });
-    scaled("optimizer state elsewhere", "offload to the host, or ZeRO over many GPUs",
+    scaled("optimizer state offloaded", "offload to the host, or ZeRO over many GPUs",
            [&](size_t i) { return owners_[i] == Owner::optimizer ? 0.0 : 1.0; });
     scaled("fused optimizer", "torch.optim.AdamW(..., fused=True): no temporaries",
            [&](size_t i) { return is_of_update(i) ? 0.0 : 1.0; });

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-TEST(Replay, FindsThePeakAndWhatLivesThere) {
+TEST(Replay, FindsPeakAndItsAllocations) {
   Recorder r;
   const int64_t a = r.alloc(3 * kMiB);
   const int64_t b = r.alloc(2 * kMiB);
@@ -30,7 +30,7 @@ TEST(Replay, FindsThePeakAndWhatLivesThere) {
   EXPECT_FALSE(replay.is_alive_at_end(replay.allocations[0]));
 }
 
-TEST(Replay, KnowsWhatWasThereBeforeTheTrace) {
+TEST(Replay, HasAllocationsBeforeTrace) {
   Recorder r;
   const int64_t kept = r.alloc(4 * kMiB);
   const int64_t freed = r.alloc(kMiB);
@@ -47,7 +47,7 @@ TEST(Replay, KnowsWhatWasThereBeforeTheTrace) {
   }));
 }
 
-TEST(Replay, AnEmptyTraceIsTheBlocksAlone) {
+TEST(Replay, EmptyTraceHasOnlyBlocks) {
   Recorder r;
   r.alloc(4 * kMiB);
   r.trace().clear();
@@ -67,7 +67,7 @@ TEST(Replay, FreesWithoutARequestCount) {
   EXPECT_FALSE(play(s.devices[0]).is_alive_at_end(play(s.devices[0]).allocations[0]));
 }
 
-TEST(Replay, FreeRangesAreBetweenAllocationsOfTheMoment) {
+TEST(Replay, FreeRangesSeparateLiveAllocations) {
   // One segment of 10 MiB: 2 MiB taken, 3 free, 1 taken, 4 free; and one that comes later.
   DeviceSnapshot device;
   device.segments.push_back({.address = 0x1000000, .bytes = 10 * kMiB});

@@ -52,7 +52,7 @@ TEST_F(SnapshotFile, ReadsSegmentsBlocksAndTheTrace) {
   EXPECT_EQ(s.frames.at(0).line, 7);
 }
 
-TEST_F(SnapshotFile, WhatIsNone) {
+TEST_F(SnapshotFile, OtherFilesAreRefused) {
   refused("K\x01.", "is no memory snapshot of PyTorch: it holds an integer");
   refused("}.", "it holds a dict without 'segments'");
   refused("}(" + u("segments") + "K\x01u.", "an integer is where a list should be");
@@ -65,7 +65,7 @@ TEST_F(SnapshotFile, WhatIsNone) {
           "'address' is -1, which is no address");
 }
 
-TEST_F(SnapshotFile, WhatIsSharedWithoutEndIsCounted) {
+TEST_F(SnapshotFile, EndlessSharingIsCounted) {
   // A list of 100,000 references to one list of 1,000 references to one block.
   std::string bytes = "}(" + u("segments") + "](](}(" + u("size") + "K\x01uq\x01";
   for (int i = 0; i < 999; ++i) bytes += "h\x01";
@@ -77,7 +77,7 @@ TEST_F(SnapshotFile, WhatIsSharedWithoutEndIsCounted) {
   refused(bytes + "eu.", "blocks and what is before them, the limit for its size");
 }
 
-TEST_F(SnapshotFile, ARecordWithAThousandKeysIsNone) {
+TEST_F(SnapshotFile, RecordOfThousandKeysIsRefused) {
   std::string bytes = "}(" + u("segments") + "](}(";
   for (int i = 0; i < 1000; ++i) bytes += u("key" + std::to_string(i)) + "K\x01";
   refused(bytes + "ueu.", "a record has 1000 keys");

@@ -34,7 +34,7 @@ TEST(Budgets, AreOneLimitForEachSpace) {
   EXPECT_EQ(changed(run, {{&Options::batch, 4}}).limits(), run.limits());
 }
 
-TEST(Budgets, ThatCannotBeReadNameTheirOption) {
+TEST(Budgets, UnreadableBudgetNamesItsOption) {
   Options o = of_a_small_model();
   try {
     set_option(o, "host-budget", "much");

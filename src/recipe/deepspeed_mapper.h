@@ -33,7 +33,7 @@ class DeepSpeedMapper {
                      fmt::format(format, std::forward<Args>(args)...));
   }
 
-  // "auto": whoever fills it in, the command line here, says it. Else the default counts.
+  // "auto": the command line says it, else the default counts.
   bool is_open(std::string_view path) const { return file.is_automatic(path); }
 
   DeepSpeedMapped result;

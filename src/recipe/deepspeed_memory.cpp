@@ -227,7 +227,7 @@ void map_precision(DeepSpeedMapper& m) {
 void map_zero(DeepSpeedMapper& m) {
   const int64_t stage = m.file.whole(kStage);
   if (m.replicas == 1 && stage > 0) {
-    m.say(kStage, "one rank: nobody to share with (--ranks N, --gpu NAMExN)");
+    m.say(kStage, "one rank: ZeRO needs at least two (--ranks N, --gpu NAMExN)");
   } else if (m.replicas > 1) {
     constexpr const char* kShared[] = {"every rank has all of it",
                                        "ranks share masters and moments",

@@ -19,7 +19,7 @@ Options on(const char* device, const char* gpu = "") {
   return o;
 }
 
-TEST(Defaults, TheDeviceIsAGpuWhereOneAnswers) {
+TEST(Defaults, DeviceIsGpuWherePresent) {
   const auto words = [](const Options& o) {
     return print_setting(device_of(o, /*gpu_answers=*/false)) + " " +
            print_setting(device_of(o, /*gpu_answers=*/true));
@@ -34,7 +34,7 @@ TEST(Defaults, TheDeviceIsAGpuWhereOneAnswers) {
 }
 
 // Stages' first forwards are one after another, and so would be the updates that are folded into them.
-TEST(Defaults, UpdatesAreFoldedWhereNobodyWaitsForThem) {
+TEST(Defaults, UpdatesAreFoldedWhereNothingWaits) {
   Options o = on("cuda");
   set_option(o, "offload", "optimizer,master");
   EXPECT_TRUE(resolve(o).recipe.fold_update);
@@ -44,7 +44,7 @@ TEST(Defaults, UpdatesAreFoldedWhereNobodyWaitsForThem) {
   EXPECT_TRUE(resolve(o).recipe.fold_update);
 }
 
-TEST(Defaults, AGpuComputesInBf16WithMastersACpuInFp32) {
+TEST(Defaults, GpuUsesBf16WithMastersCpuFp32) {
   EXPECT_EQ(print_setting(Options{}.precision), "auto");
   const Resolved gpu = resolve(on("cuda"));
   EXPECT_EQ(gpu.recipe.precision, Dtype::bf16);
@@ -63,11 +63,11 @@ TEST(Defaults, AGpuComputesInBf16WithMastersACpuInFp32) {
   EXPECT_EQ(resolve(pinned).recipe.precision, Dtype::f32) << "it says how fp32 is computed";
 }
 
-TEST(Defaults, EveryGpuOfTheCatalogueHasTheBf16ThatIsChosenForIt) {
+TEST(Defaults, EveryCatalogueGpuSupportsItsBf16) {
   for (const DeviceSpec& spec : device_catalogue()) EXPECT_GT(spec.bf16_flops, 0) << spec.name;
 }
 
-TEST(Defaults, TheBudgetOfAGpuIsWhatIsFreeOnIt) {
+TEST(Defaults, GpuBudgetIsFreeMemory) {
   const Resolved run = resolve(on("cuda"), 24 * kGiB);
   EXPECT_EQ(run.budget, 24 * kGiB - run.context);
   EXPECT_TRUE(run.within_free_memory());
@@ -81,7 +81,7 @@ TEST(Defaults, TheBudgetOfAGpuIsWhatIsFreeOnIt) {
   EXPECT_FALSE(resolve(on("cuda")).budget);
 }
 
-TEST(Defaults, AGpuWithoutFreeMemoryIsRefused) {
+TEST(Defaults, GpuWithoutFreeMemoryIsRefused) {
   try {
     resolve(on("cuda"), int64_t{100} << 20);
     FAIL() << "taken";
@@ -92,7 +92,7 @@ TEST(Defaults, AGpuWithoutFreeMemoryIsRefused) {
   }
 }
 
-TEST(Defaults, ASavedRunLeavesOpenWhatWasOpen) {
+TEST(Defaults, SavedRunKeepsOpenChoices) {
   const Resolved run = resolve(on("auto", "rtx4090"));
   const std::string toml = to_toml(run, {});
   const std::string asked = toml.substr(0, toml.find("[settled]"));

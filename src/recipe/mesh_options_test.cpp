@@ -18,7 +18,7 @@ MeshSizes sizes(const std::string& mesh, int64_t tp, int64_t pp, int64_t ranks) 
 
 }  // namespace
 
-TEST(MeshOptions, WhatIsLeftOutFollows) {
+TEST(MeshOptions, OmittedSizesFollow) {
   EXPECT_EQ(sizes("pp=2,dp=4,tp=2", 0, 0, 0).ranks(), 16);
   EXPECT_EQ(sizes("", 2, 2, 0).dp, 1);
   EXPECT_EQ(sizes("", 2, 2, 12).dp, 3);

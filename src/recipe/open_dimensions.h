@@ -2,8 +2,8 @@
 // another choice changes what is learned, `--allow` names.
 #pragma once
 
-#include "recipe/techniques.h"
 #include "snug/options.h"
+#include "techniques/techniques.h"
 
 namespace snug {
 

@@ -6,9 +6,9 @@
 #include "cost/device_costs.h"
 #include "formats/peft_config.h"
 #include "formats/toml_file.h"
-#include "passes/tensor_parallel.h"
 #include "recipe/open_dimensions.h"
 #include "settings/option_checks.h"
+#include "techniques/tensor/tensor_parallel.h"
 
 namespace snug {
 namespace {
@@ -227,7 +227,7 @@ Resolved changed(const Resolved& run, const Change& change) {
 
 namespace {
 
-// What was meant for one command only is not said again by who repeats the run, or goes on with it.
+// What was meant for one command only is not repeated with the run, or by what resumes it.
 Options without_consent(Options o) {
   o.overwrite = o.resume_changed = o.new_data = false;
   o.resume.clear();

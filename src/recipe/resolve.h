@@ -9,10 +9,10 @@
 #include "cost/step_cost.h"
 #include "ir/space_bytes.h"
 #include "models/model.h"
-#include "recipe/settings.h"
 #include "settings/change.h"
 #include "settings/lr_schedule.h"
 #include "settings/rank_here.h"
+#include "settings/settings.h"
 #include "snug/options.h"
 
 namespace snug {
@@ -23,7 +23,7 @@ struct Resolved : Settings {
   Options asked;    // as they came
   Model model;
   std::optional<int64_t> budget;  // bytes for the arena: --budget without the context
-  int64_t context = 0;            // bytes that the device's driver and libraries take beside it
+  int64_t context = 0;            // bytes that the device's driver and libraries take in addition
   CostModel cost_model;           // of the device that it is for
   LrSchedule schedule;
   std::optional<int64_t> host_budget, disk_budget = {};  // none: not limited
@@ -33,11 +33,11 @@ struct Resolved : Settings {
   bool within_free_memory() const {
     return budget.has_value() && !options.budget.given() && options.gpu.empty();
   }
-  // On the device, beside an arena of a plan with these.
+  // On the device, in addition to an arena of a plan with these.
   int64_t context_with(const SpaceBytes& arenas) const {
     return context + (limits().host_is_pinned ? page_table_bytes(arenas[Space::host]) : 0);
   }
-  // In host memory, beside its arena.
+  // In host memory, in addition to its arena.
   int64_t host_context() const { return host_context_bytes(recipe.backend); }
   // What arenas may take.
   Limits limits() const {
@@ -56,7 +56,7 @@ Resolved resolve(Options options, Model model, std::optional<int64_t> free_bytes
                  const RankHere& here = {});
 
 // The run with some of its options changed: model, device and budget stay. What is asked then is
-// what was asked before with the change typed behind. Throws a usage error where the options
+// what was asked before with the change appended. Throws a usage error where the options
 // refuse.
 Resolved changed(const Resolved& run, const Change& change);
 
@@ -101,7 +101,7 @@ Options as_settled(const Resolved& run, const RecomputePolicy& recompute);
 // The configuration as a file that --config reads back. What was left to the search, and what
 // follows from other options (how many micro-batches make a step, types and scales left to the
 // precision), is written as it was asked for, so that another --budget, --batch or --precision
-// beside the file means what it says. What was chosen, `recompute` among it, follows in a table
+// in addition to the file means what it says. What was chosen, `recompute` among it, follows in a table
 // [settled], which --config passes over.
 std::string to_toml(const Resolved& run, const RecomputePolicy& recompute);
 

@@ -5,8 +5,8 @@
 #include "cost/device_catalogue.h"
 #include "recipe/mesh_options.h"
 #include "recipe/resolve.h"
-#include "recipe/techniques.h"
 #include "settings/option_checks.h"
+#include "techniques/techniques.h"
 
 namespace snug {
 namespace {
@@ -64,7 +64,7 @@ void resolve_sharding(Options& o, Recipe& r, int64_t rank) {
   o.pp = mesh.pp;
   o.mesh = {};  // with the ranks these say it all
   if (mesh.dp == 1 && level.value_or(ZeroLevel::none) != ZeroLevel::none) {
-    throw usage_error("--zero {} with one rank{}: there is nobody to share with",
+    throw usage_error("--zero {} with one rank{}: ZeRO needs at least two data-parallel ranks",
                       print_setting(level), o.ranks > 1 ? " on the mesh's axis dp" : "")
         .hint("--ranks N starts several; mpirun, torchrun and srun do, too");
   }
@@ -73,7 +73,7 @@ void resolve_sharding(Options& o, Recipe& r, int64_t rank) {
   o.zero = level.value_or(mesh.dp > 1 ? ZeroLevel::state : ZeroLevel::none);
   r.mesh = {.pp = mesh.pp, .tp = mesh.tp};
   r.sharding = {.ranks = mesh.dp,
-                .stage = static_cast<int64_t>(*o.zero),
+                .level = static_cast<int64_t>(*o.zero),
                 .threshold = o.zero_threshold,
                 .group = sharers == mesh.dp ? 0 : sharers};
   go_to_rank(rank, r.mesh, r.sharding);
@@ -162,9 +162,9 @@ void resolve_offload(Options& o, Recipe& r) {
 
 // As in DeepSpeed, where only stage 3 offloads parameters.
 void refuse_whole_parameters_elsewhere(const Recipe& r) {
-  if (!r.sharding.on() || r.sharding.stage == 3 || !r.offload.moves(OffloadItem::params)) return;
+  if (!r.sharding.on() || r.sharding.level == 3 || !r.offload.moves(OffloadItem::params)) return;
   throw usage_error("--offload {} under --zero {}: parameters leave the device in shards",
-                    text(r.offload), r.sharding.stage)
+                    text(r.offload), r.sharding.level)
       .hint("give --zero 3, or leave params on the device");
 }
 
@@ -200,7 +200,7 @@ void refuse_beside_stages(const Options& o, const Recipe& r) {
         .hint("give --recompute none, every:K or full");
 }
 
-// On a GPU it hides what state that lives elsewhere takes to move.
+// On a GPU it hides the transfers of offloaded state.
 void resolve_fold_update(Options& o, Recipe& r) {
   if (o.fold_update == FoldUpdate::on && r.update_in_backward) {
     throw usage_error("--fold-update on and --update-in-backward: an update is made once")

@@ -1,4 +1,4 @@
-// What `snug bench` says: beside a peer a row at a time, beside the roofline as one table.
+// What `snug bench` says: against a peer a row at a time, against the roofline as one table.
 #pragma once
 
 #include <string>

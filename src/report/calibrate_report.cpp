@@ -41,8 +41,7 @@ std::string calibrate_table(const CalibrateReport& report) {
         "{}: {} over {}\na collective takes {:.0f} us and sends {:.2f} GB/s from each rank\n\n{}\n",
         report.device, counted(report.ranks, "rank"), report.engine, report.wire_latency * 1e6,
         report.wire_bytes_per_s * 1e-9,
-        report.path.empty() ? "not kept: GPUs of their own are another thing"
-                            : "kept in " + report.path);
+        report.path.empty() ? "not kept: these ranks share a GPU" : "kept in " + report.path);
   }
   const std::string threads =
       report.threads > 0 ? ", " + counted(report.threads, "thread") : std::string();
@@ -68,7 +67,7 @@ std::string calibrate_table(const CalibrateReport& report) {
     out += fmt::format("and {} other kinds and types of op, which take less\n",
                        report.kinds.size() - shown);
   if (report.measured < report.settings)
-    out += "ops that were not met still have the catalogue's times: more --seconds time more\n";
+    out += "ops not measured keep the catalogue's times: a larger --seconds measures more\n";
   return out + fmt::format("\nkept in {}\n", report.path);
 }
 

@@ -149,7 +149,7 @@ Json code_json(const CudaProbe& probe, const GpuProbe& gpu) {
   return code == GpuCode::native ? "native" : code == GpuCode::ptx ? "ptx" : "none";
 }
 
-// Who serves it, in the order in which they are asked.
+// What serves it, in the order in which they are asked.
 Json attention_json(const CudaProbe& probe, const GpuFeatures& has) {
   Json out = Json::array();
   if (!probe.built || !has.supported) return out;
@@ -196,7 +196,7 @@ std::string doctor_table(const HostProbe& host, const CudaProbe& probe, const Mp
   table.row(true, "sockets", "between ranks on CPUs");
   table.row(!mpi.library.empty(), "MPI", mpi.library.empty() ? mpi.why_not : mpi.library);
   const DriverProbe& driver = probe.driver;
-  const std::string version = driver.version.empty() ? "version not told" : driver.version;
+  const std::string version = driver.version.empty() ? "version unknown" : driver.version;
   table.row(driver.cuda > 0, "driver",
             driver.cuda > 0
                 ? fmt::format("{}, for CUDA up to {}", version, cuda_version_text(driver.cuda))

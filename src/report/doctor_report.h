@@ -14,7 +14,7 @@ struct HostProbe {
   int64_t available = 0;  // bytes
 };
 
-// What ranks on CPUs may use besides sockets.
+// What ranks on CPUs may use instead of sockets.
 struct MpiRow {
   std::string library;  // "Open MPI v4.1.4"; empty: there is none
   std::string why_not;

@@ -1,4 +1,4 @@
-// `snug fit` behind its words: how its answers are written.
+// How the answers of `snug fit` are written.
 #pragma once
 
 #include <string>

@@ -80,7 +80,7 @@ std::string shares_text(const pytorch::PeakFindings& peak, const Paint& paint) {
 }
 
 std::string idle_text(const pytorch::Fragmentation& f) {
-  return fmt::format("{} idle of {}: {} beside tensors, {} in free segments",
+  return fmt::format("{} idle of {}: {} in used segments, {} in free segments",
                      format_bytes(f.split + f.whole), format_bytes(f.reserved),
                      format_bytes(f.split), format_bytes(f.whole));
 }
@@ -92,8 +92,8 @@ std::string fragmentation_text(const pytorch::DeviceFindings& d, const Paint& pa
   const double part = part_of(d.at_peak.split, d.at_peak.reserved);
   if (part > 0.1)
     out += fmt::format(
-        "  {:.0f} % are beside tensors: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True returns "
-        "pages\n",
+        "  {:.0f} % are in used segments: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "
+        "returns pages\n",
         100 * part);
   return out;
 }

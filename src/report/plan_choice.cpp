@@ -93,8 +93,8 @@ std::string runners_up_text(const PlanFacts& facts, const Paint& paint) {
   }
   std::string out = "\n" + paint.title(title) +
                     paint.quiet(fmt::format("{:>{}} {:>10}  {:<8}  {}\n", "peak",
-                                            kVariantColumns + 14 - title.size(), "a step",
-                                            "numbers", "why it lost"));
+                                            kVariantColumns + 14 - title.size(), "a step", "effect",
+                                            "why it was not chosen"));
   for (const RunnerUp& r : facts.runners_up) out += runner_up_row(r);
   return out;
 }
@@ -106,7 +106,7 @@ std::string meshes_text(const PlanFacts& facts, const Paint& paint) {
   std::string out =
       "\n" + paint.title(title) +
       paint.quiet(fmt::format("{:>{}} {:>10}  {}\n", "peak", kVariantColumns + 14 - title.size(),
-                              "a step", "why it lost"));
+                              "a step", "why it was not chosen"));
   const size_t shown = facts.explain ? facts.meshes.size() : std::min(kShown, facts.meshes.size());
   for (size_t i = 0; i < shown; ++i) out += mesh_row(facts.meshes[i]);
   if (shown < facts.meshes.size())

@@ -83,7 +83,7 @@ Json advice_json(const PlanFacts& facts) {
   Json out = Json::array();
   for (const Advice& a : facts.advice) {
     out.push_back({{"change", a.change},
-                   {"beside", a.beside},
+                   {"beside", a.pins},
                    {"peak_bytes", a.peak_bytes},
                    {"step_ms", or_null(a.step_ms)},
                    {"saves_bytes", a.saves_bytes},
@@ -268,7 +268,7 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
                     {"staging_bytes", facts.saves->staging},
                     {"disk_ms", facts.saves->disk_seconds * 1e3},
                     {"waits_ms", facts.saves->waits_seconds * 1e3},
-                    {"beside_training", facts.saves->beside}};
+                    {"beside_training", facts.saves->overlapped}};
   }
   return out;
 }

@@ -23,7 +23,7 @@ namespace snug {
 // A change to the run, ready to paste, and what it would give.
 struct Advice {
   std::string change;  // "--optimizer adamw8bit"
-  std::string beside;  // flags that pin what the search chose for it: "--batch 4 --accum 2"
+  std::string pins;  // flags that pin what the search chose for it: "--batch 4 --accum 2"
   Effect effect = Effect::exact;
   int64_t peak_bytes = 0;   // of the arena
   int64_t saves_bytes = 0;  // below zero: it takes more
@@ -47,13 +47,13 @@ struct AttentionFacts {
 struct SaveFacts {
   std::string every;         // "20 steps", "10 m 00 s"
   int64_t bytes = 0;         // of one
-  int64_t staging = 0;       // of host memory, beside its arena
+  int64_t staging = 0;       // of host memory, outside its arena
   double disk_seconds = 0;   // to write one
   double waits_seconds = 0;  // of training, for one
-  bool beside = true;        // training goes on meanwhile
+  bool overlapped = true;  // training continues meanwhile
 };
 
-// What the breakdown cannot know: the words of the question, and what was predicted beside bytes.
+// What the breakdown cannot know: the words of the question, and what was predicted but bytes.
 struct PlanFacts {
   std::string model;
   std::string device;  // what it is for: "cpu", "NVIDIA H200"; empty: not said
@@ -67,11 +67,11 @@ struct PlanFacts {
   bool within_free_memory = false;      // the budget is what is free on the GPU
   std::optional<int64_t> host_budget_bytes, disk_budget_bytes;
   int64_t context_bytes = 0;       // of the device's driver and libraries, outside the arena
-  bool host_is_pinned = false;     // the host arena's page tables lie beside the device's arena
+  bool host_is_pinned = false;     // its page tables take device memory outside the arena
   int64_t host_context_bytes = 0;  // of uploads, loading and saving, outside the host's arena
   std::optional<ChosenRecompute> chosen;
-  std::vector<std::string> changed;  // flags that the search chose beside recompute
-  std::vector<RunnerUp> runners_up;  // what it considered beside them, the fastest first
+  std::vector<std::string> changed;  // flags that the search chose in addition to recompute
+  std::vector<RunnerUp> runners_up;  // what else it considered, the fastest first
   bool explain = false;              // are the runners-up shown?
   std::optional<double> step_ms;     // modelled
   std::string rests_on;              // what the time was modelled from
@@ -96,7 +96,7 @@ struct PlanFacts {
   std::optional<int64_t> arena_budget() const;
   // Of the arenas.
   Limits limits() const;
-  // What they leave beside such arenas, and what is staged for checkpoints. Below zero: too much.
+  // What they leave of it after such arenas and staging for checkpoints. Below zero: too much.
   SpaceBytes left_by(const SpaceBytes& arenas) const {
     return limits().left_by(arenas + staging());
   }

@@ -77,7 +77,7 @@ size_t columns_of(const std::string& line) {
       std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-TEST(RenderPlan, StaysWithinAHundredColumnsAndPlainText) {
+TEST(RenderPlan, IsPlainTextWithin100Columns) {
   PlanFacts facts = sample_facts();
   facts.step_ms = 123'456;
   facts.rests_on = "catalogue figures of a device whose name is long, GeForce RTX 4090 Ti Super";
@@ -115,14 +115,14 @@ TEST(RenderPlan, StaysWithinAHundredColumnsAndPlainText) {
   }
 }
 
-TEST(RenderPlan, SaysThatKeepingWouldMoveMore) {
+TEST(RenderPlan, ReportsCostOfKeeping) {
   PlanFacts facts = sample_facts();
   facts.chosen = ChosenRecompute{.policy = "full", .needed_without = kMiB, .extra_time = -0.2};
   const std::string text = render_plan(sample_account(), facts, false);
   EXPECT_THAT(text, HasSubstr("keeping everything takes 25.0 % longer: what is kept moves\n"));
 }
 
-TEST(RenderPlan, SaysWhatCheckpointsCost) {
+TEST(RenderPlan, ReportsCostOfCheckpoints) {
   PlanFacts facts = sample_facts();
   facts.saves = SaveFacts{.every = "20 steps",
                           .bytes = 8 * kMiB,
@@ -130,22 +130,22 @@ TEST(RenderPlan, SaysWhatCheckpointsCost) {
                           .disk_seconds = 4.6,
                           .waits_seconds = 0.25};
   EXPECT_THAT(render_plan(sample_account(), facts, false),
-              HasSubstr("saves    every 20 steps, 8.00 MiB each: 4.6 s of disk beside training, "
+              HasSubstr("saves    every 20 steps, 8.00 MiB each: 4.6 s of disk during training, "
                         "which waits for 250 ms\n         6.00 MiB of staging in host memory\n"));
   EXPECT_EQ(plan_json(sample_account(), facts)["saves"]["staging_bytes"], 6 * kMiB);
-  facts.saves->beside = false;
+  facts.saves->overlapped = false;
   EXPECT_THAT(render_plan(sample_account(), facts, false),
               HasSubstr("8.00 MiB each: 4.6 s of disk, for which training waits\n"));
 }
 
-TEST(RenderPlan, SaysWhatAndWhere) {
+TEST(RenderPlan, ShowsFactsPeakAndLayers) {
   const std::string text = render_plan(sample_account(), sample_facts(), false);
   for (const char* part :
        {"gpt2 · 124.44 M parameters · batch 8 x 1024 · 8,192 tokens per step", "optimizer adamw",
         "deterministic true", "4,194,373,120", "gaps",
         "in backward, layer 11, at h.11.mlp.act.grad (op 214 of micro_first)",
-        "each phase at most: forward 3.00 GiB, backward 3.91 GiB", "arena / max-live 1.0000",
-        "1.0005", "16.00 bytes per parameter", "0..10 each", "no layer"}) {
+        "each phase at most: forward 3.00 GiB, backward 3.91 GiB", "fragmentation 0.00 %", "0.05 %",
+        "16.00 bytes per parameter", "0..10 each", "no layer"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_THAT(text, HasSubstr("\nneeds  3.91 GiB at the peak ("));
@@ -153,7 +153,7 @@ TEST(RenderPlan, SaysWhatAndWhere) {
   EXPECT_THAT(text, Not(HasSubstr("staging")));
 }
 
-TEST(RenderPlan, SaysWhoComputesAttention) {
+TEST(RenderPlan, NamesAttentionServer) {
   PlanFacts facts = sample_facts();
   const auto text = [&] { return render_plan(sample_account(), facts, false); };
   EXPECT_THAT(text(), Not(HasSubstr("kernels  "))) << "on a CPU";
@@ -187,7 +187,7 @@ std::vector<std::string> layer_rows(const std::vector<int64_t>& kept) {
   return names;
 }
 
-TEST(RenderPlan, LayersThatAreAlikeAreOneRowWhereverTheyStand) {
+TEST(RenderPlan, EqualLayersShareOneRow) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(layer_rows({1, 1, 1}), Names{"0..2 each"});
   EXPECT_EQ(layer_rows({1, 2, 1, 2, 1, 2, 1, 2, 3}), (Names{"0,2..6 each", "1,3..7 each", "8"}));
@@ -197,7 +197,7 @@ TEST(RenderPlan, LayersThatAreAlikeAreOneRowWhereverTheyStand) {
   EXPECT_EQ(layer_rows(many), (Names{"30 of 0..39 each", "10 of 3..33 each"}));
 }
 
-TEST(RenderPlan, AMasterIsNamedWhereItsBytesAreCounted) {
+TEST(RenderPlan, MasterIsNamedWithItsBytes) {
   MemoryBreakdown memory = sample_account();
   EXPECT_THAT(layers_text(memory, Paint{false}), HasSubstr("  optimizer  "));
   memory.shared[static_cast<size_t>(Category::master)] = kMiB;
@@ -226,7 +226,7 @@ TEST(RenderPlan, VerdictOnTheBudget) {
   EXPECT_THAT(text, Not(HasSubstr("one device")));
 }
 
-TEST(RenderPlan, WhatNoChangeHelpsIsSaid) {
+TEST(RenderPlan, LackOfAdviceIsReported) {
   PlanFacts facts = sample_facts();
   facts.budget_bytes = kMiB * 1024;
   const std::string state = "params, grads and optimizer alone take 1.85 GiB of 1.00 GiB\n";
@@ -234,10 +234,10 @@ TEST(RenderPlan, WhatNoChangeHelpsIsSaid) {
   EXPECT_THAT(text, HasSubstr(state + "  one device of this size cannot hold it"));
   facts.budget_bytes = kMiB * 100;
   text = render_plan(sample_account(), facts, false);
-  EXPECT_THAT(text, HasSubstr("its weights in 16 bits, with nothing beside them, take 237.35 MiB"));
+  EXPECT_THAT(text, HasSubstr("its weights in 16 bits, with nothing else, take 237.35 MiB"));
 }
 
-TEST(RenderPlan, WhatFitsCanBeFasterOrSmaller) {
+TEST(RenderPlan, FittingPlanGetsFasterAndSmallerAdvice) {
   PlanFacts facts = sample_facts();
   facts.advice = {advice("--attention flash", 3900 * kMiB, -0.2),
                   advice("--recompute full", 2900 * kMiB, 0.3)};
@@ -247,7 +247,7 @@ TEST(RenderPlan, WhatFitsCanBeFasterOrSmaller) {
                                        "what would be smaller [^\n]+\n  --recompute full "));
 }
 
-TEST(RenderPlan, TimeSaysWhatItRestsOn) {
+TEST(RenderPlan, NamesSourceOfTimes) {
   PlanFacts facts = sample_facts();
   facts.step_ms = 500;
   facts.rests_on = "measurements on a machine";
@@ -256,7 +256,7 @@ TEST(RenderPlan, TimeSaysWhatItRestsOn) {
                         "         rests on measurements on a machine\n"));
 }
 
-TEST(RenderPlan, ExplainsWhatElseWasConsidered) {
+TEST(RenderPlan, ListsAlternatives) {
   PlanFacts facts = sample_facts();
   facts.changed = {"--batch 4 --accum 2"};
   facts.runners_up = {{"", Effect::exact, 2900 * kMiB, 2.5, "4.2 % slower"}};
@@ -270,11 +270,11 @@ TEST(RenderPlan, ExplainsWhatElseWasConsidered) {
   EXPECT_THAT(render_plan(sample_account(), facts, false), HasSubstr("considered  nothing"));
 }
 
-TEST(RenderPlan, AModelWithoutAnythingStillPrints) {
+TEST(RenderPlan, EmptyModelPrints) {
   EXPECT_THAT(render_plan({}, {.model = "empty"}, false), HasSubstr("empty"));
 }
 
-TEST(PlanJson, HasTheFieldsThatOthersRelyOn) {
+TEST(PlanJson, HasDocumentedFields) {
   const auto json = plan_json(sample_account(), sample_facts());
   for (const char* field :
        {"fits",       "arena_bytes", "max_live_bytes", "budget_bytes", "breakdown",
@@ -317,7 +317,7 @@ TEST(PlanJson, AdviceAndRunnersUp) {
   EXPECT_EQ(json["runners_up"][0]["step_ms"], 500);
 }
 
-TEST(PlanJson, SaysWhoComputesAttention) {
+TEST(PlanJson, NamesAttentionServer) {
   PlanFacts facts = sample_facts();
   EXPECT_TRUE(plan_json(sample_account(), facts)["attention"].is_null());
   facts.attention = AttentionFacts{.by = Server::tensor_cores, .why = "dropout", .share = 0.25};
@@ -328,7 +328,7 @@ TEST(PlanJson, SaysWhoComputesAttention) {
   EXPECT_EQ(attention["share_of_step"], 0.25);
 }
 
-// The sample with its optimizer's state on the host, brought over in chunks.
+// The sample with its optimizer's state on the host, prefetched in chunks.
 MemoryBreakdown offloaded() {
   MemoryBreakdown memory = sample_account();
   SpaceBreakdown& device = memory.spaces[0];
@@ -354,7 +354,7 @@ PlanFacts offloaded_facts() {
   return facts;
 }
 
-TEST(RenderPlan, BytesOutsideTheDeviceAreColumnsOfOneTable) {
+TEST(RenderPlan, HostAndDiskBytesAreColumns) {
   const std::string text = render_plan(offloaded(), offloaded_facts(), false);
   EXPECT_THAT(text, Not(HasSubstr("device memory at the peak")));
   EXPECT_THAT(text, ::testing::ContainsRegex("its peak +device +host +disk\n"));
@@ -393,7 +393,7 @@ TEST(RenderPlan, EverySpaceHasItsVerdict) {
   EXPECT_EQ(plan_json(offloaded(), facts)["host_budget_bytes"], 900 * kMiB);
 }
 
-TEST(RenderPlan, TheFirstLineSaysWhatItIsFor) {
+TEST(RenderPlan, FirstLineNamesSubject) {
   PlanFacts facts = sample_facts();
   const auto first = [&] {
     const std::string text = render_plan(sample_account(), facts, false);
@@ -408,7 +408,7 @@ TEST(RenderPlan, TheFirstLineSaysWhatItIsFor) {
   EXPECT_LT(first().size(), unsaid.size() + facts.device.size()) << "it goes on below";
 }
 
-TEST(RenderPlan, ABudgetOfFreeMemoryIsCalledSo) {
+TEST(RenderPlan, FreeMemoryBudgetIsNamed) {
   PlanFacts facts = sample_facts();
   facts.budget_bytes = 139LL << 30;
   EXPECT_THAT(render_plan(sample_account(), facts, false), Not(HasSubstr("free on this GPU")));
@@ -417,7 +417,7 @@ TEST(RenderPlan, ABudgetOfFreeMemoryIsCalledSo) {
               HasSubstr("fits  budget 139.00 GiB, free on this GPU: "));
 }
 
-TEST(RenderPlan, LanesSayWhatTheyHide) {
+TEST(RenderPlan, LanesReportHiddenTime) {
   const std::string text = render_plan(offloaded(), offloaded_facts(), false);
   EXPECT_THAT(text, ::testing::ContainsRegex("lanes of a step +busy +hidden +exposed +bytes moved\n"
                                              "  compute +498.0 ms +8.0 ms +490.0 ms +-\n"
@@ -427,7 +427,7 @@ TEST(RenderPlan, LanesSayWhatTheyHide) {
   EXPECT_THAT(render_plan(sample_account(), sample_facts(), false), Not(HasSubstr("lanes")));
 }
 
-TEST(RenderPlan, BytesToOtherMachinesAreSaid) {
+TEST(RenderPlan, BytesToOtherMachinesAreReported) {
   PlanFacts facts = offloaded_facts();
   facts.links = {.within = 3 * kMiB};
   EXPECT_THAT(render_plan(offloaded(), facts, false), Not(HasSubstr("other machines")));
@@ -438,7 +438,7 @@ TEST(RenderPlan, BytesToOtherMachinesAreSaid) {
   EXPECT_EQ(plan_json(offloaded(), facts)["sent_bytes"]["to_other_machines"], kMiB);
 }
 
-TEST(PlanJson, HasSpacesAndLanesWhereBytesLeaveTheDevice) {
+TEST(PlanJson, HasSpacesAndLanesOfOffload) {
   EXPECT_FALSE(plan_json(sample_account(), sample_facts()).contains("lanes"));
   EXPECT_FALSE(plan_json(sample_account(), sample_facts()).contains("spaces"));
   const auto json = plan_json(offloaded(), offloaded_facts());

@@ -144,10 +144,11 @@ std::string facts_of_peak(const MemoryBreakdown& memory) {
   const double whole = placed.max_live_bytes == 0 ? 1
                                                   : static_cast<double>(placed.arena_bytes) /
                                                         static_cast<double>(placed.max_live_bytes);
-  out += fact("packing",
-              fmt::format("arena / max-live {:.4f}; transient values: {:.4f} ({} in {})", whole,
-                          placed.ratio(), format_bytes(placed.transient_max_live_bytes),
-                          format_bytes(placed.transient_arena_bytes)));
+  out +=
+      fact("packing", fmt::format("fragmentation {:.2f} %; transient values: {:.2f} % ({} in {})",
+                                  100 * (whole - 1), 100 * (placed.ratio() - 1),
+                                  format_bytes(placed.transient_max_live_bytes),
+                                  format_bytes(placed.transient_arena_bytes)));
   out += state_per_parameter(memory);
   const std::string work = phases(memory.step_flops, &format_count);
   if (!work.empty()) out += fact("work", "operations per step: " + work);
@@ -237,15 +238,15 @@ std::string attention_text(const AttentionFacts& a) {
 
 namespace {
 
-// "saves    every 20 steps, 8.63 GiB each: 4.6 s of disk beside training, which waits for 0 ms".
+// "saves    every 20 steps, 8.63 GiB each: 4.6 s of disk during training, which waits for 0 ms".
 std::string saves_text(const PlanFacts& facts) {
   if (!facts.saves) return "";
   const SaveFacts& s = *facts.saves;
   std::string out = fmt::format("saves    every {}, {} each: ", s.every, format_bytes(s.bytes));
-  if (!s.beside)
+  if (!s.overlapped)
     return out +
            fmt::format("{} of disk, for which training waits\n", format_seconds(s.disk_seconds));
-  out += fmt::format("{} of disk beside training, which waits for {}\n",
+  out += fmt::format("{} of disk during training, which waits for {}\n",
                      format_seconds(s.disk_seconds), format_seconds(s.waits_seconds));
   if (s.staging > 0)
     out += fmt::format("         {} of staging in host memory\n", format_bytes(s.staging));

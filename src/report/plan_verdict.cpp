@@ -41,7 +41,7 @@ std::string advice_head(std::string_view title, const Paint& paint) {
   const std::string space(kFlagColumns + 2 - title.size(), ' ');
   return "\n" + paint.title(title) +
          paint.quiet(fmt::format("{} {:>11} {:>12} {:>10} {:>9}  {}\n", space, "peak", "bytes",
-                                 "a step", "a token", "numbers"));
+                                 "a step", "a token", "effect"));
 }
 
 template <typename Wanted>
@@ -81,8 +81,8 @@ std::string honest_limits(const MemoryBreakdown& memory, const PlanFacts& facts)
   if (something_fits(facts)) return out;
   const int64_t least = 2 * (memory.trainable_params + memory.frozen_params);
   if (least > room)
-    out += fmt::format("  its weights in 16 bits, with nothing beside them, take {}\n",
-                       format_bytes(least));
+    out +=
+        fmt::format("  its weights in 16 bits, with nothing else, take {}\n", format_bytes(least));
   const bool moved = arenas_of(memory).outside_device();
   return out + "  one device of this size cannot hold it" +
          (moved ? "\n" : "; on a GPU --offload moves state to the host\n");
@@ -96,11 +96,11 @@ std::string changes_that_fit(const PlanFacts& facts, const Paint& paint) {
 }
 
 // Rows that are changes to a choice are applied to it, and what it pins is no longer left open.
-std::string beside(const PlanFacts& facts, const Paint& paint) {
+std::string chosen_flags(const PlanFacts& facts, const Paint& paint) {
   if (facts.advice.empty() || facts.changed.empty()) return "";
   const auto allow = facts.recipe.find("allow");
   const bool allowed = allow != facts.recipe.end() && !typed_text(*allow).empty();
-  constexpr std::string_view kTitle = "each beside ";
+  constexpr std::string_view kTitle = "each with ";
   std::string out;
   for (const std::string& line : flag_lines(join(facts.changed, " "), 100 - kTitle.size()))
     out += fmt::format("{:<{}}{}\n", out.empty() ? kTitle : "", kTitle.size(), line);
@@ -124,7 +124,7 @@ std::string budget_line(const MemoryBreakdown& memory, const PlanFacts& facts, i
   return out;
 }
 
-// By the search, and not by who asks.
+// By the search, not by the user.
 bool offload_was_chosen(const PlanFacts& facts) {
   return std::ranges::any_of(facts.changed, [](const std::string& flags) {
     return flags.find("--offload ") != std::string::npos;
@@ -132,9 +132,9 @@ bool offload_was_chosen(const PlanFacts& facts) {
 }
 
 // Of host and disk, where they are used: "  host: 950.00 MiB (996,147,200 bytes); budget 64.00 GiB:
-// 63.02 GiB left", or that the plan takes them for granted; and what the host holds beside its arena.
-std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& facts,
-                            const Paint& paint) {
+// 63.02 GiB left", or that the plan assumes them; and what the host holds outside its arena.
+std::string other_spaces_text(const MemoryBreakdown& memory, const PlanFacts& facts,
+                              const Paint& paint) {
   const SpaceBytes arenas = arenas_of(memory), left_over = facts.left_by(arenas);
   std::string out;
   for (const Space space : {Space::host, Space::disk}) {
@@ -161,7 +161,7 @@ std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& fact
     if (space == Space::host && left < 0 && facts.needs_offload_dir())
       out += offload_was_chosen(facts)
                  ? "    --offload-dir DIR lets a part of it live on disk\n"
-                 : "    =disk behind an item, with --offload-dir DIR, puts it on disk\n";
+                 : "    =disk after an item, with --offload-dir DIR, puts it on disk\n";
   }
   return out;
 }
@@ -171,15 +171,15 @@ std::string elsewhere_lines(const MemoryBreakdown& memory, const PlanFacts& fact
 std::string verdict_text(const MemoryBreakdown& memory, const PlanFacts& facts,
                          const Paint& paint) {
   const int64_t arena = memory.device().placement.arena_bytes;
-  const std::string elsewhere = elsewhere_lines(memory, facts, paint);
+  const std::string others = other_spaces_text(memory, facts, paint);
   if (!facts.budget_bytes) {
     const std::string word = fits(memory, facts) ? paint.title("needs") : paint.bad("does not fit");
     return fmt::format("\n{}  {} at the peak ({} bytes)\n", word, format_bytes(arena),
                        format_exact(arena)) +
-           elsewhere;
+           others;
   }
   const int64_t left = facts.left_by(arenas_of(memory))[Space::device];
-  return budget_line(memory, facts, left, paint) + elsewhere +
+  return budget_line(memory, facts, left, paint) + others +
          (left >= 0 ? "" : honest_limits(memory, facts));
 }
 
@@ -187,7 +187,7 @@ std::string changes_text(const MemoryBreakdown& memory, const PlanFacts& facts,
                          const Paint& paint) {
   return (fits(memory, facts) ? changes_to_what_fits(facts, paint)
                               : changes_that_fit(facts, paint)) +
-         (facts.budget_bytes ? beside(facts, paint) : "");
+         (facts.budget_bytes ? chosen_flags(facts, paint) : "");
 }
 
 }  // namespace snug

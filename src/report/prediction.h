@@ -1,4 +1,4 @@
-// What was predicted of a run beside what was measured in it.
+// What was predicted of a run and what was measured in it.
 //
 //   Prediction prediction{.times_from = run.cost_model.origin(), ...};
 //   prediction.kinds = kinds_of_step(executor, run.cost_model);   // after everything that values
@@ -22,7 +22,7 @@ struct Prediction {
   std::string times_from;                     // what the prediction rests on
   double predicted_ms = 0, measured_ms = 0;   // a step
   int64_t planned_bytes = 0, peak_bytes = 0;  // in the arena
-  // With the context: all that a GPU's memory shows. 0 elsewhere.
+  // With the context: all that a GPU's memory shows. 0 on a CPU.
   int64_t planned_device_bytes = 0, device_bytes = 0;
   std::vector<KindPrediction> kinds;  // those that are furthest off, in milliseconds, first
 };

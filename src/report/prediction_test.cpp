@@ -20,18 +20,18 @@ Prediction sample() {
           .kinds = {{"linear", 48, 60, 50}, {"adamw", 7, 2, 3}}};
 }
 
-TEST(Prediction, TheErrorIsOfPredictedToMeasured) {
+TEST(Prediction, ErrorIsPredictedToMeasured) {
   EXPECT_DOUBLE_EQ(error_of(90, 100), -0.1);
   EXPECT_EQ(error_of(90, 0), 0) << "nothing was measured";
 }
 
-TEST(Prediction, TheFirstTwoStepsWarmUp) {
+TEST(Prediction, FirstTwoStepsWarmUp) {
   EXPECT_EQ(typical_step_ms({9, 8, 3, 1, 2}), 2000);
   EXPECT_EQ(typical_step_ms({9}), 9000);
   EXPECT_EQ(typical_step_ms({}), 0);
 }
 
-TEST(Prediction, TheTableHasStepBytesAndOps) {
+TEST(Prediction, TableHasStepBytesAndOps) {
   const std::string table = table_of(sample());
   EXPECT_THAT(table, HasSubstr("times predicted by catalogue figures of NVIDIA H200"));
   EXPECT_THAT(table, HasSubstr("110.000 ms          100.000 ms     +10.0%"));
@@ -42,7 +42,7 @@ TEST(Prediction, TheTableHasStepBytesAndOps) {
   for (const std::string& line : split(table, '\n')) EXPECT_LE(line.size(), 100U) << line;
 }
 
-TEST(Prediction, AGpusMemoryIsComparedWhole) {
+TEST(Prediction, GpuMemoryIsComparedWhole) {
   Prediction prediction = sample();
   prediction.planned_device_bytes = 3'000'000;
   prediction.device_bytes = 2'000'000;
@@ -50,7 +50,7 @@ TEST(Prediction, AGpusMemoryIsComparedWhole) {
   EXPECT_EQ(nlohmann::json::parse(json_of(prediction))["truth"]["device_bytes"], 2'000'000);
 }
 
-TEST(Prediction, TheObjectHasTheSameNumbers) {
+TEST(Prediction, ObjectHasTableNumbers) {
   const auto prediction = nlohmann::json::parse(json_of(sample()))["truth"];
   EXPECT_EQ(prediction["predicted_step_ms"], 110);
   EXPECT_EQ(prediction["measured_step_ms"], 100);

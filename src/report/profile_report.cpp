@@ -207,7 +207,7 @@ std::string growth_text(std::string_view what, const Growth& growth) {
 
 std::string findings_part(const Profile& profile) {
   const MemoryFindings found = memory_findings(*profile.module, Space::device);
-  std::string out = "\nmemory that nobody needs\n";
+  std::string out = "\nunneeded memory\n";
   out += fmt::format("  gaps of the arena at its peak: {} ({:.2f} %)\n", format_bytes(found.gaps()),
                      found.arena == 0 ? 0.0
                                       : 100 * static_cast<double>(found.gaps()) /

@@ -1,5 +1,5 @@
 // What `snug profile` and `train --profile` say: lanes, phases, kinds of ops and layers, predicted
-// beside measured; memory over the step; what of it nobody needs.
+// and measured; memory over the step; unneeded memory.
 #pragma once
 
 #include <string>

@@ -41,7 +41,7 @@ Plan tiny_plan() {
   return make_plan("tiny", Model::load("snug-tiny").forward({.batch = 1, .seq = 32}), {});
 }
 
-TEST(ProfileReport, LinesFitAndSayWhatWasMeasured) {
+TEST(ProfileReport, LinesFitAndNameMeasurements) {
   const Plan plan = tiny_plan();
   const std::string table = table_of(profile_of(plan));
   for (const std::string& line : split(table, '\n')) {

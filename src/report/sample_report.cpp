@@ -15,7 +15,7 @@ double tokens_per_s(const SampleReport& r) {
 }  // namespace
 
 std::string sample_line(const SampleReport& r) {
-  return fmt::format("{} in {}, {} tokens/s, behind a prompt of {}; ended by {}",
+  return fmt::format("{} in {}, {} tokens/s, after a prompt of {}; ended by {}",
                      counted(static_cast<int64_t>(r.ids.size()), "token"),
                      format_seconds(r.seconds), format_rate(tokens_per_s(r)),
                      counted(static_cast<int64_t>(r.prompt_ids.size()), "token"), r.ended_by);

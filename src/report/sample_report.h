@@ -7,7 +7,7 @@
 
 namespace snug {
 
-// "32 tokens in 1.2 s, 26.7 tokens/s, behind a prompt of 5; ended by max tokens"
+// "32 tokens in 1.2 s, 26.7 tokens/s, after a prompt of 5; ended by max tokens"
 std::string sample_line(const SampleReport& report);
 std::string sample_json(const SampleReport& report);
 

@@ -6,7 +6,7 @@
 namespace snug {
 namespace {
 
-TEST(TrainReport, AStatusLineSaysHowFarHowFastAndHowFull) {
+TEST(TrainReport, StatusLineShowsProgressSpeedAndMemory) {
   StepReport report{.step = 25, .steps = 100, .loss = 3.25, .tokens_per_s = 12'300};
   report.hours_left = 0.5;
   report.allocated_bytes = int64_t{3} << 30;

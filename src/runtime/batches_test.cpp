@@ -52,7 +52,7 @@ class Batches : public testing::Test {
   std::vector<KernelArgs> calls_;
 };
 
-TEST_F(Batches, FollowEachOtherWithOneKernelThatTakesMany) {
+TEST_F(Batches, FollowOneAnotherInOneKernel) {
   for (size_t i = 0; i < 3; ++i) call(many_, 200, 16 * i);
   call(other_, 200, 64);
   call(single_, 200, 80);
@@ -61,21 +61,21 @@ TEST_F(Batches, FollowEachOtherWithOneKernelThatTakesMany) {
   EXPECT_THAT(sizes(), ElementsAre(3, 1, 1, 1, 1, 1, 2, 1));
 }
 
-TEST_F(Batches, MayReadTheSameBytesAndWriteTheirOwnInPlace) {
+TEST_F(Batches, MayShareInputsAndWriteInPlace) {
   for (size_t i : {0, 8, 16}) call(many_, i, i);  // neighbours
   call(many_, 100, 24);
   call(many_, 104, 32);  // half of what the call before reads
   EXPECT_THAT(sizes(), ElementsAre(5, 1, 1, 1, 1));
 }
 
-TEST_F(Batches, EndBeforeACallThatReadsWhatTheyWrite) {
+TEST_F(Batches, EndBeforeReaderOfTheirOutputs) {
   call(many_, 200, 0);
   call(many_, 208, 16);
   call(many_, 7, 32);  // one float of the first one's
   EXPECT_EQ(sizes()[0], 2U);
 }
 
-TEST_F(Batches, EndBeforeACallThatWritesWhatTheyReadOrWrite) {
+TEST_F(Batches, EndBeforeWriterOfTheirValues) {
   call(many_, 200, 0);
   call(many_, 100, 207);
   call(many_, 100, 214);

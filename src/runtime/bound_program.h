@@ -32,7 +32,7 @@ struct BoundProgram {
   std::vector<int32_t> lanes;                // the device's; all 0 where it has one
 
   std::optional<Order> order;       // where there are several lanes
-  std::vector<int32_t> side_lanes;  // of a device with streams, besides lane 0
+  std::vector<int32_t> side_lanes;  // of a device with streams, without lane 0
   bool writes_state = false;
 
   // Bytes that begin to live before an op, and end after it.

@@ -38,7 +38,7 @@ TEST(BoundProgram, RunsOpByOpOnTheHost) {
   EXPECT_THAT(b.program.lanes, Each(0));
 }
 
-TEST(BoundProgram, HasTheLanesOfADeviceWithStreamsUnlessOpsGoOneByOne) {
+TEST(BoundProgram, HasDeviceLanesUnlessOpByOp) {
   LaneProgram f(1);
   f.placed();
   QueuedDevice device(1);
@@ -72,7 +72,7 @@ TEST(DeviceLanes, ForkAndJoinOrderThem) {
   }
 }
 
-TEST(CollectiveCalls, GoToTheGroupOfTheirLane) {
+TEST(CollectiveCalls, UseTheGroupOfTheirLane) {
   Fixture f;
   f.finish(ops::all_reduce(f.b, "sum", f.x, {.axis = "dp", .ranks = 2}));
   f.placed();

@@ -53,7 +53,7 @@ class Executor : public RunHooks {
   // One step: every program in the order of Module::step. `before` is called before each, to feed
   // it.
   void run_step(const std::function<void(const Program& program)>& before);
-  // One op alone, for those who measure. What it reads is whatever is there. On the compute lane's
+  // One op alone, to measure it. What it reads is whatever is there. On the compute lane's
   // stream it begins after what was enqueued before, whatever the op's own lane.
   void enqueue(size_t program, size_t op) { launcher_.launch_in_order(program, op, 1); }
   // As a run does it: the op and those after it that its kernel takes together.

@@ -78,7 +78,7 @@ TEST(Executor, RunsAProgramInsideOneAllocation) {
   EXPECT_EQ(device.asked.size(), 1U);
 }
 
-TEST(Executor, RefusesWhatItCannotRunBeforeItAllocates) {
+TEST(Executor, RefusesBadProgramsBeforeAllocating) {
   CountingDevice device;
   auto refusal = [&](const Module& module) -> std::string {
     try {
@@ -124,7 +124,7 @@ TEST(Executor, WritesAndReadsPiecesOfAValue) {
   EXPECT_THROW(executor.read(f.x, end - 4, std::as_writable_bytes(std::span(back))), Error);
 }
 
-TEST(Executor, SaysWhichProgramOrValueIsMissing) {
+TEST(Executor, NamesMissingProgramOrValue) {
   Reversed f;
   const auto device = cpu_device();
   Executor executor(f.module, *device);
@@ -132,7 +132,7 @@ TEST(Executor, SaysWhichProgramOrValueIsMissing) {
   EXPECT_THROW(executor.shared("z"), Error);
 }
 
-TEST(Executor, APredicateOfZeroSkipsTheOp) {
+TEST(Executor, ZeroPredicateSkipsOp) {
   Fixture f;
   const ValueId go = add_shared(f.module, "go", {Dtype::i32, {}}, Category::inputs, Scope::step);
   const ValueId state =
@@ -151,7 +151,7 @@ TEST(Executor, APredicateOfZeroSkipsTheOp) {
   }
 }
 
-TEST(Executor, ViewsAddressTheirPartOfTheBytes) {
+TEST(Executor, ViewsAddressTheirBytes) {
   Fixture f;
   const ValueId back = f.b.emit(testing_ops::reverse, "back", {f.x})[0];
   const ValueId part = f.b.view(back, "part", {32}, 16);
@@ -204,7 +204,7 @@ const OpDef add_many{.kind = "add_many",
                                         for (const KernelArgs& a : all) testing_ops::add_to_cpu(a);
                                       }}}};
 
-TEST(Executor, HandsIndependentOpsToTheirKernelTogether) {
+TEST(Executor, BatchesIndependentOps) {
   Fixture f;
   std::vector<ValueId> states;
   for (const char* name : {"a", "b", "c"}) {
@@ -228,7 +228,7 @@ TEST(Executor, HandsIndependentOpsToTheirKernelTogether) {
   for (ValueId state : states) std::ranges::fill(on_stream.values<float>(state), 0.0F);
   std::ranges::fill(on_stream.values<float>(f.x), 1.0F);
   on_stream.observe = [](size_t, size_t) {};
-  EXPECT_THAT(run(on_stream), ElementsAre(1, 1, 1)) << "somebody looks at each";
+  EXPECT_THAT(run(on_stream), ElementsAre(1, 1, 1)) << "each op is observed";
   on_stream.observe = nullptr;
   for (const char* how : {"walked", "recorded"}) EXPECT_THAT(run(on_stream), ElementsAre(3)) << how;
   for (ValueId state : states) EXPECT_THAT(on_stream.values<float>(state), Each(3.0F));
@@ -239,14 +239,14 @@ TEST(Executor, HandsIndependentOpsToTheirKernelTogether) {
 }
 
 // The trap: three updates that follow each other, each of what was fetched for it.
-TEST(Executor, OpsWhoseFetchesDifferAreNotRunTogether) {
+TEST(Executor, OpsWithDifferentFetchesRunApart) {
   Fixture f;
   std::vector<ValueId> fetched;
   for (const char* name : {"a", "b", "c"}) {
-    const ValueId home =
+    const ValueId on_host =
         add_shared(f.module, name, testing_ops::kVector, Category::buffers, Scope::persistent);
-    f.module[home].space = Space::host;
-    fetched.push_back(ops::copy(f.b, std::string(name) + ".fetch", home));
+    f.module[on_host].space = Space::host;
+    fetched.push_back(ops::copy(f.b, std::string(name) + ".fetch", on_host));
     f.b.last().lane = "copy_in";
   }
   for (const ValueId state : fetched)
@@ -266,7 +266,7 @@ TEST(Executor, OpsWhoseFetchesDifferAreNotRunTogether) {
   EXPECT_THAT(run(), ElementsAre(3)) << "on one lane";
 }
 
-TEST(Executor, PoisonOverwritesEachValueWhenItsLifetimeEnds) {
+TEST(Executor, PoisonOverwritesDeadValues) {
   Reversed f;
   const auto device = cpu_device();
   for (const bool poison : {false, true}) {
@@ -279,7 +279,7 @@ TEST(Executor, PoisonOverwritesEachValueWhenItsLifetimeEnds) {
   }
 }
 
-TEST(Executor, AStepRunsItsProgramsInOrderAndFeedsEach) {
+TEST(Executor, StepRunsAndFeedsProgramsInOrder) {
   Reversed f;
   f.module.step = {{2, {"p"}}};
   const auto device = cpu_device();

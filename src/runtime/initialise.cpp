@@ -90,7 +90,7 @@ void initialise(Executor& executor, uint64_t seed, const std::set<ValueId>& load
     const Value& value = module.values[i];
     const ValueId id{static_cast<int32_t>(i)};
     if (!value.shared() || !value.owns_bytes() || loaded.contains(id)) continue;
-    // Step-scoped values start as zeros too, so that nothing ever reads what nobody wrote.
+    // Step-scoped values start as zeros too, so that no op ever reads unwritten bytes.
     const bool zeros = !value.param || value.param->init.kind == Init::Kind::zeros;
     if (zeros || without_padding(module, id).bytes < value.storage_bytes()) executor.zero(id);
     if (zeros) continue;

@@ -71,7 +71,7 @@ TEST(Initialise, DependsOnSeedAndNameAlone) {
   EXPECT_NE(contents(2, two).at("a"), first.at("a"));
 }
 
-TEST(Initialise, DrawsTheSameNumbersInHalfAndRefusesIntegers) {
+TEST(Initialise, HalvesDrawSameNumbersIntegersAreRefused) {
   const auto run = [](Dtype dtype, auto look) {
     Module module{.name = "toy"};
     add_shared(module, "w", {dtype, {5}}, Category::params, Scope::persistent, {.init = kNormal});

@@ -22,8 +22,8 @@ JobLinks::JobLinks(Job& job, DeviceKind kind, const Mesh& mesh, const Sharding& 
 
 JobLinks::~JobLinks() { job_.on_end({}); }
 
-// All at once: NCCL returns when the graphs with calls of a group are gone, and who destroys them may
-// wait for another group.
+// All at once: NCCL returns when the graphs with calls of a group are gone, and the thread that
+// destroys them may wait for another group.
 void JobLinks::abort(const std::string& why) {
   const std::lock_guard lock(mutex_);
   std::vector<std::jthread> threads;
@@ -39,7 +39,7 @@ void JobLinks::open_groups(const Module& module) {
   struct Peers {
     std::set<int> to, from;
   };
-  std::map<std::string, Peers> lanes;  // each with its axis; whom this rank has messages for
+  std::map<std::string, Peers> lanes;  // each with its axis; the peers of this rank's messages
   for (const Program& program : module.programs) {
     for (const Op& op : program.ops) {
       if (op.def->comm == Comm::none) continue;

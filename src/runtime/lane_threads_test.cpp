@@ -19,7 +19,7 @@ using testing_ops::LaneProgram;
 
 // --threads counts on every lane, and what computes has the caller's team, also where another lane's op
 // comes first in the list.
-TEST(LaneThreads, OpsHaveAsManyThreadsAsTheCaller) {
+TEST(LaneThreads, OpsUseThreadCountOfCaller) {
   const int before = omp_get_max_threads();
   for (const int threads : {before + 1, before + 2}) {
     omp_set_num_threads(threads);
@@ -41,7 +41,7 @@ TEST(LaneThreads, OpsHaveAsManyThreadsAsTheCaller) {
   omp_set_num_threads(before);
 }
 
-TEST(LaneThreads, AFailureOnOneEndsTheRunAndIsToldOnce) {
+TEST(LaneThreads, FailureEndsRunAndIsReportedOnce) {
   LaneProgram f(5);
   f.placed();
   const Order order(f.module, f.module.program("p"));
@@ -61,7 +61,7 @@ TEST(LaneThreads, AFailureOnOneEndsTheRunAndIsToldOnce) {
 }
 
 // Nothing shows when all lanes are told.
-TEST(LaneThreads, AFailureWhileOthersAreAtAnOpEndsTheRun) {
+TEST(LaneThreads, FailureDuringOtherOpsEndsRun) {
   LaneProgram f(5);
   f.placed();
   const Program& program = f.module.program("p");

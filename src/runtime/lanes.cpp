@@ -25,7 +25,7 @@ int32_t ended_with(const Order& order, int32_t op) {
 
 static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t));  // what the system looks at
 
-// A change between looking and sleeping is seen by the system, which then lets nobody sleep.
+// The system sees a change between looking and sleeping, and then lets no thread sleep.
 void LaneThreads::Ended::set(int32_t count) {
   ops = count;
   if (sleepers > 0)
@@ -122,7 +122,7 @@ void LaneThreads::wait_for(int32_t op) {
   for (int32_t now = ended.ops; now < wanted && !failed_; now = ended.ops) ended.wait(now);
 }
 
-// The first failure counts. Nobody waits for a lane that has ended early.
+// The first failure counts. No lane waits for one that has ended early.
 void LaneThreads::fail() {
   {
     const std::scoped_lock lock(mutex_);

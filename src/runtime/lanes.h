@@ -40,8 +40,8 @@ class LaneThreads {
   void fail();
 
   // How many ops of a lane have ended. Apart, so that lanes do not wait for each other's cache lines.
-  // std::atomic's own wait yields first, and who yields to a thread that computes has the core back when
-  // that one's slice ends, milliseconds later; a sleeper is woken at once.
+  // std::atomic's own wait yields first, and a thread that yields to one that computes has the core
+  // back when that one's slice ends, milliseconds later; a sleeper is woken at once.
   struct alignas(64) Ended {
     std::atomic<int32_t> ops = 0;
     std::atomic<int32_t> sleepers = 0;
@@ -55,7 +55,7 @@ class LaneThreads {
   std::mutex mutex_;
   std::condition_variable changed_;
   const int most_threads_;
-  // Under the mutex: what to run, which lane is the caller's, the how many-th run it is, and how many threads are at it.
+  // Under the mutex: what to run, which lane is the caller's, the number of the run, and how many threads are at it.
   const Order* order_ = nullptr;
   const Work* work_ = nullptr;
   int32_t own_lane_ = 0;

@@ -1,5 +1,4 @@
-// What everything that runs side by side rests on: whatever the timing of the lanes, the results
-// have the same bits.
+// Lanes: whatever their timing, the results have the same bits.
 #include "runtime/lanes.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +47,7 @@ std::vector<float> in_list_order(const LaneProgram& f) {
   return result_of(executor, f);
 }
 
-TEST(Lanes, AnyOrderThatTheyAllowGivesTheSameBits) {
+TEST(Lanes, AnyAllowedOrderGivesSameBits) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     LaneProgram f(seed);
     f.placed();
@@ -89,7 +88,7 @@ TEST(Lanes, StreamsGiveTheSameBits) {
 }
 
 // On threads, in random orders with dead values overwritten, and where streams call it.
-// Every op once, in the order of its lane and behind what it waits for.
+// Every op once, in the order of its lane and after what it waits for.
 void expect_spans_follow_order(const Module& module, std::span<const Span> spans) {
   const Program& program = module.programs.front();
   const Order order(module, program);
@@ -132,7 +131,7 @@ void expect_measured_like_unmeasured(const LaneProgram& f, Device& device) {
   }
 }
 
-TEST(Lanes, MeasuredSpansFollowTheOrderAndChangeNothing) {
+TEST(Lanes, MeasuredSpansFollowOrder) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     LaneProgram f(seed);
     f.placed();
@@ -144,7 +143,7 @@ TEST(Lanes, MeasuredSpansFollowTheOrderAndChangeNothing) {
 }
 
 // As many events and as many launches as before: a run that is not measured pays nothing.
-TEST(Lanes, StampsAreOnlyInWhatIsMeasured) {
+TEST(Lanes, StampsOnlyInMeasuredRuns) {
   LaneProgram f(5);
   f.placed();
   QueuedDevice device(1);
@@ -188,7 +187,7 @@ TEST(Lanes, DiskGivesTheSameBits) {
   }
 }
 
-TEST(Lanes, StreamsThatForgetToWaitAreFound) {
+TEST(Lanes, MissingWaitsAreFound) {
   int found = 0;
   for (unsigned seed = 0; seed < 20; ++seed) {
     LaneProgram f(seed);
@@ -205,7 +204,7 @@ TEST(Lanes, StreamsThatForgetToWaitAreFound) {
 }
 
 // What the tests on a GPU run (tests/gpu_train/lanes_test.cpp), with the ops that models use.
-TEST(Lanes, WeightsThatAreMovedFromRunToRunKeepTheirBits) {
+TEST(Lanes, WeightsMovedBetweenRunsKeepBits) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     std::vector<std::vector<float>> results;
     for (const bool one_lane : {true, false}) {
@@ -226,7 +225,7 @@ TEST(Lanes, WeightsThatAreMovedFromRunToRunKeepTheirBits) {
   }
 }
 
-// All that is enqueued besides the ops.
+// All that is enqueued in addition to the ops.
 TEST(Lanes, OneLaneNeedsNoEvents) {
   LaneProgram f(1);
   for (Op& op : f.module.programs[0].ops) op.lane = "compute";
@@ -257,7 +256,7 @@ TEST(Lanes, PoisonAndObserversWorkOnStreams) {
   for (int run = 0; run < 3; ++run) EXPECT_EQ(result_of(observed, f), want) << "lanes again";
 }
 
-TEST(Lanes, AreHeldUpAtRandomWhereATestAsks) {
+TEST(Lanes, AreDelayedAtRandomOnRequest) {
   LaneProgram f(4);
   f.placed();
   const std::vector<float> want = in_list_order(f);
@@ -269,8 +268,8 @@ TEST(Lanes, AreHeldUpAtRandomWhereATestAsks) {
   EXPECT_LT(device.delays, ops);
 }
 
-// One op alone, for who measures: lane 0 waits for it.
-TEST(Lanes, AnOpAloneIsInTheOrderOfTheComputeLane) {
+// One op alone, to measure it: lane 0 waits for it.
+TEST(Lanes, SingleOpFollowsComputeLane) {
   LaneProgram f(6);
   f.placed();
   const std::vector<float> want = in_list_order(f);
@@ -285,8 +284,8 @@ TEST(Lanes, AnOpAloneIsInTheOrderOfTheComputeLane) {
   }
 }
 
-// What a lane's call throws cannot go through the device: it is thrown to who runs or reads next.
-TEST(Lanes, AFailureOnTheHostIsThrownLater) {
+// What a lane's call throws cannot go through the device: the next run or read throws it.
+TEST(Lanes, HostFailureIsThrownLater) {
   Fixture f;
   const ValueId h = ops::copy(f.b, "out", f.x, Space::host);
   const ValueId broken = f.b.emit(testing_ops::fails, "broken", {h})[0];
@@ -302,7 +301,7 @@ TEST(Lanes, AFailureOnTheHostIsThrownLater) {
 }
 
 // What is still enqueued uses its arenas, and calls what it holds.
-TEST(Lanes, AreWaitedForBeforeAnExecutorGoes) {
+TEST(Lanes, AreWaitedForByExecutorDestructor) {
   LaneProgram f(3);
   f.placed();
   QueuedDevice device(3);
@@ -314,7 +313,7 @@ TEST(Lanes, AreWaitedForBeforeAnExecutorGoes) {
   EXPECT_TRUE(device.idle());
 }
 
-TEST(Lanes, EachSpaceHasAnArenaOfThePlansBytes) {
+TEST(Lanes, ArenaOfEachSpaceMatchesPlan) {
   LaneProgram f(1);
   f.placed();
   const auto device = cpu_device();
@@ -329,7 +328,7 @@ TEST(Lanes, EachSpaceHasAnArenaOfThePlansBytes) {
 }
 
 // Placed as if all ops ran one after another, programs whose lanes run side by side must be found.
-TEST(Lanes, APlacementThatForgetsThemIsFound) {
+TEST(Lanes, PlacementIgnoringLanesIsFound) {
   int found = 0;
   for (unsigned seed = 0; seed < 20; ++seed) {
     LaneProgram f(seed);
@@ -355,7 +354,7 @@ TEST(Lanes, APlacementThatForgetsThemIsFound) {
   EXPECT_GE(found, 18) << "of 20 programs";
 }
 
-TEST(Lanes, AnExtensionHoldsEveryOpOnceAndKeepsTheOrder) {
+TEST(Lanes, ExtensionKeepsEveryOpAndOrder) {
   LaneProgram f(3);
   f.placed();
   const Order order(f.module, f.module.program("p"));

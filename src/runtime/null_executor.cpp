@@ -11,7 +11,7 @@
 namespace snug {
 namespace {
 
-// Who wrote which bytes last, per space: disjoint ranges by their first byte.
+// Which value wrote which bytes last, per space: disjoint ranges by their first byte.
 class Shadow {
  public:
   explicit Shadow(const Module& module) : module_(module) {}
@@ -28,9 +28,9 @@ class Shadow {
 
   struct Fault {
     int64_t byte;
-    ValueId writer;  // none: nobody wrote it
+    ValueId writer;  // none: unwritten
   };
-  // The first byte of `id` that nobody wrote, or the wrong value did: right(writer, byte of memory).
+  // The first byte of `id` that no value wrote, or the wrong one: right(writer, byte of memory).
   template <typename Right>
   std::optional<Fault> fault(ValueId id, const Right& right) const {
     const auto [space, first, end] = range_of(id);
@@ -137,7 +137,7 @@ class ProgramRun {
     });
     if (!fault) return;
     if (!fault->writer.valid()) {
-      throw internal_error("program '{}', {} '{}' reads byte {} of '{}', which nobody wrote",
+      throw internal_error("program '{}', {} '{}' reads byte {} of '{}', which no op wrote",
                            program_.name, op.def->kind, op.name, fault->byte, module_[id].name);
     }
     throw internal_error("program '{}', {} '{}' reads '{}', whose byte {} was overwritten by '{}'",
@@ -145,7 +145,7 @@ class ProgramRun {
                          module_[fault->writer].name);
   }
 
-  // A kernel reads its inputs while it writes: only a granted output may lie in their bytes.
+  // A kernel reads its inputs while it writes: only a granted output may share their bytes.
   void require_unharmed(const Op& op, ValueId id) const {
     if (const auto fault = shadow_.fault(id)) {
       throw internal_error("program '{}', {} '{}' uses '{}' and '{}', which share byte {}",

@@ -1,5 +1,5 @@
 // Runs placed programs without a device: no kernel is called, but every read and write of bytes is
-// followed. It fails when an op reads bytes that nobody wrote or that another value has overwritten
+// followed. It fails when an op reads bytes that no op wrote or that another value has overwritten
 // since, when it writes over what it reads, and when a shared value is overwritten: what a wrong
 // lifetime, a wrong placement or a wrong in-place grant would look like.
 //

@@ -34,14 +34,14 @@ struct Chain : Fixture {
   }
 };
 
-TEST(NullExecutor, FollowsASoundProgramToTheArenasLastByte) {
+TEST(NullExecutor, AcceptsSoundPrograms) {
   Chain f;
   const NullRun run = run_null(f.module);
   EXPECT_EQ(run.ops, 4);
   EXPECT_EQ(run.high_water[0], f.module.arena_bytes[0]);
 }
 
-TEST(NullExecutor, RunsARepeatedRegionTwiceAndWhatStandsOutsideTheStepOnce) {
+TEST(NullExecutor, RunsRepeatedRegionTwiceAndTheRestOnce) {
   Chain f;
   f.module.step = {{1000, {"p"}}};
   EXPECT_EQ(run_null(f.module).ops, 8);
@@ -49,14 +49,14 @@ TEST(NullExecutor, RunsARepeatedRegionTwiceAndWhatStandsOutsideTheStepOnce) {
   EXPECT_EQ(run_null(f.module).ops, 4);
 }
 
-TEST(NullExecutor, CatchesValuesThatLiveTogetherInTheSameBytes) {
+TEST(NullExecutor, CatchesLiveValuesThatOverlap) {
   Chain f;
   f.module[f.c].offset = *f.module[f.a].offset + 128;
   EXPECT_THAT(complaint(f.module), HasSubstr("scale 'b' uses 'a' and 'b', which share byte 128"));
 }
 
 // The input dies where the output is born: no later op would read the damage.
-TEST(NullExecutor, CatchesAnOpThatWritesOverItsOwnInputOrScratch) {
+TEST(NullExecutor, CatchesOpOverwritingInputOrScratch) {
   Fixture f;
   const ValueId first = f.scaled("first", f.x, 2);
   const ValueId second = f.b.emit(testing_ops::reverse, "second", {first})[0];
@@ -74,15 +74,15 @@ TEST(NullExecutor, CatchesAnOpThatWritesOverItsOwnInputOrScratch) {
   EXPECT_THAT(complaint(scratch), HasSubstr("uses 'second.scratch' and 'second'"));
 }
 
-TEST(NullExecutor, CatchesAReadOfBytesThatNobodyWrote) {
+TEST(NullExecutor, CatchesReadOfUnwrittenBytes) {
   Chain f;
   auto& ops = f.module.programs[0].ops;
   std::swap(ops[0], ops[1]);
-  EXPECT_THAT(complaint(f.module), HasSubstr("scale 'b' reads byte 0 of 'a', which nobody wrote"));
+  EXPECT_THAT(complaint(f.module), HasSubstr("scale 'b' reads byte 0 of 'a', which no op wrote"));
 }
 
 // A version that was overwritten in place is gone, and with it every view of it.
-TEST(NullExecutor, CatchesAStaleReadAlsoThroughAView) {
+TEST(NullExecutor, CatchesStaleReadThroughView) {
   for (const bool through_view : {false, true}) {
     Fixture f;
     const ValueId before = f.scaled("before", f.x, 2);
@@ -96,7 +96,7 @@ TEST(NullExecutor, CatchesAStaleReadAlsoThroughAView) {
   }
 }
 
-TEST(NullExecutor, CatchesALocalInTheBytesOfASharedValueThatNoOpReadsAnyMore) {
+TEST(NullExecutor, CatchesLocalInBytesOfDeadSharedValue) {
   Fixture f;
   const ValueId state =
       add_shared(f.module, "state", kVector, Category::buffers, Scope::persistent);
@@ -108,7 +108,7 @@ TEST(NullExecutor, CatchesALocalInTheBytesOfASharedValueThatNoOpReadsAnyMore) {
   EXPECT_THAT(complaint(f.module), HasSubstr("byte 0 of 'state' is carried"));
 }
 
-TEST(NullExecutor, WantsAPlacedModule) {
+TEST(NullExecutor, RequiresPlacedModule) {
   Fixture f;
   f.finish(f.x);
   EXPECT_THAT(complaint(f.module), HasSubstr("is not placed"));

@@ -130,8 +130,8 @@ class TimedProgram {
   std::vector<std::vector<double>> samples_;
 };
 
-// Looking at a batch adds about the same to each of them, which small ones feel most; what then
-// remains of the difference to a whole run is everybody's by its length.
+// Observing a batch adds about the same to each of them, relatively most to small ones; the rest of
+// the difference to a whole run is divided among all in proportion to their lengths.
 std::vector<double> fitted(std::vector<double> batches, double whole) {
   const auto sum = [&] { return std::accumulate(batches.begin(), batches.end(), 0.0); };
   const double added = std::max(0.0, sum() - whole) / static_cast<double>(batches.size());

@@ -21,8 +21,8 @@ struct OpTime {
   double alone_ms = 0;
 };
 
-// In all of these values are as after running the program several times: good for nothing but
-// timing. Ops that the executor hands to their kernel together share that time by their bytes.
+// In all of these values are as after running the program several times: for timing only. Ops that
+// the executor hands to their kernel together share that time by their bytes.
 
 // One per op of the program.
 std::vector<OpTime> time_ops(Executor& executor, std::string_view name);

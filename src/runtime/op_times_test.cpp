@@ -51,7 +51,7 @@ struct Products : testing_ops::Fixture {
   int names_ = 0;
 };
 
-TEST(OpTimes, EveryOpHasATimeAndArithmeticAlsoOneAlone) {
+TEST(OpTimes, EveryOpIsTimedArithmeticAlsoAlone) {
   const std::vector<OpTime> times = Products({200, 2000}).times();
   ASSERT_EQ(times.size(), 3U);
   EXPECT_GE(times[0].ms, 0.2);
@@ -61,7 +61,7 @@ TEST(OpTimes, EveryOpHasATimeAndArithmeticAlsoOneAlone) {
   EXPECT_EQ(times[2].alone_ms, 0) << "scale is bound by its bytes";
 }
 
-TEST(OpTimes, OpsThatDoTheSameAreTimedAloneOnce) {
+TEST(OpTimes, EqualOpsAreTimedOnce) {
   const std::vector<OpTime> times = Products({10, 20, 10, 10}).times();
   const int64_t four_products = launches;
   EXPECT_EQ(times[0].alone_ms, times[2].alone_ms);

@@ -16,7 +16,7 @@ struct RunHooks {
   // is set, every op is waited for.
   std::function<void(size_t program, size_t op)> observe;
   // Before an op that writes one of the values that go on from step to step is given to its lane, and
-  // before such a value is written from outside: who reads them while programs run
+  // before such a value is written from outside: a reader of them while programs run
   // (runtime/value_stream.h) has it return when that value may change. Any lane may call it.
   std::function<void(ValueId)> before_write;
 

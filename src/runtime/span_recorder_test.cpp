@@ -14,7 +14,7 @@ using testing_ops::Bound;
 using testing_ops::LaneProgram;
 using testing_ops::QueuedDevice;
 
-TEST(SpanRecorder, ALanesSpansFollowEachOther) {
+TEST(SpanRecorder, SpansOfOneLaneAreSequential) {
   LaneProgram f(1);
   f.placed();
   const auto device = cpu_device();
@@ -40,7 +40,7 @@ TEST(SpanRecorder, ALanesSpansFollowEachOther) {
   }
 }
 
-TEST(StreamStamps, SayWhenEachOpRan) {
+TEST(StreamStamps, GiveTheTimeOfEachOp) {
   LaneProgram f(2);
   f.placed();
   QueuedDevice device(1);

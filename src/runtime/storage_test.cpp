@@ -35,7 +35,7 @@ struct Spread : Fixture {
   }
 };
 
-TEST(Storage, WritesAndReadsInEverySpaceOfADeviceWithMemoryOfItsOwn) {
+TEST(Storage, WritesAndReadsEverySpaceOfDeviceMemory) {
   Spread f;
   FarDevice device;
   const HostFailure failure;
@@ -63,7 +63,7 @@ TEST(Storage, WritesAndReadsInEverySpaceOfADeviceWithMemoryOfItsOwn) {
   EXPECT_THROW(storage.bytes(f.device), Error);
 }
 
-TEST(Storage, ThrowsWhatFailedOnTheHost) {
+TEST(Storage, ThrowsHostFailures) {
   Spread f;
   FarDevice device;
   HostFailure failure;
@@ -75,7 +75,7 @@ TEST(Storage, ThrowsWhatFailedOnTheHost) {
   EXPECT_THROW(storage.read(f.device, 0, out), std::runtime_error);
 }
 
-TEST(DiskCopy, IsOfOpsThatCopyFromOrToDisk) {
+TEST(DiskCopy, CoversCopiesFromOrToDisk) {
   Spread f;
   FarDevice device;
   const HostFailure failure;

@@ -40,7 +40,7 @@ TEST(TestPolicy, PoisonsAndDelays) {
   EXPECT_LT(device.delays, 75);
 }
 
-TEST(TestPolicy, OrdersDifferFromRunToRunAndRepeatWithTheSeed) {
+TEST(TestPolicy, OrdersDependOnRunAndSeed) {
   LaneProgram f(1);
   f.placed();
   const Order order(f.module, f.module.program("p"));

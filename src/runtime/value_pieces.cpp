@@ -23,9 +23,9 @@ void for_each_piece(const ValuePart& part, const Fn& visit) {
 
 void ValuePieces::look(const ValuePart& part, const LookAtPiece& visit) {
   if (executor_.host_addresses(part.value)) {
-    const std::span<const std::byte> home = executor_.bytes(part.value);
+    const std::span<const std::byte> bytes = executor_.bytes(part.value);
     for_each_piece(part, [&](int64_t at, int64_t n) {
-      visit(home.subspan(static_cast<size_t>(at), static_cast<size_t>(n)));
+      visit(bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(n)));
     });
     return;
   }
@@ -38,9 +38,9 @@ void ValuePieces::look(const ValuePart& part, const LookAtPiece& visit) {
 
 void ValuePieces::make(const ValuePart& part, const MakePiece& fill) {
   if (executor_.host_addresses(part.value)) {
-    const std::span<std::byte> home = executor_.bytes(part.value);
+    const std::span<std::byte> bytes = executor_.bytes(part.value);
     for_each_piece(part, [&](int64_t at, int64_t n) {
-      fill(home.subspan(static_cast<size_t>(at), static_cast<size_t>(n)));
+      fill(bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(n)));
     });
     return;
   }

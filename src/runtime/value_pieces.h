@@ -1,6 +1,6 @@
-// Values where the host can work on them, in pieces of bounded size: in their home where the host
-// addresses it, otherwise in a buffer of kPieceBytes on its way up or down. So what the host holds
-// beside the arenas does not grow with a value.
+// Values where the host can work on them, in pieces of bounded size: in place where the host can
+// address them, otherwise in a buffer of kPieceBytes on the way to the device or from it. So what
+// the host holds outside the arenas does not grow with a value.
 //
 //   ValuePieces pieces(executor);
 //   pieces.make(whole(module, weight), [&](std::span<std::byte> next) { read_from(file, next); });
@@ -26,7 +26,7 @@ struct ValuePart {
 inline ValuePart whole(const Module& module, ValueId id) {
   return {id, 0, module[id].type.bytes()};
 }
-// All of a value but what a shard has behind the end of the whole.
+// All of a value but what a shard has past the end of the whole.
 inline ValuePart without_padding(const Module& module, ValueId id) {
   return {id, 0, module[id].elements_in_whole() * size_of(module[id].type.dtype)};
 }
@@ -53,7 +53,7 @@ class ValuePieces {
   std::span<std::byte> staging(int64_t bytes);
 
   Executor& executor_;
-  std::vector<Page> staging_;  // where the host does not address a home
+  std::vector<Page> staging_;  // for values that the host does not address
 };
 
 }  // namespace snug

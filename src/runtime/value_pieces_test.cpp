@@ -55,7 +55,7 @@ MakePiece counting(float first) {
   };
 }
 
-TEST(ValuePieces, GoUpAndComeDownInBoundedPieces) {
+TEST(ValuePieces, AreTransferredInBoundedPieces) {
   FarDevice device;
   constexpr int64_t kFloats = 2 * kPiece / 4 + 10;
   OneValue value(device, kFloats);
@@ -73,7 +73,7 @@ TEST(ValuePieces, GoUpAndComeDownInBoundedPieces) {
   EXPECT_EQ(got, want);
 }
 
-TEST(ValuePieces, OfAPartBeginAndEndAtMultiplesOfTheValue) {
+TEST(ValuePieces, PartPiecesAlignToMultiplesOfValue) {
   FarDevice device;
   OneValue value(device, 3 * kPiece / 4);
   ValuePieces pieces(value.executor());
@@ -87,7 +87,7 @@ TEST(ValuePieces, OfAPartBeginAndEndAtMultiplesOfTheValue) {
   EXPECT_EQ(content[2 * kPiece / 4 + 2], 0);
 }
 
-TEST(ValuePieces, AreInTheHomeThatTheHostAddresses) {
+TEST(ValuePieces, ResideWhereHostAddresses) {
   FarDevice far;
   const auto near = cpu_device();
   for (Device* device : {static_cast<Device*>(&far), near.get()}) {
@@ -104,7 +104,7 @@ TEST(ValuePieces, AreInTheHomeThatTheHostAddresses) {
   EXPECT_THAT(far.up, ::testing::IsEmpty());
 }
 
-TEST(ValuePieces, InitialiseToWhatOnePieceWouldHold) {
+TEST(ValuePieces, InitialiseAsOnePiece) {
   const Init normal{Init::Kind::normal, 0.5};
   constexpr int64_t kFloats = kPiece / 4 + 3;
   FarDevice far;
@@ -120,7 +120,7 @@ TEST(ValuePieces, InitialiseToWhatOnePieceWouldHold) {
   }
 }
 
-TEST(ValuePieces, WhatIsLoadedIsNotInitialised) {
+TEST(ValuePieces, LoadedValuesAreNotInitialised) {
   FarDevice device;
   OneValue value(device, 4, {Init::Kind::constant, 1});
   initialise(value.executor(), 7, {value.part().value});

@@ -116,7 +116,7 @@ void ValueStream::look(ValueId id, const LookAtPiece& visit) {
   send_ahead();
   const size_t value = looked_++;
   if (value >= values_.size() || values_[value] != id)
-    throw internal_error("'{}' is looked at when it is not its turn", executor_.module()[id].name);
+    throw internal_error("'{}' is read out of turn", executor_.module()[id].name);
   const int64_t bytes = bytes_of(value);
   if (is_staged(id)) return look_at_staged(value, visit);
   if (is_on_disk(id)) {

@@ -1,7 +1,7 @@
 // Values that go on from step to step, read as they are between two steps while the next one runs.
 // An op that writes one of them waits until that value is read; everything else goes on.
 //
-//   ValueStream stream(executor, values, staging);        // between two steps, by who runs them
+//   ValueStream stream(executor, values, staging);        // between two steps, on their thread
 //   std::thread reader([&] {
 //     for (ValueId id : values) stream.look(id, [&](auto next) { file.write(next); });
 //   });
@@ -9,8 +9,8 @@
 //   reader.join();
 //
 // What the host addresses is read where it is. What is on a device passes through staging, by copies
-// on a lane of its own and as far ahead as there is room: with room for all of it an update waits for
-// these copies alone, and not for who looks at them.
+// on a lane of its own and as far ahead as staging allows: where staging holds all of it an update
+// waits for these copies alone, and not for the reader.
 #pragma once
 
 #include <condition_variable>
@@ -32,7 +32,7 @@ class RingRoom {
  public:
   static constexpr int64_t kGrain = 256;
   explicit RingRoom(int64_t bytes) : bytes_(bytes) {}
-  // Where so many bytes may lie; none: there is no room now.
+  // The offset of so many free bytes; none: there is no room now.
   std::optional<int64_t> take(int64_t bytes);
   void give_back_oldest();
 
@@ -54,14 +54,14 @@ class ValueStream {
   // `values` are persistent ones, each once; `staging` is of the device's allocate_host and outlives
   // this, or empty. Between programs: takes Executor::before_write.
   ValueStream(Executor& executor, std::vector<ValueId> values, std::span<std::byte> staging);
-  // Between programs. Who looks has ended.
+  // Between programs, after the reader has ended.
   ~ValueStream();
   ValueStream(const ValueStream&) = delete;
   ValueStream& operator=(const ValueStream&) = delete;
 
   // All of a value's bytes, in the order in which the values were given; by one thread.
   void look(ValueId id, const LookAtPiece& visit);
-  // Nobody waits any more: what is not read by now will not be.
+  // No op waits any more: what is not read by now will not be.
   void give_up();
 
  private:

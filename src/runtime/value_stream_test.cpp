@@ -76,7 +76,7 @@ std::vector<std::byte> looked_at(ValueStream& stream, ValueId id) {
   return seen;
 }
 
-TEST(ValueStream, BringsWhatIsFarAwayThroughAnyStaging) {
+TEST(ValueStream, PrefetchesThroughAnyStaging) {
   for (const int64_t bytes : {0, 1024, 4096, 100'000, 1'000'000}) {
     FarDevice device;
     Values values(device, {1, 5000, 3, 257, 70'000, 1024, 8});
@@ -88,7 +88,7 @@ TEST(ValueStream, BringsWhatIsFarAwayThroughAnyStaging) {
   }
 }
 
-TEST(ValueStream, CopiesAllAtOnceWhereStagingHasRoom) {
+TEST(ValueStream, CopiesAllAtOnceWhereStagingFits) {
   FarDevice device;
   Values values(device, {1, 5000, 3, 257, 70'000});
   std::vector<std::byte> staging(
@@ -97,18 +97,18 @@ TEST(ValueStream, CopiesAllAtOnceWhereStagingHasRoom) {
   looked_at(stream, values.ids[0]);
   EXPECT_EQ(std::accumulate(device.copied.begin(), device.copied.end(), int64_t{0}), 75'261);
   const std::vector<std::byte> other(5000);
-  values.executor->write(values.ids[1], other);  // whoever wrote it has not waited for who looks
+  values.executor->write(values.ids[1], other);  // the write did not wait for the reader
   EXPECT_EQ(looked_at(stream, values.ids[1]), values.content[1]);
 }
 
-TEST(ValueStream, IsLookedAtInItsOrder) {
+TEST(ValueStream, RequiresReadingInOrder) {
   const auto device = cpu_device();
   Values values(*device, {100, 200});
   ValueStream stream(*values.executor, values.ids, {});
   EXPECT_THROW(looked_at(stream, values.ids[1]), Error);
 }
 
-TEST(ValueStream, HoldsUpWhoWritesUntilItIsRead) {
+TEST(ValueStream, BlocksWritersUntilRead) {
   const auto device = cpu_device();
   Values values(*device, {100, 200});
   ValueStream stream(*values.executor, values.ids, {});
@@ -125,7 +125,7 @@ TEST(ValueStream, HoldsUpWhoWritesUntilItIsRead) {
   writer.join();
 }
 
-TEST(ValueStream, HoldsNobodyUpThatHasGivenUp) {
+TEST(ValueStream, StopsBlockingAfterGiveUp) {
   const auto device = cpu_device();
   Values values(*device, {100, 200});
   const std::vector<std::byte> other(200);
@@ -138,9 +138,9 @@ TEST(ValueStream, HoldsNobodyUpThatHasGivenUp) {
   EXPECT_FALSE(values.executor->before_write);
 }
 
-// Random programs on lanes that fetch weights, compute, and write them back: what is read beside
-// them is what was there before, and what they leave is what they leave without it.
-TEST(ValueStream, SeesTheStateBeforeTheProgramThatRuns) {
+// Random programs on lanes that fetch weights, compute, and write them back: what is read meanwhile
+// is what was there before, and the programs' results are the same without reading.
+TEST(ValueStream, SeesStateBeforeRunningProgram) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     const bool disk = seed % 3 == 0;
     const MovedWeights f(seed, {.disk = disk});

@@ -47,7 +47,7 @@ std::optional<TriedPlan> ActivationOffload::with_every_moved(const TriedPlan& tr
   offload.rules.push_back(
       {.item = OffloadItem::activations, .layers = moved.ranges(tried.variant.stack.layers)});
   if (offload.rules.back().layers.empty()) return std::nullopt;
-  const Variant variant = with_homes(tried.variant, offload);
+  const Variant variant = with_offload(tried.variant, offload);
   LayerPolicies layers = with_moved(costs.between(estimate.before, estimate.after), moved);
   layers.other_programs = estimate.other_programs;
   const std::vector<ParetoPoint> frontier = pareto_frontier(layers);

@@ -61,9 +61,9 @@ class Fits {
 }  // namespace
 
 SizeKey size_key(const SpaceBytes& bytes, const Limits& limits) {
-  SpaceBytes elsewhere = bytes;
-  elsewhere[Space::device] = 0;
-  return {!elsewhere.fits_in(limits), bytes[Space::device]};
+  SpaceBytes offloaded = bytes;
+  offloaded[Space::device] = 0;
+  return {!offloaded.fits_in(limits), bytes[Space::device]};
 }
 
 std::optional<CandidateId> find_fastest(Candidates& all, std::span<const size_t> variants,

@@ -48,7 +48,7 @@ struct Parts {
   Screened screened = screen(all, estimates);
 };
 
-TEST(Candidates, AreAsLargeAndFastAsTheirTrialSays) {
+TEST(Candidates, MatchBytesAndTimeOfTrial) {
   Parts p;
   p.all.expand(0);
   ASSERT_GT(p.all.of(0).size(), 3U);
@@ -60,7 +60,7 @@ TEST(Candidates, AreAsLargeAndFastAsTheirTrialSays) {
   EXPECT_TRUE(arenas_of(planned.plan.module).fits_in(*p.all[id].arena));
 }
 
-TEST(Candidates, APlanIsEnteredAsAVariantOfItsOwn) {
+TEST(Candidates, PlanIsEnteredAsOwnVariant) {
   Parts p;
   const CandidateId none{0, 0};
   p.all.size_of(none);
@@ -71,7 +71,7 @@ TEST(Candidates, APlanIsEnteredAsAVariantOfItsOwn) {
   EXPECT_EQ(text(p.all.policy_of(entered)), "none");
 }
 
-TEST(Screening, LeavesOutWhatIsNoBetter) {
+TEST(Screening, DropsDominatedCandidates) {
   const Parts p;
   EXPECT_THAT(p.screened.contenders, ElementsAre(0, 2));
   EXPECT_GT(p.screened.least[2][Space::host], 0);
@@ -94,7 +94,7 @@ TEST(BestFirst, FindsTheFastestAndTheSmallest) {
   EXPECT_FALSE(find_fastest(p.all, p.screened.contenders, device_limit(bytes - 1)));
 }
 
-TEST(OffloadSearch, UsesTheRoomThereIs) {
+TEST(OffloadSearch, UsesAvailableBytes) {
   Parts p;
   OffloadSearch search(p.all, p.screened.least, p.estimates, p.trials);
   const double below = OffloadSearch::kNoBound;
@@ -117,7 +117,7 @@ TEST(OffloadSearch, UsesTheRoomThereIs) {
   EXPECT_TRUE(search.plans_within(p.screened.contenders, device_limit(1), below).empty());
 }
 
-TEST(Trials, AreCorrectedByWhatAPlanTakes) {
+TEST(Trials, AreCorrectedByPlannedBytes) {
   Parts p;
   const Variant& moved = p.all.variants()[2];
   const auto tried = p.trials.within(moved, {}, 2, kNoLimits);
@@ -127,7 +127,7 @@ TEST(Trials, AreCorrectedByWhatAPlanTakes) {
   EXPECT_FALSE(p.trials.within(moved, {}, 2, tried->arena));
 }
 
-TEST(RunnersUp, SayWhichMemoryIsTooSmall) {
+TEST(RunnersUp, NameTooSmallMemory) {
   EXPECT_EQ(excess_text(on_device(3048), device_limit(1000)), "2.00 KiB more than the budget");
 }
 

@@ -17,7 +17,7 @@ std::vector<int64_t> series(std::span<const Expected> all, Space space, int64_t 
   int64_t least = kUnlimited, most = 0;
   for (const Expected& e : all) {
     least = std::min(least, e.least[space]);
-    most = std::max(most, e.least[space] + (space == Space::device ? e.away : 0));
+    most = std::max(most, e.least[space] + (space == Space::device ? e.offloaded : 0));
   }
   std::vector<int64_t> limits;
   const double first = std::ceil(per_doubling * std::log2(std::max<int64_t>(least, 1)));
@@ -53,14 +53,14 @@ void add_fastest(std::span<const Expected> all, const Limits& limits, std::set<s
 
 }  // namespace
 
-double Expected::seconds(double home) const {
-  return std::max(compute, (1 - home) * other) + (1 - home) * waiting;
+double Expected::seconds(double on_device) const {
+  return std::max(compute, (1 - on_device) * other) + (1 - on_device) * waiting;
 }
 
 double Expected::seconds_within(const Limits& limits) const {
   if (!least.fits_in(limits)) return std::numeric_limits<double>::infinity();
   const auto room = static_cast<double>(limits.left_by(least)[Space::device]);
-  return seconds(away == 0 ? 0 : std::min(1.0, room / static_cast<double>(away)));
+  return seconds(offloaded == 0 ? 0 : std::min(1.0, room / static_cast<double>(offloaded)));
 }
 
 std::vector<size_t> contending(std::span<const Expected> all, const Limits& limits) {

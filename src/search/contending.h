@@ -17,18 +17,18 @@ namespace snug {
 // A plan of a variant that was not tried.
 struct Expected {
   size_t variant = 0;
-  SpaceBytes least = {};  // what it takes
-  int64_t away = 0;  // bytes that live elsewhere between their uses: so many more, and none does
+  SpaceBytes least = {};          // what it takes
+  int64_t offloaded = 0;          // bytes of the device that it would take to offload nothing
   double compute = 0, other = 0;  // seconds of the compute lane and of the longest of the others
   double waiting = 0;             // beyond the longer of the two
 
-  // Of a step with what these limits have room for at home; infinite where it does not fit.
+  // Of a step with as much on the device as these limits allow; infinite where it does not fit.
   double seconds_within(const Limits& limits) const;
-  // Of a step with so much of it at home, from 0 to 1.
-  double seconds(double home = 0) const;
+  // Of a step with this part of what is offloaded back on the device, from 0 to 1.
+  double seconds(double on_device = 0) const;
 };
 
-// `all`: those of a variant beside each other. In rising order.
+// `all`: those of a variant next to each other. In rising order.
 std::vector<size_t> contending(std::span<const Expected> all, const Limits& limits);
 
 // Of these variants those that may turn out to be the fastest when they are tried. Left out is what is

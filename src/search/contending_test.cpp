@@ -13,8 +13,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(Contending, RoomTakesHomeWhatMoves) {
-  const Expected e{.least = {{100, 50, 0}}, .away = 40, .compute = 2, .other = 3, .waiting = 1};
+TEST(Contending, SpareBytesReduceOffload) {
+  const Expected e{
+      .least = {{100, 50, 0}}, .offloaded = 40, .compute = 2, .other = 3, .waiting = 1};
   EXPECT_TRUE(std::isinf(e.seconds_within(device_limit(99))));
   EXPECT_EQ(e.seconds_within(device_limit(100)), 4);
   EXPECT_EQ(e.seconds_within(device_limit(120)), 2.5) << "the other lane has half as much to do";
@@ -35,7 +36,7 @@ TEST(Contending, AreTheFastestWithinSomeLimits) {
   EXPECT_THAT(contending(all, kNoLimits), ElementsAre(0, 1, 2, 3, 4, 5)) << "6 is slower than 5";
 }
 
-TEST(Contending, WhatFitsTheLimitAloneDoes) {
+TEST(Contending, FitInExactLimitSuffices) {
   const std::vector<Expected> all{{.variant = 0, .least = on_device(1000), .compute = 9},
                                   {.variant = 1, .least = on_device(8950), .compute = 1},
                                   {.variant = 2, .least = on_device(20000), .compute = 1}};
@@ -53,7 +54,7 @@ TEST(Contending, MoreBytesLeaveNothingOut) {
   for (size_t v = 0; v < 40; ++v)
     all.push_back({.variant = v,
                    .least = {{1 + draw(1000), draw(1000), draw(500)}},
-                   .away = draw(500),
+                   .offloaded = draw(500),
                    .compute = static_cast<double>(1 + draw(100)),
                    .other = static_cast<double>(draw(200)),
                    .waiting = static_cast<double>(draw(50))});
@@ -70,7 +71,7 @@ TEST(Contending, MoreBytesLeaveNothingOut) {
   }
 }
 
-TEST(Contending, WhatIsFarSlowerIsOutOfReach) {
+TEST(Contending, FarSlowerCandidatesAreOutOfReach) {
   const std::vector<Expected> all{{.variant = 1, .least = on_device(500), .compute = 10},
                                   {.variant = 2, .least = on_device(100), .compute = 14},
                                   {.variant = 2, .least = on_device(50), .compute = 30},

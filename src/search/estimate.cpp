@@ -4,8 +4,8 @@
 #include <set>
 
 #include "base/units.h"
+#include "compile/compile.h"
 #include "cost/step_cost.h"
-#include "passes/passes.h"
 #include "passes/updates.h"
 #include "placement/breakdown.h"
 #include "placement/residency.h"
@@ -16,9 +16,8 @@ namespace {
 
 constexpr int32_t kDepth = 3;
 
-// Of what lanes wait for each other where values are brought a layer ahead: so much is left, at best,
-// where they are brought earlier. A shallow model does not show it; whole ones of the 1.5B and the 7B
-// left 0.5 to 1.
+// Of what lanes wait for each other at a prefetch distance of one layer: so much is left, at best, at
+// larger ones. A shallow model does not show it; whole ones of the 1.5B and the 7B left 0.5 to 1.
 constexpr double kLeftToWait = 0.5;
 
 SpaceBytes shared_bytes(const Value& value) {
@@ -37,7 +36,7 @@ SpaceBytes most_live_of_all(const Module& module) {
   return most;
 }
 
-// An op's operands are there while it runs, whoever made them: those on the device.
+// An op's operands are live while it runs, whatever produced them: those on the device.
 int64_t operand_bytes(const Module& module, const Op& op) {
   std::set<int32_t> roots;
   int64_t bytes = 0;
@@ -90,12 +89,12 @@ SpaceBytes whole_shared_bytes(const Value& value, const Variant& variant, int32_
   const Offload& offload = variant.settings.recipe.offload;
   const int64_t times = times_like(value.layer, depth, variant.stack.layers);
   if (!item || value.layer == kNoLayer) {
-    bytes[item ? offload.home_of(*item, value.layer) : value.space] = one * times;
+    bytes[item ? offload.space_of(*item, value.layer) : value.space] = one * times;
     return bytes;
   }
   for (int32_t layer = 0; layer < variant.stack.layers; ++layer) {
     if (layer_like(layer, depth, variant.stack.layers) == value.layer)
-      bytes[offload.home_of(*item, layer)] += one;
+      bytes[offload.space_of(*item, layer)] += one;
   }
   return bytes;
 }
@@ -131,12 +130,12 @@ bool no_worse(const Estimate& a, const Estimate& b) {
   const auto within = [](const Costs& x, const Costs& y) {
     return x.kept <= y.kept && x.working <= y.working;
   };
-  const auto elsewhere = [](SpaceBytes bytes) {
+  const auto off_device = [](SpaceBytes bytes) {
     bytes[Space::device] = 0;
     return bytes;
   };
   return a.persistent.fits_in(b.persistent) && a.other_programs <= b.other_programs &&
-         elsewhere(a.transient).fits_in(elsewhere(b.transient)) &&
+         off_device(a.transient).fits_in(off_device(b.transient)) &&
          a.compute_seconds <= b.compute_seconds && a.other_lanes <= b.other_lanes &&
          a.forward_seconds <= b.forward_seconds && within(a.before, b.before) &&
          within(a.layer, b.layer) && within(a.after, b.after);
@@ -148,17 +147,17 @@ Estimate Estimates::part_of_body(const Variant& variant) {
   all.settings.recipe.offload = in_all_layers(variant.settings.recipe.offload);
   std::erase_if(none.settings.recipe.offload.rules,
                 [](const Offload::Rule& rule) { return !rule.layers.empty(); });
-  double away = 0, rules = 0;  // by rule: the share of layers that it moves
-  double kept = 0;             // of what is kept for backward
+  double all_moved = 0, rules = 0;  // by rule: the share of layers that it moves
+  double kept = 0;                  // of what is kept for backward
   for (const Offload::Rule& rule : variant.settings.recipe.offload.rules) {
     if (rule.layers.empty()) continue;
     double moved = 0;
     for (const LayerRange& range : rule.layers) moved += range.last - range.first + 1;
     if (rule.item == OffloadItem::activations) kept += moved / variant.stack.layers;
-    away += moved;
+    all_moved += moved;
     rules += variant.stack.layers;
   }
-  const double share = away / rules;
+  const double share = all_moved / rules;
   Estimate s = body_of(all);
   const Estimate& least = body_of(none);
   const auto between = [&](double Estimate::*part) {
@@ -167,9 +166,9 @@ Estimate Estimates::part_of_body(const Variant& variant) {
   for (const auto part : {&Estimate::compute_seconds, &Estimate::other_lanes, &Estimate::waiting,
                           &Estimate::forward_seconds})
     between(part);
-  for (const Space elsewhere : {Space::host, Space::disk}) {
-    const auto more = static_cast<double>(s.transient[elsewhere] - least.transient[elsewhere]);
-    s.transient[elsewhere] = least.transient[elsewhere] + static_cast<int64_t>(kept * more);
+  for (const Space space : {Space::host, Space::disk}) {
+    const auto more = static_cast<double>(s.transient[space] - least.transient[space]);
+    s.transient[space] = least.transient[space] + static_cast<int64_t>(kept * more);
   }
   s.seconds = s.least_seconds = s.seconds_with(0);
   s.persistent = {};
@@ -248,8 +247,8 @@ Estimate Estimates::make_body(const Variant& variant) {
 
 const Module& Estimates::parameters_of(const Variant& variant) {
   return parameters_.of(parameter_key(variant.settings), [&] {
-    Module module =
-        compile("update", variant.stack.whole(), variant.settings.recipe, Stage::differentiate);
+    Module module = compile("update", variant.stack.whole(), variant.settings.recipe,
+                            CompilePhase::differentiate);
     module.programs.clear();
     sweep_values(module);
     return module;
@@ -269,7 +268,7 @@ const Estimates::Update& Estimates::update_of(const Variant& asked) {
     Recipe recipe = variant.settings.recipe;
     recipe.fold_update = false;
     recipe.step_only = !recipe.offload.none();
-    continue_compile(module, recipe, Stage::ranks, Stage::homes);
+    continue_compile(module, recipe, CompilePhase::ranks, CompilePhase::offload);
     const Orders orders = lay_out(module, recipe);
     for (size_t i = known; i < module.values.size(); ++i)
       update.shared = update.shared + shared_bytes(module.values[i]);
@@ -338,7 +337,7 @@ const Module& Estimates::beginning_of(const Variant& variant, int32_t layers) {
   key.settings.recipe.host_update = {};
   return beginnings_.of(key, [&] {
     return compile("step", variant.stack.forward(layers), variant.settings.recipe,
-                   Stage::accumulate);
+                   CompilePhase::accumulate);
   });
 }
 
@@ -349,10 +348,11 @@ Estimates::LaidOut Estimates::laid_out(const Variant& variant, int32_t layers) {
   Recipe recipe = variant.settings.recipe;
   recipe.step_only = !recipe.offload.none();
   Module module = beginning_of(variant, layers);
-  continue_compile(module, recipe, Stage::ranks, Stage::ranks);
+  continue_compile(module, recipe, CompilePhase::ranks, CompilePhase::ranks);
   if (recipe.step_only) leave_out(module, ProgramRole::evaluation);
-  if (recipe.updates_in_training()) continue_compile(module, recipe, Stage::update, Stage::update);
-  continue_compile(module, recipe, Stage::homes, Stage::homes);
+  if (recipe.updates_in_training())
+    continue_compile(module, recipe, CompilePhase::update, CompilePhase::update);
+  continue_compile(module, recipe, CompilePhase::offload, CompilePhase::offload);
   Orders orders = lay_out(module, recipe);
   return {std::move(module), std::move(orders)};
 }

@@ -59,7 +59,7 @@ class Estimates {
   };
   Trial trial(Variant variant, const RecomputePolicy& policy);
 
-  // What may live elsewhere, in all layers.
+  // What may be offloaded, in all layers.
   Room room_of(Variant variant);
 
  private:

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "compile/compile.h"
 #include "cost/step_cost.h"
 #include "models/model.h"
-#include "passes/passes.h"
 #include "passes/updates.h"
 #include "placement/placement.h"
 #include "settings/parse.h"
@@ -66,7 +66,7 @@ TEST(Estimate, EqualsTheWholeForEveryFamily) {
 
 // A shallow stack has not the share of layers with a window that the whole has: the time is off by
 // 2 % here, and no byte is.
-TEST(Estimate, WindowsOfSomeLayersMoveTheTimeAlone) {
+TEST(Estimate, WindowsOfSomeLayersChangeOnlyTime) {
   const Setting s{"gemma3-1b", {.batch = 2, .seq = 2048}, {.backend = Backend::cuda}};
   Estimates estimates;
   const Estimate estimate = estimates.of(variant_of(s));
@@ -87,8 +87,8 @@ TEST(Estimate, EqualsTheWholeWithEveryTechnique) {
                             {.optimizer = OptimizerKind::adam_mini, .state_dtype = Dtype::bf16},
                             {.update_in_backward = true, .clip = 0},
                             {.accum = 3, .update_in_backward = true, .clip = 0},
-                            {.sharding = {.ranks = 4, .stage = 1, .threshold = 0}},
-                            {.accum = 3, .sharding = {.ranks = 4, .stage = 2, .threshold = 0}}};
+                            {.sharding = {.ranks = 4, .level = 1, .threshold = 0}},
+                            {.accum = 3, .sharding = {.ranks = 4, .level = 2, .threshold = 0}}};
   Estimates estimates;
   for (size_t i = 0; i < std::size(recipes); ++i) {
     SCOPED_TRACE(i);
@@ -117,7 +117,7 @@ TEST(Estimate, IsNotMistakenForAnother) {
 
 // What layers keep on the host is there at once, as much for each of them; what is on its way between a disk
 // and the device is as much for many layers as for few.
-TEST(Estimate, KnowsWhatTheWholeKeepsOnTheHost) {
+TEST(Estimate, CountsHostBytesOfWholePlan) {
   struct Case {
     const char* moved;
     int32_t ahead;
@@ -149,7 +149,7 @@ TEST(Estimate, KnowsWhatTheWholeKeepsOnTheHost) {
 
 // Weights that are updated first have a program of their own: what is known of a plan without it, which
 // was tried before, does not count for one with it.
-TEST(Estimate, SaysTheSameOfAPlanWhateverWasTriedBefore) {
+TEST(Estimate, IsIndependentOfEarlierPlans) {
   const auto variant = [](int32_t ahead) {
     Offload offload = parse_setting<Offload>("optimizer,master", "offload");
     offload.ahead = ahead;
@@ -173,7 +173,7 @@ TEST(Estimate, SaysTheSameOfAPlanWhateverWasTriedBefore) {
   }
 }
 
-// Recompute costs nothing where it hides behind copies.
+// Recompute costs nothing where copies hide it.
 TEST(Estimate, MoreComputeCountsBeyondTheLongestLane) {
   Estimate e{.compute_seconds = 3, .other_lanes = 5};
   EXPECT_EQ(e.seconds_with(0), 5);
@@ -186,7 +186,7 @@ TEST(Estimate, MoreComputeCountsBeyondTheLongestLane) {
 }
 
 // A variant that needs less of one space and more of another outdoes none.
-TEST(Estimate, IsNoWorseOnlyWhereItIsSoInEverySpace) {
+TEST(Estimate, DominanceHoldsInEverySpace) {
   const Estimate on_the_device{.persistent = on_device(100), .compute_seconds = 1};
   Estimate on_the_host{.persistent = {{50, 50, 0}}, .compute_seconds = 1};
   EXPECT_FALSE(no_worse(on_the_host, on_the_device));

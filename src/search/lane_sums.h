@@ -20,7 +20,7 @@ class LaneSums {
   }
 
   double compute() const { return compute_; }
-  // The largest beside compute.
+  // The largest of the other lanes.
   double other() const {
     double largest = 0;
     for (const auto& [lane, seconds] : others_) largest = std::max(largest, seconds);

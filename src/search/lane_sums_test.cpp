@@ -23,7 +23,7 @@ TEST(LaneSums, AddUpLaneByLane) {
   EXPECT_EQ(sums.other(), 5);
 }
 
-// A sum over all lanes is none: copies run beside compute.
+// A sum over all lanes is none: copies overlap compute.
 TEST(LaneSums, AreALowerBoundOfEveryProgram) {
   constexpr const char* kLanes[] = {"compute", "copy_in", "copy_out"};
   std::mt19937 random(11);

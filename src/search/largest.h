@@ -1,4 +1,4 @@
-// The largest whole number whose need stays inside a limit, in few questions: each is a plan.
+// The largest whole number whose need stays inside a limit, by bracketing: each query is a plan.
 //
 //   Largest answer = find_largest({.start = 8, .limit = 1024, .bytes = limits}, need_of_batch);
 //   answer.n;   answer.need;   answer.next_need   // what n + 1 would take

@@ -23,7 +23,7 @@ Answer ask(const LargestQuestion& question, const std::function<int64_t(int64_t)
   return answer;
 }
 
-TEST(FindLargest, AgreesWithCountingWhateverTheCurve) {
+TEST(FindLargest, MatchesLinearScanForAnyCurve) {
   const std::vector<std::function<int64_t(int64_t)>> curves{
       [](int64_t n) { return 1000 + 37 * n; },
       [](int64_t n) { return 5 + n * n * n; },
@@ -51,7 +51,7 @@ TEST(FindLargest, AgreesWithCountingWhateverTheCurve) {
   }
 }
 
-TEST(FindLargest, AsksLittleWhereTheNeedIsALineInAPowerOfN) {
+TEST(FindLargest, NeedsFewTrialsForPowerLaws) {
   const int64_t budget = int64_t{24} << 30;
   const auto batch = [](int64_t n) { return (int64_t{5} << 30) + n * 13'000'001; };
   EXPECT_LE(ask({.start = 8, .limit = 1 << 30, .bytes = on_device(budget)}, batch).asked, 6);
@@ -60,7 +60,7 @@ TEST(FindLargest, AsksLittleWhereTheNeedIsALineInAPowerOfN) {
       ask({.start = 32, .limit = 1 << 20, .bytes = on_device(budget), .power = 3}, model).asked, 6);
 }
 
-TEST(FindLargest, TheLimitMayBeTheAnswer) {
+TEST(FindLargest, LimitMayBeResult) {
   const auto found =
       ask({.start = 4, .limit = 9, .bytes = on_device(100)}, [](int64_t n) { return n; }).found;
   EXPECT_EQ(found.n, 9);
@@ -68,7 +68,7 @@ TEST(FindLargest, TheLimitMayBeTheAnswer) {
   EXPECT_FALSE(found.next_need);
 }
 
-TEST(FindLargest, WhereNothingFitsItSaysWhatOneNeeds) {
+TEST(FindLargest, ReportsNeedOfOneWhereNothingFits) {
   const auto found =
       ask({.start = 8, .limit = 99, .bytes = on_device(5)}, [](int64_t n) { return 10 * n; }).found;
   EXPECT_EQ(found.n, 0);

@@ -65,8 +65,8 @@ LayerCosts::LayerCosts(const Module& module, const CostModel& model) {
   }
 }
 
-// Ops of no layer come before the layers or after them, by when they run. What is brought for
-// backward, and updates that are folded into forward, are on the way there.
+// Ops of no layer come before the layers or after them, by when they run. Prefetches for backward,
+// and updates that are folded into forward, are on the way there.
 void LayerCosts::locate(const Program& program) {
   for (const Op& op : program.ops) layers_ = std::max(layers_, op.layer + 1);
   bool forward = true;

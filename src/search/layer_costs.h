@@ -2,7 +2,7 @@
 // device, and its time. Read from lifetimes and op costs, so it is as exact as the plan.
 //
 // Forward runs the layers upwards and backward downwards, so while layer i runs, exactly what the
-// layers below it keep is there besides its own: live bytes = kept(0) + .. + kept(i-1) +
+// layers below it keep is live in addition to its own: live bytes = kept(0) + .. + kept(i-1) +
 // working(i).
 #pragma once
 
@@ -16,7 +16,7 @@ namespace snug {
 
 struct Costs {
   int64_t kept = 0;     // from forward to its backward
-  int64_t working = 0;  // the most that lives while it runs, what lower layers keep aside
+  int64_t working = 0;  // the most that is live while it runs, without what lower layers keep
   double seconds = 0;   // of one run of the program, on the compute lane
 };
 

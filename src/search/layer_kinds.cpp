@@ -5,8 +5,8 @@
 #include <unordered_set>
 
 #include "ir/op_def.h"
-#include "passes/values_to_keep.h"
 #include "search/layer_costs.h"
+#include "techniques/recompute/recompute.h"
 
 namespace snug {
 namespace {

@@ -1,4 +1,5 @@
 #include "search/layer_policy_costs.h"
+#include "compile/compile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +30,7 @@ bool same_policy(const LayerPolicy& a, const LayerPolicy& b) {
 
 // Training alone: evaluation and update have no part in what is kept.
 Module training_alone(const ForwardBuilder& forward, const Recipe& recipe) {
-  Module module = compile("measured", forward, recipe, Stage::differentiate);
+  Module module = compile("measured", forward, recipe, CompilePhase::differentiate);
   module.program(ProgramRole::evaluation).ops.clear();
   sweep_values(module);
   return module;
@@ -37,11 +38,11 @@ Module training_alone(const ForwardBuilder& forward, const Recipe& recipe) {
 
 Module ended(Module module, const Recipe& recipe) {
   if (recipe.update_in_backward) {
-    continue_compile(module, recipe, Stage::keep);
+    continue_compile(module, recipe, CompilePhase::keep);
   } else {
-    continue_compile(module, recipe, Stage::keep, Stage::keep);
-    continue_compile(module, recipe, Stage::ranks, Stage::ranks);
-    continue_compile(module, recipe, Stage::homes);
+    continue_compile(module, recipe, CompilePhase::keep, CompilePhase::keep);
+    continue_compile(module, recipe, CompilePhase::ranks, CompilePhase::ranks);
+    continue_compile(module, recipe, CompilePhase::offload);
   }
   return module;
 }

@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "passes/passes.h"
 #include "search/layer_kinds.h"
 #include "search/pareto_frontier.h"
 #include "search/variant.h"
+#include "settings/recipe.h"
 
 namespace snug {
 
@@ -19,7 +19,7 @@ class LayerPolicyCosts {
   // micro-batches it has, for they do not change what a layer costs.
   explicit LayerPolicyCosts(const Variant& variant);
 
-  // For the layers between these ends; `other_programs` is left to whoever knows it.
+  // For the layers between these ends; the caller sets `other_programs`.
   LayerPolicies between(const Costs& before, const Costs& after) const;
 
   // An assignment is a list of policies from the first layer on. What a uniform policy makes of the
@@ -27,7 +27,7 @@ class LayerPolicyCosts {
   std::optional<std::vector<int>> assignment_of(const RecomputePolicy& uniform) const;
   RecomputePolicy policy_of(const std::vector<int>& assignment) const;
 
-  // The same policies in an order that needs no more bytes and reads better: alike beside alike.
+  // The same policies in an order that needs no more bytes and reads better: equal ones adjacent.
   ParetoPoint tidy(const LayerPolicies& layers, const ParetoPoint& point) const;
 
  private:

@@ -5,7 +5,7 @@
 namespace snug {
 namespace {
 
-// A step loses so much of the time in which bytes move beside it, each way; measured on an H200
+// A step loses so much of the time in which copies overlap it, each way; measured on an H200
 // (bench/results/2026-11-17-h200-mixed.txt).
 constexpr double kSlower = 0.025;
 

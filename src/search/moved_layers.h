@@ -19,7 +19,7 @@ namespace snug {
 struct MovedLayers {
   int32_t every = 2;
   double link = 0;    // bytes per second
-  double hidden = 0;  // seconds: a layer's bytes take so long before anyone waits for them
+  double hidden = 0;  // seconds: a layer's bytes take so long before any op waits for them
 
   bool holds(int32_t layer, int32_t layers) const {
     return layer % every == 0 && layer + 1 < layers;
@@ -27,11 +27,11 @@ struct MovedLayers {
   std::vector<LayerRange> ranges(int32_t layers) const;
 };
 
-// The same with these layers' kept bytes elsewhere: they cost time instead. No segment of several
+// The same with these layers' kept bytes offloaded: they cost time instead. No segment of several
 // layers has one of them.
 LayerPolicies with_moved(LayerPolicies layers, const MovedLayers& moved);
 
-// Of one run with this assignment: what matmuls lose to the moves beside them, which no lane shows.
+// Of one run with this assignment: what matmuls lose to concurrent copies, which no lane shows.
 double seconds_lost(const LayerPolicies& mixed, const MovedLayers& moved,
                     const std::vector<int>& assignment);
 

@@ -23,7 +23,7 @@ TEST(MovedLayers, EverySoManyButNotTheLast) {
   EXPECT_TRUE(MovedLayers{.every = 2}.ranges(1).empty());
 }
 
-TEST(MovedLayers, WhatMovesTakesTimeInsteadOfBytes) {
+TEST(MovedLayers, OffloadTradesTimeForBytes) {
   const MovedLayers moved{.every = 2, .link = 10, .hidden = 4};
   const LayerPolicies mixed = with_moved(plain_layers(4), moved);
   EXPECT_EQ(mixed.at, (std::vector<std::vector<int>>{{3, 4}, {0, 1}, {3, 4}, {0, 1}}))
@@ -37,7 +37,7 @@ TEST(MovedLayers, WhatMovesTakesTimeInsteadOfBytes) {
   EXPECT_DOUBLE_EQ(seconds_lost(mixed, moved, {3, 1, 4, 0}), 2 * 0.025 * (10 + 4));
 }
 
-TEST(MovedLayers, TheFrontierMovesWhereThatIsFasterThanRecomputing) {
+TEST(MovedLayers, FrontierOffloadsWhereFasterThanRecompute) {
   const LayerPolicies plain = plain_layers(5);
   const LayerPolicies mixed = with_moved(plain, {.every = 2, .link = 1000, .hidden = 1});
   const auto seconds_in = [](const LayerPolicies& layers, int64_t bytes) {

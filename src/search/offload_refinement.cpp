@@ -29,7 +29,7 @@ Variant with_ends_on_device(const Variant& variant) {
   for (Offload::Rule& rule : offload.rules)
     if (rule.layers.empty() && rule.item != OffloadItem::activations)
       rule.layers = {{.first = 0, .last = variant.stack.layers - 1}};
-  return with_homes(variant, offload);
+  return with_offload(variant, offload);
 }
 
 // These, and the two before them in a fixed series of limits of the device.
@@ -54,8 +54,8 @@ std::vector<PlanToTry> OffloadRefinement::at_other_distances(const TriedPlan& tr
       all.push_back({std::move(variant), tried.policy, tried.of});
   };
   for (int32_t ahead = least_ahead(began); ahead <= most_ahead(began); ++ahead) {
-    if (ahead != tried.variant.settings.recipe.offload.ahead) add(brought_ahead(began, ahead));
-    if (ends.settings != began.settings && !began.plain.empty()) add(brought_ahead(ends, ahead));
+    if (ahead != tried.variant.settings.recipe.offload.ahead) add(prefetched_ahead(began, ahead));
+    if (ends.settings != began.settings && !began.plain.empty()) add(prefetched_ahead(ends, ahead));
   }
   return all;
 }
@@ -139,7 +139,7 @@ std::optional<TriedPlan> OffloadRefinement::use_room_in(const Room& room, Space 
       const auto offload =
           room.with_nearer(tried.variant.settings.recipe.offload, item, space, size, fewer);
       if (!offload) continue;
-      Variant variant = with_homes(tried.variant, *offload);
+      Variant variant = with_offload(tried.variant, *offload);
       if (!host_updates_something(variant)) continue;
       auto other = trials_.within(std::move(variant), tried.policy, tried.of, limits);
       if (!other) continue;

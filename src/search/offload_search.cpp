@@ -29,7 +29,8 @@ Expected OffloadSearch::expected_of(CandidateId id) {
              .other = c.other,
              .waiting = c.waiting};
   if (!variant.plain.empty())
-    e.away = -estimates_.room_of(variant).moved_by(variant.settings.recipe.offload)[Space::device];
+    e.offloaded =
+        -estimates_.room_of(variant).moved_by(variant.settings.recipe.offload)[Space::device];
   return e;
 }
 
@@ -197,11 +198,11 @@ std::optional<TriedPlan> OffloadSearch::start(CandidateId id, const Limits& limi
   const Variant& variant = all_.variants()[id.variant];
   const RecomputePolicy policy = all_.policy_of(id);
   for (int32_t ahead = most_ahead(variant); ahead >= least_ahead(variant); --ahead) {
-    if (auto tried = trials_.within(brought_ahead(variant, ahead), policy, id.variant, limits))
+    if (auto tried = trials_.within(prefetched_ahead(variant, ahead), policy, id.variant, limits))
       return tried;
   }
   const Estimates::Trial trial =
-      estimates_.trial(brought_ahead(variant, least_ahead(variant)), policy);
+      estimates_.trial(prefetched_ahead(variant, least_ahead(variant)), policy);
   excess = trial.arena - all_[id].least;
   return std::nullopt;
 }

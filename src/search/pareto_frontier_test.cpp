@@ -59,7 +59,7 @@ double seconds_of(const LayerPolicies& layers, const std::vector<int>& assignmen
   return seconds;
 }
 
-TEST(RecomputeFrontier, NoMixtureIsFasterInTheSameRoom) {
+TEST(RecomputeFrontier, FrontierIsOptimal) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     const LayerPolicies layers = random_layers(seed, 5);
     const auto frontier = pareto_frontier(layers);
@@ -79,13 +79,13 @@ TEST(RecomputeFrontier, NoMixtureIsFasterInTheSameRoom) {
       const auto best = std::find_if(frontier.rbegin(), frontier.rend(), [&](const ParetoPoint& p) {
         return p.transient <= transient;
       });
-      ASSERT_NE(best, frontier.rend()) << "a assignment needs less than the frontier's least";
+      ASSERT_NE(best, frontier.rend()) << "an assignment needs less than the frontier's least";
       EXPECT_LE(best->seconds, seconds_of(layers, assignment));
     });
   }
 }
 
-TEST(RecomputeFrontier, FewStatesComeCloseAndNeverMissTheLeastAndTheFastest) {
+TEST(RecomputeFrontier, FewStatesKeepExtremesAndComeClose) {
   const LayerPolicies layers = random_layers(7, 60, 100'000);
   const auto exact = pareto_frontier(layers, 1'000'000);
   const auto rough = pareto_frontier(layers, 200);

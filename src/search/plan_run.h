@@ -34,9 +34,9 @@ struct MeshRow {
   MeshSizes mesh;
   Change change;  // to what was asked: the mesh, its micro-batches, what is shared and recomputed
   int64_t bytes = 0;   // of the arena of the stage that needs most of the device
-  double seconds = 0;  // of a step, modelled; 0: nobody knows
+  double seconds = 0;  // of a step, modelled; 0: unknown
   bool whole = false;  // as a plan says; else as estimated
-  std::string why;     // it lost; empty: it is the choice
+  std::string why;     // it was not chosen; empty: it is the choice
 };
 
 // A run's plan, and what was chosen for it where something was left to Snug.

@@ -16,7 +16,7 @@ Options on_a_gpu() {
   return o;
 }
 
-TEST(PlanRun, FreeMemoryThatHoldsTheStepChangesNothing) {
+TEST(PlanRun, SufficientFreeMemoryChangesNothing) {
   const Resolved unlimited = resolve(on_a_gpu());
   const PlannedRun plain = plan_run(unlimited);
   const int64_t whole = arena_of(plain.plan) + unlimited.context;
@@ -29,7 +29,7 @@ TEST(PlanRun, FreeMemoryThatHoldsTheStepChangesNothing) {
   }
 }
 
-TEST(PlanRun, FreeMemoryThatDoesNotIsABudget) {
+TEST(PlanRun, InsufficientFreeMemoryIsBudget) {
   const Resolved unlimited = resolve(on_a_gpu());
   const int64_t free = arena_of(plan_run(unlimited).plan) * 3 / 4 + unlimited.context;
   const PlannedRun planned = plan_run(resolve(on_a_gpu(), free));
@@ -42,7 +42,7 @@ TEST(PlanRun, FreeMemoryThatDoesNotIsABudget) {
 
 // Layer by layer no gradient outlives its update, and one by one they are carried: the plan that is
 // fastest in 850 MiB takes 777.5, and is found in 780.
-TEST(PlanRun, WhatIsUpdatedInBackwardIsFoundInItsOwnSize) {
+TEST(PlanRun, FoldedUpdatesAreFoundAtTheirSize) {
   Options o;
   o.model = "gpt2";
   o.gpu = "h200";

@@ -10,22 +10,22 @@
 namespace snug {
 namespace {
 
-// Where one item lives.
-struct Homes {
+// The spaces in which one item is.
+struct ItemSpaces {
   Space outside;  // what belongs to no layer
   std::vector<Space> layers;
 };
 
-// The same as rules: of what belongs to no layer and of all layers, and of those that live elsewhere.
-std::vector<Offload::Rule> rules_of(OffloadItem item, const Homes& homes) {
+// The same as rules: of what belongs to no layer and of all layers, and of layers in other spaces.
+std::vector<Offload::Rule> rules_of(OffloadItem item, const ItemSpaces& spaces) {
   std::vector<Offload::Rule> rules;
-  if (homes.outside != Space::device) rules.push_back({.item = item, .place = homes.outside});
+  if (spaces.outside != Space::device) rules.push_back({.item = item, .place = spaces.outside});
   for (const Space place : {Space::host, Space::disk}) {
-    if (place == homes.outside) continue;
+    if (place == spaces.outside) continue;
     std::vector<LayerRange> there;
-    for (size_t l = 0; l < homes.layers.size(); ++l) {
+    for (size_t l = 0; l < spaces.layers.size(); ++l) {
       const auto layer = static_cast<int32_t>(l);
-      if (homes.layers[l] == place) there.push_back({.first = layer, .last = layer});
+      if (spaces.layers[l] == place) there.push_back({.first = layer, .last = layer});
     }
     if (!there.empty())
       rules.push_back({.item = item, .layers = tidy(std::move(there)), .place = place});
@@ -59,7 +59,7 @@ SpaceBytes Room::moved_by(const Offload& offload) const {
   for (size_t i = 0; i < items_.size(); ++i) {
     const auto move = [&](int32_t layer, int64_t bytes) {
       moved[Space::device] -= bytes;
-      moved[offload.home_of(static_cast<OffloadItem>(i), layer)] += bytes;
+      moved[offload.space_of(static_cast<OffloadItem>(i), layer)] += bytes;
     };
     move(kNoLayer, items_[i].outside);
     for (size_t l = 0; l < items_[i].layers.size(); ++l)
@@ -72,34 +72,34 @@ std::optional<Offload> Room::with_nearer(const Offload& offload, OffloadItem ite
                                          int64_t bytes, int32_t fewer) const {
   const Sizes& sizes = items_[static_cast<size_t>(item)];
   const auto layers = static_cast<int32_t>(sizes.layers.size());
-  Homes homes{.outside = offload.home_of(item, kNoLayer), .layers = {}};
-  for (int32_t l = 0; l < layers; ++l) homes.layers.push_back(offload.home_of(item, l));
+  ItemSpaces spaces{.outside = offload.space_of(item, kNoLayer), .layers = {}};
+  for (int32_t l = 0; l < layers; ++l) spaces.layers.push_back(offload.space_of(item, l));
   if (bytes_of(item) == 0) return std::nullopt;
-  if (homes.outside > space) {
+  if (spaces.outside > space) {
     const bool fits = sizes.outside <= bytes;
-    // No rule says that layers are at home and what belongs to none is not.
+    // No rule offloads what belongs to no layer and leaves layers on the device.
     if (!fits && space == Space::device) return std::nullopt;
     if (fits) {
-      homes.outside = space;
+      spaces.outside = space;
       bytes -= sizes.outside;
     }
   }
-  int32_t away = layers;  // so many stay where they are
-  for (; away > 0; --away) {
-    const auto last = static_cast<size_t>(away - 1);
-    const int64_t more = homes.layers[last] > space ? sizes.layers[last] : 0;
+  int32_t unmoved = layers;
+  for (; unmoved > 0; --unmoved) {
+    const auto last = static_cast<size_t>(unmoved - 1);
+    const int64_t more = spaces.layers[last] > space ? sizes.layers[last] : 0;
     if (bytes < more) break;
     bytes -= more;
   }
-  for (int32_t l = std::min(away + fewer, layers); l < layers; ++l) {
-    Space& home = homes.layers[static_cast<size_t>(l)];
-    home = std::min(home, space);
+  for (int32_t l = std::min(unmoved + fewer, layers); l < layers; ++l) {
+    Space& now = spaces.layers[static_cast<size_t>(l)];
+    now = std::min(now, space);
   }
   Offload roomier = offload;
   const auto at =
       std::ranges::find(roomier.rules, item, &Offload::Rule::item) - roomier.rules.begin();
   std::erase_if(roomier.rules, [&](const Offload::Rule& rule) { return rule.item == item; });
-  const std::vector<Offload::Rule> rules = rules_of(item, homes);
+  const std::vector<Offload::Rule> rules = rules_of(item, spaces);
   roomier.rules.insert(roomier.rules.begin() + at, rules.begin(), rules.end());
   if (roomier == offload || roomier.none()) return std::nullopt;
   return roomier;

@@ -1,5 +1,5 @@
-// Of what lives further away, what there is room for on the device, or on the host: whole layers of
-// one kind of value, the last ones, which backward begins with.
+// What fits on the device, or on the host, of what is offloaded: whole layers of one kind of value,
+// the last ones, which backward begins with.
 //
 //   const Room room(plan.module);
 //   if (const auto other = room.with_nearer(offload, OffloadItem::grads, Space::device, free)) ...

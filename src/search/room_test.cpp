@@ -1,11 +1,11 @@
-// What there is room for comes nearer, and is written as --offload says it.
+// What fits moves to a nearer space, and is written as --offload takes it.
 #include "search/room.h"
 
 #include <gtest/gtest.h>
 
 #include "base/units.h"
+#include "compile/compile.h"
 #include "models/model.h"
-#include "passes/passes.h"
 #include "settings/parse.h"
 
 namespace snug {
@@ -34,7 +34,7 @@ struct Optimizer {
   int64_t layer = 0, outside = 0;
 };
 
-TEST(Room, TheLastLayersComeHomeBehindWhatBelongsToNone) {
+TEST(Room, LastLayersFollowUnlayeredValues) {
   const Optimizer o;
   ASSERT_GT(o.outside, o.layer);
   EXPECT_EQ(o.nearer("optimizer,params", Space::device, o.outside + 3 * o.layer),
@@ -47,7 +47,7 @@ TEST(Room, TheLastLayersComeHomeBehindWhatBelongsToNone) {
   EXPECT_EQ(o.nearer("params", Space::device, o.layer), "no other");
 }
 
-TEST(Room, FromDiskToTheHost) {
+TEST(Room, DiskLayersMoveToHost) {
   const Optimizer o;
   EXPECT_EQ(o.nearer("optimizer=disk", Space::host, o.outside + 3 * o.layer),
             "optimizer,optimizer@0-12=disk");
@@ -57,7 +57,7 @@ TEST(Room, FromDiskToTheHost) {
   EXPECT_EQ(o.nearer("optimizer", Space::host, o.layer), "no other");
 }
 
-TEST(Room, LayersComeToTheHostWhereTheEmbeddingIsTooLarge) {
+TEST(Room, LayersMoveToHostWhenEmbeddingIsTooLarge) {
   const Optimizer o;
   EXPECT_EQ(o.nearer("optimizer=disk", Space::host, o.outside - 1),
             "optimizer=disk,optimizer@" + std::to_string(16 - (o.outside - 1) / o.layer) + "-15");
@@ -66,7 +66,7 @@ TEST(Room, LayersComeToTheHostWhereTheEmbeddingIsTooLarge) {
   EXPECT_EQ(o.nearer("optimizer=disk", Space::host, o.layer - 1), "no other");
 }
 
-TEST(Room, LayersOfAnEmbeddingAtHomeComeToTheHostToo) {
+TEST(Room, LayersOfResidentEmbeddingMoveToHost) {
   const Optimizer o;
   EXPECT_EQ(o.nearer("optimizer@0-15=disk", Space::host, 3 * o.layer),
             "optimizer@13-15,optimizer@0-12=disk");

@@ -8,7 +8,7 @@
 // policies whose real placement fits, found best first (best_first.h); where values move to other memory,
 // of what is tried there (offload_search.h). More bytes are never slower; where values move, what is tried
 // with fewer bytes is, as a rule, tried with more, too. Estimates and trials that do not need each other
-// are made side by side; what is found does not depend on how many cores there are.
+// run in parallel; the result does not depend on the number of cores.
 #pragma once
 
 #include <optional>

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/units.h"
+#include "compile/compile.h"
 #include "cost/step_cost.h"
 #include "models/model.h"
 #include "settings/parse.h"
@@ -52,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"bert-base", {.batch = 4, .seq = 512, .attention = kStandard}},
                       Case{"mlp:1024x24", {.batch = 4096}}));
 
-TEST_P(PlanSearchOf, MeetsItsBytesAndIsNeverSlowerWithMore) {
+TEST_P(PlanSearchOf, MeetsBudgetAndIsMonotone) {
   PlanSearch search = GetParam().search();
   const int64_t least = search.smallest_feasible()[Space::device];
   const int64_t most = search.needed_without();
@@ -72,7 +73,7 @@ TEST_P(PlanSearchOf, MeetsItsBytesAndIsNeverSlowerWithMore) {
   EXPECT_EQ(slower, 0) << "with all the bytes there is nothing to recompute";
 }
 
-TEST_P(PlanSearchOf, IsNoSlowerThanTheBestUniformPolicyThatMeetsTheSameBytes) {
+TEST_P(PlanSearchOf, IsAsFastAsBestUniformPolicyInSameBytes) {
   const Case& c = GetParam();
   PlanSearch search = c.search();
   const int64_t least = search.smallest_feasible()[Space::device];
@@ -145,7 +146,7 @@ TEST(PlanSearch, EnoughBytesGiveNone) {
   }
 }
 
-TEST(PlanSearch, TheChosenPolicyCompilesToTheChosenPlan) {
+TEST(PlanSearch, ChosenPolicyCompilesToChosenPlan) {
   PlanSearch search = tiny().search();
   const int64_t bytes = (search.smallest_feasible()[Space::device] + search.needed_without()) / 2;
   const Choice choice = search.choose(device_limit(bytes));
@@ -157,8 +158,8 @@ TEST(PlanSearch, TheChosenPolicyCompilesToTheChosenPlan) {
   EXPECT_EQ(text(tiny().search().choose(device_limit(bytes)).policy), text(choice.policy));
 }
 
-// What the search believes of a assignment is what placement finds, but for gaps.
-TEST(PlanSearch, MeasuredWaysPredictWholePrograms) {
+// What the search believes of an assignment is what placement finds, but for gaps.
+TEST(PlanSearch, MeasuredPoliciesPredictPrograms) {
   const Recipe plain;
   const CostModel model = nominal_model(plain.backend);
   const auto costs_of = [&](const char* policy) {
@@ -189,7 +190,7 @@ TEST(PlanSearch, MeasuredWaysPredictWholePrograms) {
 }
 
 // The search asks in the order of these times: were one too high, a faster plan could be missed.
-TEST(PlanSearch, WhatIsBelievedOfAMixturesTimeIsTrue) {
+TEST(PlanSearch, TimeEstimateOfPoliciesMatchesPlan) {
   constexpr size_t kEvery = 7;
   for (const Recipe& recipe : recipes()) {
     Case c = tiny();
@@ -274,7 +275,7 @@ TEST_P(JointSearchOf, FitsAndIsNeverSlowerWithMore) {
 }
 
 // Every variant with every uniform policy, compiled, placed and costed.
-TEST(PlanSearch, IsNoSlowerThanAnyVariantWithAnyUniformPolicy) {
+TEST(PlanSearch, IsAsFastAsAnyUniformPolicy) {
   const std::vector<Case> cases = joint("snug-tiny", 128);
   PlanSearch search = search_among(cases);
   const CostModel model = nominal_model(Backend::cpu);
@@ -293,7 +294,7 @@ TEST(PlanSearch, IsNoSlowerThanAnyVariantWithAnyUniformPolicy) {
   }
 }
 
-TEST(PlanSearch, SaysOfEveryNeighbourWhyItLost) {
+TEST(PlanSearch, ReportsWhyEachNeighbourWasNotChosen) {
   PlanSearch search = search_among(joint("snug-tiny", 128));
   const int64_t bytes = (search.smallest_feasible()[Space::device] + search.needed_without(0)) / 2;
   const auto choice = search.fastest(device_limit(bytes));
@@ -310,7 +311,7 @@ TEST(PlanSearch, SaysOfEveryNeighbourWhyItLost) {
   }
 }
 
-TEST(PlanSearch, APinnedPolicyStaysAsItIs) {
+TEST(PlanSearch, PinnedPolicyIsKept) {
   Variant pinned = tiny().variant();
   pinned.settings.recipe.recompute = parse_setting<RecomputePolicy>("every:2", "recompute");
   PlanSearch search("tiny", {pinned});

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "compile/compile.h"
 #include "cost/step_cost.h"
-#include "passes/passes.h"
 #include "placement/placement.h"
 
 namespace snug {

@@ -44,7 +44,7 @@ void set(std::vector<Change>& changes, const Change& change) {
 
 }  // namespace
 
-Variant with_homes(Variant variant, const Offload& offload) {
+Variant with_offload(Variant variant, const Offload& offload) {
   if (offload.rules != variant.settings.recipe.offload.rules)
     set(variant.changes, {{&Options::offload, Offload{.rules = offload.rules}}});
   if (offload.ahead != variant.settings.recipe.offload.ahead)
@@ -59,10 +59,10 @@ Variant with_host_update(Variant variant, const HostUpdate& update) {
   return variant;
 }
 
-Variant brought_ahead(const Variant& variant, int32_t layers) {
+Variant prefetched_ahead(const Variant& variant, int32_t layers) {
   Offload offload = variant.settings.recipe.offload;
   offload.ahead = layers;
-  return with_homes(variant, offload);
+  return with_offload(variant, offload);
 }
 
 int32_t most_ahead(const Variant& variant) {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "cost/cost_model.h"
-#include "recipe/techniques.h"
 #include "search/stack.h"
+#include "techniques/techniques.h"
 
 namespace snug {
 
@@ -15,8 +15,8 @@ struct Variant {
   std::vector<int> picks = {};  // the alternative that it takes, by dimension
   std::vector<int> plain =
       {};  // those of the variant that it is no faster than, where there is one
-  bool moves_are_open = false;       // what lives elsewhere
-  bool ahead_is_open = false;        // by how many layers what moves is brought before its use
+  bool moves_are_open = false;       // what is offloaded
+  bool ahead_is_open = false;        // the prefetch distance, in layers
   bool host_update_is_open = false;  // whether the host's cores update what is in its memory
   Stack stack;
   Settings settings;  // recompute: automatic is open, all else is pinned
@@ -30,21 +30,21 @@ struct Variant {
   bool recompute_is_open() const {
     return settings.recipe.recompute.kind == RecomputePolicy::Kind::automatic;
   }
-  // What layers keep lies beside what others keep, or in another memory: their costs do not add up
-  // on the device, and the search tries the policies that treat all layers alike.
+  // Layers share the memory of what they keep, or keep it in another space: their costs do not add
+  // up on the device, and the search tries the policies that treat all layers alike.
   bool keeps_uniformly() const {
     return settings.recipe.micro_group > 1 ||
            settings.recipe.offload.moves(OffloadItem::activations);
   }
 };
 
-// The same with its values living there; its change says so.
-Variant with_homes(Variant variant, const Offload& offload);
+// The same with this offload; its change says so.
+Variant with_offload(Variant variant, const Offload& offload);
 // The same with these updates on the host's cores.
 Variant with_host_update(Variant variant, const HostUpdate& update);
-// The same with what moves brought so many layers before its use.
-Variant brought_ahead(const Variant& variant, int32_t layers);
-// Layers by which it may be brought before its use, at least and at most.
+// The same with this prefetch distance.
+Variant prefetched_ahead(const Variant& variant, int32_t layers);
+// The least and the largest prefetch distance that it may have, in layers.
 int32_t least_ahead(const Variant& variant);
 int32_t most_ahead(const Variant& variant);
 

@@ -35,7 +35,7 @@ std::vector<int64_t> micro_batches(int64_t sequences, bool last_may_be_short) {
 Dimension split_dimension(const Resolved& run) {
   const int64_t sequences =
       ceil_div(run.options.global_batch, run.recipe.sharding.ranks);  // of a rank
-  Dimension d{"micro-batch", {{}}, /*moves=*/false, /*beside_moves=*/true};
+  Dimension d{"micro-batch", {{}}, /*moves=*/false, /*with_moves=*/true};
   for (const int64_t batch : micro_batches(sequences, run.asked.global_batch > 0)) {
     if (batch == run.build.batch) continue;
     d.alternatives.push_back(
@@ -45,9 +45,9 @@ Dimension split_dimension(const Resolved& run) {
   return d;
 }
 
-// Homes that were asked for leave the order of micro-batches open; those that are searched bring it.
+// An offload that was asked for leaves the order of micro-batches open; a searched one sets it.
 Dimension order_dimension(const Resolved& run) {
-  Dimension d{"micro-order", {{}}, /*moves=*/false, /*beside_moves=*/true};
+  Dimension d{"micro-order", {{}}, /*moves=*/false, /*with_moves=*/true};
   const Technique& by_layer = technique("offload state, by layer");
   if (!run.asked.micro_order && !run.recipe.offload.none() &&
       by_layer.searched(run, run.cost_model.spec()))
@@ -86,7 +86,7 @@ void add_host_updates(Dimension& offload, const std::vector<Alternative>& on_gpu
 }
 
 // The same with half of the state on disk, with more, with all of it, and with all but activations
-// there, where they are elsewhere anyway. What the host has room for comes back (search.h).
+// there, where they are offloaded anyway. What fits in host memory moves back there (search.h).
 void add_on_disk(Dimension& offload, int64_t layers) {
   const auto add = [&](const Alternative& a, const Offload& disk) {
     Alternative there = a;
@@ -135,7 +135,7 @@ void add_copies(Dimension& zero, int64_t ranks, int64_t machine) {
   }
 }
 
-// Does it pin nothing that was asked for, beside what the dimension itself settles?
+// Does it pin nothing that was asked for, except what the dimension itself settles?
 bool leaves_what_was_asked(const Change& change, const DimensionRow& row, const Options& asked) {
   return std::ranges::all_of(change.settings(), [&](const OptionValue& o) {
     return std::ranges::find(row.options, o.option) != row.options.end() ||
@@ -149,7 +149,7 @@ bool host_update_is_open(const Resolved& run) {
 }
 
 Dimension dimension_of(const DimensionRow& row, const Resolved& run) {
-  Dimension d{std::string(row.name), {{}}, row.moves, row.beside_moves};
+  Dimension d{std::string(row.name), {{}}, row.moves, row.with_moves};
   for (const Technique& t : techniques()) {
     if (t.dimension == row.name && t.searched != nullptr &&
         t.searched(run, run.cost_model.spec()) && leaves_what_was_asked(t.change, row, run.asked))
@@ -202,10 +202,10 @@ bool repeats_or_unrolls_much(const Recipe& recipe) {
 }
 
 // All but a few dimensions are as asked there.
-bool is_searched_beside_moves(const std::vector<int>& picks,
-                              const std::vector<Dimension>& dimensions) {
+bool is_searched_with_moves(const std::vector<int>& picks,
+                            const std::vector<Dimension>& dimensions) {
   for (size_t d = 0; d < picks.size(); ++d) {
-    if (!dimensions[d].moves && !dimensions[d].beside_moves && picks[d] != 0) return false;
+    if (!dimensions[d].moves && !dimensions[d].with_moves && picks[d] != 0) return false;
   }
   return true;
 }
@@ -215,7 +215,7 @@ bool is_vertical(const Options& o) {
 }
 
 // Chunks of all tokens are no chunks; and where whole logits are the loss's scratch, they are no
-// other than the one chunk that the default would make, which `build` keeps beside them.
+// other than the one chunk that the default would make, which `build` keeps, too.
 bool repeats_another(const BuildOptions& build) {
   return (build.chunked_loss || build.fused_loss) && build.loss_chunk >= build.batch * build.seq;
 }
@@ -251,7 +251,7 @@ std::vector<Variant> variants_of(const Resolved& run) {
   std::vector<int> picks(dimensions.size());
   do {
     const std::vector<int> plain = without_moves(picks, dimensions);
-    if (!plain.empty() && !is_searched_beside_moves(picks, dimensions)) continue;
+    if (!plain.empty() && !is_searched_with_moves(picks, dimensions)) continue;
     std::vector<Change> changes;
     Effect effect = Effect::exact;
     Options o = run.asked;

@@ -4,7 +4,7 @@
 //   PlanSearch search(run.model.config().name, variants_of(run));
 //
 // Open are, where there is a budget: micro-batches (unless --accum is given) at the same number of
-// sequences per step, and the technique table's dimensions (recipe/techniques.h) that options leave
+// sequences per step, and the technique table's dimensions (techniques/techniques.h) that options leave
 // at their defaults.
 #pragma once
 
@@ -21,12 +21,12 @@ struct Alternative {
   Effect effect = Effect::exact;
 };
 
-// One thing to choose. Its first alternative is what happens where nobody chooses.
+// One thing to choose. Its first alternative is the default.
 struct Dimension {
   std::string name;
   std::vector<Alternative> alternatives;
-  bool moves = false;         // values to other memory, which makes nothing faster
-  bool beside_moves = false;  // tried beside those that do
+  bool moves = false;       // values to other memory, which makes nothing faster
+  bool with_moves = false;  // tried together with those that do
 };
 
 std::vector<Dimension> open_dimensions(const Resolved& run);

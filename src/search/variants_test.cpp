@@ -40,7 +40,7 @@ std::vector<std::string> splits_of(const std::string& flags) {
 
 TEST(Choices, NothingIsOpenWithoutABudget) { EXPECT_THAT(open_in("--batch 4"), IsEmpty()); }
 
-TEST(Choices, WhatIsGivenIsPinned) {
+TEST(Choices, GivenChoiceIsPinned) {
   EXPECT_THAT(open_in("--budget 1GiB"), ElementsAre("micro-batch", "attention", "loss"));
   EXPECT_THAT(open_in("--budget 1GiB --accum 1 --loss whole"), ElementsAre("attention"));
   EXPECT_THAT(open_in("--budget 1GiB --attention flash --allow compress,optimizer"),
@@ -49,7 +49,7 @@ TEST(Choices, WhatIsGivenIsPinned) {
               ElementsAre("precision", "compress"));
 }
 
-TEST(Choices, MicroBatchesMakeUpTheStep) {
+TEST(Choices, MicroBatchesFillStep) {
   EXPECT_THAT(splits_of("--batch 12"), ElementsAre("", "--batch 6 --accum 2", "--batch 3 --accum 4",
                                                    "--batch 2 --accum 6", "--batch 1 --accum 12"));
   EXPECT_THAT(splits_of("--batch 7"), ElementsAre("", "--batch 1 --accum 7"));
@@ -60,7 +60,7 @@ TEST(Choices, MicroBatchesMakeUpTheStep) {
       << "the last may be short";
 }
 
-TEST(Choices, EveryVariantIsARunOfTheSameStep) {
+TEST(Choices, EveryVariantRunsSameStep) {
   const Resolved run = run_of("--budget 1GiB --batch 4 --global-batch 10 --allow all");
   const std::vector<Variant> variants = variants_of(run);
   EXPECT_TRUE(variants.front().change().empty());
@@ -76,7 +76,7 @@ TEST(Choices, EveryVariantIsARunOfTheSameStep) {
 }
 
 // On a GPU whole logits are one chunk of the same op, so with few tokens they are what is there.
-TEST(Choices, AWholeLossIsTriedWhereItDiffers) {
+TEST(Choices, UnchunkedLossIsTriedWhereDifferent) {
   const auto is_tried = [](const std::string& flags) {
     return std::ranges::any_of(variants_of(run_of("--accum 1 --attention flash " + flags)),
                                [](const Variant& v) { return !v.settings.build.chunked_loss; });
@@ -88,14 +88,14 @@ TEST(Choices, AWholeLossIsTriedWhereItDiffers) {
 }
 
 // However many micro-batches go through a layer together then.
-TEST(Choices, AnOrderThatWasAskedForIsTried) {
+TEST(Choices, RequestedOrderIsTried) {
   for (const char* asked : {"--batch 8 --accum 1", "--batch 2 --accum 4", "--batch 1 --accum 16"}) {
     const std::string options = " --micro-order vertical --offload optimizer --gpu h200";
     EXPECT_THAT(variants_of(run_of(asked + options)), Not(IsEmpty())) << asked;
   }
 }
 
-TEST(Choices, HomesThatWereAskedForLeaveTheOrderOpen) {
+TEST(Choices, RequestedOffloadLeavesOrderOpen) {
   const std::string flags = "--gpu h200 --batch 2 --accum 4 --attention flash --loss whole ";
   EXPECT_THAT(open_in(flags + "--offload optimizer,master"), ElementsAre("micro-order"));
   EXPECT_THAT(open_in(flags + "--offload optimizer,master --micro-order horizontal"), IsEmpty());
@@ -119,7 +119,7 @@ TEST(Choices, CopiesOfSharedStateAreTriedOverMachines) {
 }
 
 // What a key leaves out, two variants share: a setting that the search tries must be in one of them.
-TEST(Choices, WhatIsSearchedIsInAKeyOfTheCaches) {
+TEST(Choices, SearchedChoicesAreCacheKeys) {
   int searched = 0;
   for (const Technique& t : techniques()) {
     if (t.searched == nullptr) continue;
@@ -134,7 +134,7 @@ TEST(Choices, WhatIsSearchedIsInAKeyOfTheCaches) {
 }
 
 // For each: a budget that is met only by what is allowed.
-TEST(Choices, WhatIsAllowedIsChosenAndIsWhatRuns) {
+TEST(Choices, AllowedChoiceIsChosenAndRuns) {
   int chosen = 0;
   for (const char* allowed : {"optimizer", "precision", "compress", "precision,optimizer", "all"}) {
     SCOPED_TRACE(allowed);
@@ -161,7 +161,7 @@ TEST(Choices, WhatIsAllowedIsChosenAndIsWhatRuns) {
   EXPECT_GE(chosen, 4) << "nearly all of them are smaller than what is exact";
 }
 
-TEST(Choices, RefusesWhatContradictsItself) {
+TEST(Choices, RefusesContradictions) {
   const auto why = [](const std::string& flags) -> std::string {
     try {
       run_of(flags);

@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-TEST(Change, PrintsTheFlagsThatMakeIt) {
+TEST(Change, PrintsItsFlags) {
   const Change change{{&Options::batch, 4},
                       {&Options::precision, ComputeType::bf16},
                       {&Options::update_in_backward, true},
@@ -24,7 +24,7 @@ TEST(Change, PrintsTheFlagsThatMakeIt) {
   EXPECT_EQ(typed.lr, set.lr) << "what is shown is what runs";
 }
 
-TEST(Change, WhatIsAddedWins) {
+TEST(Change, LaterChangeWins) {
   const Change both = Change{{&Options::accum, 2}} + Change{{&Options::accum, 3}};
   EXPECT_EQ(changed({}, both).accum, 3);
   EXPECT_TRUE(both.sets(&Options::accum));

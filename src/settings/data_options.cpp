@@ -32,8 +32,7 @@ std::vector<Option> data_options() {
       option_row(
           "cache", &Options::cache,
           "directory for the tokens of text, which are made once (not given: .snug-tokens "
-          "beside the "
-          "data)",
+          "next to the data)",
           {.verbs = Verbs::train | Verbs::eval, .on_resume = OnResume::free, .of_host = true}),
       option_row("eval-data", &Options::eval_data, "held-out data",
                  {.verbs = Verbs::train, .on_resume = OnResume::free}),

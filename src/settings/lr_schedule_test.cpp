@@ -32,7 +32,7 @@ TEST(Schedule, StartsAtThePeakWithoutWarmUp) {
   }
 }
 
-TEST(Schedule, ComesDownToTheFloorAndStaysThere) {
+TEST(Schedule, DecaysToItsMinimum) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule(Kind::constant), 1000), 2.0);
   for (const Kind kind : {Kind::cosine, Kind::linear, Kind::wsd}) {
     EXPECT_GT(learning_rate(schedule(kind), 109), 0.5);
@@ -41,7 +41,7 @@ TEST(Schedule, ComesDownToTheFloorAndStaysThere) {
   }
 }
 
-TEST(Schedule, HasTheRightValuesOnTheWay) {
+TEST(Schedule, HasExpectedValues) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule(Kind::cosine), 60), 1.25);
   EXPECT_NEAR(learning_rate(schedule(Kind::cosine), 35), 0.5 + 1.5 * 0.8535533905932737, 1e-15);
   EXPECT_DOUBLE_EQ(learning_rate(schedule(Kind::linear), 60), 1.25);
@@ -50,7 +50,7 @@ TEST(Schedule, HasTheRightValuesOnTheWay) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule(Kind::wsd), 99), 0.5 + 1.5 * (1 - std::sqrt(0.5)));
 }
 
-TEST(Schedule, TakesRunsShorterThanTheirWarmUp) {
+TEST(Schedule, RunsShorterThanWarmUpWork) {
   LrSchedule s = schedule(Kind::cosine, 10);
   s.total_steps = 5;
   EXPECT_DOUBLE_EQ(learning_rate(s, 4), 1.0);
@@ -63,7 +63,7 @@ TEST(Schedule, NamesParseBack) {
   EXPECT_THROW(parse_setting<LrSchedule::Kind>("cosin", "lr-schedule"), Error);
 }
 
-TEST(Schedule, RefusesNumbersThatMakeNoSense) {
+TEST(Schedule, RefusesInvalidNumbers) {
   const auto refused = [](LrSchedule s) { EXPECT_THROW(check(s), Error); };
   EXPECT_NO_THROW(check(schedule(Kind::cosine)));
   refused({.peak = -1});

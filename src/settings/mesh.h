@@ -33,8 +33,8 @@ struct Mesh {
   bool is_first_stage() const { return stage == 0; }
   bool is_last_stage() const { return stage + 1 == pp; }
   // All chunks of all stages, in the order of the layers.
-  int64_t pieces() const { return pp * chunks; }
-  int64_t stage_of(int64_t piece) const { return piece % pp; }
+  int64_t virtual_stages() const { return pp * chunks; }
+  int64_t stage_of(int64_t virtual_stage) const { return virtual_stage % pp; }
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 

@@ -1,4 +1,4 @@
-// The rows of the option table, by who declares them; settings/option.cpp joins them in this order, which is
+// The rows of the option table, by the file that declares them; settings/option.cpp joins them in this order, which is
 // that of help and documents.
 #pragma once
 

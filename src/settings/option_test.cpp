@@ -133,7 +133,7 @@ std::string drawn(const Option& option, Rng& rng) {
   return one_of(rng, {"", "a/b c", "x=1,y:2", "\"quoted\"\n"});
 }
 
-TEST(Options, ReadBackWhatTheyPrint) {
+TEST(Options, PrintedValuesReadBack) {
   Rng rng(20261119);
   for (int i = 0; i < 2000; ++i) {
     Options settings, again;
@@ -149,7 +149,7 @@ TEST(Options, ReadBackWhatTheyPrint) {
 }
 
 // A structured setting that is drawn from names would only be read back where it is a word.
-TEST(Options, ThatAreNeitherWordsNorNamesHaveAGrammar) {
+TEST(Options, StructuredOptionsHaveGrammars) {
   const std::set<std::string_view> names{"offload-dir", "gpu",        "data", "cache",
                                          "eval-data",   "adapter",    "out",  "resume",
                                          "profile-dir", "tensorboard"};

@@ -20,8 +20,8 @@ std::vector<Option> run_options() {
            .on_resume = OnResume::limit}),
       option_row(
           "host-budget", &Options::host_budget,
-          "host memory that a plan may use beside the device's (training: what is free, less a "
-          "reserve)",
+          "host memory that a plan may use in addition to the device's (training: what is free, "
+          "less a reserve)",
           {.verbs = Verbs::runs | Verbs::eval | Verbs::sample, .on_resume = OnResume::limit}),
       option_row(
           "disk-budget", &Options::disk_budget, "bytes on disk that a plan may use",
@@ -31,7 +31,8 @@ std::vector<Option> run_options() {
           "what the search may change to fit or to be faster, although results change: optimizer, "
           "precision, compress, base, or all"),
       option_row("explain", &Options::explain,
-                 "plan: what else was considered and why it lost; train: predicted beside measured",
+                 "plan: what else was considered and why it was not chosen; train: predicted and "
+                 "measured",
                  {.on_resume = OnResume::free}),
       option_row(
           "gpu", &Options::gpu,

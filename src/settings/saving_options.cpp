@@ -25,12 +25,11 @@ std::vector<Option> saving_options() {
                  "and those of every so many steps (0: no others)",
                  {.verbs = Verbs::train, .on_resume = OnResume::free}),
       option_row("resume", &Options::resume,
-                 "directory of a run, or one of its checkpoints: goes on exactly where that was; "
-                 "everything "
-                 "else comes from there",
+                 "directory of a run, or one of its checkpoints: continues exactly where that was; "
+                 "everything else comes from there",
                  {.verbs = Verbs::train, .on_resume = OnResume::free}),
       option_row("resume-changed", &Options::resume_changed,
-                 "options beside --resume may change the results of the run that goes on",
+                 "options given with --resume may change the results of the run",
                  {.verbs = Verbs::train, .on_resume = OnResume::free}),
       option_row(
           "on-nan", &Options::on_nan,

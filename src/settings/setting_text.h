@@ -30,7 +30,7 @@ struct Word {
   std::string_view word;
   E value;
 };
-// The words of an enum: specialised beside it.
+// The words of an enum: specialised next to it.
 template <typename E>
 inline constexpr std::array<Word<E>, 0> kWords{};
 

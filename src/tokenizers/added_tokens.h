@@ -23,7 +23,7 @@ struct AddedToken {
   int32_t id = kNoToken;
   bool special = false;                 // left out where text is made of tokens
   bool single_word = false;             // not inside a word
-  bool lstrip = false, rstrip = false;  // takes the spaces beside it
+  bool lstrip = false, rstrip = false;  // takes the spaces next to it
   bool normalized = false;              // looked for in normalized text
 };
 
@@ -37,7 +37,7 @@ class AddedTokens {
   void add(const AddedToken& token, std::string_view as_found);
   bool empty() const { return tokens_.empty(); }
 
-  // Calls visit(range, id) for tokens, and with kNoToken for what lies between them, in order.
+  // Calls visit(range, id) for tokens, and with kNoToken for the text between them, in order.
   template <typename Visit>
   void each(std::string_view text, const Visit& visit) const {
     size_t done = 0;

@@ -23,7 +23,7 @@ struct BpeOptions {
   std::string suffix;  // of what ends one
 };
 
-// The token of a letter; beside it, where it continues or ends a word.
+// The token of a letter, by whether it is the first and the last of a word.
 struct LetterIds {
   std::array<std::array<int32_t, 2>, 2> at{};  // [is first][is last]
 };

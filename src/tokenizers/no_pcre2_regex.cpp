@@ -1,4 +1,4 @@
-// What stands for PCRE2 in a build without it: a pattern is refused.
+// Stubs of PCRE2 for a build without it: a pattern is refused.
 #include "base/error.h"
 #include "tokenizers/regex.h"
 

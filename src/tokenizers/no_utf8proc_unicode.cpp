@@ -1,11 +1,11 @@
-// What stands for utf8proc in a build without it: everyone asks before, and is refused.
+// Stubs of utf8proc for a build without it: require_unicode(), which callers call first, throws.
 #include "base/error.h"
 #include "tokenizers/unicode.h"
 
 namespace snug {
 namespace {
 
-Error not_here() { return internal_error("this build has no utf8proc, and nobody asked"); }
+Error not_here() { return internal_error("this build has no utf8proc, and no caller asked"); }
 
 }  // namespace
 

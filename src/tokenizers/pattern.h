@@ -22,7 +22,7 @@ class Pattern {
       regex_.emplace(pattern.text("Regex"), part.titled());
   }
 
-  // Calls visit(range, is_match) for the matches and what lies between them, in order.
+  // Calls visit(range, is_match) for the matches and the text between them, in order.
   template <typename Visit>
   void each(std::string_view text, const Visit& visit) const {
     if (regex_) return each_match(*regex_, text, visit);

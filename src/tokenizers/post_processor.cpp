@@ -44,7 +44,7 @@ AroundText read_template(const JsonPart& part) {
 
 AroundText read_post_processor(const JsonPart& part) {
   const std::string type = part.type();
-  if (type == "ByteLevel") return {};  // moves offsets, which nobody asks for
+  if (type == "ByteLevel") return {};  // moves offsets, which are not used
   if (type == "TemplateProcessing") return read_template(part);
   if (type == "BertProcessing" || type == "RobertaProcessing") return read_pair(part);
   if (type != "Sequence") part.refuse_type();

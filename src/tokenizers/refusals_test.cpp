@@ -54,7 +54,7 @@ TEST(TokenizerRefusals, DamagedFiles) {
   expect_not_read(with("/model/unk_token", R"("?")"), "unk_token '?' is not in its vocabulary");
 }
 
-TEST(TokenizerRefusals, IdsThatAreNone) {
+TEST(TokenizerRefusals, InvalidIds) {
   for (const char* id : {"-1", "1.5", "\"7\"", "16777216", "18446744073709551615"})
     expect_not_read(with("/model/vocab/a", id), "ids are whole numbers below 16777216");
   expect_not_read(with("/model/vocab/a", "16777215"),
@@ -68,7 +68,7 @@ TEST(TokenizerRefusals, IdsThatAreNone) {
     expect_not_read(file, "post_processor adds token 900, and the vocabulary has 4");
 }
 
-TEST(TokenizerRefusals, TokensThatAreTooLongToTry) {
+TEST(TokenizerRefusals, OverlongTokens) {
   json file = bert({std::string(2000, 'a')});
   for (const char* part : {"normalizer", "pre_tokenizer"}) file.erase(part);
   expect_not_read(file, "model: a token of 2000 bytes; 1024 are understood");
@@ -83,7 +83,7 @@ TEST(TokenizerRefusals, HolesInTheVocabularyAreAllowed) {
   EXPECT_EQ(t.text_of(4999), "");
 }
 
-TEST(TokenizerRefusals, PatternsThatMeanSomethingElse) {
+TEST(TokenizerRefusals, PatternsOfOtherMeaning) {
   const auto refuse = [](const char* pattern, std::string_view what) {
     expect_error(ExitCode::bad_input, what, [&] { to_pcre(pattern, "t.json: pre_tokenizer"); });
   };
@@ -101,14 +101,14 @@ TEST(TokenizerRefusals, PatternsThatMeanSomethingElse) {
   EXPECT_FALSE(to_pcre("[^b$]", "").looks_behind);
 }
 
-TEST(TokenizerRefusals, APatternThatBacktracksWithoutEnd) {
+TEST(TokenizerRefusals, UnboundedBacktracking) {
   if (!has_regex()) GTEST_SKIP() << "no PCRE2 in this build";
   const Regex regex("(?:a+a+)+b", "t.json: pre_tokenizer");
   expect_error(ExitCode::bad_input, "t.json: pre_tokenizer: its pattern takes too long at byte 0",
                [&] { regex.find(std::string(40, 'a') + "cb", 0); });
 }
 
-TEST(TokenizerRefusals, WhatALibraryIsMissingFor) {
+TEST(TokenizerRefusals, MissingLibrary) {
   if (!has_regex()) expect_not_read(byte_level({}), "needs PCRE2", ExitCode::usage);
   if (!has_unicode())
     expect_not_read(bert({"a"}), "normalizer BertNormalizer needs utf8proc", ExitCode::usage);

@@ -44,7 +44,7 @@ class Regex {
   bool looks_behind_ = false;
 };
 
-// Calls visit(range, is_match) for the matches and what lies between them, in order.
+// Calls visit(range, is_match) for the matches and the text between them, in order.
 template <typename Visit>
 void each_match(const Regex& regex, std::string_view text, const Visit& visit) {
   size_t done = 0, from = 0;

@@ -31,7 +31,7 @@ inline SplitBehavior read_behavior(const JsonPart& part, SplitBehavior fallback)
   part.refuse("its 'behavior' is not understood");
 }
 
-// Takes matches and what lies between them, in order, and makes words.
+// Takes matches and the text between them, in order, and makes words.
 class SplitCollector {
  public:
   SplitCollector(SplitBehavior behavior, std::string_view text,

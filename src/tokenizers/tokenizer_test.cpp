@@ -48,13 +48,13 @@ TEST(Tokenizer, EveryByteHasAToken) {
   EXPECT_EQ(ids_of(t, all).size(), all.size());
 }
 
-TEST(Tokenizer, BytesThatAreNotUtf8AreReplaced) {
+TEST(Tokenizer, InvalidUtf8IsReplaced) {
   SNUG_NEEDS_REGEX;
   const Tokenizer t = read(byte_level({}));
   EXPECT_EQ(t.decode(ids_of(t, "a\xff\xe4\xb8z\xf0\x9f\x98")), "a\uFFFD\uFFFDz\uFFFD");
 }
 
-TEST(Tokenizer, AWholeWordMayIgnoreMerges) {
+TEST(Tokenizer, WholeWordMayIgnoreMerges) {
   SNUG_NEEDS_REGEX;
   json file = byte_level({"l o"});
   file["model"]["vocab"]["low"] = 900;
@@ -83,7 +83,7 @@ TEST(Tokenizer, LongWordsMergeAsShortOnesDo) {
 
 // --- added tokens -------------------------------------------------------------------------------
 
-TEST(Tokenizer, AddedTokensAreFoundFirst) {
+TEST(Tokenizer, AddedTokensMatchFirst) {
   SNUG_NEEDS_REGEX;
   json file = byte_level({"l o"});
   testing::add_token(file, "<|end|>", 300);
@@ -95,21 +95,21 @@ TEST(Tokenizer, AddedTokensAreFoundFirst) {
   EXPECT_EQ(t.vocabulary(), 302);
 }
 
-TEST(Tokenizer, AddedTokensTakeTheSpacesBesideThem) {
+TEST(Tokenizer, AddedTokensIncludeAdjacentSpaces) {
   SNUG_NEEDS_REGEX;
   json file = byte_level({});
   testing::add_token(file, "[M]", 300, {{"lstrip", true}, {"rstrip", true}});
   EXPECT_THAT(token_texts(read(file), "a  [M] \n b"), ElementsAre("a", "[M]", "b"));
 }
 
-TEST(Tokenizer, AWordIsNotFoundInsideAnother) {
+TEST(Tokenizer, WordIsNotFoundInsideAnother) {
   SNUG_NEEDS_REGEX;
   json file = byte_level({});
   testing::add_token(file, "at", 300, {{"single_word", true}});
   EXPECT_THAT(token_texts(read(file), "at,cat"), ElementsAre("at", ",", "c", "a", "t"));
 }
 
-TEST(Tokenizer, NormalizedTokensAreFoundInNormalizedText) {
+TEST(Tokenizer, NormalizedTokensMatchNormalizedText) {
   SNUG_NEEDS_REGEX;
   SNUG_NEEDS_UNICODE;
   json file = byte_level({});
@@ -121,14 +121,14 @@ TEST(Tokenizer, NormalizedTokensAreFoundInNormalizedText) {
 
 // --- SentencePiece's BPE ------------------------------------------------------------------------
 
-TEST(Tokenizer, SpacesAreLettersAndUnknownOnesAreBytes) {
+TEST(Tokenizer, SpacesAreLettersUnknownAreBytes) {
   const Tokenizer t = read(sentence_piece({"▁ a", "▁a b", "▁ ▁"}));
   EXPECT_THAT(token_texts(t, "ab  ab"), ElementsAre("▁ab", "▁", "▁ab"));
   EXPECT_THAT(token_texts(t, "é"), ElementsAre("▁", "<0xC3>", "<0xA9>"));
   EXPECT_EQ(t.decode(ids_of(t, "ab é  b")), "ab é  b");
 }
 
-TEST(Tokenizer, UnknownLettersAreOneTokenWhereTheyFuse) {
+TEST(Tokenizer, UnknownLettersFuseIntoOneToken) {
   json file = sentence_piece({"▁ a"});
   file["model"]["byte_fallback"] = false;
   EXPECT_THAT(token_texts(read(file), "éü a"), ElementsAre("▁", "<unk>", "▁a"));
@@ -161,7 +161,7 @@ TEST(Tokenizer, BertsWordsAreTheLongestPieces) {
   EXPECT_EQ(t.decode(ids_of(t, "unable cafe!"), false), "unable cafe!");
 }
 
-TEST(Tokenizer, UnigramTakesTheLikeliestSpelling) {
+TEST(Tokenizer, UnigramPicksLikeliestSpelling) {
   json file = {{"model",
                 {{"type", "Unigram"},
                  {"unk_id", 0},
@@ -174,7 +174,7 @@ TEST(Tokenizer, UnigramTakesTheLikeliestSpelling) {
 
 // The last two spellings are equally likely but for rounding; the expected ids are those of
 // `tokenizers` 0.23.3.
-TEST(Tokenizer, UnigramAddsScoresUpAsTokenizersDoes) {
+TEST(Tokenizer, UnigramSumsScoresAsTokenizers) {
   const auto spelled = [](double x, double one, double two, double least) {
     const json vocab =
         json::array({{"<unk>", 0.0}, {"x", x}, {"-", one}, {"--", two}, {"z", least}});
@@ -201,7 +201,7 @@ std::vector<int32_t> encoded_in_parts(const Tokenizer& t, std::string_view text)
   return out;
 }
 
-TEST(Tokenizer, PartsOfATextHaveTheIdsOfTheWhole) {
+TEST(Tokenizer, PartsOfTextHaveIdsOfWhole) {
   SNUG_NEEDS_REGEX;
   std::string text;
   for (int i = 0; text.size() < 600'000; ++i)

@@ -1,5 +1,5 @@
-// What Unicode says of characters, from utf8proc. A build without it has none of this, and whoever
-// needs it asks first:
+// What Unicode says of characters, from utf8proc. A build without it has none of this, and a
+// caller asks first:
 //
 //   require_unicode("tokenizer.json: normalizer NFC");   // throws where the library is missing
 //   normalize(NormalForm::nfc, text, out);

@@ -52,8 +52,8 @@ bool has_unicode() { return true; }
 void require_unicode(std::string_view) {}
 std::string_view unicode_version() { return utf8proc_unicode_version(); }
 
-// No form changes ASCII, and no ASCII character joins the one before it: only what lies between is
-// looked at, with the character before it.
+// No form changes ASCII, and no ASCII character joins the one before it: only the text between is
+// normalized, with the character before it.
 void normalize(NormalForm form, std::string_view text, std::string& out) {
   const int options = options_of(form);
   size_t at = 0;

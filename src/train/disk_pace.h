@@ -1,6 +1,7 @@
 // Whether a run's disk keeps the pace that its plan counted on.
 //
-//   if (const std::string note = slow_disk_note(disk->reads(), disk->writes(), rates); !note.empty())
+//   const std::string note = slow_disk_note(disk->reads(), disk->writes(), rates);
+//   if (!note.empty())
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::StartsWith;
 
-TEST(DiskPace, IsOnlyToldWhereItIsFarBehind) {
+TEST(DiskPace, IsReportedOnlyWhenFarTooSlow) {
   const DiskRates planned{.read = 2e9, .write = 1e9};
   const DiskTraffic good_reads{.transfers = 10, .bytes = 10'000'000'000, .seconds = 14};
   const DiskTraffic good_writes{.transfers = 10, .bytes = 10'000'000'000, .seconds = 29};
@@ -23,7 +23,7 @@ TEST(DiskPace, IsOnlyToldWhereItIsFarBehind) {
 }
 
 // Many small transfers take their latency, and too little says nothing.
-TEST(DiskPace, CountsTransfersAndWaitsForASecond) {
+TEST(DiskPace, CountsTransfersOverASecond) {
   const DiskRates planned{.read = 2e9, .write = 2e9};
   const DiskTraffic small{.transfers = 100'000, .bytes = 1'000'000, .seconds = 20};
   EXPECT_EQ(slow_disk_note(small, {}, planned), "");

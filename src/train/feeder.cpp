@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "passes/passes.h"
+#include "passes/shared_names.h"
 
 namespace snug {
 
@@ -24,7 +24,8 @@ Feeder::Feeder(Executor& executor, const Resolved& run, Samples& samples)
 void Feeder::before(const Program& program, int64_t step) {
   set(lr_id_, static_cast<float>(learning_rate(schedule_, step)));
   if (!is_training(program.role)) return;
-  // None of a step is fed yet. Where none is left, its last program may still be to come, with backwards alone.
+  // None of a step is fed yet. Where none is left, its last program may still be to come, with
+  // backwards alone.
   if (program.role == ProgramRole::training_first)
     step_targets_ = samples_.targets(next_sample_, sequences_);
   for (int64_t m = 0; m < program.micro_batches; ++m) feed(m);

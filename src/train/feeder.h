@@ -18,8 +18,8 @@ class Feeder {
  public:
   Feeder(Executor& executor, const Resolved& run, Samples& samples);
 
-  // To be called before each program of step `step` (from 0). A rank takes its part of the sequences
-  // that all ranks take at once. The last of a step may be short, or none.
+  // To be called before each program of step `step` (from 0). A rank takes its part of the
+  // sequences that all ranks take at once. The last of a step may be short, or none.
   void before(const Program& program, int64_t step);
   // The sample that comes next; going back to where a step began runs it again.
   int64_t position() const { return next_sample_; }

@@ -54,7 +54,7 @@ std::optional<NonFinite> find_non_finite(Executor& executor, const std::function
     if (found) return;
     ++ops;
     const Op& op = module.programs[program].ops[at];
-    if (op.def->moves_bytes()) return;  // that was made elsewhere: a step ago, or by another rank
+    if (op.def->moves_bytes()) return;  // made a step ago, or by another rank
     const ValueId bad = first_non_finite(module, pieces, op.outputs);
     if (!bad.valid()) return;
     // An input whose bytes an output took over no longer shows what it was.

@@ -27,8 +27,8 @@ struct NonFinite {
 // Runs `replay` under observation. None: everything was finite this time.
 std::optional<NonFinite> find_non_finite(Executor& executor, const std::function<void()>& replay);
 
-// Where it first appears, in words: of all ranks the one whose op comes first, which the others have
-// it from. All ranks ask. `job`: nullptr where there is none.
+// Where it first appears, in words: of all ranks the one whose op comes first, which the others
+// have it from. All ranks ask. `job`: nullptr where there is none.
 std::string first_site(const std::optional<NonFinite>& mine, Job* job);
 
 }  // namespace snug

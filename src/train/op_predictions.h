@@ -1,4 +1,4 @@
-// The ops of a step, timed one by one beside what was predicted of them.
+// The ops of a step, timed one by one, with their predicted times.
 #pragma once
 
 #include <vector>

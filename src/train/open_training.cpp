@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What would be passed over in silence, or mean something else than was asked.
+// Refuses options that would be ignored, or mean something else than was asked.
 void check_data_options(const Options& o) {
   if (o.holdout > 0 && !o.eval_data.empty()) {
     throw usage_error("--holdout {} and --eval-data {}: held-out data comes from one of them",
@@ -40,7 +40,7 @@ void check_data_options(const Options& o) {
   }
 }
 
-// Random weights for want of readable ones, and random data for want of any, are never meant.
+// Never meant: random weights because none could be read, or random data because none was given.
 void check_origin_of_weights(const Resolved& run) {
   if (!run.asked.init && run.options.init == StartFrom::scratch && !run.model.source_dir().empty())
     refuse_other_weights(run.model.source_dir());
@@ -84,7 +84,7 @@ void refuse_used(const Options& o, const Resumed* resumed) {
     return;
   if (!checkpoints_in(out).empty() || fs::exists(out / kLatestFile, ignored)) {
     throw usage_error("--out {} is the directory of another run", o.out)
-        .hint(fmt::format("--resume {} goes on with that run; --overwrite begins a new one, and "
+        .hint(fmt::format("--resume {} continues that run; --overwrite begins a new one, and "
                           "the old one stays until the first new save is complete",
                           o.out));
   }
@@ -124,7 +124,7 @@ void require_same_plan(Job& job, const PlannedRun& planned, const Samples& sampl
   const DataFingerprint data = samples.fingerprint();
   job.require_alike("data", fmt::format("{} tokens, checksum {}", data.tokens, data.checksum));
   job.require_alike("plan", to_toml(planned.run, planned.recompute));
-  // Then no rank waits in vain for another of its stage.
+  // Then no rank waits for a collective that another rank of its stage does not run.
   const std::string mine =
       fmt::format("arena of {} bytes\n{}", format_exact(arena_of(planned.plan)),
                   collectives_text(planned.plan.module));

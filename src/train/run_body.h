@@ -1,4 +1,4 @@
-// What a Run does, behind its public interface: a training, or an evaluation.
+// The implementation of a Run: a training, or an evaluation.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,8 @@ class RunBody {
   RunBody(const RunBody&) = delete;
   RunBody& operator=(const RunBody&) = delete;
 
-  // Throws a usage error where the run cannot do that, or not any more. The others are called after it.
+  // Throws a usage error where the run cannot do that, or not any more. The others are called after
+  // it.
   virtual void require(RunCall call) const = 0;
 
   virtual bool done() const = 0;
@@ -36,7 +37,7 @@ class RunBody {
   virtual const Module& module() const = 0;
   // Is the run still usable after a call that threw this?
   virtual bool survives(RunCall /*call*/, const Error& /*error*/) const { return false; }
-  // What outlives it, to leave or to fail; none where it is alone.
+  // The job outlives it, to leave or to fail; none where it is alone.
   virtual std::unique_ptr<Job> take_job() { return {}; }
 };
 

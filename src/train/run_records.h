@@ -1,4 +1,4 @@
-// What a run writes down while it trains: the history in --out, and events for TensorBoard. A file
+// The records of a run while it trains: the history in --out, and events for TensorBoard. A file
 // that cannot be written ends no training: it is said once.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace snug {
 
-// Throws a usage error, before anything is made, where `option` (--tensorboard, --profile-dir) names
-// what cannot be a directory to write to. Empty: nothing was asked.
+// Throws a usage error, before anything is made, where `option` (--tensorboard, --profile-dir)
+// names what cannot be a directory to write to. Empty: nothing was asked.
 void require_writable(const std::filesystem::path& directory, std::string_view option);
 
 class RunRecords {

@@ -1,4 +1,4 @@
-// What is said of a step when its numbers have come: loss, pace, and the memory around it.
+// The report of a step, made when its metrics are fetched: loss, pace, and the memory around it.
 //
 //   StepReports reports(run, executor, feeder);
 //   const StepReport r = reports.of(pending, seconds, peak_bytes);
@@ -15,7 +15,7 @@
 
 namespace snug {
 
-// What a step leaves behind for the host, on its way while the next step runs.
+// The metrics of a step, fetched asynchronously while the next step runs.
 struct Pending {
   int64_t step = 0;
   int64_t position = 0;              // of the data, where the step began

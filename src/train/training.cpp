@@ -11,7 +11,7 @@
 #include "checkpoint/trained_output.h"
 #include "checkpoint/transfer_progress.h"
 #include "hal/device_failure.h"
-#include "passes/passes.h"
+#include "passes/shared_names.h"
 #include "runtime/initialise.h"
 #include "train/disk_pace.h"
 #include "train/op_predictions.h"
@@ -143,7 +143,8 @@ void Training::begin() {
   doing(fmt::format("step {} of {}", step_ + 1, run_.options.steps));
 }
 
-// A failure of the device is named by the step, and a step that cannot be learned from may lead back.
+// A failure of the device is named by the step, and a step that cannot be learned from may lead
+// back.
 template <typename Work>
 void Training::on_device(const Work& work) {
   try {
@@ -154,7 +155,7 @@ void Training::on_device(const Work& work) {
     }
   } catch (const DeviceFailure& e) {
     end_of_saving();
-    // What is reported late may be of the step before, as long as that is not settled.
+    // A late error may be of the step before, as long as that is not settled.
     const std::string steps = pending_ ? fmt::format("{} or {}", pending_->step + 1, step_ + 1)
                                        : fmt::format("{}", step_ + 1);
     throw device_error("step {}: {}; the device was {}", steps, e.what(), executor_.last_place())
@@ -203,7 +204,7 @@ TrainReport Training::finish() {
   begin();
   settle_now();
   for (const std::string& line : memory_->lines()) say(line);
-  // Whoever finds the last checkpoint finds the model, too.
+  // A reader that finds the last checkpoint finds the model, too.
   if (saver_ && report_.stopped_early) saver_->try_to_save(place());
   if (!report_.stopped_early || !run_.options.grace.given()) save();
   if (saver_) saver_->save(place());
@@ -239,7 +240,7 @@ void Training::say_where_grace_is_short() const {
                   text(run_.options.grace), format_seconds(step), format_seconds(save)));
 }
 
-// Comes after saving: timing ops leaves values behind that mean nothing.
+// Comes after saving: timing ops leaves meaningless values.
 void Training::compare_with_prediction() {
   if (!run_.options.explain && !run_.cost_model.measured()) return;
   Prediction prediction{
@@ -329,13 +330,13 @@ void Training::say_where_disk_is_slow() {
   if (said_slow_disk_) say(note);
 }
 
-// `last`: what was read behind the step before, unless something else ran between.
+// `last`: the reading after the step before, unless something else ran between.
 StepReport Training::report_of(const Pending& pending, const Reading* last) {
   const double seconds = last != nullptr
                              ? pending.reading->seconds_since(*last)
                              : std::chrono::duration<double>(Clock::now() - clock_).count();
   if (pending.step == 0 || shares_host_memory(device_))
-    report_.peak_bytes = executor_.measured_bytes();  // elsewhere it would stop the device
+    report_.peak_bytes = executor_.measured_bytes();  // at other steps it would stop the device
   return reports_->of(pending, seconds, report_.peak_bytes);
 }
 
@@ -375,7 +376,7 @@ void Training::save() {
   flush_updates(executor_);
   ValuePieces pieces(executor_);
   save_from_ranks(run_, recompute_, executor_.module(), pieces, job_, observer_.doing);
-  if (job_ != nullptr) job_->job().exchange("");  // nobody ends before the model is there
+  if (job_ != nullptr) job_->job().exchange("");  // no rank ends before the model is there
   report_.out = run_.options.out;
 }
 

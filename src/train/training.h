@@ -29,11 +29,11 @@
 
 namespace snug {
 
-// What a run begins with; where there is nothing, with random numbers.
+// The weights and state that a run begins with; random numbers where there are none.
 struct Origin {
   const CheckpointReader* weights = nullptr;  // the model's
   const CheckpointReader* adapter = nullptr;
-  const Resumed* resumed = nullptr;  // the rest goes on from there: all but what is frozen
+  const Resumed* resumed = nullptr;  // the rest comes from there: all but frozen values
 };
 
 // Over held-out data: sums of all ranks.
@@ -72,7 +72,7 @@ class Training {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // What follows a step.
+  // Actions after a step.
   struct Ahead {
     bool stops, saves;
   };

@@ -1,5 +1,5 @@
-// What a training does when a step goes wrong: a device that fails, a loss that is not finite, nothing
-// learned.
+// A training's reactions to a step that goes wrong: a device that fails, a loss that is not finite,
+// nothing learned.
 #include <cmath>
 
 #include "base/error.h"
@@ -16,7 +16,7 @@ constexpr int64_t kMaxSkipped = 20;
 
 }  // namespace
 
-// A save beside the steps may have been complete before the device failed.
+// A save during the steps may have been complete before the device failed.
 void Training::end_of_saving() {
   try {
     if (saver_) saver_->finish();

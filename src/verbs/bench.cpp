@@ -1,5 +1,5 @@
-// `snug bench`: Snug and a peer on the same GPU, one after another, each from the first allocation to the
-// last; or each op of a step and the device's roofline.
+// `snug bench`: Snug and a peer on the same GPU, one after another, each from the first allocation
+// to the last; or each op of a step and the device's roofline.
 #include "snug/bench.h"
 
 #include <chrono>
@@ -30,7 +30,7 @@ int64_t warm_up_steps(const Resolved& run) {
 }
 
 // A step is the time between two reports: the loop reads a step's loss when it is over, and the
-// device goes on meanwhile.
+// device continues meanwhile.
 BenchRow train_snug(const Resolved& run, int64_t warm_up) {
   BenchRow row{.name = "snug"};
   const std::optional<int64_t> before = gpu_used_bytes(0);

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "machine/here.h"
 #include "report/compare_report.h"
-#include "search/mesh_search.h"
+#include "search/meshes/mesh_search.h"
 
 namespace snug {
 

@@ -14,7 +14,7 @@
 #include "recipe/deepspeed.h"
 #include "recipe/resolve.h"
 #include "report/deepspeed_report.h"
-#include "search/mesh_search.h"
+#include "search/meshes/mesh_search.h"
 
 namespace snug {
 namespace {
@@ -42,7 +42,7 @@ std::string overruled_by(const Options& options, std::string_view option) {
   return "";
 }
 
-// What of the change the command line leaves.
+// The part of the change that the command line does not override.
 Change left_of(const Change& change, const Options& options) {
   Change left;
   for (const OptionValue& setting : change.settings())
@@ -141,8 +141,8 @@ Options with_deepspeed(const Options& options, const std::string& path,
 
 DeepSpeedReport deepspeed(const Options& asked, const std::string& path,
                           const std::function<void(const std::string&)>& doing) {
-  // As DeepSpeed takes them: where a key moves values, the search may find another order, which keeps
-  // more, and what the key saves would be lost in that.
+  // As DeepSpeed takes them: where a key moves values, the search may find another order, which
+  // keeps more, and what the key saves would be lost in that.
   Options options = asked;
   if (!options.micro_order) options.micro_order = MicroOrder{};
   const DeepSpeedConfig file = DeepSpeedConfig::read(path);

@@ -1,5 +1,5 @@
-// What this machine and this build can do, and what each missing thing costs. A report: nothing
-// here is refused.
+// The abilities of this machine and this build, and the cost of each missing part. A report:
+// nothing here is refused.
 #include <thread>
 
 #include "comm/mpi.h"

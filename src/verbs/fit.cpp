@@ -6,7 +6,7 @@
 #include "base/staged_file.h"
 #include "machine/here.h"
 #include "report/fit_report.h"
-#include "search/mesh_search.h"
+#include "search/meshes/mesh_search.h"
 #include "settings/option_checks.h"
 
 namespace snug {
@@ -24,7 +24,7 @@ Options with_budget(Options o) {
   return o;
 }
 
-// What `snug train --config DIR/run.toml` trains: the last of the levels.
+// Saves the last of the levels as DIR/run.toml, for `snug train --config`.
 void save(const Options& asked, const FoundLevel& level) {
   Options o = changed(asked, level.change);
   o.model = level.report.model;

@@ -7,11 +7,11 @@
 #include "data/samples.h"
 #include "ir/text.h"
 #include "machine/here.h"
-#include "recipe/techniques.h"
 #include "runtime/null_executor.h"
 #include "search/plan_run.h"
 #include "settings/option_checks.h"
 #include "snug/snug.h"
+#include "techniques/techniques.h"
 
 namespace snug {
 namespace {
@@ -37,7 +37,7 @@ constexpr int64_t kMicroBatches = 4;
 struct Step {
   std::string name;
   Change change;
-  bool together = false;  // on the last rung too: what still saves bytes beside the others
+  bool together = false;  // on the last rung too: it still saves bytes together with the others
 };
 
 // The rows of the technique table that have a rung, and micro-batches.
@@ -58,7 +58,7 @@ std::vector<Step> steps_above(const Options& o) {
   return all;
 }
 
-// Ranks would have to come together anew for every rung.
+// Ranks would have to connect anew for every rung.
 void refuse_ranks(const Options& o) {
   const std::optional<JobPlace> place = job_place();
   const int64_t ranks = place ? place->ranks : ranks_of(o);

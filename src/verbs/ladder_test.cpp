@@ -1,14 +1,14 @@
-// Which rungs there are, what they change, and what happens to one that does not fit. On the null
-// device: nothing is computed.
+// The rungs, their changes, and the handling of one that does not fit. On the null device: nothing
+// is computed.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <iterator>
 
 #include "base/error.h"
-#include "recipe/techniques.h"
 #include "snug/set_option.h"
 #include "snug/snug.h"
+#include "techniques/techniques.h"
 
 namespace snug {
 namespace {
@@ -36,7 +36,7 @@ std::string change_of(const LadderReport& report, const std::string& name) {
   return rung == report.rungs.end() ? "no such rung" : rung->change;
 }
 
-TEST(Ladder, StandsOnTheBaselineAndEndsWithAllTogether) {
+TEST(Ladder, StartsAtBaselineEndsWithAll) {
   const LadderReport report = ladder(small("snug-tiny"), {});
   EXPECT_EQ(names(report).front(), "baseline");
   EXPECT_EQ(names(report).back(), "all together");
@@ -63,7 +63,7 @@ TEST(Ladder, SeveralRanksAreRefused) {
   }
 }
 
-TEST(Ladder, WhatMeansNothingForAModelHasNoRung) {
+TEST(Ladder, InapplicableTechniqueHasNoRung) {
   const LadderReport report = ladder(small("mlp:16x3"), {});
   for (const char* name :
        {"flash attention", "chunked attention", "recompute attention", "chunked loss"})
@@ -72,7 +72,7 @@ TEST(Ladder, WhatMeansNothingForAModelHasNoRung) {
   EXPECT_EQ(report.rungs.back().change.find("--attention"), std::string::npos);
 }
 
-TEST(Ladder, TechniquesOfTheUserDoNotMoveTheBaseline) {
+TEST(Ladder, UserTechniquesKeepBaseline) {
   const auto baseline_of = [](const Options& o) { return ladder(o, {}).rungs[0].planned_bytes; };
   const Options sequences = small("snug-tiny"), no_sequences = small("mlp:16x3");
   const int64_t with = baseline_of(sequences), without = baseline_of(no_sequences);
@@ -108,7 +108,7 @@ TEST(Ladder, LionHasItsOwnLearningRate) {
   EXPECT_EQ(change_of(ladder(o, {}), "lion"), "--optimizer lion --lr 0.0002");
 }
 
-TEST(Ladder, GoesOnBehindARungThatDoesNotFit) {
+TEST(Ladder, ContinuesAfterRungThatDoesNotFit) {
   Options o = small("snug-tiny");
   std::vector<int64_t> planned;
   for (const Rung& rung : ladder(o, {}).rungs) planned.push_back(rung.planned_bytes);

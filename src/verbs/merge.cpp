@@ -14,7 +14,7 @@ void merge_adapter(const std::string& model, const std::string& adapter,
   const Model base = Model::load(model);
   if (!base.has_weights()) {
     throw usage_error("'{}' holds no weights to add an adapter to", model)
-        .hint("give the directory of the model that the adapter was trained beside");
+        .hint("give the directory of the adapter's base model");
   }
   std::error_code ignored;
   if (fs::exists(fs::path(directory) / kConfigFile, ignored))

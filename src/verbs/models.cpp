@@ -1,4 +1,4 @@
-// What is built in: the models, as `snug models` lists them, and the GPUs, as `snug gpus` does.
+// The built-in models, as `snug models` lists them, and the GPUs, as `snug gpus` does.
 #include "cost/device_catalogue.h"
 #include "models/families/catalogue.h"
 #include "models/model.h"

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "ir/text.h"
 #include "machine/here.h"
-#include "search/mesh_search.h"
+#include "search/meshes/mesh_search.h"
 
 namespace snug {
 

@@ -7,14 +7,14 @@
 namespace snug {
 
 ProfileReport profile(const Options& options, const TrainObserver& observer) {
-  constexpr int64_t kBesides = 9;  // steps before and after, some of which it is compared with
+  constexpr int64_t kOtherSteps = 9;  // steps before and after, some of which it is compared with
   Options o = options;
   if (!o.resume.empty() || !o.out.empty())
     throw usage_error("profile trains nothing that could be kept: --{} has no use",
                       o.resume.empty() ? "out" : "resume")
         .hint("`snug train --profile` measures a run that is; --profile-dir is for the files");
   if (o.profile == 0) o.profile = kProfileSteps;
-  if (std::ranges::find(o.given, "steps") == o.given.end()) o.steps = o.profile + kBesides;
+  if (std::ranges::find(o.given, "steps") == o.given.end()) o.steps = o.profile + kOtherSteps;
   if (o.data == "auto") o.data = "synthetic";
   if (!o.tune) o.tune = Tune::quick;
   TrainReport report = train(o, observer);

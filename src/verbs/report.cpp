@@ -20,7 +20,7 @@
 #include "page/plan_subject.h"
 #include "page/run_subject.h"
 #include "page/snapshot_subject.h"
-#include "search/mesh_search.h"
+#include "search/meshes/mesh_search.h"
 
 namespace snug {
 namespace {
@@ -66,12 +66,12 @@ std::optional<PlannedPage> plan_of_run(const fs::path& directory, RunOnPage& run
     std::erase_if(asked.given, [&](const std::string& name) {  // one rank is as good as none said
       return (name == "ranks" || name == "tp" || name == "pp") && asked.ranks <= 1;
     });
-    // What is free on a GPU now says nothing of what the run had.
+    // The memory free on a GPU now says nothing about the run's.
     const Resolved resolved = resolve(options);
     run.ranks = ranks_of(resolved.recipe.mesh, resolved.recipe.sharding);
     return planned_page(resolved, command_line("plan", asked));
   } catch (const Error& error) {
-    run.notes.push_back(fmt::format("Its plan cannot be made again here: {}", error.what()));
+    run.notes.push_back(fmt::format("The run cannot be replanned here: {}", error.what()));
     return {};
   }
 }

@@ -1,5 +1,5 @@
-// `snug tokenize`: a text, a folder of texts, or JSONL, as the tokens of a model, in a file that train
-// reads.
+// `snug tokenize`: a text, a folder of texts, or JSONL, as the tokens of a model, in a file that
+// train reads.
 #include <chrono>
 #include <filesystem>
 

@@ -88,7 +88,7 @@ constexpr File kTable[] = {
     {"bare_names", 4, "--batch 1 --accum 1 --precision bf16 --zero 3 --zero-threshold 0"},
 };
 
-TEST(DeepSpeed, FilesBecomeTheOptionsThatTheyMean) {
+TEST(DeepSpeed, FilesMapToOptions) {
   for (const File& file : kTable) {
     SCOPED_TRACE(fmt::format("{} on {} ranks", file.name, file.ranks));
     const DeepSpeedConfig config =
@@ -203,7 +203,7 @@ TEST(DeepSpeed, EveryKeyOfTheReferenceIsInTheTable) {
   }
 }
 
-TEST(DeepSpeed, EveryKeyOfTheTableIsReadAndRefusesAnotherType) {
+TEST(DeepSpeed, KeysOfTableAreReadAndTyped) {
   for (const DeepSpeedKey& key : deepspeed_keys()) {
     SCOPED_TRACE(key.path());
     const DeepSpeedConfig file =
@@ -220,8 +220,8 @@ TEST(DeepSpeed, EveryKeyOfTheTableIsReadAndRefusesAnotherType) {
   }
 }
 
-// Keys that say an option in the table set it where they apply, and no other.
-TEST(DeepSpeed, KeysThatBecomeAnOptionSetIt) {
+// Keys that map to an option set it where they apply, and no other.
+TEST(DeepSpeed, KeysSetTheirOptions) {
   const std::string_view around =
       R"("train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "AdamW"})";
   EXPECT_EQ(flags_of(line_of(mapped(R"({"train_batch_size": 4})"), "train_batch_size").change),
@@ -244,7 +244,7 @@ TEST(DeepSpeed, NeighboursShareACopyAsInMics) {
   EXPECT_EQ(flags_of(line_of(mapped(file, 1), "zero_optimization.mics_shard_size").change), "");
 }
 
-TEST(DeepSpeed, ReplicasAreWhatAMeshLeavesOfTheRanks) {
+TEST(DeepSpeed, ReplicasAreRanksOverMesh) {
   const auto place = [](int64_t ranks, int64_t tp) {
     return DeepSpeedPlace{.ranks = ranks, .tp = tp, .width = 64, .layers = 4};
   };
@@ -287,7 +287,7 @@ TEST(DeepSpeed, TwoOfThreeBatchesGiveTheThird) {
   EXPECT_EQ(batches(R"({"train_micro_batch_size_per_gpu": 7})"), "--batch 7 --accum 1 ");
 }
 
-TEST(DeepSpeed, BatchesThatContradictThemselvesAreRefused) {
+TEST(DeepSpeed, ContradictoryBatchesAreRefused) {
   expect_bad_file(R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4,
                       "gradient_accumulation_steps": 2})",
                   1,
@@ -303,7 +303,7 @@ TEST(DeepSpeed, BatchesThatContradictThemselvesAreRefused) {
 
 // --- what DeepSpeed refuses, and what is not built ---------------------------------------------
 
-TEST(DeepSpeed, RefusesWhatDeepSpeedRefuses) {
+TEST(DeepSpeed, RefusesAsDeepSpeed) {
   const auto with = [](std::string_view text) {
     return fmt::format(R"({{"train_batch_size": 1, {}}})", text);
   };
@@ -322,7 +322,7 @@ TEST(DeepSpeed, RefusesWhatDeepSpeedRefuses) {
                   "WarmupDecayLR needs scheduler.params.total_num_steps");
 }
 
-TEST(DeepSpeed, NamesWhatWouldLearnSomethingElse) {
+TEST(DeepSpeed, RefusesKeysThatChangeTraining) {
   const auto refused = [](std::string_view text, std::string_view path) {
     const DeepSpeedMapped m = mapped(fmt::format(R"({{"train_batch_size": 1, {}}})", text));
     return line_of(m, path).refused;
@@ -349,7 +349,7 @@ Ended snug_here(std::vector<std::string> words) {
   return run_snug(std::move(words), {.directory = kFiles});
 }
 
-TEST(DeepSpeedCli, APlanOfAFileIsThePlanOfItsOptions) {
+TEST(DeepSpeedCli, PlanOfFileEqualsPlanOfItsOptions) {
   const Ended file =
       snug_here({"plan", "snug-tiny", "--gpu", "h100x8", "--deepspeed", "stage3.json"});
   const Ended typed =
@@ -359,7 +359,7 @@ TEST(DeepSpeedCli, APlanOfAFileIsThePlanOfItsOptions) {
   EXPECT_EQ(file.out, typed.out);
 }
 
-TEST(DeepSpeedCli, TheCommandLineWinsAndSaysSo) {
+TEST(DeepSpeedCli, CommandLineOverridesWithNotice) {
   const Ended run =
       snug_here({"plan", "snug-tiny", "--batch", "2", "--deepspeed", "stage2.json", "--json"});
   EXPECT_EQ(run.code, 0) << run.err;
@@ -371,7 +371,7 @@ TEST(DeepSpeedCli, TheCommandLineWinsAndSaysSo) {
   EXPECT_EQ(snug_here({"plan", "snug-tiny", "--batch", "8", "--deepspeed", "stage2.json"}).err, "");
 }
 
-TEST(DeepSpeedCli, SaysWhatDeepSpeedPassesOver) {
+TEST(DeepSpeedCli, ReportsKeysIgnoredByDeepSpeed) {
   const Ended run = snug_here({"plan", "snug-tiny", "--deepspeed", "bare_names.json"});
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_NE(run.err.find("zero_optimisation is no key of DeepSpeed, which passes over it"),
@@ -406,7 +406,7 @@ TEST(DeepSpeedCli, TrainsWithAFile) {
   EXPECT_EQ(std::ranges::count(run.out, '\n'), 2) << run.out;
 }
 
-TEST(DeepSpeedCli, TheVerbSaysOfEveryKeyWhatItDoes) {
+TEST(DeepSpeedCli, VerbReportsEveryKey) {
   const Ended run =
       snug_here({"deepspeed", "offload_optimizer.json", "snug-tiny", "--gpu", "h100x2", "--json"});
   ASSERT_EQ(run.code, 0) << run.err;
@@ -427,7 +427,7 @@ TEST(DeepSpeedCli, TheVerbSaysOfEveryKeyWhatItDoes) {
   EXPECT_EQ(report["plan"]["recipe"]["zero"], "2");
 }
 
-TEST(DeepSpeedCli, TheTableFitsAHundredColumns) {
+TEST(DeepSpeedCli, TableFits100Columns) {
   for (const char* file : {"infinity_nvme.json", "hf_zero3_auto.json", "one_bit.json"}) {
     const Ended run = snug_here({"deepspeed", file, "snug-tiny", "--gpu", "h100x256"});
     EXPECT_EQ(run.code, 0) << run.err;

@@ -14,8 +14,8 @@
 #include "docs/markdown.h"
 #include "formats/deepspeed_config.h"
 #include "formats/testing.h"
-#include "recipe/techniques.h"
 #include "snug/options.h"
+#include "techniques/techniques.h"
 
 namespace snug {
 namespace {
@@ -61,7 +61,7 @@ class Workplace {
   testing::Environment cache_{"XDG_CACHE_HOME", (dir_ / "cache").string()};
 };
 
-bool is_command(const std::string& line) { return line.starts_with("build/snug"); }
+bool is_command(const std::string& line) { return line.starts_with("build/snug "); }
 bool is_run(const std::string& line) { return line.find("# not run") == line.npos; }
 // "# exits 3": what a command that shows a refusal is expected to do.
 int expected_exit(const std::string& line) {
@@ -82,7 +82,7 @@ void expect_quoted(const Fence& fence, const std::string& output) {
 
 class Document : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Document, ItsCommandsRunAndPrintWhatItQuotes) {
+TEST_P(Document, CommandsPrintQuotedOutput) {
   const Workplace here;
   std::string last_output;
   for (const Fence& fence : fences_of(read_file(kRoot / GetParam()))) {
@@ -97,7 +97,7 @@ TEST_P(Document, ItsCommandsRunAndPrintWhatItQuotes) {
   }
 }
 
-TEST_P(Document, ItsLinksLeadSomewhere) {
+TEST_P(Document, LinksHaveTargets) {
   const fs::path here = kRoot / GetParam();
   for (const auto& [path, part] : relative_links_of(read_file(here))) {
     const fs::path target = path.empty() ? here : here.parent_path() / path;
@@ -107,7 +107,7 @@ TEST_P(Document, ItsLinksLeadSomewhere) {
   }
 }
 
-// Code names a file of src/ by its room: `passes/recompute` is src/passes/recompute.cpp.
+// Code names a file of src/ by its folder: `passes/recompute` is src/passes/recompute.cpp.
 bool names_a_file(const std::string& path) {
   for (const char* folder : {"", "src", "include"}) {
     for (const char* extension : {"", ".h", ".cpp"})
@@ -116,7 +116,7 @@ bool names_a_file(const std::string& path) {
   return path.starts_with("build/");
 }
 
-TEST_P(Document, TheFilesItNamesExist) {
+TEST_P(Document, NamedFilesExist) {
   for (const std::string& path : code_paths_of(read_file(kRoot / GetParam())))
     EXPECT_TRUE(names_a_file(path)) << path;
 }
@@ -141,7 +141,7 @@ std::string default_text(const Option& option) {
   return option.kind != ValueKind::flag ? text : text == "true" ? "on" : "off";
 }
 
-TEST(CommandLine, TheDocumentListsTheProgramsOptionsAndNoOthers) {
+TEST(CommandLine, DocumentListsExactlyTheProgramsOptions) {
   std::vector<Row> expected;
   for (const Option& option : all_options())
     expected.push_back({fmt::format("`--{}`", option.key),
@@ -150,7 +150,7 @@ TEST(CommandLine, TheDocumentListsTheProgramsOptionsAndNoOthers) {
   EXPECT_EQ(rows_of(read_file(kRoot / "docs/command-line.md"), "`--"), expected);
 }
 
-TEST(CommandLine, TheDocumentListsTheProgramsVerbs) {
+TEST(CommandLine, DocumentListsVerbs) {
   std::vector<Row> expected;
   for (const std::string& line : split(Workplace().run("build/snug help").output, '\n')) {
     const size_t name = 2, answer = line.find_first_not_of(' ', line.find(' ', name));
@@ -173,7 +173,7 @@ std::string proposed_by(const Technique& t) {
   return join(readers, ", ");
 }
 
-TEST(Techniques, TheDocumentListsTheRowsOfTheTableAndNoOthers) {
+TEST(Techniques, DocumentListsExactlyTheTable) {
   std::vector<Row> expected;
   for (const Technique& t : techniques()) {
     expected.push_back({std::string(t.name), fmt::format("`{}`", flags_of(t.change)),
@@ -184,7 +184,7 @@ TEST(Techniques, TheDocumentListsTheRowsOfTheTableAndNoOthers) {
   EXPECT_EQ(listed, expected);
 }
 
-TEST(DeepSpeedKeys, TheDocumentListsTheRowsOfTheTableAndNoOthers) {
+TEST(DeepSpeedKeys, DocumentListsExactlyTheTable) {
   std::vector<Row> expected;
   for (const DeepSpeedKey& key : deepspeed_keys()) {
     std::vector<std::string> options;
@@ -213,7 +213,7 @@ std::string all_that_cites() {
   return text;
 }
 
-TEST(Results, EachIsCited) {
+TEST(Results, AreCited) {
   const std::string text = all_that_cites();
   for (const auto& entry : fs::directory_iterator(kRoot / "bench/results")) {
     const std::string name = entry.path().filename().string();

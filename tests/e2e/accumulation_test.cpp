@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/rng.h"
-#include "passes/passes.h"
+#include "passes/shared_names.h"
 #include "support/small_run.h"
 
 namespace snug {

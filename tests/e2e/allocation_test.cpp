@@ -58,7 +58,7 @@ TEST(Allocation, NoneFromStepOneOn) {
   EXPECT_EQ(allocations, 0);
 
   counting = true;
-  int* volatile one = new int(1);  // volatile: a pair that nobody reads may be left out
+  int* volatile one = new int(1);  // volatile: an unread pair may be left out
   delete one;
   counting = false;
   EXPECT_EQ(allocations, 1) << "the counter itself works";

@@ -32,7 +32,7 @@ int64_t activations_peak(const Plan& plan) {
   return peak;
 }
 
-TEST(RecomputeBytes, GoDownAsTheyShould) {
+TEST(RecomputeBytes, ShrinkAsExpected) {
   const BuildOptions build{.batch = 8, .seq = 1024, .attention = kStandard};
   const auto peak = [&](const char* policy) {
     return static_cast<double>(activations_peak(planned(
@@ -44,7 +44,7 @@ TEST(RecomputeBytes, GoDownAsTheyShould) {
 }
 
 // Attention's probabilities, [B,H,T,T], are all that is quadratic in the sequence.
-TEST(RecomputeBytes, UnderAttentionNothingQuadraticSurvives) {
+TEST(RecomputeBytes, AttentionPolicyKeepsNothingQuadratic) {
   const BuildOptions build{.batch = 8, .seq = 1024, .attention = kStandard};
   const Plan plan = planned(
       llama24(), build, {.recompute = parse_setting<RecomputePolicy>("attention", "recompute")});
@@ -164,7 +164,7 @@ TEST(LossBytes, NeverMoreThanOneChunkOfLogits) {
 
 // Whole logits in a loss's scratch on a GPU: instead of a value, with rows padded to 128 bytes and
 // a double for each row's loss.
-TEST(LossBytes, FusedWholeLogitsTakeThoseOfAValueAndTheirPadding) {
+TEST(LossBytes, FusedWholeLogitsTakeOneValueAndPadding) {
   for (const char* model : {"gpt2", "qwen2.5-0.5b"}) {
     for (const Dtype precision : {Dtype::f32, Dtype::bf16}) {
       const auto arena = [&](bool fused) {
@@ -185,7 +185,7 @@ TEST(LossBytes, FusedWholeLogitsTakeThoseOfAValueAndTheirPadding) {
   }
 }
 
-TEST(UpdateInBackwardBytes, GradientsAreGoneWithASingleMicroBatch) {
+TEST(UpdateInBackwardBytes, GradientsAreFreedWithOneMicroBatch) {
   const BuildOptions build{.batch = 1, .seq = 128};
   const auto grads = [&](int64_t accum, bool in_backward) {
     const Plan plan =
@@ -199,7 +199,7 @@ TEST(UpdateInBackwardBytes, GradientsAreGoneWithASingleMicroBatch) {
 }
 
 // Evaluation never makes the arena larger than training does.
-TEST(EvaluationBytes, StayInsideTheTrainingArena) {
+TEST(EvaluationBytes, FitInTrainingArena) {
   for (const char* policy : {"none", "full", "sqrt"}) {
     for (const Dtype precision : {Dtype::f32, Dtype::bf16}) {
       for (const bool in_backward : {false, true}) {

@@ -1,4 +1,4 @@
-// What plan advises: every change, pasted behind the command, gives what it promised.
+// What plan advises: every change, appended to the command, gives what it promised.
 #include "cli_fixture.h"
 
 namespace snug {
@@ -24,9 +24,9 @@ class CliAdvice : public Cli {
     const nlohmann::json plan = plan_of(line);
     EXPECT_FALSE(plan["advice"].empty());
     for (const auto& advice : plan["advice"]) {
-      const std::string change = advice["change"], beside = advice["beside"];
+      const std::string change = advice["change"], added = advice["beside"];
       const nlohmann::json pasted =
-          plan_of(fmt::format("{} {}{}{}", line, beside, beside.empty() ? "" : " ", change));
+          plan_of(fmt::format("{} {}{}{}", line, added, added.empty() ? "" : " ", change));
       EXPECT_EQ(pasted["arena_bytes"], advice["peak_bytes"]) << change;
       EXPECT_EQ(pasted["step_ms"], advice["step_ms"]) << change;
       EXPECT_EQ(plan["arena_bytes"].get<int64_t>() - pasted["arena_bytes"].get<int64_t>(),
@@ -36,19 +36,19 @@ class CliAdvice : public Cli {
   }
 };
 
-TEST_F(CliAdvice, HoldsWherePlansDoNotFit) {
+TEST_F(CliAdvice, HoldsForPlansThatDoNotFit) {
   for (const char* options : {"--attention standard --loss whole --accum 2 --recompute none",
                               "--recompute none --grad-dtype fp32", "--recompute none --batch 6"})
     expect_to_hold(fmt::format("tiny --seq 16 --budget 400KB {}", options));
 }
 
-TEST_F(CliAdvice, HoldsWherePlansFit) {
+TEST_F(CliAdvice, HoldsForPlansThatFit) {
   for (const char* options : {"", "--budget 700KB --recompute full", "--accum 4 --recompute sqrt",
                               "--device cuda", "--precision bf16 --optimizer lion"})
     expect_to_hold(fmt::format("tiny --seq 16 {}", options));
 }
 
-TEST_F(CliAdvice, WhatFitsComesFirst) {
+TEST_F(CliAdvice, FittingChangesComeFirst) {
   const std::string line = "tiny --seq 16 --budget 400KB --recompute none --loss whole";
   bool fitting = true;
   const nlohmann::json plan = plan_of(line);
@@ -63,7 +63,7 @@ TEST_F(CliAdvice, WhatFitsComesFirst) {
   }
 }
 
-TEST_F(CliAdvice, NumbersThatStayComeBeforeLearningThatChanges) {
+TEST_F(CliAdvice, ExactChangesComeFirst) {
   std::vector<std::string> effects;
   const nlohmann::json plan = plan_of(
       "tiny --seq 16 --accum 1 --loss chunked --budget 650KB --recompute none --attention "
@@ -75,7 +75,7 @@ TEST_F(CliAdvice, NumbersThatStayComeBeforeLearningThatChanges) {
   EXPECT_TRUE(std::ranges::is_sorted(effects, {}, [](auto& e) { return e == "learning"; }));
 }
 
-// Beside int8, recompute changes which values are rounded.
+// With int8, recompute changes which values are rounded.
 TEST_F(CliAdvice, RecomputeIsExactOnlyWithoutInt8) {
   const auto effect_of = [&](const std::string& change, const std::string& options) {
     const nlohmann::json plan = plan_of("tiny " + options);
@@ -90,7 +90,7 @@ TEST_F(CliAdvice, RecomputeIsExactOnlyWithoutInt8) {
   EXPECT_EQ(effect_of("--recompute none", "--seq 64 --recompute full --compress int8"), "learning");
 }
 
-TEST_F(CliAdvice, IsWhatIsNotThereYet) {
+TEST_F(CliAdvice, OmitsTechniquesInUse) {
   const std::set<std::string> plain = changes("tiny --seq 16 --attention standard --loss whole");
   for (const char* change : {"--recompute full", "--attention flash", "--precision bf16"})
     EXPECT_TRUE(plain.contains(change)) << change;
@@ -112,14 +112,14 @@ TEST_F(CliAdvice, MicroBatchesKeepTheStep) {
   ADD_FAILURE() << plan["advice"];
 }
 
-TEST_F(CliAdvice, WhatOneDeviceCannotHoldIsSaid) {
+TEST_F(CliAdvice, ExcessOfOneDeviceIsReported) {
   const Ended run = snug("plan llama-405b --gpu h200 --offload none");
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit));
   EXPECT_THAT(run.out, ::testing::HasSubstr("alone take"));
   EXPECT_THAT(run.out, ::testing::HasSubstr("one device of this size cannot hold it"));
 }
 
-TEST_F(CliAdvice, SeveralChangesWhereNoneIsEnough) {
+TEST_F(CliAdvice, CombinesChangesWhereNeeded) {
   const nlohmann::json plan = plan_of("qwen2.5-7b --gpu rtx4090 --offload none --host-budget 1GiB");
   EXPECT_EQ(plan["fits"], false);
   ASSERT_FALSE(plan["advice"].empty());

@@ -18,7 +18,7 @@ class CliBatches : public Cli {
 };
 
 // Masks are keyed by the sample, so that dropout too is the same however a step is cut.
-TEST_F(CliBatches, AStepIsTheSameHoweverItIsCut) {
+TEST_F(CliBatches, StepIsSameForAnySplit) {
   for (const std::string dropout : {"0", "0.2"}) {
     const auto whole = first_step("--batch 10 --dropout " + dropout);
     const double loss = whole["loss"];
@@ -37,7 +37,7 @@ TEST_F(CliBatches, AStepIsTheSameHoweverItIsCut) {
   EXPECT_NE(first_step("--batch 10")["loss"], first_step("--batch 10 --dropout 0.2")["loss"]);
 }
 
-TEST_F(CliBatches, EveryFamilyTakesShortMicroBatches) {
+TEST_F(CliBatches, EveryFamilyAllowsShortMicroBatches) {
   const std::string parity = tests_dir() + "/parity/";
   for (const std::string& model :
        {parity + "bert --seq 16", parity + "gpt2 --seq 16", std::string("mlp:16x3")}) {
@@ -61,7 +61,7 @@ TEST_F(CliBatches, NoSampleIsSkippedOrTakenTwice) {
 }
 
 // A saved configuration names micro-batches as they were asked for, so that each can be changed.
-TEST_F(CliBatches, ASavedConfigurationTakesOtherMicroBatches) {
+TEST_F(CliBatches, SavedConfigurationAcceptsOtherMicroBatches) {
   const std::string train = "train tiny --data text.txt --seq 16 --steps 1 --out o ";
   const auto tokens = [&](const std::string& change) -> int64_t {
     const Ended run = snug("train --config o/run.toml --json --overwrite" + change);
@@ -75,8 +75,8 @@ TEST_F(CliBatches, ASavedConfigurationTakesOtherMicroBatches) {
   EXPECT_EQ(tokens(" --accum 3"), 192);
 }
 
-// What precision and optimizer imply follows them when they change beside the file.
-TEST_F(CliBatches, ASavedConfigurationTakesAnotherPrecision) {
+// Options implied by precision and optimizer follow a change on the command line.
+TEST_F(CliBatches, SavedConfigurationAcceptsOtherPrecision) {
   ASSERT_EQ(snug("train tiny --data text.txt --seq 16 --batch 2 --steps 1 --out o").code, 0);
   const Ended run =
       snug("train --config o/run.toml --precision fp16 --optimizer lion --json --overwrite");
@@ -88,8 +88,8 @@ TEST_F(CliBatches, ASavedConfigurationTakesAnotherPrecision) {
   EXPECT_EQ(recipe["beta2"], 0.99);
 }
 
-// Micro-batches that were counted beside a global batch are counted anew in advice.
-TEST_F(CliBatches, AdviceOnTheBatchHoldsBesideAGlobalBatch) {
+// Advice recounts the micro-batches of a global batch.
+TEST_F(CliBatches, BatchAdviceHoldsWithGlobalBatch) {
   const std::string plan = "plan tiny --seq 16 --batch 8 --accum 2 --global-batch 16 ";
   const auto small = nlohmann::json::parse(
       snug("plan tiny --seq 16 --batch 2 --global-batch 16 --recompute none --json").out);
@@ -108,7 +108,7 @@ TEST_F(CliBatches, AdviceOnTheBatchHoldsBesideAGlobalBatch) {
   EXPECT_EQ(pasted.code, 0) << pasted.err;
 }
 
-TEST_F(CliBatches, TheLearningRateFollowsTheSequencesOfAStep) {
+TEST_F(CliBatches, LearningRateFollowsSequencesPerStep) {
   const std::string train = "--lr 0.001 --lr-schedule constant --base-batch 2";
   const auto lr = [&](const std::string& options) -> double {
     return first_step(train + " " + options)["lr"];

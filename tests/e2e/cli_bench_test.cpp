@@ -7,7 +7,7 @@ namespace {
 
 using CliBench = Cli;
 
-TEST_F(CliBench, RefusesWhatIsNotAskedRight) {
+TEST_F(CliBench, RefusesBadArguments) {
   expect_refused("bench tiny", ExitCode::usage, "needs one of --peer torch and --roofline");
   expect_refused("bench tiny --peer torch --roofline", ExitCode::usage, "needs one of");
   expect_refused("bench tiny --peer jax", ExitCode::usage, "'jax'", "--peer torch");
@@ -17,7 +17,7 @@ TEST_F(CliBench, RefusesWhatIsNotAskedRight) {
   expect_refused("bench tiny --roofline --device cpu", ExitCode::usage, "bench measures a GPU");
 }
 
-TEST_F(CliBench, ThePeerIsOnlyComparedWithTheSameTraining) {
+TEST_F(CliBench, PeerIsComparedOnlyForSameTraining) {
   expect_refused("bench gpt2 --peer torch", ExitCode::usage, "'gpt2' is gpt2");
   expect_refused("bench tiny --peer torch --state-dtype fp32", ExitCode::usage,
                  "--state-dtype fp32: the peer trains with bf16");
@@ -27,7 +27,7 @@ TEST_F(CliBench, ThePeerIsOnlyComparedWithTheSameTraining) {
                  "--global-batch 6");
 }
 
-TEST_F(CliBench, WithoutAGpuItSaysWhyAndEndsWithFive) {
+TEST_F(CliBench, MissingGpuIsReportedWithExitFive) {
   const std::string why = why_no_cuda();
   if (why.empty()) GTEST_SKIP() << "there is a GPU here";
   for (const char* what : {"--peer torch", "--roofline"})

@@ -22,7 +22,7 @@ class CliCalibrate : public Cli {
   testing::Environment cache_{"XDG_CACHE_HOME", (dir_ / "cache").string()};
 };
 
-TEST_F(CliCalibrate, SaysWhatItMeasuredAndWhereItIsKept) {
+TEST_F(CliCalibrate, ReportsMeasurementsAndTheirFile) {
   const Ended run = snug("calibrate --seconds 0.001");
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr(" 1/")) << "progress";
@@ -39,7 +39,7 @@ TEST_F(CliCalibrate, NoTimeLessThanNoneIsTaken) {
   EXPECT_THAT(run.err, HasSubstr("--seconds is -3; it must be between 0 and 86400"));
 }
 
-TEST_F(CliCalibrate, APlanSaysWhatItsTimesRestOn) {
+TEST_F(CliCalibrate, PlanNamesSourceOfTimes) {
   const std::string train = "train tiny --data text.txt --batch 2 --seq 16 --steps 3";
   const Ended before = snug(train);
   EXPECT_EQ(before.code, 0) << before.err;
@@ -49,7 +49,7 @@ TEST_F(CliCalibrate, APlanSaysWhatItsTimesRestOn) {
   EXPECT_THAT(snug(train).err, HasSubstr("a step was predicted to take "));
 }
 
-TEST_F(CliCalibrate, BetweenRanksCollectivesAreMeasured) {
+TEST_F(CliCalibrate, CollectivesBetweenRanksAreMeasured) {
   const std::string plan = "plan tiny --batch 2 --seq 16 --device cpu --zero 1 --ranks ";
   EXPECT_THAT(snug(plan + "3").out, HasSubstr("by the catalogue"));
   const Ended run = snug("calibrate --device cpu --ranks 3");
@@ -59,7 +59,7 @@ TEST_F(CliCalibrate, BetweenRanksCollectivesAreMeasured) {
   EXPECT_THAT(snug(plan + "2").out, HasSubstr("by the catalogue"));
 }
 
-TEST_F(CliCalibrate, ADamagedFileIsIgnoredWithAWord) {
+TEST_F(CliCalibrate, DamagedFileIsIgnoredWithWarning) {
   const std::filesystem::path path = calibrated();
   std::filesystem::resize_file(path, 100);
   const Ended run = snug("plan tiny --batch 2 --seq 16");
@@ -89,14 +89,14 @@ TEST_F(CliCalibrate, ExplainComparesStepBytesAndOps) {
   EXPECT_GT(prediction["measured_step_ms"], 0);
 }
 
-TEST_F(CliCalibrate, ExplainingChangesNothingThatIsSaved) {
+TEST_F(CliCalibrate, ExplainingChangesNoSavedFile) {
   const std::string train = "train tiny --data text.txt --batch 2 --seq 16 --steps 2 --out ";
   EXPECT_EQ(snug(train + "a").code, 0);
   EXPECT_EQ(snug(train + "b --explain").code, 0);
   EXPECT_EQ(read_file(dir_ / "a/model.safetensors"), read_file(dir_ / "b/model.safetensors"));
 }
 
-TEST_F(CliCalibrate, RefusesWhatItCannotMeasure) {
+TEST_F(CliCalibrate, RefusesUnmeasurableTargets) {
   expect_refused("calibrate --device null", ExitCode::usage,
                  "--device null: there is nothing to measure");
   expect_refused("calibrate --threads -1", ExitCode::usage, "--threads");

@@ -41,7 +41,7 @@ TEST_F(CliCheckpoint, ListsAndVerifies) {
   EXPECT_EQ(snug("checkpoint a/step-00000002").code, static_cast<int>(kBadInput));
 }
 
-TEST_F(CliCheckpoint, ExportsTheModelThatWasSaved) {
+TEST_F(CliCheckpoint, ExportsSavedModel) {
   EXPECT_EQ(snug("checkpoint a --export m").code, 0);
   for (const char* name : {"model.safetensors", "config.json"})
     EXPECT_EQ(read_file(dir_ / "m" / name), read_file(dir_ / "a" / name)) << name;
@@ -51,7 +51,7 @@ TEST_F(CliCheckpoint, ExportsTheModelThatWasSaved) {
   EXPECT_NE(read_file(dir_ / "n/model.safetensors"), read_file(dir_ / "a/model.safetensors"));
 }
 
-TEST_F(CliCheckpoint, SaysWhatDiffers) {
+TEST_F(CliCheckpoint, ReportsDifferences) {
   const Ended diff = snug("checkpoint --diff a/step-00000002 a");
   EXPECT_EQ(diff.code, 0) << diff.err;
   EXPECT_THAT(diff.out, HasSubstr("step: 2 -> 4\nposition: 4 -> 8\n"));
@@ -59,7 +59,7 @@ TEST_F(CliCheckpoint, SaysWhatDiffers) {
   EXPECT_THAT(snug("checkpoint --diff a a").out, HasSubstr(" have the same bytes, 0 other ones\n"));
 }
 
-TEST_F(CliCheckpoint, RefusesWhatIsNone) {
+TEST_F(CliCheckpoint, RefusesOtherDirectories) {
   expect_refused("checkpoint tiny", kBadInput, "tiny holds no checkpoint", "--out directory");
   expect_refused("checkpoint", kUsage, "needs the directory of a run");
   expect_refused("checkpoint --diff a", kUsage, "--diff");

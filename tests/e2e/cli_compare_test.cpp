@@ -19,7 +19,7 @@ TEST_F(CliCompare, TwoModels) {
   for (const std::string& line : split(run.out, '\n')) EXPECT_LE(line.size(), 100U) << line;
 }
 
-TEST_F(CliCompare, AMultipleIsOneAndABudgetIsNotSaidInRecompute) {
+TEST_F(CliCompare, FormatsMultiplesAndRecompute) {
   const Ended run = snug("plan mlp:8x2 tiny --batch 64 --seq 64");
   EXPECT_THAT(run.out, ::testing::ContainsRegex("activations [^%\n]+ x +[0-9]+\n"));
   write("plain.toml", "model = \"tiny\"\nrecompute = \"none\"\n");
@@ -27,7 +27,7 @@ TEST_F(CliCompare, AMultipleIsOneAndABudgetIsNotSaidInRecompute) {
   EXPECT_THAT(other.out, ::testing::ContainsRegex("recompute +none +auto\n"));
 }
 
-TEST_F(CliCompare, TheNumbersAreThoseOfEachPlan) {
+TEST_F(CliCompare, NumbersMatchEachPlan) {
   write("small.toml", "model = \"tiny\"\noptimizer = \"lion\"\nrecompute = \"full\"\n");
   const auto both = plan_of("tiny small.toml --seq 16");
   const auto a = plan_of("tiny --seq 16");
@@ -43,7 +43,7 @@ TEST_F(CliCompare, TheNumbersAreThoseOfEachPlan) {
   EXPECT_EQ(difference["breakdown"]["params"], 0);
 }
 
-TEST_F(CliCompare, ARecipeWithoutAModelIsForTheOneBesideIt) {
+TEST_F(CliCompare, RecipeWithoutModelUsesTheOther) {
   write("lion.toml", "optimizer = \"lion\"\n");
   write("sgd.toml", "optimizer = \"sgd\"\n");
   EXPECT_EQ(plan_of("lion.toml tiny --seq 16")["a"]["recipe"]["model"], "tiny");
@@ -51,7 +51,7 @@ TEST_F(CliCompare, ARecipeWithoutAModelIsForTheOneBesideIt) {
   expect_refused("plan lion.toml", ExitCode::usage, "the recipe names none");
 }
 
-TEST_F(CliCompare, OptionsOfTheLineApplyToBothAndWin) {
+TEST_F(CliCompare, CommandLineOptionsApplyToBothAndWin) {
   write("run.toml", "model = \"tiny\"\nbatch = 4\nseq = 16\nupdate-in-backward = true\nclip = 0\n");
   const auto both = plan_of("tiny run.toml --batch 2 --budget 1MB");
   EXPECT_EQ(both["a"]["batch"], 2);
@@ -61,12 +61,12 @@ TEST_F(CliCompare, OptionsOfTheLineApplyToBothAndWin) {
   EXPECT_EQ(both["a"]["budget_bytes"], 1'000'000);
 }
 
-TEST_F(CliCompare, ARecipeAloneIsAPlan) {
+TEST_F(CliCompare, SingleRecipeIsPlanned) {
   write("run.toml", "model = \"tiny\"\nseq = 16\n");
   EXPECT_EQ(snug("plan run.toml").out, snug("plan tiny --seq 16").out);
 }
 
-TEST_F(CliCompare, WhatDoesNotFitIsAnAnswer) {
+TEST_F(CliCompare, PlanThatDoesNotFitIsShown) {
   const Ended run = snug("plan tiny mlp:64x3 --budget 100KB");
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.out, ::testing::HasSubstr("too much"));

@@ -1,4 +1,4 @@
-// Where tokens and weights come from: said in every run, and never something else in silence.
+// Where tokens and weights come from: every run reports it, and never substitutes silently.
 #include <sys/wait.h>
 
 #include <array>
@@ -23,7 +23,7 @@ class CliData : public Cli {
   const std::string train_ = "train tiny --seq 16 --batch 2 --steps 1 --data ";
 };
 
-TEST_F(CliData, EveryRunSaysWhereItsWeightsComeFrom) {
+TEST_F(CliData, RunsReportSourceOfWeights) {
   const Ended first = snug(train_ + "text.txt --seed 7 --out saved");
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_THAT(first.err, ::testing::HasSubstr("weights: random, seed 7\n"));
@@ -33,7 +33,7 @@ TEST_F(CliData, EveryRunSaysWhereItsWeightsComeFrom) {
   EXPECT_THAT(third.err, ::testing::HasSubstr("weights: random, seed 1\n"));
 }
 
-TEST_F(CliData, WeightsThatCannotBeReadAreRefused) {
+TEST_F(CliData, UnreadableWeightsAreRefused) {
   const std::string train = "train other --seq 16 --batch 2 --steps 1 --data text.txt";
   for (const std::string file : {"pytorch_model.bin", "model.gguf", "adapter_model.safetensors",
                                  "model-00001-of-00002.safetensors"}) {
@@ -55,7 +55,7 @@ TEST_F(CliData, LoadedWeightsHaveNoDefaultData) {
   EXPECT_EQ(snug("train tiny --seq 16 --steps 1").code, 0) << "random weights may have random data";
 }
 
-TEST_F(CliData, TextIsRefusedWhereThereIsATokenizer) {
+TEST_F(CliData, TextWithTokenizerIsRefused) {
   write("tiny/tokenizer.json", "{}");
   expect_refused(train_ + "text.txt", kBadInput, "tokenizer.json: has no part 'model'");
   EXPECT_EQ(snug(train_ + "text.txt --bytes").code, 0);
@@ -84,7 +84,7 @@ TEST_F(CliData, WideTokensWithoutAHeader) {
   expect_refused(train_ + "wide.bin --token-bytes 3", kUsage, "--token-bytes is 3");
 }
 
-TEST_F(CliData, AMaskOfATokenFileIsHonoured) {
+TEST_F(CliData, MaskOfTokenFileIsHonoured) {
   constexpr int32_t kTokens = 300;
   const std::array<int32_t, 5> fields{2, 2, kTokens, 256, 1};
   std::string file = "BIN.TOK\n";
@@ -107,7 +107,7 @@ TEST_F(CliData, AMaskOfATokenFileIsHonoured) {
   EXPECT_NE(losses(train_ + "some.bin"), losses(train_ + "plain.bin"));
 }
 
-TEST_F(CliData, WhatWouldBePassedOverIsRefused) {
+TEST_F(CliData, IgnoredOptionsAreRefused) {
   expect_refused(train_ + "text.txt --eval-every 2", kUsage, "there is no held-out data",
                  "--holdout");
   expect_refused(train_ + "text.txt --holdout 0.1 --eval-data text.txt", kUsage,
@@ -115,7 +115,7 @@ TEST_F(CliData, WhatWouldBePassedOverIsRefused) {
   expect_refused("train tiny --data text.txt --out ", kUsage, "--out is empty");
 }
 
-TEST_F(CliData, ATokenFileTruncatedDuringTrainingIsASentence) {
+TEST_F(CliData, TruncationDuringTrainingIsReported) {
   std::string many;
   for (int i = 0; i < 200; ++i) many += tokens_of(2);
   write("tokens.bin", many);

@@ -17,7 +17,7 @@ class CliDoctor : public Cli {
   }
 };
 
-TEST_F(CliDoctor, TheTableSaysWhatIsHere) {
+TEST_F(CliDoctor, TableDescribesMachine) {
   const Ended run = snug("doctor");
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.err, "");
@@ -26,7 +26,7 @@ TEST_F(CliDoctor, TheTableSaysWhatIsHere) {
   for (const std::string& line : split(run.out, '\n')) EXPECT_LE(line.size(), 102U) << line;
 }
 
-TEST_F(CliDoctor, TheObjectSaysTheSame) {
+TEST_F(CliDoctor, ObjectMatchesTable) {
   const nlohmann::json all = report();
   EXPECT_GT(all["host"]["cores"], 0);
   EXPECT_GE(all["host"]["memory_bytes"], all["host"]["available_bytes"]);

@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Settings, CliThreads,
                                            Variable{"OMP_NUM_THREADS", "1000000"}),
                          [](const auto& p) { return std::string(p.param.name); });
 
-TEST_F(Cli, MoreThreadsThanAMachineHasAreBounded) {
+TEST_F(Cli, ExcessThreadsAreBounded) {
   EXPECT_EQ(losses(std::string(kTwoSteps) + " --threads 4096").size(), 2U);
 }
 
@@ -46,12 +46,12 @@ class CliMemory : public Cli {};
 
 // Too little for the matrix library's own buffers, at every size from nothing to enough: an answer
 // or a sentence, never a wait.
-TEST_F(CliMemory, ASmallAddressSpaceIsRefusedOrServed) {
+TEST_F(CliMemory, SmallAddressSpaceIsRefusedOrServed) {
   if (kSanitized) GTEST_SKIP() << "the address sanitizer takes all of the address space";
   int refused = 0, served = 0;
   const int64_t program = static_cast<int64_t>(std::filesystem::file_size(snug_binary())) >> 20;
-  for (const int64_t beside : {8, 32, 48, 64, 80, 112, 240, 496, 4096}) {
-    const int64_t mib = program + beside;  // with less the system does not even load the program
+  for (const int64_t extra : {8, 32, 48, 64, 80, 112, 240, 496, 4096}) {
+    const int64_t mib = program + extra;  // with less the system does not even load the program
     SCOPED_TRACE(fmt::format("ulimit -v of {} MiB", mib));
     const Ended run = snug("models", {.address_space = mib << 20});
     if (run.code == 0) {
@@ -67,7 +67,7 @@ TEST_F(CliMemory, ASmallAddressSpaceIsRefusedOrServed) {
   EXPECT_GT(served, 0);
 }
 
-TEST_F(CliMemory, BuffersForManyThreadsAreRefusedInASentence) {
+TEST_F(CliMemory, BuffersForManyThreadsAreRefused) {
   if (kSanitized) GTEST_SKIP() << "the address sanitizer takes all of the address space";
   RunOptions options{.address_space = int64_t{1} << 30};
   options.environment = {{"OMP_NUM_THREADS", "64"}, {"OMP_STACKSIZE", "256K"}};

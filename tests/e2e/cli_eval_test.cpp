@@ -29,7 +29,7 @@ class CliEval : public Cli {
 
 // The text is 90 windows of 16 and their targets. Training's own evaluation goes over 92: the first
 // two again.
-TEST_F(CliEval, EveryWindowCountsOnceWhateverTheBatch) {
+TEST_F(CliEval, EveryWindowCountsOnceForAnyBatch) {
   const nlohmann::json whole = eval();
   const int64_t windows = whole["windows"];
   ASSERT_EQ(windows, 90);
@@ -61,7 +61,7 @@ TEST_F(CliEval, PlansTheForwardPassAlone) {
   EXPECT_LT(report["planned_bytes"].get<int64_t>(), 2 * 4 * params) << "no gradients, no states";
 }
 
-TEST_F(CliEval, ABudgetHalvesABatchThatIsLeftOpen) {
+TEST_F(CliEval, BudgetHalvesOpenBatch) {
   const nlohmann::json open = eval("--threads 1");
   const int64_t needed = open["planned_bytes"];
   const nlohmann::json within = eval("--budget " + std::to_string(needed - 1));

@@ -23,7 +23,7 @@ class CliFit : public Cli {
   }
 };
 
-TEST_F(CliFit, TheLargestBatchOfAPinnedRecipeIsWhatPlansSay) {
+TEST_F(CliFit, LargestBatchMatchesPlans) {
   const std::string words = "tiny --recompute none --attention standard --loss whole --seq 32";
   const auto answer = fit(words + " --of batch --budget 4MiB");
   const int64_t batch = answer["batch"];
@@ -37,7 +37,7 @@ TEST_F(CliFit, TheLargestBatchOfAPinnedRecipeIsWhatPlansSay) {
   EXPECT_GT(answer["tokens_per_s"], 0);
 }
 
-TEST_F(CliFit, RecomputeMakesRoomForMore) {
+TEST_F(CliFit, RecomputeAllowsMore) {
   const std::string words = "tiny --seq 32 --budget 4MiB";
   const auto open = fit(words), pinned = fit(words + " --recompute none");
   EXPECT_GT(open["batch"], pinned["batch"]);
@@ -45,7 +45,7 @@ TEST_F(CliFit, RecomputeMakesRoomForMore) {
   EXPECT_NE(open["recompute"], "none");
 }
 
-TEST_F(CliFit, TheLongestSequenceStopsWhereTheModelDoes) {
+TEST_F(CliFit, LongestSequenceIsBoundedByModel) {
   const auto by_bytes = fit("tiny --of seq --batch 64 --budget 4MiB");
   EXPECT_LT(by_bytes["seq"], 64);
   EXPECT_EQ(by_bytes["next"], fmt::format("--seq {}", by_bytes["seq"].get<int64_t>() + 1));
@@ -57,14 +57,14 @@ TEST_F(CliFit, TheLongestSequenceStopsWhereTheModelDoes) {
   EXPECT_EQ(by_model["limit"], "tiny is made for 64 tokens");
 }
 
-TEST_F(CliFit, AGlobalBatchIsNotExceeded) {
+TEST_F(CliFit, GlobalBatchIsNotExceeded) {
   const auto answer = fit("tiny --seq 16 --global-batch 12 --budget 1GiB");
   EXPECT_EQ(answer["batch"], 12);
   EXPECT_EQ(answer["accum"], 1);
   EXPECT_EQ(answer["limit"], "a step has --global-batch 12");
 }
 
-TEST_F(CliFit, TheLargestModelGrowsFromLevelToLevel) {
+TEST_F(CliFit, LargestModelGrowsByLevel) {
   const auto answer = fit("snug-tiny --of model --batch 2 --seq 128 --budget 512MiB");
   ASSERT_EQ(answer["levels"].size(), 3);
   int64_t before = 0;
@@ -81,7 +81,7 @@ TEST_F(CliFit, TheLargestModelGrowsFromLevelToLevel) {
   }
 }
 
-TEST_F(CliFit, WhatIsAllowedLimitsTheLastLevel) {
+TEST_F(CliFit, AllowedTechniquesLimitLastLevel) {
   const auto answer = fit("snug-tiny --of model --seq 64 --budget 256MiB --allow optimizer");
   const std::string flags = answer["levels"][2]["flags"];
   EXPECT_THAT(flags, HasSubstr("adamw8bit"));
@@ -89,14 +89,14 @@ TEST_F(CliFit, WhatIsAllowedLimitsTheLastLevel) {
   EXPECT_THAT(flags, ::testing::Not(HasSubstr("int8")));
 }
 
-TEST_F(CliFit, AnMlpIsAFamilyToo) {
+TEST_F(CliFit, MlpIsAFamily) {
   const auto answer = fit("mlp:128x4 --of model --batch 64 --budget 64MiB");
   EXPECT_THAT(answer["levels"][0]["model"], ::testing::StartsWith("mlp:"));
   expect_refused("fit mlp:128x4 --of seq --budget 64MiB", ExitCode::usage, "has no sequences",
                  "--of batch");
 }
 
-TEST_F(CliFit, WhatWasFoundCanBeTrained) {
+TEST_F(CliFit, FoundSizeCanBeTrained) {
   const Ended found = snug("fit snug-tiny --of model --batch 2 --seq 32 --budget 32MiB --out big");
   ASSERT_EQ(found.code, 0) << found.err;
   const std::string saved = read_file(dir_ / "big/run.toml");
@@ -108,7 +108,7 @@ TEST_F(CliFit, WhatWasFoundCanBeTrained) {
   EXPECT_EQ(by_directory.code, 0) << by_directory.err;
 }
 
-TEST_F(CliFit, ForPeopleItIsATableOfAtMost100Columns) {
+TEST_F(CliFit, TableFits100Columns) {
   for (const char* of : {"batch", "seq", "model"}) {
     const Ended run = snug(
         fmt::format("fit gpt2 --gpu rtx4090 --of {} --batch 8 --seq 512 --precision fp32", of));
@@ -119,8 +119,8 @@ TEST_F(CliFit, ForPeopleItIsATableOfAtMost100Columns) {
   }
 }
 
-// Where a hurried packing of 234 sequences would not fit, and that of a plan does.
-TEST_F(CliFit, OneMoreDoesNotFitWhenItIsPlanned) {
+// Where a quick packing of 234 sequences would not fit, and that of a plan does.
+TEST_F(CliFit, OneMoreDoesNotFitInPlan) {
   const std::string words = "bert-large --gpu l4 --seq 512";
   const auto answer = nlohmann::json::parse(snug("fit " + words + " --json").out);
   const int64_t next = answer["batch"].get<int64_t>() + 1;
@@ -130,7 +130,7 @@ TEST_F(CliFit, OneMoreDoesNotFitWhenItIsPlanned) {
   EXPECT_EQ(nlohmann::json::parse(plan.out)["arena_bytes"], answer["next_bytes"]);
 }
 
-TEST_F(CliFit, RefusesWhatHasNoAnswer) {
+TEST_F(CliFit, RefusesUnboundedSearches) {
   expect_refused("fit tiny", ExitCode::usage, "snug fit needs --budget or --gpu", "--gpu rtx4090");
   expect_refused("fit tiny --budget 1GiB --of layers", ExitCode::usage,
                  "--of 'layers' is not one of batch, seq, model");

@@ -13,7 +13,7 @@ struct HiddenGpus : testing::Environment {
 
 using CliGpu = Cli;
 
-TEST_F(CliGpu, TrainingWithoutAGpuSaysWhatIsMissing) {
+TEST_F(CliGpu, TrainingWithoutGpuIsExplained) {
   const HiddenGpus hidden;
   expect_refused("train snug-tiny --device cuda --steps 1 --out o", ExitCode::device, "",
                  "snug doctor");
@@ -21,7 +21,7 @@ TEST_F(CliGpu, TrainingWithoutAGpuSaysWhatIsMissing) {
                  ExitCode::device, "", "snug doctor");
 }
 
-TEST_F(CliGpu, APlanIsTheSameWithAndWithoutAGpu) {
+TEST_F(CliGpu, PlanDoesNotDependOnGpu) {
   const std::string plan = "plan qwen2.5-0.5b --gpu h200 --batch 4 --master none";
   for (const char* more : {" --json", " --json --budget 24GiB", ""}) {
     SCOPED_TRACE(more);
@@ -34,7 +34,7 @@ TEST_F(CliGpu, APlanIsTheSameWithAndWithoutAGpu) {
   }
 }
 
-TEST_F(CliGpu, WithoutAGpuTheDeviceIsTheCpuAndTheFirstLineSaysSo) {
+TEST_F(CliGpu, MissingGpuFallsBackToCpuWithNotice) {
   const HiddenGpus hidden;
   const auto first_line = [](const std::string& text) { return text.substr(0, text.find('\n')); };
   const Ended plan = snug("plan snug-tiny --seq 64 --batch 2");
@@ -50,7 +50,7 @@ TEST_F(CliGpu, WithoutAGpuTheDeviceIsTheCpuAndTheFirstLineSaysSo) {
   EXPECT_THAT(first_line(run.err), ::testing::HasSubstr(" on cpu · "));
 }
 
-TEST_F(CliGpu, ABudgetForAGpuIsForWhatItsLibrariesTakeToo) {
+TEST_F(CliGpu, GpuBudgetIncludesLibraries) {
   const Ended run = snug("plan snug-tiny --seq 64 --budget 2GiB --json --device cuda");
   EXPECT_EQ(run.code, 0) << run.err;
   const nlohmann::json plan = nlohmann::json::parse(run.out);
@@ -58,14 +58,14 @@ TEST_F(CliGpu, ABudgetForAGpuIsForWhatItsLibrariesTakeToo) {
   EXPECT_GT(plan["context_bytes"], 0);
 }
 
-TEST_F(CliGpu, BudgetsThatHoldNothing) {
+TEST_F(CliGpu, BudgetsBelowContext) {
   for (const char* verb : {"plan", "train"}) {
     expect_refused(fmt::format("{} qwen2.5-0.5b --device cuda --budget 100MiB", verb),
                    ExitCode::does_not_fit, "--budget 100MiB leaves nothing");
   }
 }
 
-TEST_F(CliGpu, WordsThatAreNoDevice) {
+TEST_F(CliGpu, UnknownDeviceNames) {
   for (const char* word : {"gpu", "cuda:0", "CUDA", "rocm"}) {
     expect_refused(fmt::format("plan tiny --device {}", word), ExitCode::usage,
                    fmt::format("--device '{}' is not one of auto, cpu, cuda", word));

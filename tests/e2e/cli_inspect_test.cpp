@@ -1,5 +1,5 @@
-// snug inspect and snug doctor --oom as typed, over snapshots that PyTorch wrote: whose bytes are
-// whose is held to the addresses that PyTorch gave.
+// snug inspect and snug doctor --oom as typed, over snapshots that PyTorch wrote: owners of bytes
+// are compared with the addresses that PyTorch gave.
 #include <map>
 
 #include "cli_fixture.h"
@@ -16,7 +16,7 @@ const std::filesystem::path kSnapshots =
 class CliInspect : public Cli {
  protected:
   static std::string path(const std::string& name) { return (kSnapshots / name).string(); }
-  static nlohmann::json truth(const std::string& name) {
+  static nlohmann::json pytorch_counts(const std::string& name) {
     return nlohmann::json::parse(read_file(kSnapshots / (name + ".json")));
   }
   // Of its one device.
@@ -45,10 +45,10 @@ class CliInspect : public Cli {
   }
 };
 
-TEST_F(CliInspect, OwnersAreThosePyTorchGave) {
+TEST_F(CliInspect, OwnersMatchPyTorch) {
   for (const std::string name : {"gpt2", "cpp", "bare", "leak", "oom"}) {
     SCOPED_TRACE(name);
-    const nlohmann::json device = inspected(name), true_ones = truth(name);
+    const nlohmann::json device = inspected(name), true_ones = pytorch_counts(name);
     EXPECT_GE(device["peak"]["known"], 0.95);
     const double peak = device["peak"]["allocated_bytes"];
     EXPECT_NEAR(peak / true_ones["max_allocated"].get<double>(), 1, 0.01);
@@ -63,8 +63,8 @@ TEST_F(CliInspect, OwnersAreThosePyTorchGave) {
   }
 }
 
-TEST_F(CliInspect, RemediesSaveWhatTheyDidInPyTorch) {
-  const nlohmann::json device = inspected("gpt2"), measured = truth("gpt2")["remedies"];
+TEST_F(CliInspect, RemediesMatchPyTorch) {
+  const nlohmann::json device = inspected("gpt2"), measured = pytorch_counts("gpt2")["remedies"];
   std::map<std::string, double> peak;
   for (const auto& remedy : device["remedies"]) peak[remedy["name"]] = remedy["peak_bytes"];
   for (const auto& [name, key] : {std::pair{"checkpointing", "checkpointing"},
@@ -75,7 +75,7 @@ TEST_F(CliInspect, RemediesSaveWhatTheyDidInPyTorch) {
   }
 }
 
-TEST_F(CliInspect, ALeakIsNamed) {
+TEST_F(CliInspect, LeakIsNamed) {
   const nlohmann::json device = inspected("leak");
   ASSERT_EQ(device["leaks"].size(), 1U);
   EXPECT_EQ(device["leaks"][0]["at"], "train.py:136 step");
@@ -85,20 +85,20 @@ TEST_F(CliInspect, ALeakIsNamed) {
   EXPECT_TRUE(inspected("gpt2")["leaks"].empty());
 }
 
-TEST_F(CliInspect, AFailedAllocationIsExplained) {
+TEST_F(CliInspect, FailedAllocationIsExplained) {
   const nlohmann::json device = inspected("oom");
   const nlohmann::json& oom = device["oom"];
   EXPECT_EQ(oom["asked_bytes"], 48 << 20);
   EXPECT_EQ(oom["phase"], "forward");
   EXPECT_EQ(oom["at"], "loss_utils.py:40 fixed_cross_entropy");
   EXPECT_TRUE(oom["limited"]) << "the GPU had more than a hundred GiB left";
-  const double allocated = truth("oom")["oom"]["allocated"];
+  const double allocated = pytorch_counts("oom")["oom"]["allocated"];
   EXPECT_NEAR(oom["allocated_bytes"].get<double>() / allocated, 1, 0.02);
   EXPECT_THAT(snug("inspect " + path("oom.pickle")).out,
               HasSubstr("out of memory  48.00 MiB were asked for in forward"));
 }
 
-TEST_F(CliInspect, WithAModelChangesHaveTheirCost) {
+TEST_F(CliInspect, ModelAddsCostToChanges) {
   const Ended run = snug("inspect " + path("gpt2.pickle") + " --model " + path("config.json") +
                          " --batch 4 --seq 128 --precision fp32 --gpu h200");
   EXPECT_EQ(run.code, 0) << run.err;
@@ -124,8 +124,8 @@ TEST_F(CliInspect, Refusals) {
   expect_refused("inspect empty.pickle", kBadInput, "nothing was allocated or recorded");
 }
 
-TEST_F(CliInspect, ALogOfPyTorchIsExplained) {
-  write("train.log", "step 1\n" + truth("oom")["oom"]["traceback"].get<std::string>());
+TEST_F(CliInspect, PyTorchLogIsExplained) {
+  write("train.log", "step 1\n" + pytorch_counts("oom")["oom"]["traceback"].get<std::string>());
   const Ended run = snug("doctor --oom train.log");
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("PyTorch's allocator found no room"));
@@ -136,7 +136,7 @@ TEST_F(CliInspect, ALogOfPyTorchIsExplained) {
   for (const std::string& line : split(run.out, '\n')) EXPECT_LE(line.size(), 100U) << line;
 }
 
-TEST_F(CliInspect, ALogWithAModelHasThePlanThatFits) {
+TEST_F(CliInspect, LogWithModelHasFittingPlan) {
   write("train.log",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
         "capacity of 7.79 GiB of which 1.18 GiB is free.\n");

@@ -48,7 +48,7 @@ class CliJsonl : public Cli {
   const std::string chat_ = "train model --seq 64 --batch 2 --steps 2 --device cpu --data ";
 };
 
-TEST_F(CliJsonl, SamplesAreRowsThatSayHowFullTheyAre) {
+TEST_F(CliJsonl, RowsReportTheirFill) {
   const Ended run = snug(train_ + "texts.jsonl");
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("data: texts.jsonl (24 samples, 162 tokens) = 24 rows of 16, 36% "
@@ -56,7 +56,7 @@ TEST_F(CliJsonl, SamplesAreRowsThatSayHowFullTheyAre) {
 }
 
 // Targets differ from micro-batch to micro-batch: only the count of the whole step makes them add up.
-TEST_F(CliJsonl, AStepIsTheMeanOverAllItsTargets) {
+TEST_F(CliJsonl, StepIsMeanOverAllTargets) {
   const std::string run = "train tiny --seq 16 --steps 3 --data texts.jsonl --batch ";
   const std::vector<double> whole = losses(run + "6");
   for (const std::string parts : {"2 --accum 3", "1 --accum 6", "4 --global-batch 6"}) {
@@ -87,7 +87,7 @@ TEST_F(CliJsonl, PackedSamplesLearnTheSame) {
   for (size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(together[i], apart[i], 1e-4);
 }
 
-TEST_F(CliJsonl, EvaluationsAreMeansOverTargetsToo) {
+TEST_F(CliJsonl, EvaluationIsMeanOverTargets) {
   const std::string run = train_ + "texts.jsonl --holdout 0.5 --lr 0 --json --eval-batches ";
   const Ended once = snug(run + "6");
   ASSERT_EQ(once.code, 0) << once.err;
@@ -98,7 +98,7 @@ TEST_F(CliJsonl, EvaluationsAreMeansOverTargetsToo) {
   EXPECT_NEAR(eval_losses(once)[0], eval_losses(wide)[0], 1e-4);
 }
 
-TEST_F(CliJsonl, OnlyAnswersAreLearnedUnlessAllIsAskedFor) {
+TEST_F(CliJsonl, OnlyAnswersAreLearnedByDefault) {
   std::string lines;
   for (int i = 0; i < 4; ++i) lines += chat_line("the cat?", "on a mat");
   write("chat.jsonl", lines);
@@ -127,7 +127,7 @@ TEST_F(CliJsonl, SamplesAreTokenizedOnce) {
   EXPECT_EQ(direct, losses(train_ + "texts.jsonl")) << "a file of samples is data itself";
 }
 
-TEST_F(CliJsonl, ADirectoryOfJsonl) {
+TEST_F(CliJsonl, DirectoryOfJsonl) {
   write("dir/a.jsonl", text_line(5));
   write("dir/deep/b.ndjson", text_line(6) + text_line(7));
   write("dir/README.md", "not a sample");
@@ -136,7 +136,7 @@ TEST_F(CliJsonl, ADirectoryOfJsonl) {
   EXPECT_THAT(run.err, HasSubstr("data: dir (3 samples, "));
 }
 
-TEST_F(CliJsonl, TokenizeWritesSamplesThatTrainReads) {
+TEST_F(CliJsonl, TokenizedSamplesAreReadByTrain) {
   write("chat.jsonl", chat_line("a", "b") + "{\"text\": \"\"}\n{\n" + chat_line("c", "the cat"));
   expect_refused("tokenize model --data chat.jsonl -o a.samples", kBadInput,
                  "chat.jsonl:3: not JSON");
@@ -206,7 +206,7 @@ TEST_F(CliJsonl, Refusals) {
   expect_refused(train_ + "old.samples", kBadInput, "old.samples: version ");
 }
 
-TEST_F(CliJsonl, ResumesWhereItWas) {
+TEST_F(CliJsonl, ResumesAtSamePosition) {
   const std::string run = "train tiny --seq 16 --batch 2 --data texts.jsonl --steps ";
   const std::vector<double> whole = losses(run + "6");
   ASSERT_EQ(snug(run + "6 --save-every 3 --keep 9 --out run").code, 0);

@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "cli_fixture.h"
-#include "recipe/techniques.h"
 #include "support/small_run.h"
+#include "techniques/techniques.h"
 
 namespace snug {
 namespace {
@@ -42,7 +42,7 @@ TEST_F(CliLadder, EveryRungIsMeasuredAsPlanned) {
   EXPECT_EQ(all.back()["name"], "all together");
 }
 
-TEST_F(CliLadder, ARungIsWhatTrainDoesWithItsFlags) {
+TEST_F(CliLadder, RungMatchesTrainWithItsFlags) {
   const std::string common = " tiny --data text.txt --batch 4 --seq 16 --steps 2";
   const auto all = rungs("ladder" + common);
   const std::string baseline = all[0]["change"];
@@ -56,7 +56,7 @@ TEST_F(CliLadder, ARungIsWhatTrainDoesWithItsFlags) {
   }
 }
 
-TEST_F(CliLadder, TheTableHasARowForEachAndFitsTheTerminal) {
+TEST_F(CliLadder, TableHasEveryRowAndFitsTerminal) {
   const Ended run = snug("ladder mlp:16x3 --batch 4 --steps 2");
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.err, ::testing::Not(::testing::HasSubstr("\r"))) << "progress is for terminals";
@@ -66,7 +66,7 @@ TEST_F(CliLadder, TheTableHasARowForEachAndFitsTheTerminal) {
   for (const std::string& line : split(run.out, '\n')) EXPECT_LE(columns(line), 100) << line;
 }
 
-TEST_F(CliLadder, WhatDoesNotFitIsShownAndTheOthersRun) {
+TEST_F(CliLadder, RungThatDoesNotFitIsShown) {
   const auto plain = rungs("ladder tiny --batch 4 --seq 16 --device null");
   EXPECT_TRUE(plain[0]["step_ms"].is_null());
   EXPECT_TRUE(plain[0]["loss"].is_null());

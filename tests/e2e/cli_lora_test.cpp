@@ -1,4 +1,4 @@
-// Adapters as a person uses them: trained, gone on with, merged, looked at; and what is refused.
+// Adapters as a person uses them: trained, resumed, merged, inspected; and what is refused.
 #include "cli_fixture.h"
 
 namespace snug {
@@ -8,7 +8,7 @@ using ::testing::HasSubstr;
 
 class CliLora : public Cli {
  protected:
-  // A model with weights that something was learnt by.
+  // A trained model.
   void train_base(const std::string& config = tiny_config().dump()) {
     write("tiny/config.json", config);
     const Ended run = snug("train tiny" + how_ + " --steps 4 --out base");
@@ -41,13 +41,13 @@ TEST_F(CliLora, TrainsMergesAndIsTheSameMerged) {
   EXPECT_EQ(config.at("lora_alpha"), 8);
   EXPECT_EQ(config.at("target_modules"), nlohmann::json({"down_proj", "o_proj", "q_proj"}));
   ASSERT_EQ(snug("merge base --adapter adapter --out merged").code, 0);
-  const double beside = loss("base --adapter adapter"), merged = loss("merged");
-  EXPECT_NEAR(merged, beside, 1e-5 * beside);
-  EXPECT_LT(beside, loss("base"));
+  const double unmerged = loss("base --adapter adapter"), merged = loss("merged");
+  EXPECT_NEAR(merged, unmerged, 1e-5 * unmerged);
+  EXPECT_LT(unmerged, loss("base"));
   EXPECT_EQ(snug("sample base --device cpu --adapter adapter --prompt the --max-tokens 4").code, 0);
 }
 
-TEST_F(CliLora, GoesOnExactly) {
+TEST_F(CliLora, ResumesExactly) {
   train_base();
   const std::string how = "--steps 6 --save-every 2 --keep 9 --lora r=3,dropout=0.1";
   ASSERT_EQ(lora(how + " --out a").code, 0);
@@ -65,7 +65,7 @@ TEST_F(CliLora, GoesOnExactly) {
   std::filesystem::rename(dir_ / "base", dir_ / "moved");
   const Ended gone = snug("train --resume a/step-00000002 --out b --overwrite");
   EXPECT_EQ(gone.code, static_cast<int>(kBadInput));
-  EXPECT_THAT(gone.err, HasSubstr("the model that its adapter is beside"));
+  EXPECT_THAT(gone.err, HasSubstr("the base model of its adapter"));
   EXPECT_EQ(snug("train moved --resume a/step-00000002 --out b --overwrite --resume-changed").code,
             0);
   EXPECT_EQ(file("a/adapter_model.safetensors"), file("b/adapter_model.safetensors"));
@@ -75,7 +75,7 @@ TEST_F(CliLora, GoesOnExactly) {
   EXPECT_THAT(further.err, HasSubstr("adapter: loaded from a"));
 }
 
-TEST_F(CliLora, AFourBitBaseIsPlannedAndExact) {
+TEST_F(CliLora, FourBitBaseIsPlannedAndExact) {
   auto config = tiny_config();
   config["hidden_size"] = 64;
   config["intermediate_size"] = 96;
@@ -93,14 +93,14 @@ TEST_F(CliLora, AFourBitBaseIsPlannedAndExact) {
 }
 
 // Tensors without whole blocks stay as they are.
-TEST_F(CliLora, IsEvaluatedBesideAFourBitBase) {
+TEST_F(CliLora, EvaluatesWithFourBitBase) {
   train_base();
   ASSERT_EQ(lora("--steps 2 --lora r=2 --base-dtype nf4 --out a").code, 0);
   EXPECT_EQ(
       snug("eval base --device cpu --data text.txt --seq 16 --adapter a --base-dtype nf4").code, 0);
 }
 
-TEST_F(CliLora, WhatMakesNoSenseIsRefused) {
+TEST_F(CliLora, MeaninglessOptionsAreRefused) {
   train_base();
   expect_refused("--lora r=4,targets=gate", kUsage, "no linear layer of 'base' is called that");
   expect_refused("--lora r=0", kUsage, "r is between 1 and 4096");
@@ -112,7 +112,7 @@ TEST_F(CliLora, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(snug("merge base --adapter adapter --out base").code, static_cast<int>(kUsage));
 }
 
-TEST_F(CliLora, AnAdapterOfAnotherBaseIsRefused) {
+TEST_F(CliLora, AdapterOfAnotherBaseIsRefused) {
   train_base();
   ASSERT_EQ(lora("--steps 1 --lora r=4 --out adapter").code, 0);
   auto wider = tiny_config();
@@ -127,7 +127,7 @@ TEST_F(CliLora, AnAdapterOfAnotherBaseIsRefused) {
     const Ended run = lora("--adapter adapter --steps 1");
     EXPECT_EQ(run.code, static_cast<int>(kBadInput)) << run.err;
     EXPECT_THAT(run.err, HasSubstr("adapter/adapter_model.safetensors"));
-    if (config == deeper) continue;  // which has room for all of it
+    if (config == deeper) continue;  // which holds all of it
     EXPECT_EQ(snug("merge base --adapter adapter --out merged").code, static_cast<int>(kBadInput));
   }
 }

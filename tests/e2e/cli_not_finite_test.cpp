@@ -1,5 +1,5 @@
 // Numbers that leave the finite ones: a loss that becomes nan is traced to its layer and the last
-// good state is kept; steps that overflow in fp16 are skipped, said to be, and recovered from.
+// good state is kept; steps that overflow in fp16 are skipped, reported, and recovered from.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -46,7 +46,7 @@ constexpr auto kDevice = static_cast<int>(ExitCode::device);
 // The largest number is finite, and loads; what it is multiplied by makes an infinity of it.
 constexpr float kHuge = std::numeric_limits<float>::max();
 
-TEST_F(CliNotFinite, WeightsThatAreNotFiniteAreRefused) {
+TEST_F(CliNotFinite, NonFiniteWeightsAreRefused) {
   train_and_damage("model.layers.1.mlp.down_proj.weight", NAN);
   for (const std::string technique : {"", " --precision bf16", " --precision fp16"}) {
     SCOPED_TRACE(technique);
@@ -60,7 +60,7 @@ TEST_F(CliNotFinite, WeightsThatAreNotFiniteAreRefused) {
   }
 }
 
-TEST_F(CliNotFinite, ALossThatIsNanIsTracedToItsLayer) {
+TEST_F(CliNotFinite, NanLossIsTracedToItsLayer) {
   train_and_damage("model.layers.1.post_attention_layernorm.weight", kHuge);
   for (const std::string technique :
        {"", " --update-in-backward --clip 0", " --recompute full --accum 2 --compress int8",
@@ -81,7 +81,7 @@ TEST_F(CliNotFinite, ALossThatIsNanIsTracedToItsLayer) {
 
 // Only the second rank reads the token whose embedding is not finite in fp16; the others have it from
 // there.
-TEST_F(CliNotFinite, ItIsNamedByTheRankThatMadeIt) {
+TEST_F(CliNotFinite, CausingRankNamesIt) {
   train_and_damage("model.embed_tokens.weight", kHuge);
   std::string text(100, 'a');
   text[24] = 0;
@@ -94,7 +94,7 @@ TEST_F(CliNotFinite, ItIsNamedByTheRankThatMadeIt) {
                                                 "'[a-z.]+' in micro_first[^;]*, on rank 1;"));
 }
 
-TEST_F(CliNotFinite, AnInfinityIsFoundWhereItFirstAppears) {
+TEST_F(CliNotFinite, InfinityIsFoundAtFirstOp) {
   train_and_damage("model.layers.1.input_layernorm.weight", kHuge);
   const Ended run = snug("train bad --data text.txt --seq 16 --batch 4 --out o --json");
   EXPECT_EQ(run.code, kDevice);
@@ -105,7 +105,7 @@ TEST_F(CliNotFinite, AnInfinityIsFoundWhereItFirstAppears) {
   EXPECT_TRUE(lines_of(run)[0]["loss"].is_null());
 }
 
-TEST_F(CliNotFinite, ARunGoesBackAndLeavesOutWhatMadeItBad) {
+TEST_F(CliNotFinite, RunRollsBackAndSkipsBadData) {
   const std::string wild = kFinite +
                            " --device cpu --precision fp16 --optimizer sgd --clip 0 --lr 1000 "
                            "--lr-schedule constant --steps 30 --save-every 1 --out o --on-nan ";
@@ -129,7 +129,7 @@ TEST_F(CliNotFinite, ARunGoesBackAndLeavesOutWhatMadeItBad) {
 }
 
 // One good step with a rate far too large; in the second, fp16 overflows in the forward pass.
-TEST_F(CliNotFinite, ARunThatGoesBadKeepsTheLastGoodState) {
+TEST_F(CliNotFinite, FailedRunKeepsLastGoodState) {
   const std::string wild =
       kFinite + " --precision fp16 --optimizer sgd --clip 0 --lr 1000 --lr-schedule constant";
   const Ended run = snug(wild + " --steps 30 --out o");
@@ -143,7 +143,7 @@ TEST_F(CliNotFinite, ARunThatGoesBadKeepsTheLastGoodState) {
 }
 
 // Four windows are one step's data, so that losses differ only where parameters do.
-TEST_F(CliNotFinite, StepsThatOverflowAreSkippedUntilTheScaleHasShrunk) {
+TEST_F(CliNotFinite, OverflowingStepsAreSkippedWhileScaleShrinks) {
   write("text.txt", std::string(65, 'a') + "b");
   const std::string train =
       kFinite + " --no-shuffle --precision fp16 --lr 1e-2 --loss-scale dynamic:1e9 --steps 30";
@@ -171,7 +171,7 @@ TEST_F(CliNotFinite, StepsThatOverflowAreSkippedUntilTheScaleHasShrunk) {
   EXPECT_THAT(split(trim(text.out), '\n').back(), ::testing::Not(::testing::HasSubstr("skipped")));
 }
 
-TEST_F(CliNotFinite, AFixedScaleThatIsTooLargeStopsTheRun) {
+TEST_F(CliNotFinite, FixedScaleThatIsTooLargeStopsRun) {
   const Ended run = snug(kFinite + " --precision fp16 --loss-scale 1e9 --steps 100 --out o");
   EXPECT_EQ(run.code, kDevice);
   EXPECT_THAT(run.err, ::testing::HasSubstr("for 20 steps in a row, until step 20: no update was "
@@ -184,7 +184,7 @@ TEST_F(CliNotFinite, AFixedScaleThatIsTooLargeStopsTheRun) {
 }
 
 // In fp32 a wild rate makes gradients overflow while the loss stays finite: no scale helps there.
-TEST_F(CliNotFinite, AScaleAtItsFloorStopsTheRun) {
+TEST_F(CliNotFinite, MinimalScaleStopsRun) {
   const Ended run = snug(kFinite +
                          " --optimizer sgd --clip 0 --lr 1000 --loss-scale dynamic:4 --steps 100 "
                          "--out o --json");
@@ -194,7 +194,7 @@ TEST_F(CliNotFinite, AScaleAtItsFloorStopsTheRun) {
   EXPECT_EQ(lines.back()["loss_scale"], 1);
   size_t skipped = 0;
   while (lines[lines.size() - 1 - skipped]["skipped"]) ++skipped;
-  EXPECT_EQ(skipped, 21U) << "one to come to the floor, twenty there";
+  EXPECT_EQ(skipped, 21U) << "one to reach the minimum, twenty there";
   expect_all_finite("o");
 }
 

@@ -40,7 +40,7 @@ TEST_F(CliOffloadDisk, CopiesAreTimedLikeOtherOps) {
   EXPECT_THAT(run.out + run.err, HasSubstr("\ncopy  "));
 }
 
-TEST_F(CliOffloadDisk, LeavesNothingBehindWhenItIsKilled) {
+TEST_F(CliOffloadDisk, LeavesNoFilesWhenKilled) {
   bool empty_before = false;
   const Ended run = snug(kDiskTrain + " --steps 100000 --offload optimizer=disk --offload-dir disk",
                          {.interrupt_after = "step", .before_interrupt = [&](pid_t pid) {
@@ -52,7 +52,7 @@ TEST_F(CliOffloadDisk, LeavesNothingBehindWhenItIsKilled) {
   EXPECT_TRUE(disk_is_empty());
 }
 
-TEST_F(CliOffloadDisk, PlansSayWhatARunNeedsAndWrites) {
+TEST_F(CliOffloadDisk, PlansReportNeededAndWrittenBytes) {
   const Ended plan = snug("plan tiny --seq 16 --batch 2 --offload optimizer=disk");
   EXPECT_EQ(plan.code, 0) << plan.err;
   EXPECT_THAT(plan.out, HasSubstr("; a run needs --offload-dir DIR"));
@@ -81,10 +81,10 @@ TEST_F(CliOffloadDisk, RefusesBeforeTheFirstStep) {
   expect_refused(train + " --offload-dir /proc", ExitCode::does_not_fit, "/proc has 0 B");
 }
 
-TEST_F(CliOffloadDisk, SaysThatTmpfsIsMemory) {
+TEST_F(CliOffloadDisk, ReportsTmpfsAsMemory) {
   if (!std::filesystem::exists("/dev/shm")) GTEST_SKIP() << "no tmpfs";
   const std::string train = kDiskTrain + " --steps 1 --offload optimizer=disk --offload-dir ";
-  EXPECT_THAT(snug(train + "/dev/shm").err, HasSubstr("/dev/shm is on tmpfs: what lives there"));
+  EXPECT_THAT(snug(train + "/dev/shm").err, HasSubstr("/dev/shm is on tmpfs: its files take"));
   EXPECT_THAT(snug(train + "disk").err, Not(HasSubstr("tmpfs")));
 }
 

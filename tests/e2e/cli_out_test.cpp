@@ -9,7 +9,7 @@ class CliOut : public Cli {
   const std::string train_ = "train tiny --seq 16 --batch 2 --data text.txt --out ";
 };
 
-TEST_F(CliOut, ASecondRunIsRefusedWhileTheFirstRuns) {
+TEST_F(CliOut, SecondRunIsRefusedDuringFirst) {
   Ended second;
   const auto start_another = [&](pid_t) { second = snug(train_ + "o --steps 1"); };
   const Ended first = snug(train_ + "o --steps 100000 --json",
@@ -22,7 +22,7 @@ TEST_F(CliOut, ASecondRunIsRefusedWhileTheFirstRuns) {
   for (const std::string& path : tree()) EXPECT_EQ(path.find("o/."), std::string::npos) << path;
 }
 
-TEST_F(CliOut, PathsThatCannotBeDirectories) {
+TEST_F(CliOut, InvalidDirectories) {
   std::filesystem::create_symlink("nowhere", dir_ / "dangling");
   std::filesystem::create_symlink("loop", dir_ / "loop");
   expect_refused(train_ + "dangling", ExitCode::usage, "dangling is a link to nothing");
@@ -31,12 +31,12 @@ TEST_F(CliOut, PathsThatCannotBeDirectories) {
 }
 
 // 1.5 TB of weights: the null device follows the plan without holding them.
-TEST_F(CliOut, ADiskThatIsTooSmall) {
+TEST_F(CliOut, FullDisk) {
   expect_refused("train llama-405b --device null --seq 16 --batch 1 --out o", ExitCode::bad_input,
                  "--out o: model and checkpoints take 5.91 TiB, and its file system has");
 }
 
-TEST_F(CliOut, SettledChoicesAreWrittenAndPinNothing) {
+TEST_F(CliOut, SettledChoicesAreWrittenUnpinned) {
   EXPECT_EQ(snug(train_ + "o --steps 1 --budget 1GiB").code, 0);
   const std::string saved = read_file(dir_ / "o/run.toml");
   EXPECT_THAT(saved, ::testing::HasSubstr("attention = \"auto\"\n"));
@@ -46,7 +46,7 @@ TEST_F(CliOut, SettledChoicesAreWrittenAndPinNothing) {
   EXPECT_EQ(snug("train --config o/run.toml --attention standard --overwrite").code, 0);
 }
 
-TEST_F(CliOut, TheSettledPolicyIsWhatWasPlanned) {
+TEST_F(CliOut, SettledPolicyIsPlannedPolicy) {
   const std::string run = " tiny --seq 16 --batch 2 --accum 1 --attention flash --loss chunked:8";
   const auto bytes = [&](const std::string& more) {
     return nlohmann::json::parse(snug("plan" + run + more + " --json").out).at("arena_bytes");

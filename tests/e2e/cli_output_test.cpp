@@ -22,21 +22,21 @@ class CliOutput : public Cli {
 
 // --- streams that take nothing ------------------------------------------------------------------
 
-TEST_F(CliOutput, AClosedStderrCostsNothing) {
+TEST_F(CliOutput, ClosedStderrIsHarmless) {
   const Ended run = in_shell("\"$@\" 2>&-", kThreeSteps);
   EXPECT_EQ(run.code, 0);
   EXPECT_THAT(run.out, ::testing::HasSubstr("step     3/3"));
   expect_model_saved();
 }
 
-TEST_F(CliOutput, AFullStderrCostsNothing) {
+TEST_F(CliOutput, FullStderrIsHarmless) {
   const Ended run = in_shell("\"$@\" 2>/dev/full", kThreeSteps);
   EXPECT_EQ(run.code, 0);
   EXPECT_THAT(run.out, ::testing::HasSubstr("step     3/3"));
   expect_model_saved();
 }
 
-TEST_F(CliOutput, AFullStdoutIsReportedAfterSaving) {
+TEST_F(CliOutput, FullStdoutIsReportedAfterSaving) {
   const Ended run = in_shell("\"$@\" >/dev/full", kThreeSteps);
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::bad_input));
   EXPECT_THAT(run.err, ::testing::HasSubstr("done after 3 steps"));
@@ -45,14 +45,14 @@ TEST_F(CliOutput, AFullStdoutIsReportedAfterSaving) {
   expect_model_saved();
 }
 
-TEST_F(CliOutput, AClosedStdoutIsReportedAfterSaving) {
+TEST_F(CliOutput, ClosedStdoutIsReportedAfterSaving) {
   const Ended run = in_shell("\"$@\" >&-", kThreeSteps);
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::bad_input));
   EXPECT_THAT(run.err, ::testing::HasSubstr("results could not be written to stdout"));
   expect_model_saved();
 }
 
-TEST_F(CliOutput, AReaderThatLeavesCostsNothing) {
+TEST_F(CliOutput, LeavingReaderIsHarmless) {
   const Ended run = in_shell("{ \"$@\"; echo $? >code; } | head -n 1", kThreeSteps);
   EXPECT_THAT(run.out, ::testing::StartsWith("step     1/3"));
   EXPECT_EQ(read_file(dir_ / "code"), "0\n");
@@ -71,7 +71,7 @@ TEST_F(CliOutput, EveryVerbReportsLostResults) {
 }
 
 // A refusal keeps its own exit code where nothing can be said.
-TEST_F(CliOutput, ARefusalWithoutStderrIsStillARefusal) {
+TEST_F(CliOutput, RefusalWithoutStderrIsStillRefusal) {
   for (const char* stderr_to : {"2>&-", "2>/dev/full"}) {
     EXPECT_EQ(in_shell(fmt::format("\"$@\" {}", stderr_to), "plan nosuchmodel").code,
               static_cast<int>(ExitCode::usage));
@@ -81,7 +81,7 @@ TEST_F(CliOutput, ARefusalWithoutStderrIsStillARefusal) {
 // --- Ctrl-C -------------------------------------------------------------------------------------
 
 // A step of many micro-batches, so that it is still running when the second Ctrl-C comes.
-TEST_F(CliOutput, CtrlCIsAnsweredAtOnceAndTheSecondEndsTheProgram) {
+TEST_F(CliOutput, CtrlCIsAnsweredAtOnceSecondEndsProgram) {
   const Ended run =
       snug("train tiny --data text.txt --seq 16 --batch 2 --accum 1000000 --holdout 0.1 --out o",
            {.interrupt_after = "held-out loss", .interrupt_again = "stopping after this step"});
@@ -91,7 +91,7 @@ TEST_F(CliOutput, CtrlCIsAnsweredAtOnceAndTheSecondEndsTheProgram) {
 
 // --- what everyone sees -------------------------------------------------------------------------
 
-TEST_F(CliOutput, StepLinesAreShortAndMemoryIsSaidOnce) {
+TEST_F(CliOutput, StepLinesAreShortMemoryIsPrintedOnce) {
   const Ended run = snug(kThreeSteps);
   for (const std::string& line : split(run.out, '\n')) EXPECT_LE(line.size(), 100U) << line;
   EXPECT_THAT(run.out, ::testing::Not(::testing::HasSubstr("planned")));
@@ -100,7 +100,7 @@ TEST_F(CliOutput, StepLinesAreShortAndMemoryIsSaidOnce) {
   EXPECT_THAT(run.err, ::testing::ContainsRegex("done after 3 steps in [0-9.]+ m?s: loss "));
 }
 
-TEST_F(CliOutput, ATerminalSeesWhatIsDoneBeforeTheFirstStep) {
+TEST_F(CliOutput, TerminalShowsProgressBeforeFirstStep) {
   const Ended run = run_snug(split(kThreeSteps, ' '), {.directory = dir_.path(), .terminal = true});
   const size_t first_step = run.out.find("step     1/3");
   for (const char* doing : {"planning ...", "initialising ", "step 1 of 3 ..."}) {
@@ -148,7 +148,7 @@ TEST_F(CliOutput, GpusAsTableAndJson) {
   EXPECT_EQ((*l4)["clouds"], (nlohmann::json{"g6", "gr6", "g2-standard"}));
 }
 
-TEST_F(CliOutput, NamesDoNotReachTheTerminalAsCommands) {
+TEST_F(CliOutput, EscapesTerminalCommandsInNames) {
   const Ended run = run_snug({"plan", "evil\x1b[2J\rmodel"}, {.directory = dir_.path()});
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::usage));
   EXPECT_THAT(run.err, ::testing::Not(::testing::HasSubstr("\x1b")));

@@ -10,7 +10,7 @@ namespace {
 
 using CliPlan = Cli;
 
-TEST_F(CliPlan, JsonHasTheFieldsThatOthersRelyOn) {
+TEST_F(CliPlan, JsonHasDocumentedFields) {
   const Ended run = snug("plan tiny --seq 16 --json --budget 1GiB");
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.err, "");
@@ -28,7 +28,7 @@ TEST_F(CliPlan, JsonHasTheFieldsThatOthersRelyOn) {
 }
 
 // An update on the host takes as long as its memory needs for the bytes: 28 of each parameter.
-TEST_F(CliPlan, TheHostsLaneGoesByItsMemory) {
+TEST_F(CliPlan, HostLaneUsesMemoryBandwidth) {
   const auto plan = nlohmann::json::parse(
       snug("plan gpt2 --gpu h200 --precision bf16 --offload optimizer,master --host-update all "
            "--json")
@@ -42,7 +42,7 @@ TEST_F(CliPlan, TheHostsLaneGoesByItsMemory) {
   EXPECT_LT((*host)["busy_ms"], 2 * at_80_gb_per_s);
 }
 
-TEST_F(CliPlan, TheBreakdownAddsUp) {
+TEST_F(CliPlan, BreakdownAddsUp) {
   for (const std::string options : {"", " --attention standard", " --loss whole", " --accum 3"}) {
     const auto plan = nlohmann::json::parse(snug("plan tiny --json" + options).out);
     int64_t sum = 0;
@@ -68,7 +68,7 @@ TEST_F(CliPlan, PackedRowsHaveOneMoreInput) {
   EXPECT_THAT(packed["attention"].dump(), ::testing::HasSubstr("packed samples"));
 }
 
-TEST_F(CliPlan, TheRecipeIsResolved) {
+TEST_F(CliPlan, RecipeIsResolved) {
   const auto recipe = nlohmann::json::parse(snug("plan tiny --json").out)["recipe"];
   EXPECT_EQ(recipe["model"], "tiny");
   EXPECT_EQ(recipe["seq"], 64) << "as many as the model can take";
@@ -77,7 +77,7 @@ TEST_F(CliPlan, TheRecipeIsResolved) {
   EXPECT_TRUE(recipe["budget"].is_null());
 }
 
-TEST_F(CliPlan, TheTableSaysOnlyWhatIsSet) {
+TEST_F(CliPlan, TableShowsOnlySetOptions) {
   const std::string table = snug("plan tiny").out;
   EXPECT_EQ(split(table, '\n')[1],
             "precision fp32 · attention flash · loss chunked · recompute none · optimizer adamw");
@@ -85,7 +85,7 @@ TEST_F(CliPlan, TheTableSaysOnlyWhatIsSet) {
   EXPECT_THAT(table, ::testing::Not(::testing::HasSubstr("\x1b"))) << "colour is for terminals";
 }
 
-TEST_F(CliPlan, WhatDiffersFromTheDefaultsIsInTheHead) {
+TEST_F(CliPlan, HeadShowsNonDefaults) {
   const std::string table =
       snug("plan tiny --dropout 0.1 --compress int8 --precision bf16 --loss-scale 8.5").out;
   for (const char* word : {" · dropout 0.1", " · compress int8", "precision bf16 · ",
@@ -95,12 +95,12 @@ TEST_F(CliPlan, WhatDiffersFromTheDefaultsIsInTheHead) {
               ::testing::Not(::testing::HasSubstr("state-dtype")));
 }
 
-TEST_F(CliPlan, AShortMicroBatchCountsAsWhatItHolds) {
+TEST_F(CliPlan, ShortMicroBatchCountsItsSequences) {
   EXPECT_THAT(snug("plan tiny --seq 16 --batch 4 --global-batch 10").out,
               ::testing::HasSubstr("batch 4 x 16 · 160 tokens per step in 3 micro-batches\n"));
 }
 
-TEST_F(CliPlan, TheProgramReadsBack) {
+TEST_F(CliPlan, ProgramReadsBack) {
   const Ended run = snug("plan tiny --seq 16 --accum 2 --program");
   ASSERT_EQ(run.code, 0) << run.err;
   const Module module = parse(run.out, ops::registry());
@@ -115,11 +115,11 @@ TEST_F(CliPlan, TwiceGivesTheSameBytes) {
 }
 
 // By rule and without a GPU. Attention of gpt2 has dropout of 0.1.
-TEST_F(CliPlan, SaysWhoComputesAttentionOnAGpu) {
+TEST_F(CliPlan, NamesAttentionServerOnGpu) {
   const auto attention = [&](const std::string& options) {
     return nlohmann::json::parse(snug("plan gpt2 --seq 512 --json " + options).out)["attention"];
   };
-  EXPECT_TRUE(attention("").is_null()) << "on a CPU nobody chooses";
+  EXPECT_TRUE(attention("").is_null()) << "a CPU has no choice";
   const auto plain = attention("--gpu h200 --precision fp32");
   EXPECT_EQ(plain["kernels"], "plain_tiles");
   EXPECT_EQ(plain["why"], "fp32 without --tf32");
@@ -137,7 +137,7 @@ TEST_F(CliPlan, SaysWhoComputesAttentionOnAGpu) {
               ::testing::HasSubstr("\nkernels  attention on plain tiles (fp32 without --tf32), "));
 }
 
-TEST_F(CliPlan, HeadsThatNoKernelTakesAreRefused) {
+TEST_F(CliPlan, UnsupportedHeadsAreRefused) {
   write("wide.json",
         R"({"model_type": "gpt2", "n_embd": 640, "n_head": 2, "n_layer": 1, "vocab_size": 64,
             "n_positions": 64})");
@@ -146,7 +146,7 @@ TEST_F(CliPlan, HeadsThatNoKernelTakesAreRefused) {
                    "heads of 320 elements: attention takes up to 256");
 }
 
-TEST_F(CliPlan, TakesWhatTrainTakes) {
+TEST_F(CliPlan, AcceptsTrainOptions) {
   write("run.toml", "model = \"tiny\"\nlr = 1e-3\nsteps = 7\nseq = 16\n");
   EXPECT_EQ(snug("plan --config run.toml").out, snug("plan tiny --seq 16").out);
   EXPECT_EQ(snug("plan tiny --lr 1e-3 --seq 16").out, snug("plan tiny --seq 16").out);

@@ -30,7 +30,7 @@ class CliProfile : public Cli {
   }
 };
 
-TEST_F(CliProfile, AProfileChangesNoBitOfTheLosses) {
+TEST_F(CliProfile, ProfileChangesNoLossBit) {
   const std::string line = kTiny + " --steps 12 --accum 2";
   const std::vector<double> plain = losses(line);
   ASSERT_EQ(plain.size(), 12U);
@@ -39,11 +39,11 @@ TEST_F(CliProfile, AProfileChangesNoBitOfTheLosses) {
   EXPECT_EQ(losses(moved + " --profile"), losses(moved));
 }
 
-TEST_F(CliProfile, TrainWritesTheFilesBesideTheModel) {
+TEST_F(CliProfile, TrainWritesFilesNextToModel) {
   const Ended run = snug(kTiny + " --steps 9 --profile --out o");
   ASSERT_EQ(run.code, 0) << run.err;
   for (const char* part : {"profile of 3 steps", "overhead of the profile", "lanes, busy",
-                           "kinds of ops", "device memory", "memory that nobody needs"})
+                           "kinds of ops", "device memory", "unneeded memory"})
     EXPECT_THAT(run.out, HasSubstr(part));
   for (const char* file :
        {"trace.json", "trace.pftrace", "spans.jsonl", "spans.csv", "snapshot.pickle"})
@@ -52,7 +52,7 @@ TEST_F(CliProfile, TrainWritesTheFilesBesideTheModel) {
   EXPECT_GT(trace["traceEvents"].size(), 100U);
 }
 
-TEST_F(CliProfile, TheVerbKeepsNothingButItsFiles) {
+TEST_F(CliProfile, VerbWritesOnlyItsFiles) {
   const std::set<std::string> before = tree();
   const Ended run = snug("profile tiny --seq 16 --batch 2");
   ASSERT_EQ(run.code, 0) << run.err;
@@ -69,7 +69,7 @@ TEST_F(CliProfile, TheVerbKeepsNothingButItsFiles) {
   expect_refused("profile tiny --out o", kUsage, "trains nothing that could be kept");
 }
 
-TEST_F(CliProfile, WithoutADeviceEverythingIsPredicted) {
+TEST_F(CliProfile, EverythingIsPredictedWithoutDevice) {
   const Ended run = snug("profile tiny --seq 16 --batch 2 --device null --json --profile-dir p");
   ASSERT_EQ(run.code, 0) << run.err;
   const auto profile = lines_of(run).at(0)["profile"];
@@ -79,7 +79,7 @@ TEST_F(CliProfile, WithoutADeviceEverythingIsPredicted) {
   EXPECT_THAT(read_file(dir_ / "p/spans.csv"), Not(HasSubstr("measured")));
 }
 
-TEST_F(CliProfile, HistoryHasALineForEveryStepAndGoesOnWithoutDuplicates) {
+TEST_F(CliProfile, HistoryHasEveryStepOnce) {
   const Ended first =
       snug(kTiny + " --steps 6 --lr-schedule constant --save-every 2 --keep 9 --out o");
   ASSERT_EQ(first.code, 0) << first.err;
@@ -100,7 +100,7 @@ TEST_F(CliProfile, HistoryHasALineForEveryStepAndGoesOnWithoutDuplicates) {
 
   const Ended other = snug("train --resume o --steps 10 --out q");
   ASSERT_EQ(other.code, 0) << other.err;
-  EXPECT_EQ(steps_of_history("q").size(), 10U) << "with the steps of the run that it goes on with";
+  EXPECT_EQ(steps_of_history("q").size(), 10U) << "with the steps of the run that it resumes";
 }
 
 TEST_F(CliProfile, EvaluationsAreInTheHistory) {
@@ -146,7 +146,7 @@ TEST_F(CliProfile, OtherToolsReadTheFiles) {
   EXPECT_THAT(read.out, HasSubstr("trace.pftrace: "));
 }
 
-TEST_F(CliProfile, ATerminalShowsOneLineAndALogALineForEveryStep) {
+TEST_F(CliProfile, TerminalShowsOneLineLogShowsAll) {
   const Ended terminal = snug(kTiny + " --steps 5 --budget 1GiB", {.terminal = true});
   ASSERT_EQ(terminal.code, 0) << terminal.out;
   EXPECT_THAT(terminal.out, HasSubstr("step 3/5"));

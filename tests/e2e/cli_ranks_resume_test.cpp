@@ -1,4 +1,4 @@
-// Checkpoints of a job: every rank writes its pieces, and any number of ranks goes on from them.
+// Checkpoints of a job: every rank writes its pieces, and any number of ranks resumes from them.
 #include <filesystem>
 
 #include "cli_fixture.h"
@@ -31,7 +31,7 @@ class CliRanksResume : public Cli {
 constexpr const char* kZero3 = " --ranks 3 --zero 3 --zero-threshold 0";
 
 // Stages differ in what is cut: state, and parameters, too.
-TEST_F(CliRanksResume, OnAnyRanksItIsTheSameRun) {
+TEST_F(CliRanksResume, AnyRankCountContinuesSameRun) {
   expect_ends(train("one"));
   const std::string model_of_one = model("one");
   const auto goes_on = [&](const std::string& from, const std::string& how) {
@@ -55,7 +55,7 @@ TEST_F(CliRanksResume, OnAnyRanksItIsTheSameRun) {
 }
 
 // A search under a budget would rather take all sequences of a rank at once.
-TEST_F(CliRanksResume, MicroBatchesStayAsLargeUnderABudget) {
+TEST_F(CliRanksResume, MicroBatchSizeIsKeptUnderBudget) {
   const std::string budget = " --budget 1GiB";
   expect_ends(train("one", budget + " --accum 5"));
   expect_ends(train("all", budget + " --accum 2 --ranks 3 --zero 2 --zero-threshold 0"));
@@ -81,7 +81,7 @@ TEST_F(CliRanksResume, StateOfEightBits) {
   }
 }
 
-TEST_F(CliRanksResume, WhatIsMissingOrDamagedIsNamed) {
+TEST_F(CliRanksResume, MissingOrDamagedFilesAreNamed) {
   expect_ends(train("run", kZero3));
   const fs::path piece = dir_ / "run/step-00000004/state-00001.safetensors";
   // Read in other pieces than it was written, so that no rank reads one of them whole.
@@ -101,7 +101,7 @@ TEST_F(CliRanksResume, WhatIsMissingOrDamagedIsNamed) {
   EXPECT_EQ(missing.err.find("snug: "), missing.err.rfind("snug: ")) << missing.err;
 }
 
-TEST_F(CliRanksResume, ALossThatIsNotFiniteTakesAllRanksBack) {
+TEST_F(CliRanksResume, NonFiniteLossRollsBackAllRanks) {
   const Ended run = snug(train(
       "run", std::string(kZero3) + " --precision fp16 --optimizer sgd --clip 0 --lr 1000 "
                                    "--lr-schedule constant --save-every 1 --on-nan rollback:1"));
@@ -113,7 +113,7 @@ TEST_F(CliRanksResume, ALossThatIsNotFiniteTakesAllRanksBack) {
   EXPECT_FALSE(model("run").empty());
 }
 
-TEST_F(CliRanksResume, AfterCtrlCTheCommandIsSaid) {
+TEST_F(CliRanksResume, CtrlCPrintsResumeCommand) {
   expect_ends(train("whole", kZero3));
   const Ended stopped =
       snug(train("run", std::string(kZero3) + " --json"), {.interrupt_after = "\"step\":3,"});

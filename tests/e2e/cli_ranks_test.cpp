@@ -17,7 +17,7 @@ TEST_F(CliRanks, HalfAnEnvironmentIsRefused) {
   EXPECT_THAT(half.err, HasSubstr("snug: the environment has RANK=1 and no WORLD_SIZE\n"));
 }
 
-TEST_F(CliRanks, NobodyAtTheAddress) {
+TEST_F(CliRanks, UnreachableAddress) {
   const Ended lost = snug(kTrain, {.environment = {{"RANK", "1"},
                                                    {"WORLD_SIZE", "2"},
                                                    {"MASTER_ADDR", "127.0.0.1"},
@@ -27,7 +27,7 @@ TEST_F(CliRanks, NobodyAtTheAddress) {
   EXPECT_THAT(lost.err, HasSubstr("rank 1 found no rank 0 at 127.0.0.1:1 in 0.2 s"));
 }
 
-TEST_F(CliRanks, OtherOptionsOnOneRankAreNamedOnce) {
+TEST_F(CliRanks, DifferingOptionsAreNamedOnce) {
   const Ended job = run_snug_in_shell(
       "export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 SNUG_JOB_TIMEOUT=20\n"
       "export MASTER_PORT=$((20000 + $$ % 20000))\n"
@@ -39,7 +39,7 @@ TEST_F(CliRanks, OtherOptionsOnOneRankAreNamedOnce) {
   EXPECT_EQ(job.err.find("the ranks differ"), job.err.rfind("the ranks differ"));
 }
 
-TEST_F(CliRanks, MoreOrLessThanSomebodyStarted) {
+TEST_F(CliRanks, RankCountContradictsLauncher) {
   expect_refused("train tiny --ranks 5000", kUsage, "--ranks is 5000");
   const Ended other = snug(std::string(kTrain) + " --ranks 3",
                            {.environment = {{"OMPI_COMM_WORLD_RANK", "0"},
@@ -50,7 +50,7 @@ TEST_F(CliRanks, MoreOrLessThanSomebodyStarted) {
 }
 
 // Ranks are processes here, over sockets.
-TEST_F(CliRanks, AJobTrainsTheModelOfOneDevice) {
+TEST_F(CliRanks, JobMatchesModelOfOneDevice) {
   const std::string train =
       "train " + std::string(SNUG_TEST_DIR) +
       "/llama-wide.json --data text.txt --bytes --seq 24 --steps 3 --deterministic --holdout 0.2 "
@@ -70,7 +70,7 @@ TEST_F(CliRanks, AJobTrainsTheModelOfOneDevice) {
 }
 
 // Stages are ranks, too: with one data-parallel rank in each, no rank writes over another's files.
-TEST_F(CliRanks, EveryRankOfAMeshHasAProfileOfItsOwn) {
+TEST_F(CliRanks, EveryRankOfMeshHasOwnProfile) {
   const Ended job =
       snug("train tiny --data text.txt --batch 4 --seq 16 --steps 4 --ranks 2 --pp 2" +
            std::string(" --profile=2 --out o"));
@@ -84,7 +84,7 @@ TEST_F(CliRanks, EveryRankOfAMeshHasAProfileOfItsOwn) {
             read_file(dir_ / "o/profile/rank-1/spans.csv"));
 }
 
-TEST_F(CliRanks, WhatIsNotBuiltOrSaidTwiceIsRefused) {
+TEST_F(CliRanks, UnsupportedOrDuplicateOptionsAreRefused) {
   expect_refused("train tiny --zero 3", kUsage, "--zero 3 with one rank");
   expect_refused("plan tiny --ranks 2 --zero 3 --shard full", kUsage, "say the same thing twice");
   expect_refused("plan tiny --ranks 4 --shard hybrid:3", kUsage, "no whole number of such groups");
@@ -98,7 +98,7 @@ TEST_F(CliRanks, WhatIsNotBuiltOrSaidTwiceIsRefused) {
 }
 
 // Words that no rank would understand are refused before any is started.
-TEST_F(CliRanks, WrongWordsAreSaidOnce) {
+TEST_F(CliRanks, WrongWordsAreReportedOnce) {
   const Ended wrong = snug("train tiny --ranks 3 --bacth 4");
   EXPECT_EQ(wrong.code, 2);
   EXPECT_EQ(wrong.err.find("--bacth"), wrong.err.rfind("--bacth"));

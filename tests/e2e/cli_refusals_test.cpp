@@ -47,7 +47,7 @@ TEST_F(CliRefusals, Models) {
   expect_refused("models other", kUsage, "does not know what to do with 'other'");
 }
 
-TEST_F(CliRefusals, PackingWhereEveryTokenSeesTheRow) {
+TEST_F(CliRefusals, PackingWithoutCausalMask) {
   expect_refused("plan bert-base --pack", kUsage,
                  "model 'bert-base' (bert) lets every token see the whole row", "leave --pack out");
   expect_refused("plan mlp:64x2 --pack", kUsage, "takes features, not tokens", "leave --pack out");
@@ -151,7 +151,7 @@ TEST_F(CliRefusals, ConfigFiles) {
   expect_refused("plan tiny --config a.toml", kUsage, "a.toml: line ");
 }
 
-TEST_F(CliRefusals, ConfigFilesThatNeverEnd) {
+TEST_F(CliRefusals, EndlessConfigFiles) {
   expect_refused("plan tiny --config /dev/zero", kBadInput, "--config /dev/zero is not a regular");
   ASSERT_EQ(::mkfifo((dir_ / "pipe").c_str(), 0600), 0);
   expect_refused("plan tiny --config pipe", kBadInput, "--config pipe is not a regular file");
@@ -196,14 +196,14 @@ TEST_F(CliRefusals, Data) {
   expect_refused("train mlp:8x2 --data text.txt", kUsage, "trains on --data synthetic only");
 }
 
-TEST_F(CliRefusals, OutputThatCannotBeWritten) {
+TEST_F(CliRefusals, UnwritableOutput) {
   const std::string train = "train tiny --seq 16 --steps 1 --data text.txt --out ";
   expect_refused(train + "text.txt", kUsage, "text.txt is not a directory");
   expect_refused(train + "text.txt/deep/below", kUsage, "--out text.txt/deep/below");
   expect_refused(train + "/proc/nowhere", kUsage, "--out /proc/nowhere");
 }
 
-TEST_F(CliRefusals, AModelThatDoesNotFit) {
+TEST_F(CliRefusals, ModelThatDoesNotFit) {
   const auto arena_of = [&](const std::string& sizes) -> int64_t {
     return nlohmann::json::parse(snug("plan tiny --json " + sizes).out)["arena_bytes"];
   };
@@ -276,12 +276,12 @@ TEST_F(CliRefusals, ContradictoryPins) {
                  "--grad-dtype fp16 under --precision bf16");
 }
 
-TEST_F(CliRefusals, WhatMayBeAllowed) {
+TEST_F(CliRefusals, AllowWords) {
   expect_refused("plan tiny --allow optimiser", kUsage, "did you mean 'optimizer'?");
   expect_refused("plan tiny --allow optimizer,speed", kUsage, "'speed'");
 }
 
-TEST_F(CliRefusals, WhatNoMachineHolds) {
+TEST_F(CliRefusals, BytesBeyondAnyMachine) {
   const Ended run = snug("train tiny --batch 1000000000 --out o");
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit));
   EXPECT_THAT(run.err, ::testing::ContainsRegex("snug: an arena of [0-9.]+ TiB .* does not fit"));

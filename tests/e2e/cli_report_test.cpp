@@ -35,7 +35,7 @@ class CliReport : public Cli {
   }
 };
 
-TEST_F(CliReport, APlansPageHasThePlansBytes) {
+TEST_F(CliReport, PlanPageHasBytesOfPlan) {
   const nlohmann::json page = subject("tiny --batch 2 --seq 32");
   const nlohmann::json plan =
       nlohmann::json::parse(snug("plan tiny --batch 2 --seq 32 --json").out);
@@ -47,7 +47,7 @@ TEST_F(CliReport, APlansPageHasThePlansBytes) {
   EXPECT_EQ(page["lanes"][0]["origin"], "predicted");
 }
 
-TEST_F(CliReport, APageIsNamedAfterWhatItShowsAndReplacesNothing) {
+TEST_F(CliReport, PageIsNamedAfterSubjectWithoutOverwriting) {
   const Ended run = snug("report tiny --batch 2 --seq 32");
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("page: tiny.html"));
@@ -56,7 +56,7 @@ TEST_F(CliReport, APageIsNamedAfterWhatItShowsAndReplacesNothing) {
   EXPECT_EQ(document("tiny.html")["subjects"][0]["command"], "snug plan tiny --batch 4 --seq 32");
 }
 
-TEST_F(CliReport, ARunsPageHasItsHistoryItsPlanAndWhatWasMeasured) {
+TEST_F(CliReport, RunPageHasHistoryPlanAndMeasurements) {
   train(" --profile --holdout 0.2 --eval-every 3");
   const nlohmann::json page = subject("runs/a");
   EXPECT_EQ(page["kind"], "run");
@@ -74,7 +74,7 @@ TEST_F(CliReport, ARunsPageHasItsHistoryItsPlanAndWhatWasMeasured) {
   EXPECT_EQ(exported["spaces"][0]["max_live"], page["spaces"][0]["max_live"]);
 }
 
-TEST_F(CliReport, ARunThatIsStillGoingSaysSo) {
+TEST_F(CliReport, UnfinishedRunIsReported) {
   train();
   const int fd = ::open((dir_ / "runs/a/.snug-lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   ASSERT_EQ(::flock(fd, LOCK_EX), 0);
@@ -84,7 +84,7 @@ TEST_F(CliReport, ARunThatIsStillGoingSaysSo) {
   EXPECT_THAT(page["notes"][0].get<std::string>(), HasSubstr("still going"));
 }
 
-TEST_F(CliReport, BeforeTheFirstCheckpointThereIsAHistoryAlone) {
+TEST_F(CliReport, RunWithoutCheckpointHasHistoryOnly) {
   write("runs/b/history.jsonl", "{\"step\":1,\"loss\":5.5}\n{\"step\":2,\"loss\":5.25}\n{\"st");
   const nlohmann::json page = subject("runs/b");
   EXPECT_EQ(page["history"]["last_loss"], 5.25);
@@ -92,7 +92,7 @@ TEST_F(CliReport, BeforeTheFirstCheckpointThereIsAHistoryAlone) {
   EXPECT_THAT(page["notes"][0].get<std::string>(), HasSubstr("no checkpoint yet"));
 }
 
-TEST_F(CliReport, ARunWithoutAHistoryHasItsPlanAndANote) {
+TEST_F(CliReport, RunWithoutHistoryHasPlanAndNote) {
   train();
   std::filesystem::remove(dir_ / "runs/a/history.jsonl");
   const nlohmann::json page = subject("runs/a");
@@ -103,7 +103,7 @@ TEST_F(CliReport, ARunWithoutAHistoryHasItsPlanAndANote) {
   expect_refused("report runs/none", kBadInput, "has neither history.jsonl nor a checkpoint");
 }
 
-TEST_F(CliReport, APageReplacesNothingOfWhatItIsAbout) {
+TEST_F(CliReport, PageNeverReplacesItsSubject) {
   write("runs/b/history.jsonl", "{\"step\":1,\"loss\":5.5}\n");
   write("own.pickle", read_file(pickle("cpp")));
   const std::string history = read_file(dir_ / "runs/b/history.jsonl");
@@ -116,7 +116,7 @@ TEST_F(CliReport, APageReplacesNothingOfWhatItIsAbout) {
   EXPECT_EQ(subject("runs/b", "runs/b/page.html")["kind"], "run");  // its own page it replaces
 }
 
-TEST_F(CliReport, NamesAreShownSafelyAndDotsHaveOne) {
+TEST_F(CliReport, NamesAreEscapedAndDotsResolved) {
   write("runs/b/history.jsonl", "{\"step\":1,\"loss\":5.5}\n");
   EXPECT_THAT(snug("report runs/b/.").out, HasSubstr("page: b.html"));
   EXPECT_THAT(snug("report runs/b/../b/ --overwrite").out, HasSubstr("page: b.html"));
@@ -130,7 +130,7 @@ TEST_F(CliReport, NamesAreShownSafelyAndDotsHaveOne) {
   EXPECT_EQ(nlohmann::json::parse(json.out)["page"], "second.html");
 }
 
-TEST_F(CliReport, ASnapshotsPageHasTheOwnersThatInspectSays) {
+TEST_F(CliReport, SnapshotPageHasOwnersOfInspect) {
   for (const std::string name : {"gpt2", "cpp", "bare", "leak", "oom"}) {
     SCOPED_TRACE(name);
     const nlohmann::json page = subject(pickle(name));
@@ -142,7 +142,7 @@ TEST_F(CliReport, ASnapshotsPageHasTheOwnersThatInspectSays) {
   }
 }
 
-TEST_F(CliReport, WithAModelASnapshotsRemediesHaveACost) {
+TEST_F(CliReport, ModelAddsCostToSnapshotRemedies) {
   const std::string config =
       (std::filesystem::path(SNUG_TEST_DIR).parent_path() / "snapshots/config.json").string();
   const nlohmann::json page =
@@ -166,7 +166,7 @@ TEST_F(CliReport, TwoAreSideBySide) {
   EXPECT_EQ(subjects[1]["command"], "snug plan tiny --batch 4 --seq 32");
 }
 
-TEST_F(CliReport, WhatIsNoSubjectIsRefusedInASentence) {
+TEST_F(CliReport, InvalidSubjectIsRefusedInOneSentence) {
   write("runs/empty/history.jsonl", "");
   write("runs/other/history.jsonl", "hello\n");
   write("runs/half.pickle", read_file(pickle("cpp")).substr(0, 5000));

@@ -1,4 +1,4 @@
-// --resume: goes on exactly, is enough by itself, and names what would make it another run.
+// --resume: continues exactly, needs no other option, and names what would change the run.
 #include <random>
 
 #include "cli_fixture.h"
@@ -44,7 +44,7 @@ TEST_F(CliResume, IsTheSameRun) {
   }
 }
 
-TEST_F(CliResume, UpdatesOnTheHostStayThereOnlyWithItsState) {
+TEST_F(CliResume, HostUpdatesAreKeptWithTheirState) {
   train_six("a");
   train_six("h", " --offload optimizer,grads --host-update all");
   for (const char* more : {" --offload none", " --offload activations", " --threads 1"}) {
@@ -55,7 +55,7 @@ TEST_F(CliResume, UpdatesOnTheHostStayThereOnlyWithItsState) {
   }
 }
 
-TEST_F(CliResume, FromAnEarlierStepSaysWhatIsLater) {
+TEST_F(CliResume, EarlierStepReportsLaterOnes) {
   train_six("a");
   const Ended run = snug("train --resume a/step-00000002 --keep 1");
   EXPECT_EQ(run.code, 0) << run.err;
@@ -64,7 +64,7 @@ TEST_F(CliResume, FromAnEarlierStepSaysWhatIsLater) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "a/step-00000004"));
 }
 
-TEST_F(CliResume, AfterCtrlC) {
+TEST_F(CliResume, ResumesAfterCtrlC) {
   train_six("a");
   const Ended stopped =
       snug(train_ + " --steps 6 --out b --json", {.interrupt_after = "\"step\":2,"});
@@ -76,7 +76,7 @@ TEST_F(CliResume, AfterCtrlC) {
   expect_same_model("a", "b");
 }
 
-TEST_F(CliResume, WithinItsGraceOnlyTheCheckpointIsSaved) {
+TEST_F(CliResume, GracePeriodSavesOnlyCheckpoint) {
   const Ended stopped = snug(train_ + " --steps 1000000 --grace 0.000001s --out b --json",
                              {.interrupt_after = "\"step\":2,"});
   EXPECT_EQ(stopped.code, 0) << stopped.err;
@@ -91,7 +91,7 @@ TEST_F(CliResume, WithinItsGraceOnlyTheCheckpointIsSaved) {
   expect_refused(train_ + " --keep 0", kUsage, "--keep is 0; it must be at least 1");
 }
 
-TEST_F(CliResume, NamesWhatWouldChangeResults) {
+TEST_F(CliResume, NamesChangesOfResults) {
   train_six("a");
   expect_refused("train --resume a/step-00000002 --lr 1e-2 --batch 2 --out c", kUsage,
                  "--lr 0.01 (it has 0.0003) would change the results", "--resume-changed");
@@ -103,7 +103,7 @@ TEST_F(CliResume, NamesWhatWouldChangeResults) {
   EXPECT_FALSE(file("a/model.safetensors") == file("c/model.safetensors"));
 }
 
-TEST_F(CliResume, NamesWhatIsDamaged) {
+TEST_F(CliResume, NamesDamagedFiles) {
   train_six("a");
   std::string state = file("a/step-00000004/state.safetensors");
   state[state.size() - 5] ^= 1;
@@ -133,7 +133,7 @@ TEST_F(CliResume, OtherDataIsRefused) {
   EXPECT_EQ(snug("train --resume a/step-00000002 --out c --new-data").code, 0);
 }
 
-TEST_F(CliResume, AUsedDirectoryIsNotOverwrittenByMistake) {
+TEST_F(CliResume, UsedDirectoryIsNotOverwritten) {
   train_six("a");
   expect_refused(train_ + " --steps 1 --out a", kUsage, "--out a is the directory of another run",
                  "--resume a goes on");
@@ -146,7 +146,7 @@ TEST_F(CliResume, AUsedDirectoryIsNotOverwrittenByMistake) {
   expect_refused(train_ + " --steps 1 --out m", kUsage, "--out m holds a model", "--overwrite");
 }
 
-TEST_F(CliResume, AModelThatCouldNotBeReplacedIsSaidBeforeTheFirstStep) {
+TEST_F(CliResume, UnreplaceableModelIsReportedBeforeFirstStep) {
   EXPECT_EQ(snug(train_ + " --steps 1 --out a").code, 0);
   nlohmann::json wide = tiny_config();
   wide["intermediate_size"] = 48;
@@ -162,15 +162,15 @@ TEST_F(CliResume, AModelThatCouldNotBeReplacedIsSaidBeforeTheFirstStep) {
   EXPECT_EQ(file("a/config.json"), config);
 }
 
-TEST_F(CliResume, SaysBeforeTheFirstStepWhatSavingCosts) {
+TEST_F(CliResume, ReportsCostOfSavesBeforeFirstStep) {
   const Ended run = snug(train_ + " --steps 2 --save-every 1 --out a");
   EXPECT_LT(run.err.find("saves    every 1 step, 2"), run.err.find("checkpoint: a"));
-  EXPECT_THAT(run.err, HasSubstr(" of disk beside training, which waits for "));
+  EXPECT_THAT(run.err, HasSubstr(" of disk during training, which waits for "));
   const Ended sync = snug(train_ + " --steps 2 --save-every 1 --save-sync --out b");
   EXPECT_THAT(sync.err, HasSubstr(" of disk, for which training waits\n"));
 }
 
-TEST_F(CliResume, WhatWasAllowedOnceIsNotAllowedForEver) {
+TEST_F(CliResume, AllowanceHoldsForOneRun) {
   train_six("other");
   train_six("a", " --overwrite");
   EXPECT_THAT(file("a/run.toml"), HasSubstr("overwrite = false\n"));
@@ -181,7 +181,7 @@ TEST_F(CliResume, WhatWasAllowedOnceIsNotAllowedForEver) {
   EXPECT_TRUE(std::filesystem::exists(dir_ / "a/step-00000001")) << "of another run";
 }
 
-TEST_F(CliResume, KeepsTheNewestAndEveryMth) {
+TEST_F(CliResume, KeepsNewestAndEveryMth) {
   const Ended run =
       snug(train_ + " --steps 9 --save-every 1 --keep 2 --keep-every 4 --out a --quiet");
   EXPECT_EQ(run.code, 0) << run.err;
@@ -197,7 +197,7 @@ TEST_F(CliResume, SurvivesBeingKilledAnywhere) {
   ASSERT_EQ(snug(line + "whole").code, 0);
   const std::string want = file("whole/model.safetensors");
   std::mt19937 random(7);
-  // Killed behind its last save, it has nothing left to do.
+  // Killed after its last save, it has nothing left to do.
   const auto is_done = [](const Ended& run) {
     return run.code == 0 || run.err.find("the run is complete") != std::string::npos;
   };

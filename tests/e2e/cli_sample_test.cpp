@@ -35,7 +35,7 @@ class CliSample : public Cli {
   }
 };
 
-TEST_F(CliSample, GoesOnAsItWasTrained) {
+TEST_F(CliSample, ContinuesTrainedText) {
   const nlohmann::json report = sample("--prompt the --temperature 0 --max-tokens 16");
   EXPECT_EQ(report["text"], " cat sat on mat ");
   EXPECT_EQ(report["prompt_ids"], (std::vector<int>{'t', 'h', 'e'}));
@@ -57,7 +57,7 @@ TEST_F(CliSample, OtherPlansGiveTheSameTokens) {
   EXPECT_EQ(sample("--prompt the --temperature 0 --threads 1")["ids"], tokens);
 }
 
-TEST_F(CliSample, ASeedGivesTheSameTextAgain) {
+TEST_F(CliSample, SameSeedGivesSameText) {
   const std::string line = "--prompt the --temperature 2 --top-p 0.95 --max-tokens 40 --seed ";
   EXPECT_EQ(sample(line + "3")["text"], sample(line + "3")["text"]);
   EXPECT_NE(sample(line + "3")["text"], sample(line + "4")["text"]);
@@ -106,7 +106,7 @@ TEST_F(CliSample, SpeaksThroughTheTokenizer) {
   EXPECT_THAT(report["text"].get<std::string>(), HasSubstr("cat sat on"));
 }
 
-TEST_F(CliSample, EndsWhereTheModelHasNoMorePositions) {
+TEST_F(CliSample, EndsAtLastPosition) {
   const Ended run = snug("sample trained --device cpu --prompt the --max-tokens 100 --json");
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(nlohmann::json::parse(run.out)["ids"].size(), 64U - 3 + 1);

@@ -16,7 +16,7 @@ class CliTechniqueRefusals : public Cli {
     expect_refused("train tiny --data text.txt --out o --seq 16 " + options, kUsage, part, hint);
     expect_refused("plan tiny --seq 16 " + options, kUsage, part, hint);
   }
-  // The number of bytes that stands behind "needs at least".
+  // The number of bytes after "needs at least".
   static int64_t least_in(const Ended& run) {
     const size_t from = run.err.find('(', run.err.find("needs at least ")) + 1;
     std::string digits;
@@ -43,7 +43,7 @@ TEST_F(CliTechniqueRefusals, HostUpdates) {
              "sgd without momentum or masters keeps nothing");
 }
 
-TEST_F(CliTechniqueRefusals, OffloadAhead) {
+TEST_F(CliTechniqueRefusals, OffloadPrefetch) {
   expect_bad("--offload optimizer --offload-ahead 9",
              "--offload-ahead is 9; it must be between 0 and 8");
   expect_bad("--offload optimizer --offload-ahead -1",
@@ -68,7 +68,7 @@ TEST_F(CliTechniqueRefusals, RecomputePolicies) {
              "--recompute 'auto:nonsense': 'nonsense' is not an amount of memory", "24GiB");
 }
 
-TEST_F(CliTechniqueRefusals, RecomputeForFewerBytesThanThereCanBe) {
+TEST_F(CliTechniqueRefusals, RecomputeBudgetBelowMinimum) {
   const std::string train = "train tiny --data text.txt --seq 16 --steps 1 --recompute auto:";
   expect_refused(train + "1KB", kDoesNotFit, "however much it recomputes");
   const int64_t least = least_in(snug(train + "1KB"));
@@ -82,7 +82,7 @@ TEST_F(CliTechniqueRefusals, RecomputeForFewerBytesThanThereCanBe) {
   EXPECT_LE(lines_of(run)[0]["planned_bytes"], least);
 }
 
-TEST_F(CliTechniqueRefusals, ABudgetBelowWhatThereCanBe) {
+TEST_F(CliTechniqueRefusals, BudgetBelowMinimum) {
   const std::string train =
       "train tiny --data text.txt --seq 16 --steps 1 --json --accum 1 --attention flash "
       "--loss chunked --budget ";
@@ -110,7 +110,7 @@ TEST_F(CliTechniqueRefusals, ABudgetBelowWhatThereCanBe) {
   EXPECT_GE(tried, 2) << hint;
 }
 
-TEST_F(CliTechniqueRefusals, NotWhereMicroBatchesMayBeSmaller) {
+TEST_F(CliTechniqueRefusals, SearchedMicroBatchesAvoidRefusal) {
   const std::string train =
       "train tiny --data text.txt --seq 16 --batch 8 --steps 1 --json --budget 470KB";
   expect_refused(train + " --accum 1 --attention flash --loss chunked", kDoesNotFit, "needs at");

@@ -37,7 +37,7 @@ class CliTechniques : public Cli {
   }
 };
 
-TEST_F(CliTechniques, ABudgetChoosesRecomputeAndKeepsTheBits) {
+TEST_F(CliTechniques, BudgetChoosesRecomputeWithSameBits) {
   const std::string train = kTiny + "--batch 8 --steps 4 --dropout 0.1";
   const auto plain =
       nlohmann::json::parse(snug("plan tiny --seq 16 --batch 8 --dropout 0.1 --json").out);
@@ -55,12 +55,12 @@ TEST_F(CliTechniques, ABudgetChoosesRecomputeAndKeepsTheBits) {
                              format_bytes(needed), format_exact(needed))));
     EXPECT_THAT(run.err, ::testing::HasSubstr("\nfits  budget "));
   }
-  const Ended roomy = snug(train + " --budget 1GiB --json");
-  EXPECT_EQ(lines_of(roomy)[0]["planned_bytes"], needed) << "nothing is recomputed without need";
-  EXPECT_THAT(roomy.err, ::testing::Not(::testing::HasSubstr("chosen")));
+  const Ended larger = snug(train + " --budget 1GiB --json");
+  EXPECT_EQ(lines_of(larger)[0]["planned_bytes"], needed) << "nothing is recomputed without need";
+  EXPECT_THAT(larger.err, ::testing::Not(::testing::HasSubstr("chosen")));
 }
 
-TEST_F(CliTechniques, WhatABudgetChoseIsInTheJsonOfThePlan) {
+TEST_F(CliTechniques, ChosenPolicyIsInPlanJson) {
   const auto plan = [&](const std::string& options) {
     return nlohmann::json::parse(snug("plan tiny --seq 16 --json" + options).out);
   };
@@ -73,7 +73,7 @@ TEST_F(CliTechniques, WhatABudgetChoseIsInTheJsonOfThePlan) {
   EXPECT_THAT(chosen["policy"].get<std::string>(), ::testing::StartsWith("layer"));
 }
 
-TEST_F(CliTechniques, AConfigurationThatABudgetChoseRunsAgain) {
+TEST_F(CliTechniques, ChosenConfigurationRunsAgain) {
   const std::string train = kTiny + "--batch 8 --steps 2 --json";
   const Ended first = snug(train + " --budget 600KB --out o");
   ASSERT_EQ(first.code, 0) << first.err;
@@ -85,15 +85,15 @@ TEST_F(CliTechniques, AConfigurationThatABudgetChoseRunsAgain) {
   }
 }
 
-TEST_F(CliTechniques, AnotherBudgetBesideASavedConfigurationChoosesAnew) {
+TEST_F(CliTechniques, NewBudgetOverridesSavedChoice) {
   const auto plain = nlohmann::json::parse(snug("plan tiny --seq 16 --batch 8 --json").out);
   ASSERT_EQ(snug(kTiny + "--batch 8 --steps 1 --budget 600KB --out o").code, 0);
-  const Ended roomy = snug("train --config o/run.toml --budget 1GiB --json --overwrite");
-  ASSERT_EQ(roomy.code, 0) << roomy.err;
-  EXPECT_EQ(lines_of(roomy)[0]["planned_bytes"], plain["arena_bytes"]);
+  const Ended larger = snug("train --config o/run.toml --budget 1GiB --json --overwrite");
+  ASSERT_EQ(larger.code, 0) << larger.err;
+  EXPECT_EQ(lines_of(larger)[0]["planned_bytes"], plain["arena_bytes"]);
 }
 
-TEST_F(CliTechniques, EvaluationWorksUnderEachAndLeavesTrainingAlone) {
+TEST_F(CliTechniques, EvaluationLeavesTrainingUnchanged) {
   const std::string train = kTiny + "--batch 2 --steps 3 --lr 1e-2 ";
   for (const std::string technique :
        {"--precision bf16", "--precision bf16 --master none", "--precision fp16", "--compress int8",
@@ -113,7 +113,7 @@ TEST_F(CliTechniques, EvaluationWorksUnderEachAndLeavesTrainingAlone) {
   }
 }
 
-TEST_F(CliTechniques, AModelOfTwoByteWeightsIsSavedAndLoadedAsOne) {
+TEST_F(CliTechniques, TwoByteModelIsSavedAndLoadedAsSuch) {
   const std::string bf16 = " --seq 16 --eval-data text.txt --json --precision bf16";
   const Ended first =
       snug("train tiny --data text.txt --steps 3 --lr 1e-2 --master none --out a" + bf16);
@@ -134,7 +134,7 @@ TEST_F(CliTechniques, AModelOfTwoByteWeightsIsSavedAndLoadedAsOne) {
   EXPECT_EQ(dtype_in_config("c"), "float32");
 }
 
-TEST_F(CliTechniques, AModelOfTwoByteWeightsTrainsInAnyPrecision) {
+TEST_F(CliTechniques, TwoByteModelTrainsInAnyPrecision) {
   ASSERT_EQ(snug(kTiny + "--steps 1 --precision bf16 --master none --out a").code, 0);
   for (const std::string precision : {"fp32", "bf16", "fp16"}) {
     const Ended run = snug(

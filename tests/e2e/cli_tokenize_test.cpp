@@ -24,7 +24,7 @@ class CliTokenize : public Cli {
   std::string train_ = "train model --batch 2 --seq 16 --steps 2 --device cpu --data ";
 };
 
-TEST_F(CliTokenize, WritesTokensThatTrainReads) {
+TEST_F(CliTokenize, WrittenTokensAreReadByTrain) {
   write("texts/a.txt", "the cat");
   write("texts/b.txt", "on a mat");
   const Ended run = snug("tokenize model --data texts -o tokens.bin --json");
@@ -54,12 +54,12 @@ TEST_F(CliTokenize, TrainTokenizesOnce) {
   EXPECT_EQ(std::filesystem::last_write_time(dir_ / ".snug-tokens" / names[0]), written);
 
   write("text.txt", read_file(dir_ / "text.txt") + "more");
-  EXPECT_EQ(snug(train_ + "text.txt --cache elsewhere").code, 0);
+  EXPECT_EQ(snug(train_ + "text.txt --cache other").code, 0);
   EXPECT_EQ(testing::names_in(dir_ / ".snug-tokens"), names);
-  EXPECT_THAT(testing::names_in(dir_ / "elsewhere"), ::testing::Not(::testing::Contains(names[0])));
+  EXPECT_THAT(testing::names_in(dir_ / "other"), ::testing::Not(::testing::Contains(names[0])));
 }
 
-TEST_F(CliTokenize, ATokenizerOfAnotherModelIsRefused) {
+TEST_F(CliTokenize, TokenizerOfAnotherModelIsRefused) {
   write_model("small", 200);
   expect_refused("tokenize small --data text.txt -o t.bin", kBadInput,
                  "tokenizer.json has 296 ids, and the model's embedding has 200 rows");

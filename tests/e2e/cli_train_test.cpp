@@ -48,7 +48,7 @@ TEST_F(CliTrain, OneJsonObjectPerStep) {
   }
 }
 
-TEST_F(CliTrain, PeopleSeeThePlanTheDataAndTheSteps) {
+TEST_F(CliTrain, PrintsPlanDataAndSteps) {
   const Ended run = snug(kTrain + " --steps 2");
   EXPECT_THAT(run.err, ::testing::HasSubstr("device memory at the peak"));
   EXPECT_THAT(run.err, ::testing::HasSubstr("data: text.txt (1 file, "));
@@ -56,13 +56,13 @@ TEST_F(CliTrain, PeopleSeeThePlanTheDataAndTheSteps) {
   EXPECT_THAT(run.out, ::testing::StartsWith("step     1/2  loss "));
 }
 
-TEST_F(CliTrain, TheSameSeedGivesTheSameLosses) {
+TEST_F(CliTrain, SameSeedGivesSameLosses) {
   const auto first = losses(kTrain + " --steps 5 --seed 7 --dropout 0.1");
   EXPECT_EQ(first, losses(kTrain + " --steps 5 --seed 7 --dropout 0.1"));
   EXPECT_NE(first, losses(kTrain + " --steps 5 --seed 8 --dropout 0.1"));
 }
 
-TEST_F(CliTrain, LearnsWhatIsThere) {
+TEST_F(CliTrain, LearnsTheData) {
   const auto curve = losses(kTrain + " --steps 60 --lr 1e-2");
   EXPECT_LT(curve.back(), curve.front() - 1.5);
 }
@@ -74,7 +74,7 @@ TEST_F(CliTrain, AccumulationIsALargerBatch) {
   for (size_t i = 0; i < large.size(); ++i) EXPECT_NEAR(small[i], large[i], 1e-5 * large[i]);
 }
 
-TEST_F(CliTrain, ASavedModelGoesOnWhereItStopped) {
+TEST_F(CliTrain, SavedModelContinuesTraining) {
   const std::string held_out = " --seq 16 --batch 2 --eval-data text.txt --eval-batches 2 --json";
   const Ended first = snug("train tiny --data text.txt --steps 40 --lr 1e-2 --out a/b" + held_out);
   ASSERT_EQ(first.code, 0) << first.err;
@@ -89,7 +89,7 @@ TEST_F(CliTrain, ASavedModelGoesOnWhereItStopped) {
   EXPECT_EQ(eval_losses(scratch).front(), eval_losses(first).front());
 }
 
-TEST_F(CliTrain, TheSavedConfigurationIsTheRun) {
+TEST_F(CliTrain, SavedConfigurationRepeatsRun) {
   write("odd name/it's #1, \"x\".txt", std::string(200, 'a') + std::string(200, 'b'));
   const RunOptions here{.directory = dir_.path()};
   const Ended first =
@@ -117,7 +117,7 @@ TEST_F(CliTrain, HoldsOutAndEvaluates) {
   expect_refused(kTrain + " --holdout 0.95", ExitCode::usage, "--holdout is 0.95");
 }
 
-TEST_F(CliTrain, TheNullDeviceTrainsNothingAndSaysSo) {
+TEST_F(CliTrain, NullDeviceTrainsNothingAndReportsIt) {
   const Ended run = snug(kTrain + " --device null --out o");
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.out, "");
@@ -163,14 +163,14 @@ TEST_F(CliTrain, CtrlCFinishesTheStepAndSaves) {
   EXPECT_EQ(snug("train o --data text.txt --seq 16 --steps 1").code, 0) << "it is a whole model";
 }
 
-TEST_F(CliTrain, TheStatusLineLeavesTheLinesAlone) {
+TEST_F(CliTrain, StatusLineKeepsOtherLines) {
   const Ended run =
       snug(kTrain + " --steps 5 --log-every 1 --holdout 0.1 --eval-every 2", {.terminal = true});
   ASSERT_EQ(run.code, 0) << run.out;
   int steps = 0;
   int bars = 0;
   for (const std::string& line : split(run.out, '\n')) {
-    const size_t cleared = line.rfind("\r\x1b[K");  // what stood before it is gone from the screen
+    const size_t cleared = line.rfind("\r\x1b[K");  // what came before it is cleared
     bars += line.find("░") < cleared && cleared != line.npos;
     const std::string seen = cleared == line.npos ? line : line.substr(cleared + 4);
     EXPECT_THAT(seen, ::testing::Not(::testing::HasSubstr("░")));

@@ -47,7 +47,7 @@ void write_logits(const std::filesystem::path& directory) {
 
 class CliTransformers : public Cli, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(CliTransformers, OpenWhatTrainSaved) {
+TEST_P(CliTransformers, LoadsSavedModel) {
   const std::string model = tests_dir() + "/parity/" + GetParam();
   const Ended train = run_snug({"train", model, "--data", "synthetic", "--steps", "5", "--seq",
                                 "16", "--batch", "2", "--out", "saved"},
@@ -66,7 +66,7 @@ TEST_P(CliTransformers, OpenWhatTrainSaved) {
 class CliGenerate : public CliTransformers {};
 
 // The most probable token, always: generate(do_sample=False).
-TEST_P(CliGenerate, TheSameTokens) {
+TEST_P(CliGenerate, MatchesTransformersTokens) {
   const std::string model = tests_dir() + "/parity/" + GetParam();
   const std::string prompt = "3,14,15,9,26,5";
   const Ended sampled = run_snug({"sample", model, "--prompt-ids", prompt, "--temperature", "0",

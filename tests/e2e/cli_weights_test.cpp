@@ -44,7 +44,7 @@ class CliWeights : public Cli {
   nlohmann::json header_;
 };
 
-TEST_F(CliWeights, TheUndamagedFileLoads) {
+TEST_F(CliWeights, UndamagedFileLoads) {
   write("saved/model.safetensors", file_of(header_.dump(), data_));
   const Ended run = snug("train saved --init load --data text.txt --seq 16 --steps 1");
   EXPECT_EQ(run.code, 0) << run.err;
@@ -92,7 +92,7 @@ TEST_F(CliWeights, WrongDtypes) {
   expect_bad_header(with("dtype", "F33"), "has the unknown dtype F33");
 }
 
-TEST_F(CliWeights, AMissingTensor) {
+TEST_F(CliWeights, MissingTensor) {
   nlohmann::json renamed = header_;
   renamed["another.weight"] = renamed[kNorm];
   renamed.erase(kNorm);
@@ -109,9 +109,9 @@ TEST_F(CliWeights, Shards) {
   expect_refused(train, ExitCode::bad_input, "saved/one.safetensors");
   write("saved/one.safetensors", whole_);
   EXPECT_EQ(snug(train).code, 0);
-  index["weight_map"][kNorm] = "../../elsewhere.safetensors";
+  index["weight_map"][kNorm] = "../../other.safetensors";
   write("saved/model.safetensors.index.json", index.dump());
-  expect_refused(train, ExitCode::bad_input, "elsewhere.safetensors");
+  expect_refused(train, ExitCode::bad_input, "other.safetensors");
   write("saved/model.safetensors.index.json", "{\"weight_map\": ");
   expect_refused(train, ExitCode::bad_input, "index.json is not valid JSON: parse error");
 }

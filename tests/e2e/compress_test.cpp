@@ -59,7 +59,7 @@ class Compress : public ::testing::TestWithParam<Compressed> {
   }
 };
 
-TEST_P(Compress, LearnsLikeItDidWithout) {
+TEST_P(Compress, LearnsAsUncompressed) {
   SmallRun plain = run(CompressKind::none);
   SmallRun squeezed = run(int8);
   for (int step = 0; step < 10; ++step) {
@@ -82,7 +82,7 @@ double difference(std::span<const float> got, std::span<const float> want) {
 }
 
 // Each parameter's gradient, relative in L2: measured up to 1.1% (llama) and 1.7% (gpt2).
-TEST_P(Compress, GradientsStayWithinTwoPercent) {
+TEST_P(Compress, GradientsAreWithinTwoPercent) {
   SmallRun plain = run(CompressKind::none);
   SmallRun squeezed = run(int8);
   double largest = 0;

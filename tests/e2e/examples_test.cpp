@@ -70,7 +70,7 @@ Planned plan(const std::string& file) {
 
 class Example : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Example, IsWhatTheTableSays) {
+TEST_P(Example, MatchesTable) {
   const std::map<std::string, Row> rows = table();
   ASSERT_TRUE(rows.contains(GetParam())) << "examples/README.md has no line for it";
   const Row& row = rows.at(GetParam());
@@ -97,7 +97,7 @@ TEST(Examples, EveryLineOfTheTableHasAFile) {
   for (const auto& [file, row] : table()) EXPECT_THAT(there, ::testing::Contains(file));
 }
 
-TEST(Examples, MicroBatchesMakeTheGptFitAsItIs) {
+TEST(Examples, MicroBatchesMakeExactGptFit) {
   const auto [exit, plan] = snug::plan("gpt-1.4b/exact.toml");
   EXPECT_NEAR(plan["params"], 1.42e9, 0.01e9);
   EXPECT_GT(plan["accum"], 1);
@@ -106,7 +106,7 @@ TEST(Examples, MicroBatchesMakeTheGptFitAsItIs) {
   EXPECT_EQ(plan["recipe"]["optimizer"], "adamw");
 }
 
-TEST(Examples, WhatIsAllowedIsUsed) {
+TEST(Examples, AllowedTechniquesAreUsed) {
   const auto [exit, plan] = snug::plan("gpt-1.4b/everything.toml");
   EXPECT_EQ(plan["recipe"]["precision"], "bf16");
 }
@@ -118,7 +118,7 @@ TEST(Examples, NoAdamOfA7BFitsIn24GB) {
   EXPECT_FALSE(plan["advice"].empty());
 }
 
-TEST(Examples, RecomputeSavesNothingWhereActivationsAreNothing) {
+TEST(Examples, RecomputeSavesNothingWithoutActivations) {
   const double kept = plan("linear-48/plain.toml").plan["arena_bytes"];
   const double made_again = plan("linear-48/recompute.toml").plan["arena_bytes"];
   EXPECT_GT(made_again, 0.98 * kept);

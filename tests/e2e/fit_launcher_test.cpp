@@ -15,7 +15,7 @@ namespace snug {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-// Beside the overhead: what grows with the batch outside the arena. Far less than a sequence needs.
+// Bytes outside the arena that grow with the batch: far less than a sequence needs.
 constexpr int64_t kSlack = kMiB / 2;
 
 constexpr const char* kPinned = "--recompute none --attention standard --loss whole --threads 1";
@@ -95,7 +95,7 @@ class FitLauncher : public Cli, public ::testing::WithParamInterface<Launch> {
   }
 };
 
-TEST_P(FitLauncher, WhatFitsRunsAndOneMoreDoesNot) {
+TEST_P(FitLauncher, FittingSizeRunsAndOneMoreDoesNot) {
   if (kSanitized) GTEST_SKIP() << "the address sanitizer takes all of the address space";
   const Ended fit = snug(fmt::format("fit {} --budget {} --json", words(1), GetParam().budget));
   ASSERT_EQ(fit.code, 0) << fit.err;

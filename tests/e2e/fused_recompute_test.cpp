@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Models, FusedRecomputeFamilies,
 class FusedRecomputePlan : public FusedRecomputeRun,
                            public ::testing::WithParamInterface<Configuration> {};
 
-TEST_P(FusedRecomputePlan, IsWhatRuns) {
+TEST_P(FusedRecomputePlan, MatchesRunningProgram) {
   const Configuration& c = GetParam();
   SmallRun run(c.model, c.build, fused(c.recipe));
   SmallRun poisoned(c.model, c.build, fused(c.recipe), {.test = {.poison_dead = true}});

@@ -1,11 +1,11 @@
 // A step whose loss is not a number leaves parameters, states and the count of updates as they
-// were, wherever the updates stand.
+// were, wherever the updates are.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "passes/passes.h"
+#include "passes/shared_names.h"
 #include "support/small_run.h"
 
 namespace snug {
@@ -33,7 +33,7 @@ float step_with_a_bad_target(SmallRun& run, int64_t accum) {
   return run.executor().scalar<float>(run.executor().shared(shared_names::kLoss));
 }
 
-TEST(NotFinite, ALossThatIsNotANumberChangesNothing) {
+TEST(NotFinite, NanLossChangesNothing) {
   for (const bool in_backward : {false, true}) {
     for (const int64_t accum : {1, 3}) {
       for (const Dtype precision : {Dtype::f32, Dtype::bf16}) {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-#include "passes/passes.h"
+#include "compile/compile.h"
 #include "settings/parse.h"
 #include "support/random_offload.h"
 
@@ -59,7 +59,7 @@ TEST(Offload, RandomRecipesUpdateOnTheHost) {
 // What belongs to no layer, with a head that is the embedding and one that is not: its weight is
 // updated at the end of a step, its master and state in the next one, in all their slices; that is
 // another program, or the same one where a step is a single run.
-TEST(Offload, WeightsOfNoLayerComeFirst) {
+TEST(Offload, UnlayeredWeightsArePrefetchedFirst) {
   for (const int seed : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) {
     const bool tied = seed % 2 == 0;
     DrawnOffload d{{.model = tests_dir() + (tied ? "/parity/gpt2" : "/parity/llama"),
@@ -87,14 +87,14 @@ TEST(Offload, WeightsOfNoLayerComeFirst) {
         return op.lane == lane && op.layer == kNoLayer;
       });
     };
-    const auto brought = moves_of_no_layer(ProgramRole::training_first, "copy_in");
-    const auto put = moves_of_no_layer(ProgramRole::training_first, "copy_out");
+    const auto fetched = moves_of_no_layer(ProgramRole::training_first, "copy_in");
+    const auto written = moves_of_no_layer(ProgramRole::training_first, "copy_out");
     if (single) {
-      EXPECT_EQ(brought, 2 * put);
+      EXPECT_EQ(fetched, 2 * written);
     } else {
       EXPECT_GT(moves_of_no_layer(ProgramRole::training_last, "copy_in"), 2);
       EXPECT_EQ(moves_of_no_layer(ProgramRole::training_last, "copy_out"), 0);
-      EXPECT_EQ(brought, put);
+      EXPECT_EQ(fetched, written);
     }
     ASSERT_NO_THROW(expect_offload_is_exact(
         d,
@@ -103,7 +103,7 @@ TEST(Offload, WeightsOfNoLayerComeFirst) {
 }
 
 // The weight that an update on the host sends to the device is the old one then.
-TEST(Offload, HostUpdatesSkipAStepThatOverflows) {
+TEST(Offload, HostUpdatesSkipOverflowingSteps) {
   for (const bool master : {true, false}) {
     DrawnOffload d{{.model = tests_dir() + "/parity/gpt2", .build = {.batch = 2, .seq = 8}},
                    parse_setting<Offload>("optimizer,master", "offload")};
@@ -131,7 +131,7 @@ MemoryBreakdown memory_of_deep(int layers, const char* offload, const char* reco
   return make_plan("deep", model.forward({.batch = 2, .seq = 64}), recipe).memory;
 }
 
-// A fetch without a bound would live from the first op on, a put without one until the last.
+// A fetch without a bound would live from the first op on, a write without one until the last.
 TEST(Offload, StagingDoesNotGrowWithLayers) {
   for (const char* what : {"optimizer,master", "params", "grads", "activations", "all"}) {
     for (const char* recompute : {"none", "full"}) {

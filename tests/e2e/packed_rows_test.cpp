@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 #include "formats/testing.h"
-#include "passes/passes.h"
+#include "passes/shared_names.h"
 #include "settings/parse.h"
 #include "support/small_run.h"
 

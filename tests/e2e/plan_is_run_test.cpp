@@ -25,7 +25,7 @@ std::string top_value(const Module& module) {
 
 class PlanIsRun : public ::testing::TestWithParam<Configuration> {};
 
-TEST_P(PlanIsRun, PlannedAllocatedAndMeasuredBytesAreOneNumber) {
+TEST_P(PlanIsRun, PlannedEqualsAllocatedAndMeasured) {
   const Configuration& c = GetParam();
   SmallRun run(c.model, c.build, c.recipe);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(std::isfinite(run.step()));
@@ -36,7 +36,7 @@ TEST_P(PlanIsRun, PlannedAllocatedAndMeasuredBytesAreOneNumber) {
   EXPECT_EQ(run_null(run.module()).high_water[0], planned);
 }
 
-TEST_P(PlanIsRun, OverwritingDeadValuesWithNanChangesNothing) {
+TEST_P(PlanIsRun, PoisonedDeadValuesChangeNothing) {
   const Configuration& c = GetParam();
   SmallRun plain(c.model, c.build, c.recipe);
   SmallRun poisoned(c.model, c.build, c.recipe, {.test = {.poison_dead = true}});
@@ -61,7 +61,7 @@ TEST_P(PlanIsRun, EvaluationLeavesTrainingAlone) {
 INSTANTIATE_TEST_SUITE_P(Configurations, PlanIsRun, ::testing::ValuesIn(configurations()),
                          [](const auto& p) { return std::string(p.param.name); });
 
-TEST(Memory, TheProcessGrowsByTheArena) {
+TEST(Memory, ProcessGrowsByArena) {
   SmallRun("snug-tiny", {.batch = 1, .seq = 64}).step();  // libraries warmed up
   const BuildOptions build{.batch = 16, .seq = 256};
   const int64_t before = resident_anonymous_bytes();

@@ -46,7 +46,7 @@ Growth train_and_measure(const Options& options) {
   return growth;
 }
 
-// Nearly all of it is one tensor of 48 MiB: who holds that twice is beyond the margin.
+// Nearly all of it is one tensor of 48 MiB: holding that twice is beyond the margin.
 nlohmann::json one_large_tensor() {
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},
@@ -62,7 +62,7 @@ nlohmann::json one_large_tensor() {
           {"tie_word_embeddings", true}};
 }
 
-TEST(Memory, OfTheProcessGrowsByTheArenasFromLoadingToSaving) {
+TEST(Memory, ProcessGrowsByArenasFromLoadToSave) {
   if (kSanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
   if (!forget_peak()) GTEST_SKIP() << "needs /proc/self/clear_refs";
   testing::TempDir dir;

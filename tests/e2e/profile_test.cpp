@@ -59,7 +59,7 @@ void expect_profiled_like_unprofiled(const DrawnRecipe& drawn) {
   }
 }
 
-TEST(ProfiledRuns, RandomRecipesHaveTheSameBitsAndThePlansPeak) {
+TEST(ProfiledRuns, RandomRecipesKeepBitsAndPlannedPeak) {
   omp_set_num_threads(1);
   for (int seed = 0; seed < kProfiledRecipes; ++seed) {
     DrawnRecipe drawn = draw_recipe(seed);

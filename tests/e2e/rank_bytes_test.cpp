@@ -38,7 +38,7 @@ std::string fault_in(const RankResult& all, int64_t stages) {
   return "";
 }
 
-// What the arenas of all ranks end with and nobody writes: padding, in bytes of all of them.
+// The unwritten padding at the end of arenas, in bytes of all ranks.
 int64_t padding_at_the_end(const RankResult& all) {
   int64_t bytes = 0;
   for (const auto& rank : all.bytes)
@@ -76,7 +76,7 @@ void expect_one_number(DrawnRankJob draw(int seed)) {
   }
 }
 
-TEST_F(RankBytes, PlannedAllocatedAndMeasuredAreOneNumber) { expect_one_number(draw_rank_job); }
+TEST_F(RankBytes, PlannedEqualsAllocatedAndMeasured) { expect_one_number(draw_rank_job); }
 
 TEST_F(RankBytes, OverMeshesToo) { expect_one_number(draw_mesh_job); }
 

@@ -1,5 +1,5 @@
 // Ranks and their lanes at any pace: with random pauses before ops, others on each rank and lane,
-// results have the same bits and nobody waits for ever.
+// results have the same bits and no rank waits for ever.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -50,7 +50,7 @@ TEST_F(RankTiming, RandomPausesChangeNoBit) {
   }
 }
 
-TEST_F(RankTiming, WhoWaitsForWhomIsNamed) {
+TEST_F(RankTiming, WaitingRanksAreNamed) {
   ThreadGroup gathers(2), sums(2);
   RankWatch watch(0.05, [&](const std::string& why) {
     for (ThreadGroup* group : {&gathers, &sums}) group->end(0).abort(why);

@@ -9,12 +9,12 @@
 #include <optional>
 
 #include "base/rng.h"
+#include "compile/compile.h"
 #include "models/model.h"
 #include "ops/comm/comm.h"
 #include "ops/comm/pack.h"
 #include "ops/comm/rank_sum.h"
 #include "ops/optimizer/sum_blocks.h"
-#include "passes/passes.h"
 #include "settings/parse.h"
 #include "support/random_offload.h"
 #include "support/rank_run.h"
@@ -35,7 +35,7 @@ BuildOptions small_build() {
 Recipe zero(int64_t ranks, int64_t stage) {
   Recipe recipe;
   recipe.sums_apart = true;
-  recipe.sharding = {.ranks = ranks, .stage = stage, .threshold = 0};
+  recipe.sharding = {.ranks = ranks, .level = stage, .threshold = 0};
   return recipe;
 }
 
@@ -88,7 +88,7 @@ TEST_F(Ranks, CopiesOfSharedStateHaveTheBitsOfOneDevice) {
   }
 }
 
-TEST_F(Ranks, MicroBatchesOfRanksAreThoseOfOneDevice) {
+TEST_F(Ranks, MicroBatchesMatchOneDevice) {
   for (const int64_t stage : {0, 1, 2, 3}) {
     SCOPED_TRACE(fmt::format("stage {}", stage));
     Recipe recipe = zero(2, stage);
@@ -102,7 +102,7 @@ TEST_F(Ranks, MicroBatchesOfRanksAreThoseOfOneDevice) {
 
 // ZeRO-Offload is a composition: state in host memory, updated there or on the way through the next
 // forward.
-TEST_F(Ranks, UpdatesAreFoldedOrMadeOnTheHost) {
+TEST_F(Ranks, UpdatesAreFoldedOrOnHost) {
   const RankResult one = run_ranks(wide_model(), small_build(), alone(zero(2, 0)), kSteps);
   for (const int64_t stage : {1, 2, 3}) {
     for (const bool fold : {true, false}) {
@@ -122,8 +122,8 @@ TEST_F(Ranks, UpdatesAreFoldedOrMadeOnTheHost) {
 }
 
 // As over NCCL without --deterministic. Threads sum in the order of the ranks here too; what a rank has
-// carried is added after that, so some micro-batches round elsewhere.
-TEST_F(Ranks, SumsByTheLibraryAreThoseInOrder) {
+// carried is added after that, so some micro-batches round at other additions.
+TEST_F(Ranks, LibrarySumsMatchOrderedSums) {
   for (const auto& [stage, group] :
        {std::pair(0, 0), std::pair(1, 2), std::pair(2, 0), std::pair(3, 2)}) {
     SCOPED_TRACE(fmt::format("stage {}, groups of {}", stage, group));
@@ -174,7 +174,7 @@ double state_bytes_a_parameter(int64_t stage, int64_t group = 8) {
   return bytes / parameters;
 }
 
-TEST_F(Ranks, StateIsCutAsTheStageSays) {
+TEST_F(Ranks, StateIsCutByStage) {
   EXPECT_DOUBLE_EQ(state_bytes_a_parameter(0), 16);
   EXPECT_DOUBLE_EQ(state_bytes_a_parameter(1), 5.5);
   EXPECT_DOUBLE_EQ(state_bytes_a_parameter(2), 3.75);
@@ -226,17 +226,17 @@ DrawnJob draw_job(int seed) {
     r.host_update = offload.host_update;
   }
   r.sharding = {.ranks = 2 + static_cast<int64_t>(dice / 4 % 3),
-                .stage = 1 + static_cast<int64_t>(dice / 12 % 3),
+                .level = 1 + static_cast<int64_t>(dice / 12 % 3),
                 .threshold = dice / 36 % 3 == 0 ? 20000 : 0};
   if (dice / 256 % 2 == 0) {  // in groups, with a copy of the state each
     r.sharding.ranks = dice / 512 % 3 == 0 ? 6 : 4;
     r.sharding.group = r.sharding.ranks == 6 && dice / 2048 % 2 == 0 ? 3 : 2;
   }
-  if (r.sharding.stage < 3)  // parameters leave the device in shards
+  if (r.sharding.level < 3)  // parameters leave the device in shards
     std::erase_if(r.offload.rules, [](const auto& x) { return x.item == OffloadItem::params; });
   d.text += fmt::format(
       "; {} ranks, {} share, stage {}, whole below {}, offload {}, fold {}, host-update {}",
-      r.sharding.ranks, r.sharding.sharers(), r.sharding.stage, r.sharding.threshold,
+      r.sharding.ranks, r.sharding.sharers(), r.sharding.level, r.sharding.threshold,
       text(r.offload), r.fold_update, text(r.host_update));
   if (dice / 128 % 2 == 0) job.options = {.test = {.poison_dead = true, .order_seed = dice}};
   return job;
@@ -249,7 +249,7 @@ TEST_F(Ranks, RandomJobsHaveTheBitsOfWholeState) {
     const std::string directory = ::testing::TempDir();
     job.options.offload_dir = directory;
     Recipe stage0 = job.drawn.recipe;
-    stage0.sharding.stage = 0;
+    stage0.sharding.level = 0;
     stage0.offload = {};
     stage0.fold_update = false;
     stage0.host_update = {};

@@ -40,7 +40,7 @@ std::vector<float> curve(const BudgetRun& s, const Recipe& recipe, int64_t bytes
 
 class RecomputeBudget : public ::testing::TestWithParam<BudgetRun> {};
 
-TEST_P(RecomputeBudget, KeepsTheBitsAndTheBytes) {
+TEST_P(RecomputeBudget, KeepsBitsAndBytes) {
   const BudgetRun& s = GetParam();
   Recipe open = s.recipe;
   open.recompute.kind = RecomputePolicy::Kind::automatic;

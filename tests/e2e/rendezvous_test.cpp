@@ -37,7 +37,7 @@ Followed follow(const std::vector<Module>& ranks) {
 }
 
 // SNUG_SEEDS=600 prints a table of so many.
-TEST(Rendezvous, RandomJobsComeToTheirEnd) {
+TEST(Rendezvous, RandomJobsTerminate) {
   constexpr int kUsually = 16;
   const int seeds = seeds_to_try(kUsually);
   int64_t collectives = 0;
@@ -67,7 +67,7 @@ class ChangedRank : public ::testing::Test {
   std::vector<Module> ranks = compile_ranks(
       {.model = tests_dir() + "/e2e/llama-wide.json",
        .build = {.batch = 1, .seq = 8},
-       .recipe = {.sharding = {.ranks = 3, .stage = 3, .threshold = 0}, .sums_apart = true}});
+       .recipe = {.sharding = {.ranks = 3, .level = 3, .threshold = 0}, .sums_apart = true}});
   Module& module = ranks[1];
   std::vector<Op>& ops = module.program("micro_first").ops;
 
@@ -106,7 +106,7 @@ TEST_F(ChangedRank, OneDropped) {
   EXPECT_THAT(fault(), HasSubstr("rank 0 is at all_gather '" + name));
 }
 
-TEST_F(ChangedRank, TheLastDropped) {
+TEST_F(ChangedRank, LastDropped) {
   std::vector<Op> kept = ops;
   while (kept.back().def->comm == Comm::none) kept.pop_back();
   const std::string name = kept.back().name;
@@ -124,8 +124,8 @@ TEST_F(ChangedRank, AnotherSize) {
                              HasSubstr("f32[12]")));
 }
 
-// A gather of rank 1 waits for a sum that is listed before it there, and on the others behind it.
-TEST_F(ChangedRank, AWaitThatMakesACircle) {
+// A gather of rank 1 waits for a sum that is listed before it there, and on the others after it.
+TEST_F(ChangedRank, CircularWait) {
   const auto sum = on_lane(kSum, 0);
   const auto gather = std::find_if(sum, ops.end(), [](const Op& op) { return op.lane == kGather; });
   ASSERT_NE(gather, ops.end());

@@ -39,7 +39,7 @@ TEST_P(ResidualInMatmul, LearnsTheSame) {
   EXPECT_EQ(fused.executor().measured_bytes(), fused.executor().planned_bytes());
 }
 
-TEST_P(ResidualInMatmul, DropoutStandsBetween) {
+TEST_P(ResidualInMatmul, DropoutPreventsFusion) {
   EXPECT_EQ(with_residual(run(true, 0.1).module()), 0);
   EXPECT_EQ(run(true, 0.1).losses(kResidualSteps), run(false, 0.1).losses(kResidualSteps));
 }

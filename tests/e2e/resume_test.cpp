@@ -1,5 +1,5 @@
-// A run that was saved and goes on is the run that was never stopped, whatever it is and however it
-// goes on.
+// A run that was saved and resumed is the run that was never stopped, with any recipe before and
+// after.
 #include <gtest/gtest.h>
 
 #include "support/random_resume.h"

@@ -92,7 +92,7 @@ TEST(Run, RunsFollowEachOtherInOneProcess) {
   EXPECT_NE(stepped_losses(again, 3), first);
 }
 
-TEST(Run, GoesOnFromWhatItSaved) {
+TEST(Run, ContinuesFromSave) {
   const TempDir directory;
   Options o = tiny();
   o.out = (directory / "run").string();
@@ -170,7 +170,7 @@ TEST(Run, UseAfterCloseIsRefused) {
   EXPECT_THAT(refusal([&] { run.finish(); }), HasSubstr("closed"));
 }
 
-TEST(Run, WhatIsRefusedLeavesItOpen) {
+TEST(Run, RefusalLeavesItOpen) {
   snug::Run run = snug::Run::open(tiny());
   EXPECT_THAT(refusal([&] { run.save(); }), HasSubstr("no directory"));
   EXPECT_THAT(refusal([&] { run.evaluate(); }), HasSubstr("held-out"));
@@ -193,7 +193,7 @@ TEST(Run, FailedSaveLeavesItOpen) {
   EXPECT_TRUE(std::filesystem::exists(directory / "run" / "model.safetensors"));
 }
 
-TEST(Run, EvaluatesWhatIsHeldOut) {
+TEST(Run, EvaluatesHeldOutData) {
   const TempDir directory;
   std::string text;
   for (int i = 0; i < 4000; ++i) text += static_cast<char>('a' + i * i % 23);

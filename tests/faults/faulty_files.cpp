@@ -25,7 +25,7 @@ const Environment in_memory("TMPDIR", ::access("/dev/shm", W_OK | X_OK) == 0
                                           ? "/dev/shm"
                                           : fs::temp_directory_path().string());
 
-// A folder's content, kept elsewhere.
+// A folder's content, kept in another one.
 class FirstState {
  public:
   explicit FirstState(const fs::path& folder) : folder_(fs::canonical(folder)) {
@@ -171,7 +171,7 @@ int64_t for_each_power_loss(const fs::path& folder, const Save& save, const Chec
       const TempDir dir;
       tree->write(dir / "after");
       if (holds([&] { check(dir / "after"); },
-                fmt::format("after a power loss behind change {} of {}, which left:{}", count,
+                fmt::format("after a power loss following change {} of {}, which left:{}", count,
                             disk.changes(), tree->text())))
         continue;
       return static_cast<int64_t>(seen.size());

@@ -51,7 +51,7 @@ class FaultyFiles : public ::testing::Test {
 
 using Contents = std::set<std::string>;
 
-TEST_F(FaultyFiles, CallsAreThoseInsideTheFolder) {
+TEST_F(FaultyFiles, CallsAreInsideFolder) {
   const auto calls = calls_of(box(), [&] {
     save(true, true, true);
     write_file_atomically(dir_ / "outside", "x");
@@ -66,10 +66,10 @@ TEST_F(FaultyFiles, CallsAreThoseInsideTheFolder) {
                            "unlink d", "unlink b/c", "rmdir b"})
     EXPECT_THAT(calls, Contains(call));
   EXPECT_THAT(calls, ::testing::Not(Contains(::testing::HasSubstr("outside"))));
-  EXPECT_EQ(read_file(file()), "old") << "the folder was put back";
+  EXPECT_EQ(read_file(file()), "old") << "the folder was restored";
 }
 
-TEST_F(FaultyFiles, AKillShowsEveryStateOnTheWay) {
+TEST_F(FaultyFiles, KillVisitsEveryState) {
   Contents found;
   for_each_last_call(
       box(), [&] { save(false, true, true); }, note_into(found));
@@ -80,7 +80,7 @@ TEST_F(FaultyFiles, AKillShowsEveryStateOnTheWay) {
   EXPECT_EQ(found, (Contents{"old", "new"}));
 }
 
-TEST_F(FaultyFiles, APowerLossFindsWhatWasNotSynced) {
+TEST_F(FaultyFiles, PowerLossLosesUnsyncedWrites) {
   Contents found;
   for_each_power_loss(
       box(), [&] { save(true, true, true); }, note_into(found));
@@ -93,7 +93,7 @@ TEST_F(FaultyFiles, APowerLossFindsWhatWasNotSynced) {
 }
 
 // After the save returned: only what was synced is sure to be there.
-TEST_F(FaultyFiles, ANameIsSureOnlyWhenItsFolderIsSynced) {
+TEST_F(FaultyFiles, NameIsDurableAfterFolderSync) {
   const auto after_all = [&](bool sync_folder) {
     Contents found;
     for_each_power_loss(
@@ -128,7 +128,7 @@ TEST_F(FaultyFiles, EveryCallFailsInTurn) {
                                            "half of it", "half of it, then a full disk"}));
 }
 
-TEST_F(FaultyFiles, AnExchangeIsOneStep) {
+TEST_F(FaultyFiles, ExchangeIsAtomic) {
   write_bytes(dir_ / "box/old/a", "1");
   write_bytes(dir_ / "box/new/a", "2");
   Contents found;
@@ -145,9 +145,9 @@ TEST_F(FaultyFiles, AnExchangeIsOneStep) {
   EXPECT_EQ(found, (Contents{"12", "21"}));
 }
 
-// Windows of a large file go to the disk while the next are written. That is told to who waits for
-// a window first, and then no more: it has to be believed.
-TEST_F(FaultyFiles, AWindowThatDidNotReachTheDiskIsAnError) {
+// Windows of a large file go to the disk while the next are written. Only the first wait for a
+// window reports a failure: the caller must not ignore it.
+TEST_F(FaultyFiles, FailedWritebackIsError) {
   const std::vector<std::byte> window(size_t{StagedFile::kWindow});
   const auto save_large = [&] {
     StagedFile part(file());

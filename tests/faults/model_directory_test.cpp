@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Files = std::map<std::string, std::string>;
 
-// What a run saves: two tensors of one number each, and the texts beside them.
+// What a run saves: two tensors of one number each, and text files.
 struct Saved {
   float weight = 0;
   std::string config = "{}";
@@ -184,13 +184,13 @@ class ModelDirectory : public ::testing::Test {
   bool saw_old_ = false, saw_new_ = false;
 };
 
-TEST_F(ModelDirectory, AFirstSave) { expect_survives({.weight = 1}); }
+TEST_F(ModelDirectory, FirstSave) { expect_survives({.weight = 1}); }
 
-TEST_F(ModelDirectory, AFirstSaveOfShards) {
+TEST_F(ModelDirectory, FirstSaveOfShards) {
   expect_survives({.weight = 1, .tokenizer = "t", .shards = true});
 }
 
-TEST_F(ModelDirectory, AFirstSaveAmongFilesOfOthers) {
+TEST_F(ModelDirectory, FirstSaveAmongOtherFiles) {
   write_bytes(box() / "out/notes/a.txt", "mine");
   write_bytes(box() / "out/tokenizer.json", "mine, too");
   expect_survives({.weight = 1, .tokenizer = "t"});
@@ -207,13 +207,13 @@ TEST_F(ModelDirectory, AnotherSaveOfShards) {
   expect_survives({.weight = 2, .run = "steps = 2\n", .shards = true});
 }
 
-TEST_F(ModelDirectory, FromOneFileToShards) {
+TEST_F(ModelDirectory, OneFileToShards) {
   save(box(), {.weight = 1});
   write_bytes(box() / "out/notes/a.txt", "mine");
   expect_survives({.weight = 2, .run = "steps = 2\n", .shards = true});
 }
 
-TEST_F(ModelDirectory, FromShardsToOneFile) {
+TEST_F(ModelDirectory, ShardsToOneFile) {
   save(box(), {.weight = 1, .shards = true});
   expect_survives({.weight = 2});
 }

@@ -1,5 +1,5 @@
-// The file of what lives on disk: whatever fails, and whenever the process dies, no name is left, and
-// what is read is what was written.
+// The file of values on disk: after any failure or death of the process, no name is left, and reads
+// return what was written.
 #include "hal/disk_file.h"
 
 #include <unistd.h>
@@ -27,14 +27,14 @@ void use_a_file(const fs::path& folder) {
   }
 }
 
-TEST(OffloadFileFaults, LeavesNothingAndReadsWhatWasWritten) {
+TEST(OffloadFileFaults, LeavesNoFileAndReadsWrittenBytes) {
   TempDir dir;
   const fs::path box = dir / "box";
-  write_bytes(box / "of_somebody_else", "stays");
+  write_bytes(box / "unrelated", "kept");
   const auto use = [&] { use_a_file(box); };
   const auto nothing_is_left = [](const fs::path& at) {
-    EXPECT_THAT(names_in(at), ::testing::ElementsAre("of_somebody_else"));
-    EXPECT_EQ(read_file(at / "of_somebody_else"), "stays");
+    EXPECT_THAT(names_in(at), ::testing::ElementsAre("unrelated"));
+    EXPECT_EQ(read_file(at / "unrelated"), "kept");
   };
   EXPECT_GT(for_each_last_call(box, use, nothing_is_left), 3);
   int refused = 0;

@@ -42,7 +42,7 @@ void save_checkpoint(const fs::path& run, int64_t step, const Retention& retenti
   remove_old_checkpoints(run, retention);
 }
 
-// The step that --resume would go on from; 0: none was ever saved.
+// The step that --resume would continue from; 0: none was ever saved.
 int64_t step_in(const fs::path& run) {
   if (!fs::exists(run / kLatestFile)) return 0;
   const fs::path checkpoint = find_checkpoint(run);
@@ -74,29 +74,29 @@ class RunDirectoryFaults : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(RunDirectoryFaults, TheFirstCheckpoint) { expect_old_or_new(0, 1, {.run = "a"}); }
+TEST_F(RunDirectoryFaults, FirstCheckpoint) { expect_old_or_new(0, 1, {.run = "a"}); }
 
-TEST_F(RunDirectoryFaults, TheNextOneAndTheOldestGoes) {
+TEST_F(RunDirectoryFaults, NextCheckpointRemovesOldest) {
   for (const int64_t step : {1, 2}) save_checkpoint(box() / "run", step, {.run = "a"});
   expect_old_or_new(2, 3, {.run = "a"});
 }
 
-TEST_F(RunDirectoryFaults, OnlyOneIsKept) {
+TEST_F(RunDirectoryFaults, KeepsOnlyOne) {
   save_checkpoint(box() / "run", 1, {.run = "a", .keep = 1});
   expect_old_or_new(1, 2, {.run = "a", .keep = 1});
 }
 
-TEST_F(RunDirectoryFaults, ANewRunTakesThePlaceOfAnother) {
+TEST_F(RunDirectoryFaults, NewRunReplacesAnother) {
   for (const int64_t step : {5, 7}) save_checkpoint(box() / "run", step, {.run = "a"});
   expect_old_or_new(7, 2, {.run = "b", .others = true});
 }
 
-TEST_F(RunDirectoryFaults, TheSameStepOfAnotherRun) {
+TEST_F(RunDirectoryFaults, SameStepOfAnotherRun) {
   save_checkpoint(box() / "run", 2, {.run = "a"});
   expect_old_or_new(2, 2, {.run = "b", .others = true});
 }
 
-TEST_F(RunDirectoryFaults, RemovesNothingThatIsNotItsOwn) {
+TEST_F(RunDirectoryFaults, RemovesOnlyItsOwnFiles) {
   const fs::path run = box() / "run";
   save_checkpoint(run, 1, {.run = "a"});
   fs::create_directory_symlink(run / "step-00000001", run / "step-00000002");
@@ -108,7 +108,7 @@ TEST_F(RunDirectoryFaults, RemovesNothingThatIsNotItsOwn) {
   EXPECT_FALSE(fs::exists(run / "step-00000004"));
 }
 
-TEST_F(RunDirectoryFaults, KeepsLaterStepsOfARunThatWentBack) {
+TEST_F(RunDirectoryFaults, KeepsLaterStepsAfterRollback) {
   const fs::path run = box() / "run";
   for (const int step : {1, 2, 5, 6}) save_checkpoint(run, step, {.run = "a", .keep = 9});
   save_checkpoint(run, 3, {.run = "a", .keep = 2});

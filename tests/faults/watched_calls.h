@@ -79,7 +79,7 @@ class WatchedCall {
   void begin(const char* name, const std::vector<std::filesystem::path>& paths);
   void end() const;
 
-  Watch* watch_ = nullptr;  // null: nobody watches, or it is outside of the folder
+  Watch* watch_ = nullptr;  // null: no watch, or outside of the folder
   std::unique_lock<std::recursive_mutex> lock_;
   int node_ = -1;
   bool is_write_ = false;

@@ -1,5 +1,5 @@
 // A chat_template, up to a zero byte, and JSONL after it: lines are the same in pieces of any size,
-// and what is rendered of a conversation says in order what is learned of it.
+// and a rendered conversation marks in order what is learned of it.
 #include <algorithm>
 
 #include "data/chat_format.h"

@@ -1,6 +1,6 @@
 // Runs every file of a corpus once through a fuzz target, in builds that have no libFuzzer.
 //
-//   snug_fuzz_config_json FOLDER|FILE...      what a target cannot stand ends the process
+//   snug_fuzz_config_json FOLDER|FILE...      an input that breaks a target ends the process
 #include <cstdio>
 #include <filesystem>
 

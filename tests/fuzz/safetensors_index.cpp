@@ -1,4 +1,4 @@
-// The index of sharded weights, beside two shards: a tensor that it promises is in its shard.
+// The index of sharded weights, with two shards: a tensor that it promises is in its shard.
 #include <unistd.h>
 
 #include <fstream>

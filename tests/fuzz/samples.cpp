@@ -1,4 +1,4 @@
-// A file of samples: as many words as are said can be read, and samples cover them.
+// A file of samples: as many words as the header counts can be read, and samples cover them.
 #include "formats/sample_file.h"
 
 #include "fuzz/input.h"

@@ -1,4 +1,4 @@
-// Token files of llm.c, LLM.Q and nanoGPT, and text: as many tokens as are said can be read.
+// Token files of llm.c, LLM.Q and nanoGPT, and text: as many tokens as are reported can be read.
 #include <algorithm>
 #include <array>
 

@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Families, CompiledModel,
                                            "mlp:64x8"),
                          test_name);
 
-TEST(CompiledModels, TheLargestIsSound) {
+TEST(CompiledModels, LargestModelIsSound) {
   verify(compiled("llama-405b", {.batch = 1, .seq = 4096}, {.accum = 2}));
 }
 

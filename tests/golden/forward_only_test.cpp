@@ -4,9 +4,10 @@
 
 #include <algorithm>
 
+#include "compile/compile.h"
 #include "ir/verifier.h"
 #include "models/model.h"
-#include "passes/passes.h"
+#include "passes/shared_names.h"
 #include "placement/plan.h"
 
 namespace snug {
@@ -42,7 +43,7 @@ void expect_nothing_of_training(const Module& module) {
   }
 }
 
-TEST(ForwardOnly, EvaluationIsOneProgramOfTheForwardPass) {
+TEST(ForwardOnly, EvaluationIsOneForwardProgram) {
   const Plan plan = make_plan(
       compile_evaluation("tiny", tiny_llama().forward({.batch = 2, .seq = 16}), {}), Backend::cpu);
   ASSERT_EQ(plan.module.programs.size(), 1U);
@@ -79,7 +80,7 @@ TEST(ForwardOnly, PrefillEndsWithTheLastKeysAndValues) {
   EXPECT_EQ(bytes_of(module, Category::buffers), (2 * 2 * 64 * 4 + 37) * 4);
 }
 
-TEST(ForwardOnly, CachesAreOfTheModelsTypeAndLogitsFp32) {
+TEST(ForwardOnly, CachesHaveModelTypeLogitsFp32) {
   const Module module =
       compile_generation("tiny", tiny_llama().cached_forward(64), 0, {.precision = Dtype::bf16});
   verify(module);

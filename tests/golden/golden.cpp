@@ -29,7 +29,10 @@ void expect_golden(const Module& module, std::string_view name, std::string_view
 }
 
 void expect_golden_text(std::string_view text, std::string_view file, std::string_view what) {
-  const auto path = std::filesystem::path(SNUG_TEST_DIR) / file;
+  const std::filesystem::path tests = SNUG_TEST_DIR;
+  const auto folder =
+      file.find('/') != file.npos ? tests.parent_path().parent_path() / "src/techniques" : tests;
+  const auto path = folder / file;
   const std::string whole = fmt::format("{}{}", as_comment(what), text);
   if (std::getenv("SNUG_UPDATE_GOLDEN") != nullptr) write_file_atomically(path, whole);
   ASSERT_TRUE(std::filesystem::exists(path)) << path << ": SNUG_UPDATE_GOLDEN=1 writes it";

@@ -1,6 +1,6 @@
-// Compares a module's text with a stored one: tests/golden/NAME.snug. SNUG_UPDATE_GOLDEN=1 rewrites
-// the files; review the difference as you would review code. Each module must also verify and read
-// back from its text.
+// Compares a module's text with a stored one: tests/golden/NAME.snug, or for a technique's pass
+// src/techniques/NAME.snug ("offload/offload_disk"). SNUG_UPDATE_GOLDEN=1 rewrites the files; review
+// the difference as you would review code. Each module must also verify and read back from its text.
 #pragma once
 
 #include <string_view>

@@ -3,9 +3,18 @@
 #include <gtest/gtest.h>
 
 #include "golden/golden.h"
+#include "passes/passes.h"
 #include "passes/testing/two_layers.h"
-#include "passes/values_to_keep.h"
 #include "settings/parse.h"
+#include "techniques/accumulate/accumulate.h"
+#include "techniques/adapters/adapters.h"
+#include "techniques/base/store_base.h"
+#include "techniques/compress/compress.h"
+#include "techniques/host_update/update_on_host.h"
+#include "techniques/offload/offload.h"
+#include "techniques/optimizer/optimizer.h"
+#include "techniques/recompute/recompute.h"
+#include "techniques/update_in_backward/update_in_backward.h"
 
 namespace snug {
 namespace {
@@ -21,7 +30,7 @@ Module recomputed(const char* policy, const Recipe& recipe = {}) {
 }
 
 TEST(GoldenPass, Precision) {
-  expect_golden(with_forward(two_linears, {.precision = Dtype::bf16}).module, "precision",
+  expect_golden(with_forward(two_linears, {.precision = Dtype::bf16}).module, "precision/precision",
                 "precision bf16: parameters and activations are bf16; what is fed (x), a norm's\n"
                 "statistics (rstd) and the loss stay f32. Both programs.");
 }
@@ -57,7 +66,8 @@ Programs with_adapters(Adapters pairs) {
 
 TEST(GoldenPass, Adapters) {
   expect_golden(
-      with_adapters({.rank = 2, .alpha = 8, .dropout = 0.1, .targets = {"all"}}).module, "adapters",
+      with_adapters({.rank = 2, .alpha = 8, .dropout = 0.1, .targets = {"all"}}).module,
+      "adapters/adapters",
       "adapters r=2,alpha=8,dropout=0.1: the matrices are frozen; each layer adds to its output\n"
       "4 times what lora_b makes of lora_a. Only training drops out.");
 }
@@ -75,7 +85,7 @@ TEST(GoldenPass, AdapterGradientsFirst) {
   Module module = with_adapter_gradients();
   std::erase_if(module.programs, [](const Program& p) { return p.name == "eval"; });
   sweep_values(module);
-  expect_golden(module, "adapter_gradients_first",
+  expect_golden(module, "adapters/adapter_gradients_first",
                 "adapter_gradients_first: 1.down narrows from 16 to 8, so 1.down.grad_input comes\n"
                 "after 1.down.lora_a.grad_input and adds to it (dx_sum).");
 }
@@ -83,7 +93,7 @@ TEST(GoldenPass, AdapterGradientsFirst) {
 TEST(GoldenPass, StoreBaseAsNf4) {
   Module module = with_adapter_gradients();
   store_base(module, BaseKind::nf4);
-  expect_golden(module, "store_base_nf4",
+  expect_golden(module, "base/store_base_nf4",
                 "store_base nf4: a frozen matrix is codes, two a byte, and a scale per 64 of its\n"
                 "elements; every op that reads it has its own dequantized copy (.base).");
 }
@@ -91,7 +101,7 @@ TEST(GoldenPass, StoreBaseAsNf4) {
 TEST(GoldenPass, StoreBaseAsInt8) {
   Programs p = with_adapters({.rank = 2, .alpha = 4, .targets = {"down"}});
   store_base(p.module, BaseKind::int8);
-  expect_golden(p.module, "store_base_int8",
+  expect_golden(p.module, "base/store_base_int8",
                 "store_base int8: a byte for each element and a scale per 128 of them.");
 }
 
@@ -115,32 +125,32 @@ TEST(GoldenPass, FuseRecompute) {
   Module module = with_backward(two_linears);
   fuse_recompute(module, "micro_first");
   expect_golden(
-      module, "fuse_recompute",
+      module, "recompute/fuse_recompute",
       "fused recompute: 1.norm.grad recomputes the norm's output on the way, and its reader,\n"
       "1.linear.grad_weight, comes after it. 0.act is kept: 1.norm.grad itself reads it.");
 }
 
 TEST(GoldenPass, RecomputeFull) {
-  expect_golden(recomputed("full"), "recompute_full",
+  expect_golden(recomputed("full"), "recompute/recompute_full",
                 "recompute full: each layer keeps only what enters it (embed, 1.norm.h) and is\n"
                 "repeated just before its backward; a repeat of random ops draws by the same key.");
 }
 
 TEST(GoldenPass, RecomputeEvery2) {
-  expect_golden(recomputed("every:2"), "recompute_every_2",
+  expect_golden(recomputed("every:2"), "recompute/recompute_every_2",
                 "recompute every:2: both layers are one segment, which keeps only embed and is\n"
                 "repeated as a whole before layer 1's backward.");
 }
 
 TEST(GoldenPass, RecomputeAttention) {
-  expect_golden(recomputed("attention"), "recompute_attention",
+  expect_golden(recomputed("attention"), "recompute/recompute_attention",
                 "recompute attention: only mix is repeated; no [B,H,T,T] value is kept.");
 }
 
 TEST(GoldenPass, Compress) {
   Module module = recomputed("attention", {.precision = Dtype::bf16});
   compress(module, "micro_first");
-  expect_golden(module, "compress",
+  expect_golden(module, "compress/compress",
                 "compress int8, after recompute attention: what is kept goes into int8 after its\n"
                 "last forward reader and comes back before backward needs it. What a norm divides\n"
                 "by stays exact.");
@@ -150,7 +160,7 @@ TEST(GoldenPass, Accumulate) {
   Module module = with_backward(two_linears);
   accumulate(module, {.accum = 4});
   expect_golden(
-      module, "accumulate",
+      module, "accumulate/accumulate",
       "accumulate 4: micro_next is micro_first, but its first write of each gradient and\n"
       "of the loss adds (_sum ports).");
 }
@@ -159,37 +169,37 @@ TEST(GoldenPass, AccumulateVertically) {
   Module module = with_backward(two_linears);
   accumulate(module, {.accum = 2, .micro_group = 2});
   expect_golden(
-      module, "accumulate_vertical",
+      module, "accumulate/accumulate_vertical",
       "accumulate 2, vertical: both micro-batches go through a layer before the next; the\n"
       "second has inputs of its own and adds to the first's gradients.");
 }
 
-TEST(GoldenPass, Homes) {
+TEST(GoldenPass, Offload) {
   Recipe recipe{.accum = 2};
   recipe.offload = parse_setting<Offload>("grads,params@0,activations", "offload");
   recipe.offload.ahead = 0;  // so that two layers are far apart
   Module module = with_backward(two_linears);
   accumulate(module, recipe);
-  homes(module, recipe);
+  offload_values(module, recipe);
   assign_lanes(module);
   expect_golden(
-      module, "homes",
-      "homes: layer 0's weights are brought; gradients are put after they are made, and brought\n"
-      "to be added to; what a layer keeps is away until its backward. Copies wait for the end\n"
-      "of the layer before the one they run beside.");
+      module, "offload/offload",
+      "offload: layer 0's weights are prefetched; gradients are evicted after they are made, and\n"
+      "prefetched to be added to; what a layer keeps is in host memory until its backward. Copies\n"
+      "wait for the end of the layer before the one that they overlap.");
 }
 
-TEST(GoldenPass, HomesOnDisk) {
+TEST(GoldenPass, OffloadToDisk) {
   Recipe recipe{.accum = 2};
   recipe.offload = parse_setting<Offload>("grads=disk,params@0=disk,activations", "offload");
   recipe.offload.ahead = 0;
   Module module = with_backward(two_linears);
   accumulate(module, recipe);
-  homes(module, recipe);
+  offload_values(module, recipe);
   assign_lanes(module);
   expect_golden(
-      module, "homes_disk",
-      "homes on disk: what lives there comes through staging in host memory (disk_in, copy_in)\n"
+      module, "offload/offload_disk",
+      "offload to disk: values come through staging in host memory (disk_in, copy_in)\n"
       "and leaves the same way (copy_out, disk_out); each hop waits for what left over it.");
 }
 
@@ -217,7 +227,7 @@ void expect_optimizer(const Recipe& recipe, const char* name, const char* what) 
 
 TEST(GoldenPass, OptimizerAdamW) {
   expect_optimizer(
-      {.clip = 1}, "optimizer_adamw",
+      {.clip = 1}, "optimizer/optimizer_adamw",
       "adamw: one norm over all gradients clips them; one that is not finite turns all\n"
       "updates off. A bias does not decay.");
 }
@@ -227,7 +237,7 @@ TEST(GoldenPass, FoldedUpdate) {
   Recipe recipe{.offload = parse_setting<Offload>("optimizer", "offload"), .fold_update = true};
   accumulate(module, recipe);
   optimizer(module, recipe);
-  expect_golden(module, "folded_update",
+  expect_golden(module, "optimizer/folded_update",
                 "folded update: layer 1's updates take turns with layer 0's forward ops, and what\n"
                 "reads a parameter reads its new version; `flush` makes the same updates between\n"
                 "steps.");
@@ -241,24 +251,25 @@ TEST(GoldenPass, UpdateOnHost) {
   Module module = with_gradients();
   optimizer(module, recipe);
   update_on_host(module, recipe);
-  homes(module, recipe);
+  offload_values(module, recipe);
   assign_lanes(module);
   expect_golden(
-      module, "update_on_host",
+      module, "host_update/update_on_host",
       "update on the host: layers 0 and 1 are updated there, on their state where it is;\n"
       "layer 0's gradient is there, the others' and the parameters are copied, scalars\n"
-      "once. What belongs to no layer is updated on the device, its state brought.");
+      "once. What belongs to no layer is updated on the device, its state prefetched.");
 }
 
 TEST(GoldenPass, OptimizerAdamW8bit) {
-  expect_optimizer({.optimizer = OptimizerKind::adamw8bit}, "optimizer_adamw8bit",
+  expect_optimizer({.optimizer = OptimizerKind::adamw8bit}, "optimizer/optimizer_adamw8bit",
                    "adamw8bit: matrices keep both moments as codes with a scale per 256 elements;\n"
                    "embeddings and small tensors keep f32.");
 }
 
 TEST(GoldenPass, OptimizerAdamMini) {
   expect_optimizer(
-      {.optimizer = OptimizerKind::adam_mini, .state_dtype = Dtype::bf16}, "optimizer_adam_mini",
+      {.optimizer = OptimizerKind::adam_mini, .state_dtype = Dtype::bf16},
+      "optimizer/optimizer_adam_mini",
       "adam-mini with bf16 state: one second moment per head of queries and keys, per\n"
       "output of values and other matrices, per bias. The seed rounds m without bias.");
 }
@@ -269,7 +280,7 @@ TEST(GoldenPass, OptimizerInFp16) {
                       .optimizer = OptimizerKind::lion};
   Module module = with_backward(two_linears, recipe);
   optimizer(module, recipe);
-  expect_golden(module, "optimizer_fp16",
+  expect_golden(module, "optimizer/optimizer_fp16",
                 "lion under fp16: masters in f32 have the parameters' names, initial values and\n"
                 "places in a checkpoint; `load` and `update` round them to what forward reads. An\n"
                 "overflow skips the update and shrinks the loss scale.");
@@ -291,14 +302,15 @@ Module updated_in_backward(const ForwardBuilder& model, int64_t accum, Optimizer
 }
 
 TEST(GoldenPass, UpdateInBackward) {
-  expect_golden(updated_in_backward(two_linears, 1, OptimizerKind::adamw), "update_in_backward",
+  expect_golden(updated_in_backward(two_linears, 1, OptimizerKind::adamw),
+                "update_in_backward/update_in_backward",
                 "update in backward: a parameter is updated once its gradient is complete and\n"
                 "backward has read the old value; gradients are locals that die there.");
 }
 
 TEST(GoldenPass, UpdateInBackwardOfSeveral) {
   expect_golden(updated_in_backward(two_matrices, 2, OptimizerKind::lion),
-                "update_in_backward_accum_2",
+                "update_in_backward/update_in_backward_accum_2",
                 "update in backward with 2 micro-batches: gradients are carried, and only\n"
                 "micro_last updates. Norm and bias are frozen.");
 }
@@ -313,7 +325,7 @@ Module in_place_granted() {
 
 TEST(GoldenPass, InPlace) {
   expect_golden(in_place_granted(), "in_place",
-                "in place (\"in %x\"): granted where nobody reads the bytes again. eval keeps\n"
+                "in place (\"in %x\"): granted where no op reads the bytes again. eval keeps\n"
                 "nothing for backward, so that its gelu and norm take over their inputs.");
 }
 

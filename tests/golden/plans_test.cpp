@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "golden/golden.h"
-#include "search/mesh_search.h"
+#include "search/meshes/mesh_search.h"
 #include "settings/testing/with_flags.h"
 
 namespace snug {

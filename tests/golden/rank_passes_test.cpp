@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "golden/golden.h"
-#include "passes/pipeline_parallel.h"
-#include "passes/tensor_parallel.h"
+#include "passes/passes.h"
 #include "passes/testing/two_layers.h"
+#include "techniques/accumulate/accumulate.h"
+#include "techniques/offload/offload.h"
+#include "techniques/pipeline/pipeline.h"
+#include "techniques/tensor/tensor_parallel.h"
+#include "techniques/zero/zero.h"
 
 namespace snug {
 namespace {
@@ -20,7 +24,7 @@ void expect_golden_of_two(const Module& first, const Module& second, std::string
 // --- data-parallel ranks -------------------------------------------------------------------------
 
 Recipe sharded(int64_t stage, int64_t rank) {
-  return {.accum = 2, .sharding = {.ranks = 2, .rank = rank, .stage = stage, .threshold = 256}};
+  return {.accum = 2, .sharding = {.ranks = 2, .rank = rank, .level = stage, .threshold = 256}};
 }
 
 Module summed(const Recipe& recipe) {
@@ -33,14 +37,14 @@ Module summed(const Recipe& recipe) {
 
 TEST(GoldenPass, SumOverRanks) {
   expect_golden_of_two(
-      summed(sharded(2, 0)), summed(sharded(2, 1)), "sum_over_ranks",
+      summed(sharded(2, 0)), summed(sharded(2, 1)), "zero/sum_over_ranks",
       "sum_over_ranks, ZeRO-2, the second of two ranks: a matrix's gradient is this rank's\n"
       "half; all exchange blocks after each micro-batch and sum their own. Bias and norm are\n"
       "whole and wait for the last micro-batch.");
 }
 
 TEST(GoldenPass, SumOverRanksApart) {
-  expect_golden(summed({.accum = 2, .sums_apart = true}), "sum_over_ranks_apart",
+  expect_golden(summed({.accum = 2, .sums_apart = true}), "zero/sum_over_ranks_apart",
                 "sum_over_ranks on one device, sums apart: a micro-batch's gradient is complete\n"
                 "before it is added, in the order in which two ranks would add theirs.");
 }
@@ -49,15 +53,15 @@ Module sharded_parameters(int64_t rank) {
   const Recipe recipe = sharded(3, rank);
   Module module = summed(recipe);
   shard_parameters(module, recipe);
-  homes(module, recipe);
+  offload_values(module, recipe);
   assign_lanes(module);
   return module;
 }
 
 TEST(GoldenPass, ShardParameters) {
   expect_golden_of_two(
-      sharded_parameters(0), sharded_parameters(1), "shard_parameters",
-      "shard_parameters, ZeRO-3, the second of two ranks, after homes: a matrix is this\n"
+      sharded_parameters(0), sharded_parameters(1), "zero/shard_parameters",
+      "shard_parameters, ZeRO-3, the second of two ranks, after offload: a matrix is this\n"
       "rank's half; ops read wholes, which are gathered before a layer and given up after.");
 }
 
@@ -75,7 +79,7 @@ TEST(GoldenPass, TensorParallel) {
   Module module = cut_matrices(1);
   assign_lanes(module);
   expect_golden(
-      module, "tensor_parallel",
+      module, "tensor/tensor_parallel",
       "tensor_parallel over 2 ranks, the second of them: words, heads and features are half\n"
       "of the model's, and between matmuls a rank has 16 of the 32 tokens.");
 }
@@ -89,7 +93,7 @@ Module lowered(int64_t part) {
 
 TEST(GoldenPass, LowerTensorSums) {
   expect_golden_of_two(
-      lowered(0), lowered(1), "lower_tensor_sums",
+      lowered(0), lowered(1), "tensor/lower_tensor_sums",
       "lower_tensor_sums: what tensor_parallel.snug sums in one op (scatter_rows) is an\n"
       "exchange of blocks and a sum of them in the order of the ranks.");
 }
@@ -110,7 +114,7 @@ Module tensor_gradients(int64_t part) {
 
 TEST(GoldenPass, SumOverTensorRanks) {
   expect_golden_of_two(
-      tensor_gradients(0), tensor_gradients(1), "sum_over_tensor_ranks",
+      tensor_gradients(0), tensor_gradients(1), "tensor/sum_over_tensor_ranks",
       "sum_over_tensor_ranks: each rank's gradients of norms are of its tokens alone; at the\n"
       "end of backward they are packed, the rows gathered and added up.");
 }
@@ -130,11 +134,11 @@ Module stage_of(const Recipe& recipe) {
 
 TEST(GoldenPass, CutIntoStages) {
   expect_golden(
-      stage_of(staged(0)), "cut_into_stages_0",
+      stage_of(staged(0)), "pipeline/cut_into_stages_0",
       "cut_into_stages, the first of two: layer 0 and the embedding; what layer 1 reads is\n"
       "sent up, and its gradient is received.");
   expect_golden(
-      stage_of(staged(1)), "cut_into_stages_1",
+      stage_of(staged(1)), "pipeline/cut_into_stages_1",
       "cut_into_stages, the second of two: layer 1 and the head, which is the embedding: both\n"
       "stages have it, and each a part of its gradient.");
 }
@@ -147,7 +151,7 @@ Module ordered(int64_t stage) {
 
 TEST(GoldenPass, PipelineOrder) {
   expect_golden(
-      ordered(0), "pipeline_order",
+      ordered(0), "pipeline/pipeline_order",
       "pipeline_order, the first of two stages, 3 micro-batches: micro_first has two forwards\n"
       "and a backward, micro_last a forward and two backwards; what is kept has a place for\n"
       "each of two micro-batches (.kept@0, .kept@1).");
@@ -160,7 +164,7 @@ TEST(GoldenPass, ShareBetweenStages) {
   pipeline_order(module, recipe);
   share_between_stages(module, recipe);
   expect_golden(
-      module, "share_between_stages",
+      module, "pipeline/share_between_stages",
       "share_between_stages, the second of two: the parts of the embedding's gradient are\n"
       "exchanged and added, the first stage's first; the loss of evaluation is sent down.");
 }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/units.h"
+#include "compile/compile.h"
 #include "golden/golden.h"
 #include "ir/verifier.h"
 #include "ops/basic/copy.h"
@@ -36,8 +37,8 @@ void finish(Module& module) {
 constexpr int64_t kChunks = 4;
 constexpr int64_t kChunkElements = 1024;
 
-// Chunk by chunk: fetch m and v, update, bring them back. A fetch waits until the chunk two before
-// it has gone, so two buffers serve for all.
+// Chunk by chunk: fetch m and v, update, write them back. A fetch waits until the chunk two before
+// it is written back, so two buffers serve for all.
 Module staged_update() {
   Module m{.name = "staged update"};
   const Type all{Dtype::f32, {kChunks * kChunkElements}};
@@ -63,16 +64,16 @@ Module staged_update() {
                   chunk * kChunkElements);
   };
   struct Staged {
-    ValueId home, here;
+    ValueId host, here;
   };
   auto fetch = [&](const std::string& name, int64_t chunk) {
-    const ValueId home = chunk_of(state[name], chunk);
-    const ValueId here = ops::copy(b, fmt::format("{}.{}.fetch", name, chunk), home, Space::device);
+    const ValueId host = chunk_of(state[name], chunk);
+    const ValueId here = ops::copy(b, fmt::format("{}.{}.fetch", name, chunk), host, Space::device);
     if (chunk >= 2) b.last().after = {fmt::format("{}.{}.back", name, chunk - 2)};
-    return Staged{home, on(b, "copy_in", here, Category::staging)};
+    return Staged{host, on(b, "copy_in", here, Category::staging)};
   };
-  auto bring_back = [&](const std::string& name, int64_t chunk, ValueId home, ValueId next) {
-    b.emit_into(ops::copy_def, fmt::format("{}.{}.back", name, chunk), {next}, home);
+  auto write_back = [&](const std::string& name, int64_t chunk, ValueId host, ValueId next) {
+    b.emit_into(ops::copy_def, fmt::format("{}.{}.back", name, chunk), {next}, host);
     b.last().lane = "copy_out";
   };
 
@@ -94,18 +95,18 @@ Module staged_update() {
                       .scale = scale},
                      ok);
     const std::vector<ValueId> next = b.last().outputs;
-    bring_back("w.m", chunk, mean.home, next[1]);
-    bring_back("w.v", chunk, square.home, next[2]);
+    write_back("w.m", chunk, mean.host, next[1]);
+    write_back("w.v", chunk, square.host, next[2]);
     if (chunk + 2 < kChunks) fetch_both(chunk + 2);
   }
   m.step = {{1, {"update"}}};
   return m;
 }
 
-TEST(StagedUpdate, TakesTwoChunksOfEachState) {
+TEST(StagedUpdate, UsesTwoChunksPerState) {
   Module m = staged_update();
   finish(m);
-  expect_golden(m, "staged_update");
+  expect_golden(m, "pipeline/staged_update");
 
   // Two chunks of m and of v, whatever the size of the state.
   int64_t shared = 0;

@@ -84,7 +84,7 @@ TEST(AttentionOnTensorCores, FloatsAsTf32AgreeWithTheReference) {
   }
 }
 
-// Samples inside a tile and over several, that end where tiles end and elsewhere; heads of each
+// Samples inside a tile and over several, that end where tiles end and inside them; heads of each
 // width; with dropout and a window too. Plain tiles have the samples of the op.
 TEST(AttentionOnTensorCores, PackedSamplesAgreeWithTheReference) {
   SNUG_NEEDS_CUDA;
@@ -127,7 +127,7 @@ TEST(AttentionOnTensorCores, FloatsWithoutTf32KeepTheirBits) {
 }
 
 // With equal scores and one key's value in each column, y shows the mask itself.
-TEST(AttentionOnTensorCores, MasksAreThoseOfTheCpuBitForBit) {
+TEST(AttentionOnTensorCores, MasksMatchCpuBitForBit) {
   SNUG_NEEDS_CUDA;
   for (const int64_t T : {128, 123}) {
     for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32}) {

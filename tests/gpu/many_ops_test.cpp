@@ -104,7 +104,7 @@ TEST(ManyUpdates, HaveTheBitsOfOneByOne) {
   }
 }
 
-TEST(ManyUpdates, OfMastersHaveTheBitsOfOneByOne) {
+TEST(ManyUpdates, MasterUpdatesHaveBitsOfSingleUpdates) {
   SNUG_NEEDS_CUDA;
   for (const OpDef* def : {&ops::adamw_master_def, &ops::lion_master_def, &ops::sgd_master_def,
                            &ops::sgd_momentum_master_def}) {
@@ -117,7 +117,7 @@ TEST(ManyUpdates, OfMastersHaveTheBitsOfOneByOne) {
 }
 
 // A master's update has the bits of the update alone and of an `assign` after it.
-TEST(ManyUpdates, OfMastersRoundThemAsAnAssignWould) {
+TEST(ManyUpdates, MastersAreRoundedAsByAssign) {
   SNUG_NEEDS_CUDA;
   for (const auto& [alone, on_master] : {std::pair{&ops::adamw_def, &ops::adamw_master_def},
                                          {&ops::lion_def, &ops::lion_master_def},
@@ -137,7 +137,7 @@ TEST(ManyUpdates, OfMastersRoundThemAsAnAssignWould) {
   }
 }
 
-TEST(ManyUpdates, MayBeMoreThanOneLaunchTakes) {
+TEST(ManyUpdates, MoreParametersThanOneLaunch) {
   SNUG_NEEDS_CUDA;
   expect_same_bits(ops::adamw_def, samples_of(ops::adamw_def, {bf16, bf16, bf16}, 120));
   expect_same_bits(ops::adamw_master_def, samples_of(ops::adamw_master_def, {f32, bf16, f32}, 120));

@@ -59,7 +59,7 @@ TEST(Norm, HasTheBitsOfTheCpu) {
   for (const Sample& sample : ops::clip_def.samples()) expect_bits_of_cpu(ops::clip_def, sample);
 }
 
-TEST(Norm, MayBeOfMoreGradientsThanOneLaunchTakes) {
+TEST(Norm, MoreGradientsThanOneLaunch) {
   SNUG_NEEDS_CUDA;
   expect_bits_of_cpu(ops::clip_def, many_gradients());
 }

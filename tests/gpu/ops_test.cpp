@@ -73,7 +73,7 @@ TEST_P(OpOnCuda, AgreesWithItsReference) {
     }
   }
   if (any) return;
-  // Samples that are written in this type run beside those of f32.
+  // Samples that are written in this type run in addition to those of f32.
   EXPECT_TRUE(def->kernel(Backend::cuda, dtype) == nullptr || has_sample_in(*def, dtype))
       << def->kind << " has a kernel for " << name_of(dtype) << " that no sample runs";
   GTEST_SKIP() << def->kind << " takes no arrays of " << name_of(dtype);

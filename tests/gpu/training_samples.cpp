@@ -2,13 +2,13 @@
 
 #include "ir/builder.h"
 #include "ops/attention/attention.h"
-#include "ops/attention/rope.h"
 #include "ops/embedding/embedding.h"
 #include "ops/linear/linear.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/optimizer/adamw.h"
 #include "ops/optimizer/clip.h"
 #include "ops/optimizer/update_op.h"
+#include "ops/rotary/rope.h"
 
 namespace snug {
 namespace {

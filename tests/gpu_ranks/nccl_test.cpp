@@ -95,7 +95,7 @@ void run_ranks(int ranks, const std::string& test) {
 TEST(CudaNccl, TwoRanks) { run_ranks(2, "EveryCall"); }
 TEST(CudaNccl, FourRanks) { run_ranks(4, "EveryCall"); }
 TEST(CudaNccl, RecordedCalls) { run_ranks(2, "Recorded"); }
-TEST(CudaNccl, AnAbortEndsACallThatWaits) { run_ranks(2, "Abort"); }
+TEST(CudaNccl, AbortEndsWaitingCall) { run_ranks(2, "Abort"); }
 TEST(CudaNccl, TwoGroupsRecorded) { run_ranks(2, "TwoGroupsRecorded"); }
 TEST(CudaNccl, FirstMessagesMayCross) { run_ranks(2, "Crossing"); }
 TEST(CudaNccl, TwoRanksTakeNoMoreMemoryThanPlanned) { run_ranks(2, "Memory"); }
@@ -128,7 +128,7 @@ TEST(CudaNccl, DISABLED_EveryCall) {
 TEST(CudaNccl, DISABLED_Crossing) {
   FileBootstrap all = as_told_by_the_environment();
   const int rank = all.rank(), other = 1 - rank;
-  std::array<std::unique_ptr<Communicator>, 2> from;  // by who sends
+  std::array<std::unique_ptr<Communicator>, 2> from;  // by sender
   for (auto& group : from) group = nccl_group(all, "test");
   for (int sender = 0; sender < 2; ++sender) {
     const std::vector<int> peer{other}, none;

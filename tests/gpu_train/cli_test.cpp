@@ -26,7 +26,7 @@ class GpuCli : public Cli {
   }
 };
 
-TEST_F(GpuCli, LearnsWhatTheCpuLearns) {
+TEST_F(GpuCli, MatchesCpuLosses) {
   for (const std::string how : {"", " --accum 3 --dropout 0.1", " --update-in-backward --clip 0",
                                 " --recompute full --loss whole --optimizer adam-mini",
                                 " --optimizer adamw8bit --attention standard"}) {
@@ -43,7 +43,7 @@ TEST_F(GpuCli, DeterministicRunsHaveTheSameBits) {
 }
 
 // A message waits on the device for what this rank has yet to compute: no kernel may be loaded then.
-TEST_F(GpuCli, StagesLearnWhatOneDeviceLearns) {
+TEST_F(GpuCli, StagesMatchOneDevice) {
   if (const std::string why = why_no_nccl(); !why.empty()) GTEST_SKIP() << why;
   const std::string train = kTrain + "cuda --steps 4 --deterministic --offload none --accum 5";
   expect_near(losses(train + " --pp 2 --ranks 2 --share-gpu"), losses(train));
@@ -63,7 +63,7 @@ TEST_F(GpuCli, StepsAreReportedInOrderWithTheirBytes) {
   EXPECT_EQ(eval_losses(run).size(), 4U) << "before the first step and after every second";
 }
 
-TEST_F(GpuCli, WhatItSavesTheCpuReads) {
+TEST_F(GpuCli, SavedModelLoadsOnCpu) {
   const std::string held_out = " --seq 16 --batch 2 --eval-data text.txt --eval-batches 2 --json";
   const Ended first = snug(
       "train tiny --data text.txt --device cuda --precision fp32 --steps 8 --out o" + held_out);
@@ -95,7 +95,7 @@ TEST_F(GpuCli, EvaluatesAndSamplesAsTheCpuDoes) {
   EXPECT_EQ(ask(sample + "cuda --offload params")["text"], text);
 }
 
-TEST_F(GpuCli, ALossThatIsNanIsTracedToItsLayer) {
+TEST_F(GpuCli, NanLossIsTracedToItsLayer) {
   ASSERT_EQ(snug(kTrain + "cuda --steps 1 --out bad").code, 0);
   const std::string weights = "bad/model.safetensors";
   damage(dir_ / weights, "model.layers.1.post_attention_layernorm.weight",
@@ -113,7 +113,7 @@ TEST_F(GpuCli, ALossThatIsNanIsTracedToItsLayer) {
   }
 }
 
-TEST_F(GpuCli, AnArenaLargerThanTheGpuIsRefusedBeforeAnythingRuns) {
+TEST_F(GpuCli, OversizedArenaIsRefusedBeforeTheRun) {
   const std::string train = "train tiny --device cuda --batch 100000000 --accum 1 --out o";
   const Ended run = snug(train);
   EXPECT_EQ(run.code, static_cast<int>(ExitCode::does_not_fit)) << run.err;
@@ -128,7 +128,7 @@ TEST_F(GpuCli, AnArenaLargerThanTheGpuIsRefusedBeforeAnythingRuns) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "o"));
 }
 
-TEST_F(GpuCli, ARunHasTheFreeMemoryOfItsGpuAsBudget) {
+TEST_F(GpuCli, BudgetIsFreeMemoryOfGpu) {
   const Ended run = snug("train tiny --data text.txt --seq 16 --batch 4 --steps 1");
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.err, ::testing::HasSubstr(" on NVIDIA"));

@@ -41,7 +41,7 @@ std::string path_of(const std::string& model) {
 
 class Curves : public OnGpu, public ::testing::WithParamInterface<Curve> {};
 
-TEST_P(Curves, TheCpuAndTheGpuAgree) {
+TEST_P(Curves, CpuAndGpuAgree) {
   const Curve& c = GetParam();
   const std::string model = path_of(c.model);
   SmallRun cpu(model, c.build);

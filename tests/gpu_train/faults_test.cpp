@@ -75,15 +75,15 @@ constexpr int kDevice = static_cast<int>(ExitCode::device);
 constexpr const char* kNamed =
     "CUDA failed while .*the device was at or after trap 'layers.1.copy' \\(layer 1\\) in forward";
 
-TEST_F(GpuFaultDeathTest, AFailureInAFirstRunNamesTheLayer) {
+TEST_F(GpuFaultDeathTest, FailureInFirstRunNamesLayer) {
   EXPECT_EXIT(fail_after(0, false), ::testing::ExitedWithCode(kDevice), kNamed);
 }
 
-TEST_F(GpuFaultDeathTest, AFailureInAReplayNamesTheLayer) {
+TEST_F(GpuFaultDeathTest, FailureInReplayNamesLayer) {
   EXPECT_EXIT(fail_after(3, false), ::testing::ExitedWithCode(kDevice), kNamed);
 }
 
-TEST_F(GpuFaultDeathTest, AFailureUnderObservationNamesTheOp) {
+TEST_F(GpuFaultDeathTest, FailureUnderObservationNamesOp) {
   EXPECT_EXIT(fail_after(0, true), ::testing::ExitedWithCode(kDevice), kNamed);
 }
 

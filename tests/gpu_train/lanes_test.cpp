@@ -57,7 +57,7 @@ void expect_plan_is_run(const Executor& executor) {
   }
 }
 
-TEST_F(GpuLanes, HaveTheBitsOfOneLaneWhateverTheirTiming) {
+TEST_F(GpuLanes, HaveBitsOfOneLaneForAnyTiming) {
   for (unsigned program = 0; program < 6; ++program) {
     const bool disk = program % 2 == 1;
     const MovedWeights alone = moved_weights(program, /*one_lane=*/true, Backend::cuda, disk);
@@ -93,7 +93,7 @@ TEST_F(GpuLanes, HaveTheBitsOfTheCpu) {
 }
 
 // AdamW whose state is on the host, chunk by chunk, two buffers for all of it.
-TEST_F(GpuLanes, AStagedUpdateHasTheBitsOfOneLane) {
+TEST_F(GpuLanes, StagedUpdateHasBitsOfOneLane) {
   Module module = parse(read_file(tests_dir() + "/golden/staged_update.snug"), ops::registry());
   const auto update = [](const Module& m, const ExecutorOptions& options) {
     Executor executor(m, gpu(), options);
@@ -144,7 +144,7 @@ TEST_F(GpuLanes, RunSideBySideInsideARecording) {
   EXPECT_LT(ms.back(), 1.5 * kMs) << "at the same time";
 }
 
-TEST_F(GpuLanes, HostMemoryIsWrittenAndReadInTheOrderOfTheDevicesWork) {
+TEST_F(GpuLanes, HostMemoryFollowsDeviceOrder) {
   const MovedWeights f = moved_weights(1, /*one_lane=*/false);
   Executor executor(f.module, gpu(), delayed(1));
   const ValueId w = f.weights[0];
@@ -176,7 +176,7 @@ TEST_F(GpuLanes, HostMemoryIsWrittenAndReadInTheOrderOfTheDevicesWork) {
   EXPECT_THROW(static_cast<void>(executor.bytes(f.x)), Error);
 }
 
-TEST_F(GpuLanes, WhatTheMachineCannotPinIsRefusedWithTheNumbers) {
+TEST_F(GpuLanes, UnpinnableBytesAreRefusedWithNumbers) {
   const int64_t bytes = 2 * total_memory_bytes();
   try {
     gpu().allocate_host(bytes);

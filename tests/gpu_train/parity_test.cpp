@@ -17,8 +17,8 @@ constexpr Tolerance kBf16{3e-3, 6e-2, 1e-3, 4e-3, 4e-2};
 // Norms before and after everything carry roundings further: PyTorch's own gradients in bf16 are
 // 1.1e-1 from its exact ones here, and at most 4.7e-2 in the other families.
 constexpr Tolerance kGemma3Bf16{3e-3, 1.1e-1, 1e-3, 1e-2, 4e-2};
-// A relu's input beside zero rounds to the other side: the CPU's kernels measure 8.1e-2 for the weight
-// before it, an H200 7.7e-2.
+// A relu's input next to zero rounds to the other side: the CPU's kernels measure 8.1e-2 for the
+// weight before it, an H200 7.7e-2.
 constexpr Tolerance kOptBf16{3e-3, 1.1e-1, 1e-3, 4e-3, 4e-2};
 
 struct Compared {

@@ -29,7 +29,7 @@ class GpuPlanIsRun : public OnGpu, public ::testing::WithParamInterface<Configur
   }
 };
 
-TEST_P(GpuPlanIsRun, PlannedAllocatedAndMeasuredBytesAreOneNumber) {
+TEST_P(GpuPlanIsRun, PlannedEqualsAllocatedAndMeasured) {
   SmallRun run = this->run();
   for (const float loss : run.losses(kPlannedSteps)) EXPECT_TRUE(std::isfinite(loss));
   EXPECT_TRUE(std::isfinite(run.evaluate()));
@@ -39,7 +39,7 @@ TEST_P(GpuPlanIsRun, PlannedAllocatedAndMeasuredBytesAreOneNumber) {
   EXPECT_GE(executor.measured_bytes(), end_of_written(run.module()));
 }
 
-TEST_P(GpuPlanIsRun, OverwritingDeadValuesWithNanChangesNothing) {
+TEST_P(GpuPlanIsRun, PoisonedDeadValuesChangeNothing) {
   SmallRun plain = run();
   SmallRun poisoned = run({.test = {.poison_dead = true}, .math = kDeterministic.math});
   for (int i = 0; i < kPlannedSteps; ++i) {
@@ -49,7 +49,7 @@ TEST_P(GpuPlanIsRun, OverwritingDeadValuesWithNanChangesNothing) {
   }
 }
 
-TEST_P(GpuPlanIsRun, ReplaysComputeWhatTheOpsDoOneByOne) {
+TEST_P(GpuPlanIsRun, ReplaysMatchEagerOps) {
   SmallRun replaying = run();
   SmallRun eager = run();
   int64_t seen = 0;
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Configurations, GpuPlanIsRun, ::testing::ValuesIn(confi
 
 using GpuMemoryTruth = OnGpu;
 
-TEST_F(GpuMemoryTruth, AnArenaThatTheGpuDoesNotHaveIsRefusedWithTheNumbers) {
+TEST_F(GpuMemoryTruth, OversizedArenaIsRefusedWithNumbers) {
   const int64_t bytes = gpu().memory().total + (int64_t{1} << 30);
   try {
     gpu().allocate(bytes);

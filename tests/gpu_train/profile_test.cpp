@@ -51,18 +51,18 @@ void expect_same_losses_and_lanes_apart(const Recipe& recipe) {
   EXPECT_EQ(seen, 4 * ops) << "every op of every step";
 }
 
-TEST_F(GpuProfile, ChangesNoBitAndSpansOfALaneDoNotOverlap) {
+TEST_F(GpuProfile, ChangesNoBitAndLaneSpansAreDisjoint) {
   expect_same_losses_and_lanes_apart({.accum = 3});
 }
 
-TEST_F(GpuProfile, SeesEveryLaneThatMovesBytes) {
+TEST_F(GpuProfile, HasEveryTransferLane) {
   Recipe recipe;
   recipe.offload = parse_setting<Offload>("all", "offload");
   expect_same_losses_and_lanes_apart(recipe);
 }
 
 // From the first op of a program to its last, the compute lane is in some op.
-TEST_F(GpuProfile, ComputeSpansCoverAProgramThatIsInMemory) {
+TEST_F(GpuProfile, ComputeSpansCoverProgramInMemory) {
   const BuildOptions build = as_on_gpu(BuildOptions{.batch = 8, .seq = 256});
   SmallRun run = gpu_run("snug-tiny", build, as_on_gpu(Recipe{}));
   SpanLog log;

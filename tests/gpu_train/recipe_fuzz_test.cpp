@@ -51,7 +51,7 @@ void check(const DrawnRecipe& d) {
 
 class GpuRecipeFuzz : public OnGpu, public ::testing::WithParamInterface<int> {};
 
-TEST_P(GpuRecipeFuzz, LearnsAsOnTheCpuAndIsExact) {
+TEST_P(GpuRecipeFuzz, MatchesCpuAndIsExact) {
   for (int seed = GetParam(); seed < kSeeds; seed += kShards) {
     const DrawnRecipe d = draw_recipe(seed);
     SCOPED_TRACE(d.text);

@@ -1,4 +1,4 @@
-// On a GPU, too, a run that was saved and goes on is the run that was never stopped.
+// On a GPU, too, a run that was saved and resumed is the run that was never stopped.
 #include "support/random_resume.h"
 
 #include "gpu_train/gpu_run.h"

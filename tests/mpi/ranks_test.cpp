@@ -33,7 +33,7 @@ TEST_F(MpiRanks, EveryCallAtEverySize) {
 }
 
 // As blocks beyond 2^31 bytes are.
-TEST_F(MpiRanks, BlocksThatMpiCannotCountAreCut) {
+TEST_F(MpiRanks, BlocksBeyondMpiCountsAreSplit) {
   const auto group = mpi_group(*all_, "test", {.most_bytes = 1000});
   for (const int64_t block : {1, 999, 1000, 1001, 25'500}) check_every_call(*group, block);
 }
@@ -55,7 +55,7 @@ TEST_F(MpiRanks, SomeOfThemAreAGroup) {
   check_every_call(*socket_group(half, "half over sockets"), 100);
 }
 
-TEST_F(MpiRanks, StrangersAreNoGroup) {
+TEST_F(MpiRanks, UnrelatedRanksFormNoGroup) {
   struct Twice final : Bootstrap {
     int rank() const override { return 0; }
     int ranks() const override { return 2; }
@@ -79,7 +79,7 @@ TEST_F(MpiFailure, EndsEveryCall) {
     said = error.what();
   }
   EXPECT_THROW(group->barrier(), Error) << "and later ones";
-  const auto all_said = all_->exchange(said);  // nobody leaves before all have seen it
+  const auto all_said = all_->exchange(said);  // no rank leaves before all have seen it
   EXPECT_THAT(all_said, ::testing::Each("rank 2: out of luck"));
   if (all_->rank() == 0 && !HasFailure()) std::cout << "all ranks were told" << std::endl;
   all_->exchange("");

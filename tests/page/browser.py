@@ -121,7 +121,7 @@ class Browser:
         return found
 
     def box(self, selector, index=0):
-        """Brings an element into view: its left, top, width and height there."""
+        """Scrolls an element into view and returns its left, top, width and height."""
         self.evaluate(f"document.querySelectorAll({selector!r})[{index}].scrollIntoView({{block: 'center', behavior: 'instant'}})")
         self.frames()
         return self.evaluate(f"(() => {{ const b = document.querySelectorAll({selector!r})[{index}].getBoundingClientRect();"

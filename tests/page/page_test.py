@@ -228,8 +228,8 @@ def ranks(browser, page, folder):
     said, shown = "document.getElementById('live').textContent", "document.querySelector('#ranks').innerText"
     check("of every rank there is a row", browser.evaluate("document.querySelectorAll('#ranks tbody tr').length") == 3)
     rows = browser.evaluate("[...document.querySelectorAll('#ranks tbody tr')].map(r => r.innerText)")
-    check("it says for whom a rank waits", "rank 1, 100 ms" in rows[0] and "rank 1" not in rows[1], rows)
-    check("and who is waited for", "rank 1: the others waited" in browser.evaluate(shown), browser.evaluate(shown))
+    check("a row names the rank that it waits for", "rank 1, 100 ms" in rows[0] and "rank 1" not in rows[1], rows)
+    check("and the rank that is waited for", "rank 1: the others waited" in browser.evaluate(shown), browser.evaluate(shown))
     check("the first rank is chosen", "lanes of rank 0" in browser.evaluate(shown))
     canvases = "document.querySelectorAll('#ranks canvas')"
     check("it has lanes and memory", browser.evaluate(canvases + ".length") == 2)

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "checkpoint/checkpoint.h"
+#include "compile/compile.h"
 #include "formats/peft_config.h"
 #include "formats/testing.h"
 #include "hal/cpu/cpu_device.h"
@@ -17,6 +18,7 @@
 #include "runtime/testing/host_values.h"
 #include "snug/snug.h"
 #include "support/small_run.h"
+#include "techniques/adapters/adapters.h"
 
 namespace snug {
 namespace {
@@ -27,19 +29,19 @@ class AdapterLogits : public ::testing::TestWithParam<const char*> {
   std::string adapter() const { return tests_dir() + "/parity/lora_" + GetParam(); }
 
   // Of the stored batch, by the forward pass of evaluation.
-  std::vector<float> logits(const std::string& directory, const Adapters& beside) {
+  std::vector<float> logits(const std::string& directory, const Adapters& adapters) {
     const Model model = Model::load(directory);
     const TensorEntry& tokens = *reference_.find("tokens");
     const BuildOptions build{
         .batch = tokens.shape[0], .seq = tokens.shape[1], .chunked_loss = false};
     Module module{.name = "logits"};
     const Forward forward = add_forward(module, model.forward(build), ProgramRole::evaluation);
-    snug::adapters(module, beside);
+    snug::adapters(module, adapters);
     bind_loss(module, program_name(ProgramRole::evaluation), forward.loss);
     const ValueId all = add_shared(module, "all_logits", module[forward.logits].type,
                                    Category::buffers, Scope::step);
     module[forward.logits].base = all;
-    continue_compile(module, {}, Stage::homes);
+    continue_compile(module, {}, CompilePhase::offload);
 
     const Plan plan = make_plan(std::move(module), Backend::cpu);
     const std::unique_ptr<Device> device = cpu_device();
@@ -48,7 +50,7 @@ class AdapterLogits : public ::testing::TestWithParam<const char*> {
     ValuePieces pieces(executor);
     load_model(plan.module, into(pieces), CheckpointReader(directory),
                [&](std::string_view name) { return model.spellings(name); });
-    if (beside.on()) {
+    if (adapters.on()) {
       load_model(plan.module, into(pieces), CheckpointReader(adapter() + "/" + kAdapterWeightsFile),
                  {}, Part::adapter);
     }
@@ -83,15 +85,15 @@ class AdapterLogits : public ::testing::TestWithParam<const char*> {
   SafetensorsFile reference_{adapter() + "/reference.safetensors"};
 };
 
-TEST_P(AdapterLogits, AreThoseOfPeftMergedAndBeside) {
+TEST_P(AdapterLogits, MatchPeftMergedAndUnmerged) {
   const std::string merged = (dir_ / "merged").string();
   merge_adapter(base(), adapter(), merged, {});
-  const std::vector<float> beside = logits(base(), adapters_in(adapter()));
-  const std::vector<float> in_one = logits(merged, {});
-  EXPECT_LE(difference(beside, stored("logits")), 1e-5);
-  EXPECT_LE(difference(in_one, stored("merged.logits")), 1e-5);
-  EXPECT_LE(difference(in_one, beside), 1e-5);
-  EXPECT_GT(difference(logits(base(), {}), beside), 1e-2) << "the adapter does something";
+  const std::vector<float> unmerged = logits(base(), adapters_in(adapter()));
+  const std::vector<float> merged_logits = logits(merged, {});
+  EXPECT_LE(difference(unmerged, stored("logits")), 1e-5);
+  EXPECT_LE(difference(merged_logits, stored("merged.logits")), 1e-5);
+  EXPECT_LE(difference(merged_logits, unmerged), 1e-5);
+  EXPECT_GT(difference(logits(base(), {}), unmerged), 1e-2) << "the adapter does something";
 }
 
 INSTANTIATE_TEST_SUITE_P(, AdapterLogits, ::testing::Values("llama", "gpt2", "phi3", "gpt_neox"),

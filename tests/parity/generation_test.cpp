@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "checkpoint/checkpoint.h"
+#include "compile/compile.h"
 #include "generate/generator.h"
 #include "hal/cpu/cpu_device.h"
 #include "models/model.h"
@@ -49,7 +50,7 @@ Module whole_sequence(const Model& model) {
   const ValueId all =
       add_shared(module, "all_logits", module[forward.logits].type, Category::buffers, Scope::step);
   module[forward.logits].base = all;
-  continue_compile(module, {}, Stage::homes);
+  continue_compile(module, {}, CompilePhase::offload);
   return module;
 }
 
@@ -89,7 +90,7 @@ int32_t most_probable(std::span<const float> logits) {
 constexpr double kTolerance = 1e-5;
 
 // A prompt of 13 in chunks of 5: two of them, one that overlaps the second, and the last token.
-TEST_P(Generation, EveryTokenHasTheLogitsOfTheWholeSequence) {
+TEST_P(Generation, TokensHaveLogitsOfWholeSequence) {
   const std::vector<int32_t> tokens = some_tokens();
   const std::vector<float> want = whole_logits(tokens);
   const double scale =
@@ -107,13 +108,13 @@ TEST_P(Generation, EveryTokenHasTheLogitsOfTheWholeSequence) {
       for (int64_t v = 0; v < V(); ++v) {
         const double whole = want[(at - 1) * static_cast<size_t>(V()) + static_cast<size_t>(v)];
         ASSERT_NEAR(got[static_cast<size_t>(v)], whole, kTolerance * scale)
-            << "token " << v << " behind " << at << ", prompt of " << prompt;
+            << "token " << v << " after " << at << ", prompt of " << prompt;
       }
     }
   }
 }
 
-TEST_P(Generation, GreedyTokensAreThoseOfTheWholeSequence) {
+TEST_P(Generation, GreedyTokensMatchWholeSequence) {
   constexpr size_t kPrompt = 4;
   std::vector<int32_t> tokens = some_tokens();
   Loaded loaded(model_, cached(kPrompt - 1));

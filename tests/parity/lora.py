@@ -1,4 +1,4 @@
-"""Makes the stored reference values of adapters: what PEFT computes beside the tiny models of tests/parity.
+"""Makes the stored reference values of adapters: what PEFT computes with the tiny models of tests/parity.
 
     python3 tests/parity/lora.py            # all of them; needs PyTorch, transformers and peft
 

@@ -4,7 +4,7 @@
     python3 tests/parity/reference.py llama bert # only these
 
 For each family this writes, under tests/parity/<family>/:
-    config.json            as it stands in a transformers directory
+    config.json            as in a transformers directory
     model.safetensors      the weights, every one of them random (norms and biases too)
     reference.safetensors  tokens, targets, loss, logits, grad.<checkpoint name>, curve.{tokens,targets,losses,norms}
 
@@ -46,7 +46,7 @@ FAMILIES = {
         hidden_size=56, intermediate_size=90, num_hidden_layers=2, num_attention_heads=7, num_key_value_heads=1,
         hidden_act="silu", rms_norm_eps=1e-6, rope_theta=10000.0, attention_dropout=0.0, use_sliding_window=False,
         tie_word_embeddings=True)),
-    # head_dim is not hidden_size / heads, and the rotary base stands where transformers 5 writes it.
+    # head_dim is not hidden_size / heads, and the rotary base is where transformers 5 writes it.
     "mistral": dict(B=3, T=21, config=dict(
         architectures=["MistralForCausalLM"], model_type="mistral", vocab_size=83, max_position_embeddings=25,
         hidden_size=44, intermediate_size=66, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -63,7 +63,7 @@ FAMILIES = {
         hidden_size=44, intermediate_size=66, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
         head_dim=14, hidden_act="silu", rms_norm_eps=1e-5, attention_dropout=0.0, sliding_window=7,
         rope_parameters=dict(rope_type="default", rope_theta=10000.0), tie_word_embeddings=False)),
-    # What SmolLM2 and Llama 3.2 have beside llama's: a tied head, stretched frequencies, head_dim named.
+    # What SmolLM2 and Llama 3.2 add to llama's: a tied head, stretched frequencies, head_dim named.
     "llama3": dict(B=2, T=23, config=dict(
         architectures=["LlamaForCausalLM"], model_type="llama", vocab_size=95, max_position_embeddings=62,
         hidden_size=54, intermediate_size=90, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=1,

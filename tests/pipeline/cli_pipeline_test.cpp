@@ -49,13 +49,13 @@ TEST_F(CliPipeline, StagesTrainTheModelOfOneDevice) {
             read_file(dir_.path() / "one/config.json"));
 }
 
-TEST_F(CliPipeline, StagesOfSeveralRanksTrainTheModelOfTheirRanks) {
+TEST_F(CliPipeline, StagesOfSeveralRanksTrainSameModel) {
   expect_trained(std::string(kTrain) + "--ranks 2 --zero 3 --zero-threshold 0 --out ranks");
   expect_trained(std::string(kTrain) + "--mesh pp=2,dp=2 --zero 3 --zero-threshold 0 --out mesh");
   EXPECT_TRUE(model("mesh") == model("ranks"));
 }
 
-TEST_F(CliPipeline, ARunGoesOnWithOtherStages) {
+TEST_F(CliPipeline, ResumesWithOtherStages) {
   const std::string train = std::string(kTrain) + "--save-every 2 --keep 5 --out ";
   expect_trained(train + "one");
   expect_trained(train + "stages --pp 2");
@@ -70,7 +70,7 @@ TEST_F(CliPipeline, ARunGoesOnWithOtherStages) {
   EXPECT_TRUE(resumed("stages", " --pp 2") == model("one")) << "two stages to two";
 }
 
-TEST_F(CliPipeline, ATableOnTwoStagesIsSavedOnce) {
+TEST_F(CliPipeline, SharedTableOnTwoStagesIsSavedOnce) {
   nlohmann::json config = tiny_config();
   config["tie_word_embeddings"] = true;
   write("tied/config.json", config.dump());
@@ -85,7 +85,7 @@ TEST_F(CliPipeline, ATableOnTwoStagesIsSavedOnce) {
   EXPECT_EQ(model("alone").size(), model("one").size());
 }
 
-TEST_F(CliPipeline, APlanSaysWhatEachStageHas) {
+TEST_F(CliPipeline, PlanShowsEachStage) {
   const Ended plan = snug("plan deep --batch 2 --seq 16 --accum 6 --device cpu --pp 2 --json");
   ASSERT_EQ(plan.code, 0) << plan.err;
   const nlohmann::json json = nlohmann::json::parse(plan.out);
@@ -151,7 +151,7 @@ TEST_F(CliPipeline, StagesMayHaveSeveralChunksOfLayers) {
 }
 
 // Neither 6 micro-batches nor 4 layers are right for two chunks on each of 4 stages.
-TEST_F(CliPipeline, OtherStagesHaveAnOrderOfTheirOwn) {
+TEST_F(CliPipeline, StagesHaveOwnOrder) {
   for (const int accum : {6, 8}) {
     const std::string train = fmt::format(
         "train deep --batch 2 --seq 16 --accum {} --pp 2 --data text.txt --bytes "
@@ -165,7 +165,7 @@ TEST_F(CliPipeline, OtherStagesHaveAnOrderOfTheirOwn) {
 }
 
 // The last program of a step has backwards alone, and each is divided by the targets of the whole step.
-TEST_F(CliPipeline, StepsOfUnlikeTargetsAreDividedByTheirOwn) {
+TEST_F(CliPipeline, StepsDivideByOwnTargets) {
   std::string lines;
   for (int i = 0; i < 40; ++i)
     lines +=
@@ -185,7 +185,7 @@ TEST_F(CliPipeline, StepsOfUnlikeTargetsAreDividedByTheirOwn) {
   }
 }
 
-TEST_F(CliPipeline, TheLargestBatchOfInterleavedStagesIsFound) {
+TEST_F(CliPipeline, LargestBatchOfInterleavedStagesIsFound) {
   const std::string fit = "fit deep --seq 16 --budget 64MiB --device cpu --pp 2 --json ";
   const Ended found = snug(fit + "--pp-schedule interleaved:2");
   ASSERT_EQ(found.code, 0) << found.err;
@@ -198,7 +198,7 @@ TEST_F(CliPipeline, TheLargestBatchOfInterleavedStagesIsFound) {
                  "--of batch: of --global-batch 24, few sizes of a micro-batch");
 }
 
-TEST_F(CliPipeline, WhatStagesDoNotHaveIsRefused) {
+TEST_F(CliPipeline, UnsupportedTechniquesAreRefused) {
   expect_refused("plan deep --pp-schedule zero-bubble", kUsage,
                  "--pp-schedule zero-bubble without stages");
   expect_refused("plan deep --pp 2 --pp-schedule gpipe", kUsage, "pp-schedule");
@@ -213,9 +213,9 @@ TEST_F(CliPipeline, WhatStagesDoNotHaveIsRefused) {
                  kUsage, "a step has 1 micro-batch, no multiple of 2");
   // As of a mesh that is searched: no other way to do it hides why.
   expect_refused("plan deep --gpu h100x4 --mesh pp=2,dp=2 --accum 8 --pp-schedule interleaved:9",
-                 kUsage, "the model has 4 layers for 18 pieces");
+                 kUsage, "the model has 4 layers for 18 virtual stages");
   expect_refused("plan deep --pp 2 --accum 2 --pp-schedule interleaved:3", kUsage,
-                 "the model has 4 layers for 6 pieces");
+                 "the model has 4 layers for 6 virtual stages");
   expect_refused("plan deep --pp-schedule interleaved:2", kUsage, "without stages");
   expect_refused("plan deep --pp 5", kUsage, "--pp 5: the model has 4 layers");
   expect_refused("plan deep --pp 2 --accum 4 --micro-order vertical", kUsage,

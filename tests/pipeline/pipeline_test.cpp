@@ -12,10 +12,10 @@
 #include "base/rng.h"
 #include "cost/pipeline_cost.h"
 #include "ir/op_def.h"
-#include "passes/pipeline_schedule.h"
 #include "placement/placement.h"
 #include "support/random_job.h"
 #include "support/rank_run.h"
+#include "techniques/pipeline/pipeline_schedule.h"
 
 namespace snug {
 namespace {
@@ -111,7 +111,7 @@ class Pipeline : public ::testing::Test {
   }
 };
 
-TEST_F(Pipeline, EveryNumberOfMicroBatchesHasTheBitsOfOneDevice) {
+TEST_F(Pipeline, AnyMicroBatchCountHasBitsOfOneDevice) {
   for (const int64_t pp : {2, 3, 4})
     for (const int64_t accum : {1, 2, 3, 4, 5, 7, 8, 11}) expect_same(job("llama", 5, pp, accum));
 }
@@ -187,9 +187,9 @@ int64_t kept_bytes(const Module& stage) {
   return bytes;
 }
 
-// Where gradients of weights wait, a stage has as many micro-batches under way as the first, which does
-// as before; what they do not read is kept for fewer.
-TEST_F(Pipeline, WhatWaitsIsKeptForAsManyMicroBatchesAsThereAreStages) {
+// Where weight gradients are delayed, a stage has as many micro-batches under way as the first,
+// which does as before; what they do not read is kept for fewer.
+TEST_F(Pipeline, DelayedGradientsKeepMoreMicroBatches) {
   const DrawnRecipe plain = job("llama", 4, 4, 16);
   const std::vector<Module> before = placed_stages(plain);
   const std::vector<Module> stages = placed_stages(without_bubble(plain));
@@ -209,7 +209,7 @@ TEST_F(Pipeline, WhatWaitsIsKeptForAsManyMicroBatchesAsThereAreStages) {
 }
 
 // Stage s of p keeps what p - s micro-batches need for backward, or all where there are fewer.
-TEST_F(Pipeline, AStageKeepsOneMicroBatchForEachStageFromItOn) {
+TEST_F(Pipeline, StageKeepsOneMicroBatchPerLaterStage) {
   const std::vector<Module> stages = placed_stages(job("llama", 4, 4, 8));
   // Its layers are alike. The last one has one under way, whose values are local.
   const int64_t each = kept_bytes(stages[1]) / 3;
@@ -245,7 +245,7 @@ PipelineCost cost_of(const DrawnRecipe& job, const ProgramSeconds& seconds) {
 
 // The bubble that is published for interleaved stages: (p - 1) / v of a micro-batch, where the chunks
 // are alike.
-TEST_F(Pipeline, TheBubbleIsDividedByTheChunks) {
+TEST_F(Pipeline, ChunksDivideBubble) {
   for (const auto& [pp, chunks] : {std::pair{2, 2}, {2, 4}, {3, 2}, {3, 3}, {4, 2}, {4, 3}}) {
     for (const int64_t rounds : {1, 2, 4, 7}) {
       const DrawnRecipe chunked = interleaved(job("llama", pp * chunks, pp, pp * rounds), chunks);
@@ -260,7 +260,7 @@ TEST_F(Pipeline, TheBubbleIsDividedByTheChunks) {
 
 // Published: the first stage keeps p v + p - 1 chunks of a micro-batch. Here each chunk has a fixed
 // number of places, a divisor of what a repeated program takes: a few more.
-TEST_F(Pipeline, InterleavedStagesKeepAPlaceForEachChunk) {
+TEST_F(Pipeline, InterleavedStagesKeepBuffersPerChunk) {
   const std::vector<Module> stages = placed_stages(interleaved(job("llama", 8, 4, 24), 2));
   std::map<int32_t, std::set<int64_t>> counts;  // by layer
   std::map<std::pair<int32_t, std::string>, int64_t> places;
@@ -273,23 +273,23 @@ TEST_F(Pipeline, InterleavedStagesKeepAPlaceForEachChunk) {
   EXPECT_EQ(counts.at(4), std::set<int64_t>{4});
 }
 
-// The last program of interleaved stages has backwards alone, and yet brings what they read a layer ahead.
-TEST_F(Pipeline, TheLastProgramBringsAhead) {
+// The last program of interleaved stages has backwards alone, and prefetches one layer ahead.
+TEST_F(Pipeline, LastProgramPrefetches) {
   DrawnRecipe shared = interleaved(job("llama", 8, 2, 8), 2);
-  shared.recipe.sharding = {.ranks = 2, .stage = 3, .threshold = 0};
+  shared.recipe.sharding = {.ranks = 2, .level = 3, .threshold = 0};
   const Module stage = compile_ranks(shared)[0];
   const Program& last = stage.program(ProgramRole::training_last);
   EXPECT_EQ(last.micro_batches, 0);
-  // By layer: where something of it is first brought, and where it is then used.
-  std::map<int32_t, size_t> brought, used;
+  // By layer: where it is first gathered, and where it is then used.
+  std::map<int32_t, size_t> gathered, used;
   for (size_t at = 0; at < last.ops.size(); ++at) {
     const Op& op = last.ops[at];
     if (op.layer == kNoLayer) continue;
-    if (op.def->collective == CollectiveKind::gather) brought.emplace(op.layer, at);
-    if (op.def->comm == Comm::none && brought.contains(op.layer)) used.emplace(op.layer, at);
+    if (op.def->collective == CollectiveKind::gather) gathered.emplace(op.layer, at);
+    if (op.def->comm == Comm::none && gathered.contains(op.layer)) used.emplace(op.layer, at);
   }
-  std::vector<std::pair<size_t, size_t>> in_order;  // when used, when brought
-  for (const auto& [layer, at] : used) in_order.emplace_back(at, brought.at(layer));
+  std::vector<std::pair<size_t, size_t>> in_order;  // when used, when gathered
+  for (const auto& [layer, at] : used) in_order.emplace_back(at, gathered.at(layer));
   std::ranges::sort(in_order);
   ASSERT_GT(in_order.size(), 2U);
   for (size_t i = 1; i < in_order.size(); ++i)
@@ -298,7 +298,7 @@ TEST_F(Pipeline, TheLastProgramBringsAhead) {
 
 // With a forward of 1 and a backward of 2 on every stage: the bubble of the papers,
 // (p - 1) / (m + p - 1), in a step of m + p - 1 such pairs.
-TEST_F(Pipeline, TheBubbleIsThatOfTheFormula) {
+TEST_F(Pipeline, BubbleMatchesFormula) {
   const auto& seconds = one_and_two;
   for (const int64_t pp : {2, 3, 4}) {
     for (const int64_t accum : {2, 4, 9, 16}) {
@@ -311,7 +311,7 @@ TEST_F(Pipeline, TheBubbleIsThatOfTheFormula) {
       EXPECT_LE(cost.step_seconds, formula + 1e-9) << pp << " stages, " << accum;
       EXPECT_GE(cost.step_seconds, 0.97 * formula) << pp << " stages, " << accum;
       EXPECT_NEAR(cost.bubble(), 1 - 3.0 * static_cast<double>(accum) / formula, 0.02);
-      // On one core nobody waits but for the core.
+      // On one core ops wait for the core alone.
       const double all = 3.0 * static_cast<double>(accum * pp);
       EXPECT_NEAR(pipeline_cost(modules, seconds, {.cores = 1}).step_seconds, all, 1e-9 * all);
       const auto pairs = static_cast<double>(pp);
@@ -322,7 +322,7 @@ TEST_F(Pipeline, TheBubbleIsThatOfTheFormula) {
 
 // With gradients of weights that take a third: the bubble that is published for that order in as much
 // memory, (p - 1) x (forward + backward - weights), which is a third of that of 1F1B.
-TEST_F(Pipeline, TheBubbleIsAThirdWhereGradientsOfWeightsWait) {
+TEST_F(Pipeline, DelayedWeightGradientsCutBubbleToAThird) {
   const auto seconds = [](const Module&, const Program& program) {
     std::map<int32_t, size_t> sent;  // by micro-batch: its last message to the stage before
     for (size_t at = 0; at < program.ops.size(); ++at)
@@ -393,7 +393,7 @@ DrawnRecipe draw_pipeline(int seed) {
   if (std::exchange(r.update_in_backward, false)) r.clip = below(2) == 0 ? 0 : 1;
   r.sharding.ranks = 1 + below(3);
   r.sharding.group = 0;
-  if (!r.sharding.on()) r.sharding.stage = 0;
+  if (!r.sharding.on()) r.sharding.level = 0;
   std::erase_if(r.offload.rules, [](const auto& x) {
     return x.item == OffloadItem::activations || x.item == OffloadItem::params;
   });
@@ -420,7 +420,7 @@ TEST_F(Pipeline, RandomJobsHaveTheBitsOfOneDevice) {
     const bool rounded =
         job.recipe.compress != CompressKind::none &&
         (kind == RecomputePolicy::Kind::every || kind == RecomputePolicy::Kind::sqrt);
-    // Where the table is frozen nobody adds to its gradient.
+    // A frozen table has no gradient to add to.
     const bool close = (tied && !job.recipe.adapters.on()) || rounded;
     const std::string bytes =
         close ? expect_close(job, job.recipe.precision == Dtype::f32 ? 1e-3F : 0.03F)

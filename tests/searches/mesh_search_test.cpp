@@ -1,5 +1,5 @@
-// The mesh that a plan of several GPUs chooses: what stays, what it is compared with, what is said.
-#include "search/mesh_search.h"
+// The mesh that a plan of several GPUs chooses: what is kept, compared and reported.
+#include "search/meshes/mesh_search.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <random>
 
 #include "base/error.h"
-#include "search/mesh_costs.h"
-#include "search/stage_plans.h"
+#include "search/meshes/mesh_costs.h"
+#include "search/meshes/stage_plans.h"
 #include "snug/set_option.h"
 
 namespace snug {
@@ -32,7 +32,7 @@ bool fits_everywhere(const PlannedRun& planned) {
   return arenas_of(planned).fits_in(planned.run.limits());
 }
 
-TEST(MeshSearch, SamplesAreSharedWhereThatIsFastest) {
+TEST(MeshSearch, DataParallelIsChosenWhereFastest) {
   const PlannedRun planned = plan_job(resolve(on_gpus("gpt2", "h100x4")));
   const MeshSizes mesh = mesh_of(planned.run.options);
   EXPECT_EQ(text(mesh), "dp=4");
@@ -43,7 +43,7 @@ TEST(MeshSearch, SamplesAreSharedWhereThatIsFastest) {
   for (size_t i = 1; i < planned.meshes.size(); ++i) EXPECT_FALSE(planned.meshes[i].why.empty());
 }
 
-TEST(MeshSearch, AGivenMeshIsNotSearched) {
+TEST(MeshSearch, GivenMeshIsNotSearched) {
   Options o = on_gpus("gpt2", "h100x4");
   EXPECT_TRUE(leaves_mesh_open(resolve(o)));
   o.tp = 2;
@@ -57,8 +57,8 @@ TEST(MeshSearch, AGivenMeshIsNotSearched) {
   EXPECT_FALSE(leaves_mesh_open(resolve(o)));
 }
 
-// A search of each of many layers takes minutes: one that is like that of any mesh comes first.
-TEST(MeshSearch, OfADeepModelAGivenMeshIsSearchedAsAnyIs) {
+// An exact search of many layers takes minutes: the fast search of any mesh comes first.
+TEST(MeshSearch, GivenMeshOfDeepModelUsesFastSearch) {
   Options o = on_gpus("llama-7b:256x41", "h100x2");
   set_option(o, "mesh", "dp=2");
   o.batch = 4;
@@ -79,8 +79,8 @@ TEST(MeshSearch, OfADeepModelAGivenMeshIsSearchedAsAnyIs) {
   EXPECT_FALSE(leaves_rest_open(resolve(o)));
 }
 
-// What was asked of a pipeline leaves out meshes without one.
-TEST(MeshSearch, AGivenScheduleIsOfPipelines) {
+// Pipeline options leave out meshes without a pipeline.
+TEST(MeshSearch, GivenScheduleImpliesPipeline) {
   Options o = on_gpus("gpt2", "h100x4");
   set_option(o, "pp-schedule", "zero-bubble");
   const PlannedRun planned = plan_job(resolve(o));
@@ -96,7 +96,7 @@ TEST(MeshSearch, AGivenScheduleIsOfPipelines) {
 
 // Where gathers take longer than all that is computed, hundreds of policies are expected to be as fast:
 // a few are tried, and none that treats all layers alike is faster.
-TEST(MeshSearch, RecomputesNothingInVainBehindSlowLanes) {
+TEST(MeshSearch, SlowLanesCauseNoUselessRecompute) {
   Options o = on_gpus("llama-7b:1024x8", "a100-80x64");
   set_option(o, "mesh", "dp=64");
   set_option(o, "zero", "3");
@@ -128,7 +128,7 @@ TEST(MeshSearch, RecomputesNothingInVainBehindSlowLanes) {
 }
 
 // Fewer than there are GPUs: some then share the matrices or the layers.
-TEST(MeshSearch, AStepOfFewSequencesHasAMesh) {
+TEST(MeshSearch, StepOfFewSequencesHasMesh) {
   Options o = on_gpus("gpt2", "h100x4");
   o.global_batch = 2;
   const PlannedRun planned = plan_job(resolve(o));
@@ -152,7 +152,7 @@ TEST(MeshSearch, MeshesMultiplyToTheRanks) {
 }
 
 // Every mesh has as many sequences a step, whatever its micro-batches.
-TEST(MeshSearch, TheSequencesOfAStepStay) {
+TEST(MeshSearch, SequencesPerStepAreKept) {
   Options o = on_gpus("gpt2", "h100x4");
   o.batch = 6;
   const Resolved run = resolve(o);
@@ -165,7 +165,7 @@ TEST(MeshSearch, TheSequencesOfAStepStay) {
 }
 
 // Without stages an estimate is the plan, but for gaps.
-TEST(MeshCosts, AreThoseOfAPlan) {
+TEST(MeshCosts, MatchPlan) {
   for (const char* mesh : {"dp=4", "dp=2,tp=2", "tp=4"}) {
     Options o = on_gpus("gpt2", "h100x4");
     set_option(o, "mesh", mesh);
@@ -184,7 +184,7 @@ TEST(MeshCosts, AreThoseOfAPlan) {
 }
 
 // What a candidate cannot be below is below what it needs, with the state shared.
-TEST(MeshSearch, AMeshThatFitsIsNotDropped) {
+TEST(MeshSearch, FittingMeshIsNotDropped) {
   Options o = on_gpus("llama-8b", "rtx4090x8");
   o.batch = 1;
   o.seq = 512;
@@ -195,7 +195,7 @@ TEST(MeshSearch, AMeshThatFitsIsNotDropped) {
   EXPECT_TRUE(fits_everywhere(planned));
 }
 
-TEST(MeshSearch, WhatWasAskedStays) {
+TEST(MeshSearch, RequestedOptionsAreKept) {
   Options o = on_gpus("gpt2", "h100x4");
   o.batch = 1;
   o.accum = 3;
@@ -210,7 +210,7 @@ TEST(MeshSearch, WhatWasAskedStays) {
 }
 
 // A step of many micro-batches takes what its stages take when all of them are followed.
-TEST(StagePlans, LongStepsTakeWhatTheirMicroBatchesTake) {
+TEST(StagePlans, LongStepsMatchTheirMicroBatches) {
   Options o = on_gpus("gpt2", "h100x4");
   o.pp = 4;
   set_option(o, "recompute", "none");
@@ -228,7 +228,7 @@ TEST(StagePlans, LongStepsTakeWhatTheirMicroBatchesTake) {
 }
 
 // The stage that needs most of the GPU need not be the one that needs host memory.
-TEST(StagePlans, SayWhichStageDoesNotFit) {
+TEST(StagePlans, NameStageThatDoesNotFit) {
   Options o = on_gpus("gpt2", "h100x2");
   o.pp = 2;
   set_option(o, "recompute", "none");
@@ -245,7 +245,7 @@ TEST(StagePlans, SayWhichStageDoesNotFit) {
 
 // Of a small grid, all meshes planned whole. In a tight budget, which this is, what is tried rests on
 // estimates of what recompute takes: one choice was 3.4 % slower than the best.
-TEST(MeshSearch, IsNeverWorseThanAMeshPlannedWhole) {
+TEST(MeshSearch, IsNeverWorseThanFullyPlannedMesh) {
   constexpr double kAsFast = 0.999;
   std::mt19937 random(19);
   for (const char* gpu : {"h100x2", "a100-80x4"}) {
@@ -290,8 +290,9 @@ TEST(MeshSearch, IsNotSlowerWithMore) {
   EXPECT_LT(last, 1);
 }
 
-// In 9 GiB it fits with all on the device, on four stages that recompute; in 8 with state elsewhere, faster.
-TEST(MeshSearch, WhatMovesMayBeFasterThanWhatFits) {
+// In 9 GiB it fits without offload, on four stages that recompute; in 8 with state offloaded,
+// faster.
+TEST(MeshSearch, OffloadMayBeatFittingPlan) {
   Options o = on_gpus("gpt2-xl", "h100x4");
   o.batch = 32;
   const auto in = [&](int64_t gib) {
@@ -306,7 +307,7 @@ TEST(MeshSearch, WhatMovesMayBeFasterThanWhatFits) {
 }
 
 // Of the policies that stages have alike, one that recomputes more may take more bytes, and estimates are off.
-TEST(MeshSearch, AGivenPipelineIsNotSlowerWithMore) {
+TEST(MeshSearch, MoreMemoryIsNotSlowerForGivenPipeline) {
   Options o = on_gpus("tinyllama", "h100x4");
   set_option(o, "mesh", "pp=2,dp=2");
   o.batch = 12;
@@ -323,7 +324,7 @@ TEST(MeshSearch, AGivenPipelineIsNotSlowerWithMore) {
 }
 
 // It is expected to fit and fails by the gaps of its arena. A plan says how much is missing; it is not refused.
-TEST(MeshSearch, WhatFailsByItsGapsIsPlanned) {
+TEST(MeshSearch, CandidateFailingByGapsIsPlanned) {
   Options o = on_gpus("tinyllama", "h100x4");
   set_option(o, "mesh", "pp=2,dp=2");
   o.batch = 3;
@@ -339,8 +340,8 @@ TEST(MeshSearch, WhatFailsByItsGapsIsPlanned) {
   EXPECT_EQ(arenas_of(missed)[Space::device], bytes);
 }
 
-// Where the given mesh does not fit, what would is said beside it.
-TEST(MeshSearch, NamesWhatFitsBesideAMeshThatDoesNot) {
+// Where the given mesh does not fit, a mesh that fits is named with it.
+TEST(MeshSearch, NamesFittingMeshNextToGivenOne) {
   Options o = on_gpus("gpt2", "h100x4");
   o.batch = 4;
   set_option(o, "offload", "none");

@@ -1,5 +1,5 @@
 // The search where values may move to host memory: it fits where nothing else does, is no slower
-// than a plan that moves nothing, and uses the room there is.
+// than a plan that moves nothing, and uses the memory there is.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ PlannedRun planned(const std::string& flags) { return plan_run(moved_run(flags))
 
 bool fits(const PlannedRun& p) { return arenas_of(p.plan.module).fits_in(p.run.limits()); }
 
-TEST(MovedSearch, FitsWhereNothingElseDoes) {
+TEST(MovedSearch, FitsWhereResidentPlansDoNot) {
   const PlannedRun none = planned("--budget 2GiB --offload none");
   EXPECT_FALSE(fits(none)) << "124 M parameters of 16 bytes, and the context";
   const PlannedRun found = planned("--budget 2GiB");
@@ -35,7 +35,7 @@ TEST(MovedSearch, FitsWhereNothingElseDoes) {
   EXPECT_THAT(print_setting(found.run.options.offload), HasSubstr("optimizer"));
 }
 
-TEST(MovedSearch, MovesNothingWhereEverythingFits) {
+TEST(MovedSearch, FittingPlanOffloadsNothing) {
   const PlannedRun found = planned("--budget 100GiB");
   EXPECT_TRUE(found.run.recipe.offload.none());
   EXPECT_EQ(found.step_seconds, planned("--budget 100GiB --offload none").step_seconds);
@@ -56,23 +56,23 @@ TEST(MovedSearch, HostMemoryIsALimit) {
   EXPECT_FALSE(fits(found)) << "the state alone takes more";
   EXPECT_LE(arenas_of(found.plan.module)[Space::device], *found.run.budget)
       << "what lacks nothing but host memory is shown";
-  const PlannedRun roomy = planned("--budget 2GiB --host-budget 3GiB");
-  EXPECT_TRUE(fits(roomy));
+  const PlannedRun larger = planned("--budget 2GiB --host-budget 3GiB");
+  EXPECT_TRUE(fits(larger));
 }
 
-TEST(MovedSearch, TakesTheDiskWhereTheHostIsTooSmall) {
+TEST(MovedSearch, UsesDiskWhereHostIsTooSmall) {
   const std::string small = "--budget 1500MiB --host-budget 900MiB";
   EXPECT_FALSE(fits(planned(small)));
   const PlannedRun found = planned(small + " --offload-dir /tmp");
   EXPECT_TRUE(fits(found)) << print_setting(found.run.options.offload);
   EXPECT_TRUE(found.run.recipe.offload.uses(Space::disk));
   const Offload& offload = found.run.recipe.offload;
-  EXPECT_EQ(offload.home_of(OffloadItem::optimizer, 0), Space::disk);
-  EXPECT_EQ(offload.home_of(OffloadItem::optimizer, 11), Space::host)
+  EXPECT_EQ(offload.space_of(OffloadItem::optimizer, 0), Space::disk);
+  EXPECT_EQ(offload.space_of(OffloadItem::optimizer, 11), Space::host)
       << "the last layers fit there";
 }
 
-TEST(MovedSearch, TakesThePartOfTheDiskThatThereIs) {
+TEST(MovedSearch, UsesAvailablePartOfDisk) {
   const std::string small = "--budget 1500MiB --host-budget 1400MiB --offload-dir /tmp";
   const PlannedRun found = planned(small + " --disk-budget 800MiB");
   EXPECT_TRUE(fits(found)) << "all of the state would not fit there: "
@@ -80,14 +80,14 @@ TEST(MovedSearch, TakesThePartOfTheDiskThatThereIs) {
   EXPECT_THAT(print_setting(found.run.options.offload), HasSubstr("=disk"));
 }
 
-TEST(MovedSearch, UsesRoomWhereBackwardUpdates) {
+TEST(MovedSearch, FitsWithUpdatesInBackward) {
   const PlannedRun found =
       planned("--budget 1504MiB --accum 1 --update-in-backward --clip 0 --recompute full");
   EXPECT_TRUE(fits(found)) << print_setting(found.run.options.offload);
   EXPECT_FALSE(found.run.recipe.offload.none());
 }
 
-TEST(MovedSearch, LeavesTheDiskAloneWhereTheHostIsLargeEnough) {
+TEST(MovedSearch, AvoidsDiskWhereHostSuffices) {
   const PlannedRun found = planned("--budget 2GiB --host-budget 8GiB --offload-dir /tmp");
   EXPECT_TRUE(fits(found));
   EXPECT_FALSE(found.run.recipe.offload.uses(Space::disk));
@@ -104,7 +104,7 @@ TEST(MovedSearch, MoreBytesAreNoSlower) {
   }
 }
 
-TEST(MovedSearch, BringsEarlierWhatIsUsedLater) {
+TEST(MovedSearch, IncreasesPrefetchDistance) {
   const PlannedRun found = planned("--budget 2000MiB");
   EXPECT_TRUE(fits(found));
   EXPECT_GT(found.run.recipe.offload.ahead, 1);
@@ -114,7 +114,7 @@ TEST(MovedSearch, BringsEarlierWhatIsUsedLater) {
   EXPECT_LT(found.step_seconds, pinned.step_seconds);
 }
 
-TEST(MovedSearch, LetsTheHostUpdateWhereThatIsFaster) {
+TEST(MovedSearch, UsesHostUpdateWhereFaster) {
   const auto on_rtx4090 = [](const std::string& flags) {
     Options o;
     o.model = "gpt2";
@@ -130,7 +130,7 @@ TEST(MovedSearch, LetsTheHostUpdateWhereThatIsFaster) {
   EXPECT_LT(found.step_seconds, pinned.step_seconds);
 }
 
-TEST(MovedSearch, SomeLayersMoveBesideOthersThatRecompute) {
+TEST(MovedSearch, CombinesOffloadAndRecompute) {
   const PlannedRun plain = planned("--budget 2800MiB --offload none");
   const PlannedRun found = planned("--budget 2800MiB");
   EXPECT_TRUE(fits(found));
@@ -141,10 +141,10 @@ TEST(MovedSearch, SomeLayersMoveBesideOthersThatRecompute) {
   EXPECT_EQ(said.rules, found.run.recipe.offload.rules) << "it can be typed";
   const PlannedRun small = planned("--budget 2800MiB --host-budget 1MiB");
   EXPECT_TRUE(fits(small));
-  EXPECT_TRUE(small.run.recipe.offload.none()) << "no room on the host";
+  EXPECT_TRUE(small.run.recipe.offload.none()) << "too little host memory";
 }
 
-TEST(MovedSearch, WhatIsPinnedStays) {
+TEST(MovedSearch, PinnedChoicesAreKept) {
   for (const Variant& v : variants_of(moved_run("--budget 2GiB --micro-order horizontal")))
     EXPECT_EQ(v.settings.recipe.micro_group, 1);
   bool vertical = false;
@@ -157,7 +157,7 @@ TEST(MovedSearch, WhatIsPinnedStays) {
   EXPECT_EQ(text(pinned.run.recipe.offload), "optimizer,master") << "its ends, too";
 }
 
-TEST(Room, TheLastLayersStayAsFarAsThereIsRoom) {
+TEST(Room, LastLayersStayResidentWhereTheyFit) {
   Module module;
   for (int32_t layer = 0; layer < 4; ++layer) {
     module.layers.push_back(fmt::format("layers.{}.", layer));
@@ -170,21 +170,21 @@ TEST(Room, TheLastLayersStayAsFarAsThereIsRoom) {
       add_shared(module, "grad.head", {Dtype::f32, {2048}}, Category::grads, Scope::step);
   module[head].space = Space::host;
   const Offload all = parse_setting<Offload>("optimizer,grads", "offload");
-  const auto at_home = [&](int64_t bytes, int32_t fewer = 0) -> std::string {
+  const auto resident = [&](int64_t bytes, int32_t fewer = 0) -> std::string {
     const auto found =
         Room(module).with_nearer(all, OffloadItem::grads, Space::device, bytes, fewer);
     return found ? text(*found) : "none";
   };
-  EXPECT_EQ(at_home(8191), "none");
-  EXPECT_EQ(at_home(8192), "optimizer,grads@0-3");
-  EXPECT_EQ(at_home(8192 + 2 * 4096 + 4095), "optimizer,grads@0-1");
-  EXPECT_EQ(at_home(8192 + 2 * 4096 + 4095, 1), "optimizer,grads@0-2");
-  EXPECT_EQ(at_home(1 << 20), "optimizer");
+  EXPECT_EQ(resident(8191), "none");
+  EXPECT_EQ(resident(8192), "optimizer,grads@0-3");
+  EXPECT_EQ(resident(8192 + 2 * 4096 + 4095), "optimizer,grads@0-1");
+  EXPECT_EQ(resident(8192 + 2 * 4096 + 4095, 1), "optimizer,grads@0-2");
+  EXPECT_EQ(resident(1 << 20), "optimizer");
   EXPECT_FALSE(Room(module).with_nearer(all, OffloadItem::params, Space::device, 1 << 20))
-      << "not elsewhere";
+      << "not offloaded";
 }
 
-TEST(Room, WhatIsOnDiskComesToTheHost) {
+TEST(Room, DiskStateMovesToHost) {
   Module module;
   for (int32_t layer = 0; layer < 4; ++layer) {
     module.layers.push_back(fmt::format("layers.{}.", layer));

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/build_options.h"
+#include "settings/build_options.h"
 #include "settings/recipe.h"
 
 namespace snug {

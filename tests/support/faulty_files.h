@@ -1,4 +1,4 @@
-// What writers of files leave behind when a system call fails, when the process dies after one, and
+// What writers of files leave when a system call fails, when the process dies after one, and
 // when the power goes: every call of a save in turn. Only for tests of snug_faults_test, whose
 // system calls go through tests/faults/interposed_calls.cpp; code under test knows nothing of it.
 //
@@ -11,7 +11,7 @@
 //   for_each_last_call(dir / "box", save, check);
 //   for_each_power_loss(dir / "box", save, check);
 //
-// All that a save touches must be inside the folder, which is put back before every save, and is
+// All that a save touches must be inside the folder, which is restored before every save, and is
 // as at first in the end. A save opens files by open(), not by fopen() or streams. All stop at the
 // first check that fails, and say at which call that was.
 #pragma once

@@ -10,8 +10,8 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "compile/compile.h"
 #include "models/model.h"
-#include "passes/passes.h"
 #include "support/random_offload.h"
 #include "support/small_run.h"
 
@@ -50,20 +50,20 @@ DrawnRankJob draw_rank_job(int seed) {
     job.build.seq = std::max<int64_t>(job.build.seq, 2);
   }
   Recipe& r = job.recipe;
-  r.sharding = {.ranks = 2 + below(7), .stage = below(4), .threshold = below(3) == 0 ? 20000 : 0};
-  if (r.sharding.stage > 0 && r.sharding.ranks % 2 == 0 &&
+  r.sharding = {.ranks = 2 + below(7), .level = below(4), .threshold = below(3) == 0 ? 20000 : 0};
+  if (r.sharding.level > 0 && r.sharding.ranks % 2 == 0 &&
       below(3) == 0) {  // in groups, with a copy of the state each
     r.sharding.group = r.sharding.ranks == 6 && below(2) == 0 ? 3 : 2;
     if (r.sharding.ranks == 8 && below(2) == 0) r.sharding.group = 4;
   }
   r.sums_apart = below(2) == 0;
   if (below(3) > 0) r.offload = drawn.offload;
-  if (r.sharding.stage < 3)  // parameters leave the device in shards
+  if (r.sharding.level < 3)  // parameters leave the device in shards
     std::erase_if(r.offload.rules, [](const auto& x) { return x.item == OffloadItem::params; });
   if (!r.sums_apart && below(2) == 0) r.backend = Backend::cuda;  // sums as over NCCL
   const std::string sharding = fmt::format(
       "{} ranks, {} share, stage {}, whole below {}, sums apart {}{}, offload {}", r.sharding.ranks,
-      r.sharding.sharers(), r.sharding.stage, r.sharding.threshold, r.sums_apart,
+      r.sharding.sharers(), r.sharding.level, r.sharding.threshold, r.sums_apart,
       r.backend == Backend::cuda ? ", by the library" : "", text(r.offload));
   job.text += "; " + sharding;
   job.short_text = fmt::format("{}; {}", recipe_text(last_part(job.model), r), sharding);
@@ -78,7 +78,7 @@ std::string draw_schedule(Recipe& recipe, int64_t die, int64_t& layers) {
     return " zero-bubble";
   }
   mesh.chunks = 2 + recipe.accum % 2;
-  layers = std::max(layers, mesh.pieces());
+  layers = std::max(layers, mesh.virtual_stages());
   recipe.accum = round_up(recipe.accum, mesh.pp);
   return fmt::format(" interleaved:{}", mesh.chunks);
 }
@@ -103,7 +103,7 @@ DrawnRankJob draw_mesh_job(int seed) {
   r.sharding.ranks = 1 + below(std::min<int64_t>(4, kMostRanks / (r.mesh.pp * r.mesh.tp)));
   r.sharding.group = 0;
   r.sharding.stride = r.mesh.tp;
-  if (!r.sharding.on()) r.sharding.stage = 0;
+  if (!r.sharding.on()) r.sharding.level = 0;
   if (std::exchange(r.update_in_backward, false)) r.clip = below(2) == 0 ? 0 : 1;
   std::string schedule;
   if (r.mesh.pp > 1) {
@@ -119,7 +119,7 @@ DrawnRankJob draw_mesh_job(int seed) {
     if (r.optimizer == OptimizerKind::adamw8bit || r.optimizer == OptimizerKind::adam_mini)
       r.optimizer = OptimizerKind::adamw;
   }
-  const bool whole = r.sharding.stage < 3;
+  const bool whole = r.sharding.level < 3;
   const bool shared_keys = r.mesh.tp > 1 && (family == "qwen2" || family == "mistral");
   std::erase_if(r.offload.rules, [&](const auto& x) {
     return (x.item == OffloadItem::grads && shared_keys) ||
@@ -128,7 +128,7 @@ DrawnRankJob draw_mesh_job(int seed) {
   });
   job.short_text = fmt::format("{}; pp {}{}, dp {}, tp {}, stage {}, whole below {}, offload {}",
                                recipe_text(fmt::format("{} of {} layers", family, layers), r),
-                               r.mesh.pp, schedule, r.sharding.ranks, r.mesh.tp, r.sharding.stage,
+                               r.mesh.pp, schedule, r.sharding.ranks, r.mesh.tp, r.sharding.level,
                                r.sharding.threshold, text(r.offload));
   job.text = fmt::format("seed {}: {}; {}", seed, job.short_text, job.text);
   return job;

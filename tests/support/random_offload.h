@@ -23,7 +23,7 @@ struct OffloadRun {
   ExecutorOptions options = {};
 };
 // Trains some steps on `device` (none: the CPU), without the offload and with it in each of these
-// ways; what was planned is allocated and measured in every space.
+// variants; what was planned is allocated and measured in every space.
 void expect_offload_is_exact(const DrawnOffload& drawn, const std::vector<OffloadRun>& runs,
                              Device* device = nullptr);
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "models/build_options.h"
+#include "settings/build_options.h"
 #include "settings/recipe.h"
 
 namespace snug {
@@ -20,7 +20,7 @@ DrawnRecipe draw_recipe(int seed);
 int seeds_to_try(int usually);
 
 // Losses under a recipe and under the same one that keeps everything for backward. Recompute is
-// exact; beside int8 it changes which values are rounded, so that only the first loss is the same.
+// exact; with int8 it changes which values are rounded, so that only the first loss is the same.
 void expect_as_kept(const DrawnRecipe& drawn, const std::vector<float>& losses,
                     const std::vector<float>& kept);
 

@@ -10,10 +10,10 @@
 #include "checkpoint/run_state.h"
 #include "checkpoint/save_cost.h"
 #include "formats/testing.h"
-#include "passes/passes.h"
 #include "runtime/initialise.h"
 #include "runtime/value_stream.h"
 #include "settings/parse.h"
+#include "settings/recipe.h"
 
 namespace snug {
 namespace {
@@ -29,7 +29,7 @@ std::vector<SavedPiece> save(SmallRun& run, const std::filesystem::path& folder)
 
 using Losses = decltype(std::declval<SmallRun>().losses(1));
 
-// The same beside the steps that follow, whose losses are returned through `later`.
+// The same during the steps that follow, whose losses are returned through `later`.
 std::vector<SavedPiece> save_beside(SmallRun& run, const std::filesystem::path& folder, int seed,
                                     Losses& later) {
   flush_updates(run.executor());
@@ -45,7 +45,7 @@ std::vector<SavedPiece> save_beside(SmallRun& run, const std::filesystem::path& 
     try {
       return save_run_state(run.module(), state, pieces, folder / kStateFile);
     } catch (...) {
-      stream.give_up();  // else nobody's step would end
+      stream.give_up();  // else no step would end
       throw;
     }
   });

@@ -1,4 +1,4 @@
-// A run of a random recipe that is saved after some steps and goes on elsewhere, with other
+// A run of a random recipe that is saved after some steps and resumed by another, with other
 // techniques: every later loss and all of its state have the bits of the run that was never stopped.
 #pragma once
 

@@ -16,7 +16,8 @@
 #include "ir/order.h"
 #include "ir/tensor_cut.h"
 #include "ir/verifier.h"
-#include "passes/passes.h"
+#include "passes/mesh.h"
+#include "passes/shared_names.h"
 #include "runtime/null_executor.h"
 #include "runtime/value_pieces.h"
 #include "support/rank_watch.h"
@@ -93,7 +94,7 @@ void collect_state(SmallRun& run, Weights& weights, Seen& seen) {
 Weights gradients_of(SmallRun& run, const Recipe& recipe) {
   Weights out;
   Seen seen;
-  const bool partly = recipe.sharding.on() && recipe.sharding.stage == 1;
+  const bool partly = recipe.sharding.on() && recipe.sharding.level == 1;
   for (size_t i = 0; i < run.module().values.size(); ++i) {
     const Value& value = run.module().values[i];
     if (value.category == Category::grads && value.scope == Scope::step && value.owns_bytes() &&
@@ -128,8 +129,8 @@ ValueId made_as(const Module& module, const Program& program, ValueId seen) {
   return is_made || !module[seen].base.valid() ? seen : module[seen].base;
 }
 
-// Of what an op writes for certain: where the last of it ends. What is exchanged may be padded: nobody has
-// made the last elements of the last blocks, and their ranks receive what lay there, written or not.
+// Of what an op writes for certain: where the last of it ends. What is exchanged may be padded: no
+// op has made the last elements of the last blocks; their ranks receive what was there.
 int64_t end_of_written(const Module& module, const Program& program, const Op& op, ValueId out,
                        int64_t rank) {
   const int64_t bytes = module[out].type.bytes();

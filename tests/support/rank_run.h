@@ -1,7 +1,7 @@
 // A job whose ranks are threads of this process: each a SmallRun with a plan and an arena of its own.
 //
 //   Recipe zero3;
-//   zero3.sharding = {.ranks = 4, .stage = 3, .threshold = 0};
+//   zero3.sharding = {.ranks = 4, .level = 3, .threshold = 0};
 //   const RankResult all = run_ranks(model, build, zero3, /*steps=*/3);
 #pragma once
 
@@ -18,7 +18,7 @@ struct RankSpaceBytes {
   int64_t planned = 0, allocated = 0, measured = 0;
   int64_t followed = 0;  // the highest that the null executor saw touched
   // The highest that ops write, by their types: less than planned where what ends the arena is the
-  // padding of a local value, room for blocks of all ranks, which is moved and never filled. And what of
+  // padding of a local value, for blocks of all ranks, which is moved and never filled. And what of
   // it they write for certain: padding that is exchanged may be as it was.
   int64_t written = 0, certain = 0;
   friend bool operator==(const RankSpaceBytes&, const RankSpaceBytes&) = default;

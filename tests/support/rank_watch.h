@@ -1,5 +1,5 @@
 // Watches a job of thread ranks: where every rank's lanes wait for others, and an end with names when
-// nobody goes on.
+// no rank makes progress.
 //
 //   RankWatch watch(60, [&](const std::string& why) { groups.abort(why); });
 //   Communicator& end = watch.end(rank, lane, group.end(rank));   // as that one, and watched

@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "formats/peft_config.h"
-#include "passes/passes.h"
+#include "passes/shared_names.h"
 #include "recipe/resolve.h"
 #include "runtime/testing/host_values.h"
 

@@ -1,5 +1,5 @@
 // A small model that PyTorch has run too (tests/parity/<family>), with the weights, batches and
-// results that are stored there. "lora_<family>" is an adapter beside it, as PEFT has trained it.
+// results that are stored there. "lora_<family>" is an adapter of it, as PEFT has trained it.
 //
 //   ReferenceRun run("llama", {.attention = ops::AttentionKind::flash});
 //   run.feed_batch();

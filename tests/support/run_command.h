@@ -23,7 +23,7 @@ struct RunOptions {
   std::string interrupt_again;     // and once more, when this has appeared on stderr
   std::function<void(pid_t)> before_interrupt;  // may look at the process, which still runs
   int64_t address_space = 0;                    // bytes that the process may map; 0: any number
-  std::vector<std::pair<std::string, std::string>> environment = {};  // set beside our own
+  std::vector<std::pair<std::string, std::string>> environment = {};  // in addition to our own
   bool terminal = false;  // stdout and stderr are one terminal: all text is in `out`
 };
 

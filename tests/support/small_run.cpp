@@ -2,8 +2,9 @@
 
 #include "base/rng.h"
 #include "checkpoint/checkpoint.h"
+#include "compile/compile.h"
 #include "formats/peft_config.h"
-#include "passes/passes.h"
+#include "passes/shared_names.h"
 #include "runtime/initialise.h"
 #include "runtime/testing/host_values.h"
 
@@ -22,8 +23,8 @@ Recipe for_device(Recipe recipe, const Device& device) {
 Plan plan_for(const Device& device, const ForwardBuilder& forward, const Recipe& recipe) {
   Recipe here = recipe;
   here.backend = device.kind() == DeviceKind::cuda ? Backend::cuda : Backend::cpu;
-  Module module = compile("small", forward, recipe, Stage::homes);
-  continue_compile(module, here, Stage::lay_out);
+  Module module = compile("small", forward, recipe, CompilePhase::offload);
+  continue_compile(module, here, CompilePhase::lay_out);
   return make_plan(std::move(module), here.backend);
 }
 

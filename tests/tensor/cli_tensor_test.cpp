@@ -1,5 +1,5 @@
 // snug train over ranks that share matrices, as processes: what it saves is one device's model, and a
-// run goes on over any other mesh.
+// run resumes over any other mesh.
 #include <cmath>
 
 #include "e2e/cli_fixture.h"
@@ -54,7 +54,7 @@ class CliTensor : public Cli {
 
 }  // namespace
 
-TEST_F(CliTensor, TheSavedModelIsThatOfOneDevice) {
+TEST_F(CliTensor, SavedModelMatchesOneDevice) {
   for (const char* family : {"gpt2", "llama", "qwen2", "mistral", "bert"}) {
     SCOPED_TRACE(family);
     for (const char* out : {"one", "job"}) fs::remove_all(dir_ / out);
@@ -84,7 +84,7 @@ TEST_F(CliTensor, LoadedWeightsAreCut) {
   EXPECT_LT(apart("one", "two"), 1e-5);
 }
 
-TEST_F(CliTensor, ARunGoesOnOverAnotherMesh) {
+TEST_F(CliTensor, ResumesOnAnotherMesh) {
   const std::string saves = " --save-every 1 --keep 9 --global-batch 4";
   expect_ends(train("qwen2", "one", saves));
   expect_ends(train("qwen2", "job", " --mesh dp=2,tp=2 --zero 2 --zero-threshold 0" + saves));

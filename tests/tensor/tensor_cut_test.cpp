@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compile/compile.h"
 #include "models/model.h"
-#include "passes/passes.h"
 #include "support/small_run.h"
 
 namespace snug {
@@ -15,7 +15,7 @@ Module compiled(const std::string& family, int64_t tp, int64_t part) {
   Recipe recipe;
   recipe.mesh = {.tp = tp, .part = part};
   const Model model = Model::load(tests_dir() + "/tensor/" + family + ".json");
-  return compile("cut", model.forward({.batch = 2, .seq = 8}), recipe, Stage::differentiate);
+  return compile("cut", model.forward({.batch = 2, .seq = 8}), recipe, CompilePhase::differentiate);
 }
 
 bool is_parameter(const Value& value) {

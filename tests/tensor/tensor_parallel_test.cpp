@@ -1,4 +1,4 @@
-// Ranks that share every matrix of a model (passes/tensor_parallel), as threads of this process: losses,
+// Ranks that share every matrix of a model (techniques/tensor/tensor_parallel), as threads of this process: losses,
 // gradients and their norm are those of one device, and planned bytes are measured ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ Recipe tensor_ranks(int64_t tp, int64_t dp = 1, int64_t stage = 0) {
   Recipe recipe;
   recipe.optimizer = OptimizerKind::sgd;
   recipe.mesh.tp = tp;
-  recipe.sharding = {.ranks = dp, .stage = stage, .threshold = 0, .stride = tp};
+  recipe.sharding = {.ranks = dp, .level = stage, .threshold = 0, .stride = tp};
   return recipe;
 }
 
@@ -151,7 +151,7 @@ DrawnTensorJob draw(int seed) {
   DrawnTensorJob job{
       .model = small(family), .build = {}, .recipe = tensor_ranks(tp, dp), .text = {}};
   Recipe& r = job.recipe;
-  r.sharding.stage = dp > 1 ? below(4) : 0;
+  r.sharding.level = dp > 1 ? below(4) : 0;
   r.accum = 1 + below(3);
   r.micro_group = below(3) == 0 ? r.accum : 1;
   r.sums_apart = below(2) == 0;
@@ -178,7 +178,7 @@ DrawnTensorJob draw(int seed) {
   job.text = fmt::format(
       "{} tp {} dp {} zero {}, {} x {} tokens, {} micro-batches by {}, recompute {}, rule {}, "
       "attention {}, loss by {}{}{}{}{}",
-      family, tp, dp, r.sharding.stage, b.batch, b.seq, r.accum, r.micro_group, text(r.recompute),
+      family, tp, dp, r.sharding.level, b.batch, b.seq, r.accum, r.micro_group, text(r.recompute),
       rule, static_cast<int>(b.attention), b.chunked_loss ? b.loss_chunk : 0,
       b.residual_in_matmul ? ", residual in matmul" : "", b.packed ? ", packed" : "",
       b.dropout ? ", dropout" : "", r.sums_apart ? ", sums apart" : "");
@@ -256,7 +256,7 @@ TEST_F(TensorRanks, RandomJobsTrainAsOneDeviceDoes) {
   }
 }
 
-TEST_F(TensorRanks, SizesThatDoNotDivideAreRefusedWithThoseThatWould) {
+TEST_F(TensorRanks, IndivisibleSizesAreRefusedWithAdvice) {
   const auto refusal = [&](const char* family, const BuildOptions& build, int64_t tp) {
     try {
       run_ranks(small(family), build, tensor_ranks(tp), 1);

@@ -1,4 +1,4 @@
-// libsnug_mpi.so: MPI's calls behind the table of comm/mpi_calls.h. The only file that sees mpi.h.
+// libsnug_mpi.so: MPI's calls in the table of comm/mpi_calls.h. The only file that sees mpi.h.
 #include <mpi.h>
 
 #include <algorithm>

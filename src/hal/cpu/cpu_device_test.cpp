@@ -40,7 +40,7 @@ TEST(GuardedMemory, MeasuresTheHighestByteWritten) {
   EXPECT_EQ(memory->high_water_mark(), 10'000) << "writing lower down does not lower it";
 }
 
-TEST(GuardedMemory, IsAlignedWhateverItsSize) {
+TEST(GuardedMemory, IsAlignedForAnySize) {
   for (const int64_t bytes : {0, 1, 255, 256, 257, 4095, 4096, 4097, 1'000'003}) {
     const auto memory = allocate(bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % 256, 0U) << bytes;
@@ -51,7 +51,7 @@ TEST(GuardedMemory, IsAlignedWhateverItsSize) {
 }
 
 // Direct I/O wants whole pages.
-TEST(GuardedMemory, OfTheHostBeginsAtAPage) {
+TEST(GuardedMemory, HostMemoryStartsAtPage) {
   for (const int64_t bytes : {1, 4095, 4096, 10'000}) {
     const auto memory = cpu_device()->allocate_host(bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % 4096, 0U);
@@ -60,20 +60,20 @@ TEST(GuardedMemory, OfTheHostBeginsAtAPage) {
   }
 }
 
-TEST(GuardedMemory, SaysWhichByteBehindTheEndWasOverwritten) {
+TEST(GuardedMemory, NamesOverwrittenBytePastEnd) {
   const auto memory = allocate(1000);  // 24 bytes of slack before the guard page
   memory->data()[1000 + 23] = std::byte{0};
   EXPECT_THAT(refusal(ExitCode::internal, [&] { memory->high_water_mark(); }),
-              HasSubstr("byte 23 behind the arena's end was overwritten"));
+              HasSubstr("byte 23 past the arena's end was overwritten"));
 }
 
-TEST(GuardedMemoryDeathTest, FaultsBehindTheSlack) {
+TEST(GuardedMemoryDeathTest, FaultsPastSlack) {
   const auto memory = allocate(1000);
   volatile std::byte* data = memory->data();
   EXPECT_DEATH(data[1024] = std::byte{0}, "");
 }
 
-TEST(GuardedMemory, HasEveryPageInPlaceBeforeItIsHandedOut) {
+TEST(GuardedMemory, PagesAreMappedBeforeUse) {
   constexpr int64_t kBytes = 64 << 20;
   const int64_t before = resident_anonymous_bytes();
   const auto memory = allocate(kBytes);
@@ -89,13 +89,13 @@ TEST(GuardedMemory, IsFilledByManyThreadsToo) {
   EXPECT_EQ(memory->high_water_mark(), kBytes);
 }
 
-TEST(CpuDevice, RefusesWhatTheMachineDoesNotHave) {
+TEST(CpuDevice, RefusesUnavailableFeatures) {
   const int64_t too_much = std::numeric_limits<int64_t>::max() / 4;
   EXPECT_THAT(refusal(ExitCode::does_not_fit, [&] { allocate(too_much); }),
               HasSubstr("this machine has"));
 }
 
-TEST(CpuDevice, CopiesBothWays) {
+TEST(CpuDevice, CopiesInBothDirections) {
   const auto device = cpu_device();
   const auto memory = device->allocate(16);
   const std::array sent{std::byte{1}, std::byte{2}, std::byte{3}};
@@ -105,12 +105,12 @@ TEST(CpuDevice, CopiesBothWays) {
   EXPECT_EQ(back, sent);
 }
 
-TEST(CpuDevice, KnowsWhatTheSystemGrants) {
+TEST(CpuDevice, ReportsGrantableBytes) {
   EXPECT_TRUE(system_grants(int64_t{1} << 20));
   EXPECT_FALSE(system_grants(std::numeric_limits<int64_t>::max() / 4));
 }
 
-TEST(CpuDevice, KnowsItsMemory) {
+TEST(CpuDevice, ReportsItsMemory) {
   EXPECT_GT(available_memory_bytes(), 0);
   EXPECT_GE(total_memory_bytes(), available_memory_bytes());
 }

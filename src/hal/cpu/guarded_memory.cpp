@@ -79,8 +79,7 @@ GuardedMemory::~GuardedMemory() {
 int64_t GuardedMemory::high_water_mark() const {
   for (const std::byte* slack = data_ + bytes_; slack != start_ + usable_; ++slack) {
     if (*slack != std::byte{kPattern})
-      throw internal_error("byte {} behind the arena's end was overwritten",
-                           slack - data_ - bytes_);
+      throw internal_error("byte {} past the arena's end was overwritten", slack - data_ - bytes_);
   }
   return scan();
 }

@@ -28,7 +28,7 @@ class MemoryLimit : public testing::Test {
   fs::path root_;
 };
 
-TEST_F(MemoryLimit, NoneWhereNothingIsSaid) {
+TEST_F(MemoryLimit, NoneWithoutSetting) {
   EXPECT_EQ(left(), std::nullopt);
   write("proc/self/cgroup", "0::/\n");
   EXPECT_EQ(left(), std::nullopt);
@@ -37,7 +37,7 @@ TEST_F(MemoryLimit, NoneWhereNothingIsSaid) {
   EXPECT_EQ(left(), std::nullopt);
 }
 
-TEST_F(MemoryLimit, IsWhatTheLimitLeavesAndWhatTheKernelCanDrop) {
+TEST_F(MemoryLimit, IsLimitPlusReclaimableBytes) {
   write("proc/self/cgroup", "0::/\n");
   write("sys/fs/cgroup/memory.max", "10000\n");
   write("sys/fs/cgroup/memory.current", "4000\n");
@@ -67,7 +67,7 @@ TEST_F(MemoryLimit, ReadsTheFirstVersionToo) {
   EXPECT_EQ(left(), 4000);
 }
 
-TEST(LockableBytes, AreWhatTheProcessIsGranted) {
+TEST(LockableBytes, EqualProcessLimit) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
   rlimit lower = before;

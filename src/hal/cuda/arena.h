@@ -1,5 +1,5 @@
-// What the device does with the bytes of an arena besides computing: the pattern that tells what
-// was written, noise to time algorithms on, marks. All only enqueue.
+// What the device does with the bytes of an arena in addition to computing: the pattern that
+// tells what was written, noise to time algorithms on, marks. All only enqueue.
 #pragma once
 
 #include <cuda_runtime_api.h>

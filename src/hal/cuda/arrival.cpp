@@ -24,7 +24,7 @@ class WordArrival final : public Arrival {
     words_->set(word_, stream_);
   }
 
-  // A device that failed sets no word, and says so to who asks.
+  // A device that failed sets no word; cudaStreamQuery reports it.
   void wait() override {
     constexpr auto kPause = std::chrono::microseconds(50);
     constexpr auto kAsk = std::chrono::seconds(2);

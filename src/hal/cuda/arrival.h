@@ -1,5 +1,5 @@
 // Points in the work of a stream that threads of the host wait for without a call of the driver:
-// such calls wait for each other, and who launches a step is inside of one for most of it.
+// such calls wait for each other, and a thread that launches a step is in one for most of it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace snug::cuda {
 
-// Words of pinned memory that a stream sets when it comes by.
+// Words of pinned memory that a stream sets when it gets there.
 class ArrivalWords {
  public:
   ArrivalWords();

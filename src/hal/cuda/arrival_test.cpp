@@ -13,7 +13,7 @@ namespace {
 
 // What fills the words' source may come late on a GPU that others use: jobs that shared one waited for
 // words for good.
-TEST(CudaArrival, IsSeenWhereTheDefaultStreamIsLate) {
+TEST(CudaArrival, WorksWithLateDefaultStream) {
   SNUG_NEEDS_CUDA;
   static constexpr auto kLate = std::chrono::milliseconds(200);
   cudaStream_t lane = nullptr;

@@ -382,7 +382,7 @@ class CudaDeviceImpl final : public CudaDevice {
   }
 
  private:
-  // What is opened and loaded behind the arena: cuBLASLt, cuDNN, kernels, graphs. So an arena is
+  // What is opened and loaded after the arena: cuBLASLt, cuDNN, kernels, graphs. So an arena is
   // taken where this process can have what its plan counts. A driver that has taken all of it by
   // then needs some more nevertheless.
   int64_t context_to_come() const {
@@ -410,7 +410,7 @@ class CudaDeviceImpl final : public CudaDevice {
   std::unique_ptr<UploadRing> ring_;
   std::shared_ptr<PinnedPool> pool_ = std::make_shared<PinnedPool>();
   std::unique_ptr<Pinned> mark_memory_;
-  std::shared_ptr<cuda::ArrivalWords> arrival_words_;  // once somebody asks for one
+  std::shared_ptr<cuda::ArrivalWords> arrival_words_;  // made on first use
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ struct GpuMemory {
 
 class CudaDevice : public Device {
  public:
-  // What driver and libraries are granted beside the arena; an H200's take 534 to 552 MiB.
+  // What driver and libraries are granted in addition to the arena; an H200's take 534 to 552 MiB.
   static constexpr int64_t kContextBytes = int64_t{576} << 20;
   // Pinned host memory that uploads pass through.
   static constexpr int64_t kUploadBytes = int64_t{32} << 20;

@@ -1,4 +1,4 @@
-// One line behind every call of the CUDA runtime: anything but success becomes a failure that says
+// One line after every call of the CUDA runtime: anything but success becomes a failure that says
 // what was being done. The executor adds op, layer and step.
 //
 //   check(cudaMallocAsync(&p, n, s), "allocating {} bytes", n);

@@ -5,7 +5,7 @@
 namespace snug {
 namespace {
 
-TEST(GpuCode, ReadsWhatCMakeSays) {
+TEST(GpuCode, ReadsCMakeArchitectures) {
   using Built = BuiltArchitecture;
   EXPECT_EQ(architectures_of("80-real/90-virtual/120"),
             (std::vector<Built>{{.capability = 80, .native = true},
@@ -17,7 +17,7 @@ TEST(GpuCode, ReadsWhatCMakeSays) {
   EXPECT_TRUE(architectures_of("native").empty()) << "it says nothing of the numbers";
 }
 
-TEST(GpuCode, IsNativeWithinAGenerationAndPtxBeyond) {
+TEST(GpuCode, NativeWithinGenerationPtxBeyond) {
   const auto hopper = architectures_of("90");
   EXPECT_EQ(code_for(hopper, 90), GpuCode::native);
   EXPECT_EQ(code_for(hopper, 100), GpuCode::ptx);
@@ -31,7 +31,7 @@ TEST(GpuCode, IsNativeWithinAGenerationAndPtxBeyond) {
   EXPECT_EQ(code_for({}, 90), GpuCode::none);
 }
 
-TEST(GpuFeatures, ComeWithTheGenerations) {
+TEST(GpuFeatures, DependOnGeneration) {
   EXPECT_FALSE(features_of(75).supported);
   EXPECT_TRUE(features_of(80).supported && features_of(80).tensor_cores);
   EXPECT_FALSE(features_of(86).fp8);

@@ -55,7 +55,7 @@ class PinnedArena final : public Memory {
   std::byte* data() const override { return memory_->data(); }
   int64_t bytes() const override { return memory_->bytes(); }
   int64_t high_water_mark() const override {
-    cudaDeviceSynchronize();  // a failure is told by whoever waits for the device next
+    cudaDeviceSynchronize();  // the next wait for the device reports a failure
     return memory_->high_water_mark();
   }
 

@@ -10,7 +10,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Pinning, ALimitOnLockedMemoryIsNamedWhereItIsTooSmall) {
+TEST(Pinning, LockedMemoryLimitIsReportedWhenTooSmall) {
   constexpr int64_t kGiB = int64_t{1} << 30;
   EXPECT_THAT(what_helps_to_pin(kGiB, 8 << 20),
               AllOf(HasSubstr("`ulimit -l` is 8.00 MiB"), HasSubstr("memlock=-1"),

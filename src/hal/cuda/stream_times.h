@@ -1,4 +1,4 @@
-// Times on a GPU's stream, for those who measure.
+// Times of work on a GPU's stream.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace snug {
 
-// Milliseconds on the device of each of `count` pieces of work. They are enqueued one behind the
+// Milliseconds on the device of each of `count` pieces of work. They are enqueued one after the
 // other and waited for once, so that the device never idles between them.
 std::vector<double> stream_times_ms(Device& device, size_t count,
                                     const std::function<void(size_t)>& enqueue);

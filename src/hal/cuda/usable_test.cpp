@@ -7,9 +7,9 @@ namespace {
 
 using Start = CudaAnswers::Start;
 
-TEST(Usable, AGpuNeedsNoReason) { EXPECT_EQ(why_unusable({.gpus = 1, .driver = 13000}), ""); }
+TEST(Usable, GpuNeedsNoReason) { EXPECT_EQ(why_unusable({.gpus = 1, .driver = 13000}), ""); }
 
-TEST(Usable, EveryReasonIsASentenceWithItsNumbers) {
+TEST(Usable, ReasonsAreSentencesWithNumbers) {
   EXPECT_EQ(why_unusable({.start = Start::fails}), "no NVIDIA driver answers on this machine");
   EXPECT_EQ(why_unusable({.start = Start::driver_too_old, .driver = 11040, .toolkit = 13000}),
             "the NVIDIA driver is too old: it supports CUDA 11.4, this build needs 13.0");

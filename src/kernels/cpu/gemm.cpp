@@ -56,7 +56,7 @@ void end_without_buffers() {
 
 // On the calling thread alone. OpenBLAS's OpenMP build takes omp_get_max_threads() threads unless
 // it is called inside a region that has several, whatever OPENBLAS_NUM_THREADS says. It would cut k
-// elsewhere than one thread does, and it spins for ever where OpenMP gives fewer
+// at other places than one thread does, and it spins for ever where OpenMP gives fewer
 // (OMP_THREAD_LIMIT, OMP_DYNAMIC, OMP_MAX_ACTIVE_LEVELS).
 void sgemm(const Gemm& g) {
   const auto narrow = [](int64_t v) { return static_cast<blasint>(v); };

@@ -15,7 +15,7 @@ TEST(MaskBits, ManyAtOnceAreTheSameAsOneByOne) {
     EXPECT_EQ(bits[e], sixteen_bits(key, 8000 + e, 42)) << "element " << 8000 + e;
 }
 
-TEST(MaskBits, AreSpreadEvenlyAndDoNotFollowTheirNeighbours) {
+TEST(MaskBits, AreUniformAndIndependent) {
   constexpr uint64_t kRuns = 4096;
   int64_t below = 0, pairs = 0, bins[16] = {};
   for (uint64_t run = 0; run < kRuns; ++run) {

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kBlock = 1024;
 constexpr int64_t kScratchAlign = 64;
 
-// Where the widened blocks lie in the scratch, in bytes. All of it is used by the first block of C,
+// Where the widened blocks are in the scratch, in bytes. All of it is used by the first block of C,
 // and a smaller GEMM never needs more.
 struct Scratch {
   int64_t b = 0, c = 0, end = 0;  // that of A is at 0
@@ -77,7 +77,7 @@ void widen(const Stored& from, const Block& block, float* to) {
   });
 }
 
-// One operand: its blocks as floats, where they lie or widened in scratch. The last one widened is
+// One operand: its blocks as floats, where they are or widened in scratch. The last one widened is
 // kept, so that a block that is used again is not read again.
 class Operand {
  public:

@@ -14,7 +14,7 @@
 namespace snug::ops {
 namespace {
 
-// A matrix of any float type as stored, with a gap at the end of each row that nobody may write.
+// A matrix of any float type as stored, with a gap at the end of each row that must not be written.
 struct Matrix {
   int64_t rows, columns, ld;
   Dtype dtype;
@@ -174,7 +174,7 @@ TEST(TypedGemm, AllInF32IsThePlainGemm) {
   EXPECT_EQ(gemm_scratch(p.m, p.n, p.k, {}), 0);
 }
 
-TEST(TypedGemm, ScratchIsBoundedAndNeverLessForMore) {
+TEST(TypedGemm, ScratchIsBoundedAndMonotone) {
   EXPECT_EQ(gemm_scratch(1 << 20, 1 << 20, 1 << 20, {bf16, bf16, bf16}), 12 << 20);
   EXPECT_EQ(gemm_scratch(1 << 20, 1 << 20, 1 << 20, {f32, bf16, f32}), 4 << 20);
   int64_t before = 0;

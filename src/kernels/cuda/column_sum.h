@@ -44,7 +44,7 @@ struct CudaColumnSum {
 void cuda_column_sum(const CudaColumnSum& p, void* stream);
 
 // The second half alone, for kernels that make the partial sums on their way: of one array, or of
-// two that lie side by side.
+// two side by side.
 struct CudaPartialSums {
   const float* partials = nullptr;             // [blocks, sums, columns]
   const void *add = nullptr, *add2 = nullptr;  // [columns] each or absent, sum_dtype

@@ -18,7 +18,7 @@ __device__ inline uint32_t shared_address(const void* shared) {
 template <int kBytes>
 __device__ void start_copy(uint32_t to, const void* global) {
   static_assert(kBytes == 4 || kBytes == 16);
-  if constexpr (kBytes == 16) {  // past L1: nobody else reads it
+  if constexpr (kBytes == 16) {  // past L1: no other thread reads it
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(global) : "memory");

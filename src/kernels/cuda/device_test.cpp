@@ -22,7 +22,7 @@ DeviceFacts h200() {
 
 }  // namespace
 
-TEST(AsCard, HasWhatTheCardHas) {
+TEST(AsCard, HasFeaturesOfCard) {
   const DeviceFacts facts = as_card(h200(), "rtx4090");
   EXPECT_EQ(facts.name, "NVIDIA H200 as rtx4090");  // algorithms timed under it have a file apart
   EXPECT_EQ(facts.multiprocessors, 128);
@@ -30,7 +30,7 @@ TEST(AsCard, HasWhatTheCardHas) {
   EXPECT_FALSE(facts.early_launches);
 }
 
-TEST(AsCard, HasNothingThatTheDeviceHasNot) {
+TEST(AsCard, HasNoFeatureBeyondDevice) {
   const DeviceFacts facts = as_card(h200(), "rtx5090");
   EXPECT_EQ(facts.multiprocessors, 132);
   EXPECT_TRUE(facts.early_launches);
@@ -39,7 +39,7 @@ TEST(AsCard, HasNothingThatTheDeviceHasNot) {
   EXPECT_FALSE(as_card(old, "b200").early_launches);
 }
 
-TEST(AsCard, NamesTheCardsThatItKnows) {
+TEST(AsCard, ListsKnownCards) {
   try {
     as_card(h200(), "rtx");
     FAIL() << "taken";
@@ -51,7 +51,7 @@ TEST(AsCard, NamesTheCardsThatItKnows) {
 }
 
 // What a kernel that forgets to ask runs into, on a small card and on a large one that plays it.
-TEST(RequireShared, RefusesWhatTheCardWouldRefuse) {
+TEST(RequireShared, RefusesSameSizesAsCard) {
   const DeviceFacts small = as_card(h200(), "rtx4090");
   EXPECT_NO_THROW(require_shared(h200(), 1024, 200 * 1024));
   EXPECT_NO_THROW(require_shared(small, 1024, 98 * 1024));
@@ -65,7 +65,7 @@ TEST(RequireShared, RefusesWhatTheCardWouldRefuse) {
   }
 }
 
-TEST(CudaDeviceFacts, AreThoseOfACardFromAmpereOn) {
+TEST(CudaDeviceFacts, MatchAmpereAndLater) {
   SNUG_NEEDS_CUDA;
   const DeviceFacts& facts = device_facts();
   EXPECT_GT(facts.multiprocessors, 0);

@@ -42,7 +42,7 @@ std::array<CudaGemm, 2> parts_of(const CudaGemm& p, int64_t rows) {
   return {rows_of(p, 0, rows), rows_of(p, rows, p.m - rows)};
 }
 
-// The GEMMs that this process has met. One lock: a step is a graph, so nobody waits for it.
+// The GEMMs that this process has met. One lock: a step is a graph, so it is never contended.
 class Gemms {
  public:
   void prepare(const CudaGemm& p, const Math& math, void* stream) {

@@ -36,14 +36,14 @@ class GemmCacheTest : public ::testing::Test {
 
 }  // namespace
 
-TEST(TunedGemm, ComesBackFromItsLine) {
+TEST(TunedGemm, ReadsBackItsLine) {
   const auto parsed = parse_tuned(format_tuned(kKey, kTuned));
   ASSERT_TRUE(parsed.has_value());
   EXPECT_EQ(parsed->first, kKey);
   EXPECT_EQ(parsed->second, kTuned);
 }
 
-TEST(TunedGemm, AChangeOfAnyCharacterIsSeen) {
+TEST(TunedGemm, DetectsAnyChangedCharacter) {
   const std::string line = format_tuned(kKey, kTuned);
   for (size_t i = 0; i < line.size(); ++i) {
     std::string damaged = line;
@@ -66,7 +66,7 @@ TEST(GemmCachePath, IsOfTheDeviceAndTheLibrary) {
   EXPECT_EQ(gemm_cache_path("T4", 1), "");
 }
 
-TEST_F(GemmCacheTest, KeepsWhatItIsTold) {
+TEST_F(GemmCacheTest, KeepsEntries) {
   GemmCache(path_).put(kKey, kTuned);
   const GemmCache again(path_);
   ASSERT_NE(again.find(kKey), nullptr);
@@ -82,7 +82,7 @@ TEST_F(GemmCacheTest, TwoProcessesKeepEachOthersLines) {
   EXPECT_NE(GemmCache(path_).find("b"), nullptr);
 }
 
-TEST_F(GemmCacheTest, ADamagedLineIsToldAndPassedOver) {
+TEST_F(GemmCacheTest, DamagedLineIsReportedAndSkipped) {
   fs::create_directories(path_.parent_path());
   write(format_tuned("a", kTuned) + "\nnonsense\n" + format_tuned("b", kTuned));
   const testing::NotesTaken notes;
@@ -92,7 +92,7 @@ TEST_F(GemmCacheTest, ADamagedLineIsToldAndPassedOver) {
   EXPECT_NE(cache.find("b"), nullptr);
 }
 
-TEST_F(GemmCacheTest, WhatCannotBeWrittenIsSaidAndKeptInMemory) {
+TEST_F(GemmCacheTest, UnwritableFileIsReportedAndKeptInMemory) {
   std::ofstream(folder_ / "deep") << "a file where a folder should be";
   GemmCache cache(path_);
   const testing::NotesTaken notes;
@@ -101,7 +101,7 @@ TEST_F(GemmCacheTest, WhatCannotBeWrittenIsSaidAndKeptInMemory) {
   EXPECT_NE(cache.find(kKey), nullptr);
 }
 
-TEST(GemmCache, WithoutAPathNothingIsKept) {
+TEST(GemmCache, NothingIsKeptWithoutPath) {
   GemmCache cache{fs::path()};
   cache.put(kKey, kTuned);
   EXPECT_NE(cache.find(kKey), nullptr);

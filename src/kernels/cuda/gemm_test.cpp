@@ -185,7 +185,7 @@ void check_all_kinds(int64_t m, int64_t n, int64_t k, int64_t gap = 0) {
 }  // namespace
 
 // What was timed before GEMMs knew strides is found again.
-TEST(GemmKey, NamesStridesOfRowsWithGapsAlone) {
+TEST(GemmKey, NamesOnlyGappedStrides) {
   alignas(256) std::byte c[1];
   CudaGemm p{.m = 6, .n = 5, .k = 4, .c = c, .transpose_a = true};
   const GemmKey dense = GemmKey::of(p, {});
@@ -216,7 +216,7 @@ TEST(CudaGemm, EveryKindWithGapsBetweenRows) {
   check_all_kinds(37, 29, 41, 7);
 }
 
-TEST(CudaGemm, RowsApartAreThoseOfTheWhole) {
+TEST(CudaGemm, SplitRowsMatchWhole) {
   SNUG_NEEDS_CUDA;
   for (const Adds& adds : kAllAdds) {
     for (const int64_t gap : {0, 8})
@@ -224,7 +224,7 @@ TEST(CudaGemm, RowsApartAreThoseOfTheWhole) {
   }
 }
 
-TEST(CudaGemm, TimesLargeGemmsAndKeepsWhatItFound) {
+TEST(CudaGemm, TimesLargeGemmsAndCachesResult) {
   SNUG_NEEDS_CUDA;
   const fs::path folder = fs::path(testing::TempDir()) / ("snug-gemm-" + std::to_string(getpid()));
   setenv("XDG_CACHE_HOME", folder.c_str(), 1);

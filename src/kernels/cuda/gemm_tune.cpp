@@ -50,7 +50,7 @@ class Tuning {
   // Large GEMMs are bound by the device's power: the clock settles where an algorithm's own
   // appetite lets it, so what is fastest for a millisecond need not be what is fastest all day.
   // Each runs alone for long enough to settle, and the best of them again in both orders, for the
-  // clock wanders by two per cent. (Launched in turn they share a clock, which hides who lowers it:
+  // clock wanders by two per cent. (Launched in turn they share a clock, which hides their effect:
   // the 1.5B was 1.3 % slower with what that chose.)
   TimedAlgorithm final_pass(std::vector<TimedAlgorithm> timed) {
     sustained_ms(timed[0]);

@@ -7,7 +7,7 @@
 namespace snug::ops {
 
 // On an H200: the 7B's narrow GEMMs, and those of three models that fill their waves.
-TEST(RowsOfWholeWaves, SplitsWhatLeavesTheLastWaveNearlyEmpty) {
+TEST(RowsOfWholeWaves, SplitsNearlyEmptyLastWave) {
   constexpr int64_t kMultiprocessors = 132;
   EXPECT_EQ(rows_of_whole_waves(4096, 3584, kMultiprocessors), 3584);
   EXPECT_EQ(rows_of_whole_waves(4096, 4608, kMultiprocessors), 3712);
@@ -16,7 +16,7 @@ TEST(RowsOfWholeWaves, SplitsWhatLeavesTheLastWaveNearlyEmpty) {
   EXPECT_EQ(rows_of_whole_waves(32768, 896, kMultiprocessors), 0);
 }
 
-TEST(RowsOfWholeWaves, LeavesWhatFitsIntoOneWave) {
+TEST(RowsOfWholeWaves, KeepsSingleWave) {
   EXPECT_EQ(rows_of_whole_waves(128, 256, 132), 0);
   EXPECT_EQ(rows_of_whole_waves(1, 1, 132), 0);
   EXPECT_EQ(rows_of_whole_waves(128 * 132, 256, 132), 0);

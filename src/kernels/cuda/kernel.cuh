@@ -167,8 +167,8 @@ constexpr int blocks_at_once(int threads, int wanted) {
 }
 
 // This block's place in a row of `blocks`, counted from the end: rows are then taken from the last
-// to the first. What the GEMM before wrote last is still in the cache, and what the GEMM
-// behind reads first will be.
+// to the first. What the GEMM before wrote last is still in the cache, and what the next
+// GEMM reads first will be.
 __device__ inline unsigned from_end(unsigned block, unsigned blocks) { return blocks - 1 - block; }
 
 // Blocks for a grid-stride loop over n items: enough to fill the device `waves` times, no more.

@@ -18,7 +18,7 @@
 namespace snug::ops {
 
 // Everything enqueued before this kernel is done and seen by it; the next kernel may start its
-// blocks. Every thread of a kernel that launch_after_previous starts calls this: who follows relies
+// blocks. Every thread of a kernel that launch_after_previous starts calls this: the next relies
 // on this kernel's end only, which then includes the end of all before it.
 __device__ inline void after_previous() {
 #if __CUDA_ARCH__ >= 900

@@ -89,7 +89,7 @@ struct RowGroup {
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % kThreads; }
 
   __device__ static void sync() {
-    static_assert(kGroups <= 8, "barrier 0 is the block's, and a warp alone waits for nobody");
+    static_assert(kGroups <= 8, "barrier 0 is the block's, and a single warp needs none");
     if constexpr (kGroups == 1) {
       __syncthreads();
     } else {
@@ -103,7 +103,7 @@ struct RowGroup {
 };
 
 // Sums over a row group, in a fixed order. Slots alternate, so that one barrier per sum is enough:
-// who writes a slot again has passed the barrier of the sum between.
+// a thread that writes a slot again has passed the barrier of the sum between.
 template <int kWarps>
 class RowSum {
  public:

@@ -11,7 +11,7 @@
 
 namespace snug::ops {
 
-// Bytes of dynamic shared memory that a block of this kernel may have beside its static arrays.
+// Bytes of dynamic shared memory that a block of this kernel may have, without its static arrays.
 int64_t most_dynamic_shared(const void* kernel);
 
 // Before a launch with `bytes` of dynamic shared memory: asks for them where they are not granted

@@ -27,7 +27,7 @@ constexpr int64_t kMaxAttentionWidth = 1 << 22;
 // Refuses a flag that is not as Snug supports it.
 void must_be(const JsonFields& f, std::string_view key, bool supported);
 
-// What the inner activation of the MLP may be: one function, or a gate beside another projection.
+// What the inner activation of the MLP may be: one function, or a gate with another projection.
 enum class HfGate : uint8_t { none, silu, gelu };
 void read_activation(const JsonFields& f, HfConfig& c, std::string_view key, std::string otherwise,
                      HfGate gate);

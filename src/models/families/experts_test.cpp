@@ -32,7 +32,7 @@ TEST(Experts, CountsPublishedModels) {
             (ExpertsCount{15'706'484'224, 2'661'150'208}));
 }
 
-TEST(Experts, AreRefusedWithWhatTheyWouldNeed) {
+TEST(Experts, AreRefusedWithTheirNeeds) {
   try {
     parse_hf_config(R"({"model_type": "mixtral"})", "config.json");
     ADD_FAILURE() << "nothing was refused";
@@ -44,7 +44,7 @@ TEST(Experts, AreRefusedWithWhatTheyWouldNeed) {
   }
 }
 
-TEST(Experts, RefusesWhatMakesNoModel) {
+TEST(Experts, RefusesInvalidModels) {
   EXPECT_THROW(count("mixtral", R"({"num_experts_per_tok": 9})"), Error);
   EXPECT_THROW(count("qwen3_moe", R"({"moe_intermediate_size": 0})"), Error);
   EXPECT_THROW(count("mixtral", R"({"hidden_size": 1048576, "intermediate_size": 8388608,

@@ -66,7 +66,7 @@ struct HfConfig {
   bool rotary = false;       // positions turn queries and keys; else they are learned
   HfRope rope;               // where rotary
   double local_theta = 0;    // gemma3_text: the base of layers with a window
-  int64_t query_scalar = 0;  // gemma3_text: scores are divided by its root; elsewhere by head_dim's
+  int64_t query_scalar = 0;  // gemma3_text: scores are divided by its root; otherwise by head_dim's
   std::optional<int64_t> sliding_window;  // some layer attends to this many tokens only
   std::vector<bool> window_layers;        // which, over and over; empty: all, if there is a window
 

@@ -29,7 +29,7 @@ std::string refusal(Body body, ExitCode code = ExitCode::bad_input) {
   return "";
 }
 
-TEST(HfConfig, LlamaDefaultsAreThoseOfTransformers) {
+TEST(HfConfig, LlamaDefaultsMatchTransformers) {
   const HfConfig c = parse(R"({"model_type": "llama"})");
   EXPECT_EQ(c.vocab_size, 32000);
   EXPECT_EQ(c.hidden_size, 4096);
@@ -83,7 +83,7 @@ TEST(HfConfig, BertDefaults) {
   EXPECT_EQ(c.residual_dropout, 0.1);
 }
 
-TEST(HfConfig, PaddingIsWhatTheFamilyGivesItsEmbedding) {
+TEST(HfConfig, PaddingFollowsFamily) {
   auto padding = [](std::string_view family, std::string_view id) {
     return parse(fmt::format(R"({{"model_type": "{}", "vocab_size": 10, "pad_token_id": {}}})",
                              family, id))
@@ -123,7 +123,7 @@ TEST(HfConfig, BothSpellingsOfRopeMeanTheSame) {
   EXPECT_EQ(linear.rope.factor, 2.5);
 }
 
-TEST(HfConfig, DamagedJsonSaysWhere) {
+TEST(HfConfig, DamagedJsonReportsPosition) {
   const std::string said = refusal([] { parse("{\n  \"model_type\": \"llama\",\n  oops\n}"); });
   EXPECT_THAT(said, HasSubstr("config.json"));
   EXPECT_THAT(said, HasSubstr("line 3, column 3"));
@@ -135,13 +135,13 @@ TEST(HfConfig, DamagedJsonSaysWhere) {
               HasSubstr("an array ([1,2]) instead of a JSON object"));
 }
 
-TEST(HfConfig, WhatDoesNotTouchTheComputationIsAccepted) {
+TEST(HfConfig, IrrelevantFieldsAreAccepted) {
   EXPECT_NO_THROW(parse(R"({"model_type": "llama", "pretraining_tp": 2, "use_cache": false,
     "transformers_version": "4.40.1", "bos_token_id": 1, "eos_token_id": [2, 3], "rope_scaling": null,
     "head_dim": null, "attention_dropout": null, "quantization_config": null, "torch_dtype": null})"));
 }
 
-TEST(HfConfig, MistralsAndPhisLayersAllHaveTheWindow) {
+TEST(HfConfig, AllMistralAndPhiLayersHaveWindow) {
   for (const char* family : {"mistral", "phi3"}) {
     const HfConfig c = parse(fmt::format(
         R"({{"model_type": "{}", "sliding_window": 64, "layer_types": null}})", family));
@@ -179,7 +179,7 @@ TEST(HfConfig, EverySixthLayerOfGemma3HasNoWindow) {
   EXPECT_TRUE(c.tie_word_embeddings);
 }
 
-TEST(HfConfig, BothSpellingsOfGemma3sRopeMeanTheSame) {
+TEST(HfConfig, BothRopeSpellingsOfGemma3AreEqual) {
   const HfConfig v4 = parse(R"({"model_type": "gemma3_text", "rope_theta": 5e5,
       "rope_local_base_freq": 2e4, "rope_scaling": {"rope_type": "linear", "factor": 8.0}})");
   const HfConfig v5 = parse(R"({"model_type": "gemma3_text", "rope_parameters": {
@@ -261,7 +261,7 @@ TEST(HfConfig, ReadsPublishedConfigurations) {
   EXPECT_TRUE(pythia.parallel_residual && pythia.qkv_bias && pythia.mlp_bias);
 }
 
-TEST(HfConfig, LearnedPositionsEndAndRotaryOnesGetANote) {
+TEST(HfConfig, LearnedPositionsEndRotaryGetNote) {
   for (const char* family : {"gpt2", "opt", "bert"}) {
     const HfConfig c =
         parse(fmt::format(R"({{"model_type": "{}", "max_position_embeddings": 48}})", family));
@@ -275,7 +275,7 @@ TEST(HfConfig, LearnedPositionsEndAndRotaryOnesGetANote) {
 }
 
 // Every family comes back from its own JSON as it was, and keeps what Snug does not know.
-TEST(HfConfig, WritesWhatItReads) {
+TEST(HfConfig, WrittenConfigReadsBack) {
   for (
       const char* text : {
           R"({"model_type": "gpt2", "n_embd": 96, "n_head": 6, "n_inner": 200, "resid_pdrop": 0.25})",
@@ -326,7 +326,7 @@ TEST(HfConfig, WritesWhatItReads) {
   }
 }
 
-TEST(HfConfig, WritesForTransformersAndKeepsUnknownKeys) {
+TEST(HfConfig, WritesTransformersConfigWithUnknownKeys) {
   const auto json = nlohmann::json::parse(to_json(parse(
       R"({"model_type": "qwen2", "eos_token_id": 7, "torch_dtype": "bfloat16", "rope_theta": 1e6})")));
   EXPECT_EQ(json["architectures"], nlohmann::json::array({"Qwen2ForCausalLM"}));
@@ -354,7 +354,7 @@ TEST(HfConfig, LoadsAFileOrItsDirectory) {
   EXPECT_EQ(load_hf_config(dir / "config.json").num_hidden_layers, 3);
 }
 
-TEST(HfConfig, AnotherFamilyOrVersionIsNoTypingError) {
+TEST(HfConfig, OtherFamilyOrVersionIsNotATypo) {
   for (const char* family : {"qwen4", "gemma2", "albert", "roberta", "llama4", "gpt_neo"}) {
     try {
       parse_hf_config(fmt::format(R"({{"model_type": "{}"}})", family), "config.json");

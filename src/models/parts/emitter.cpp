@@ -4,10 +4,10 @@
 #include "ops/activation/gelu.h"
 #include "ops/activation/relu.h"
 #include "ops/activation/swiglu.h"
-#include "ops/attention/qk_norm.h"
 #include "ops/linear/linear.h"
 #include "ops/norm/layer_norm.h"
 #include "ops/norm/rms_norm.h"
+#include "ops/rotary/qk_norm.h"
 
 namespace snug {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ir/forward.h"
-#include "models/build_options.h"
 #include "models/parts/inputs.h"
+#include "settings/build_options.h"
 
 namespace snug {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/attention/rope.h"
+#include "ops/rotary/rope.h"
 
 namespace snug {
 namespace parts {

@@ -5,12 +5,12 @@
 #include "models/parts/emitter.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/cached_attention.h"
-#include "ops/attention/rope.h"
 #include "ops/basic/add.h"
 #include "ops/embedding/embedding.h"
 #include "ops/linear/linear.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/loss/linear_cross_entropy.h"
+#include "ops/rotary/rope.h"
 
 namespace snug {
 namespace {

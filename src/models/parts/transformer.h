@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "ir/forward.h"
-#include "models/build_options.h"
 #include "models/parts/inputs.h"
 #include "models/parts/model_parts.h"
+#include "settings/build_options.h"
 
 namespace snug {
 

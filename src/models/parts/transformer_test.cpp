@@ -52,7 +52,7 @@ struct Built {
   }
 };
 
-TEST(Transformer, LlamaFusesEveryResidualWithTheNormAfterIt) {
+TEST(Transformer, LlamaFusesResidualsWithNextNorm) {
   const Built b(kLlama, {.batch = 2, .seq = 8}, /*training=*/true);
   EXPECT_THAT(b.ops(), ElementsAre("embed = embedding",                       //
                                    "layers.0.attn.norm = rms_norm",           //
@@ -87,7 +87,7 @@ TEST(Transformer, LlamaFusesEveryResidualWithTheNormAfterIt) {
   EXPECT_FALSE(b.module.find_shared("seed").valid());
 }
 
-TEST(Transformer, TheResidualStreamRunsThroughTheNorms) {
+TEST(Transformer, ResidualStreamPassesThroughNorms) {
   const Built b(kLlama, {.seq = 8}, false);
   const Op& first = b.op("layers.0.mlp.norm");
   const Op& second = b.op("layers.1.attn.norm");
@@ -126,7 +126,7 @@ TEST(Transformer, Gpt2KeepsConv1dLayoutsAndTiesItsHead) {
   EXPECT_EQ(b.op("loss").def->kind, "cross_entropy");
 }
 
-TEST(Transformer, AWholeLossThatIsFusedIsOneChunk) {
+TEST(Transformer, FusedWholeLossIsOneChunk) {
   for (const char* config : {kGpt2, kBert}) {
     const Built b(config, {.batch = 2, .seq = 8, .chunked_loss = false, .fused_loss = true}, false);
     EXPECT_EQ(b.op("loss").def->kind, "linear_cross_entropy");
@@ -137,7 +137,7 @@ TEST(Transformer, AWholeLossThatIsFusedIsOneChunk) {
   EXPECT_EQ(chunked.op("loss").attrs.i("chunk"), 5);
 }
 
-TEST(Transformer, BertNormsAfterEachResidualAndHasItsOwnHead) {
+TEST(Transformer, BertNormsAfterResidualsAndHasOwnHead) {
   const Built b(kBert, {.batch = 2, .seq = 8, .attention = ops::AttentionKind::standard}, false);
   EXPECT_THAT(b.ops(), ElementsAre("embed = embedding",                        //
                                    "embed.norm = layer_norm",                  //
@@ -158,7 +158,7 @@ TEST(Transformer, BertNormsAfterEachResidualAndHasItsOwnHead) {
   EXPECT_EQ(b.op("layer.0.mlp.norm").inputs[0], b.op("layer.0.attn.norm").outputs[1]);
 }
 
-TEST(Transformer, ChunkedAttentionTakesItsChunkFromTheOptions) {
+TEST(Transformer, ChunkedAttentionUsesChunkOption) {
   const Built b(
       kLlama,
       {.batch = 2, .seq = 8, .attention = ops::AttentionKind::chunked, .attention_chunk = 3},
@@ -180,7 +180,7 @@ std::vector<std::string> readers_of_starts(const Built& b) {
   return readers;
 }
 
-TEST(Transformer, PackedRowsGiveTheirStartsToPositionsAndAttention) {
+TEST(Transformer, PackedRowsPassStartsToPositionsAndAttention) {
   const Built llama(kLlama, {.batch = 2, .seq = 8, .packed = true}, true);
   EXPECT_EQ(llama.shared("starts").type, (Type{Dtype::i32, {2, 8}}));
   EXPECT_EQ(llama.shared("starts").category, Category::inputs);
@@ -193,7 +193,7 @@ TEST(Transformer, PackedRowsGiveTheirStartsToPositionsAndAttention) {
   EXPECT_FALSE(Built(kLlama, {.batch = 2, .seq = 8}, true).module.find_shared("starts").valid());
 }
 
-TEST(Transformer, ModelsThatSeeTheWholeRowRefuseToPack) {
+TEST(Transformer, UnmaskedModelsRefusePacking) {
   const auto refusal = [](const Model& model) {
     try {
       model.forward({.batch = 2, .seq = 8, .packed = true});
@@ -210,7 +210,7 @@ TEST(Transformer, ModelsThatSeeTheWholeRowRefuseToPack) {
   EXPECT_THAT(refusal(Model::load("mlp:16x3")), testing::HasSubstr("takes features, not tokens"));
 }
 
-TEST(Transformer, TheEmbeddingDoesNotTrainThePaddingTokenWhereTransformersDoesNot) {
+TEST(Transformer, PaddingTokenIsUntrainedAsInTransformers) {
   auto padding = [](std::string config, const std::string& more) {
     config.insert(1, more);
     return Built(config.c_str(), {.seq = 8}, true).op("embed").attrs.i("padding", -1);
@@ -287,7 +287,7 @@ TEST(Transformer, ProgramsOfOneModuleShareParametersAndInputs) {
   EXPECT_EQ(module.program("eval").ops[0].inputs, module.program("train").ops[0].inputs);
 }
 
-TEST(Transformer, ProgramsThatDisagreeOnAnInputAreABug) {
+TEST(Transformer, ConflictingInputsOfProgramsAreBugs) {
   Module module{.name = "tiny"};
   const Model m = Model::from_config(parse_hf_config(kLlama, "tiny"), "tiny");
   m.forward({.batch = 2, .seq = 8})(module, "train", true);

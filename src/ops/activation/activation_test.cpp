@@ -77,7 +77,7 @@ TEST(Swiglu, RefusesAnOddWidth) {
               HasSubstr("swiglu 'act': gate_up f32[2,7] does not split"));
 }
 
-TEST(Dropout, IsKeyedByItsOwnFullNameAndRefusesBadProbabilities) {
+TEST(Dropout, KeyedByFullNameRefusesBadProbabilities) {
   Module m;
   Builder b(m, "p");
   const ValueId x = input(m, "x", {Dtype::f32, {2, 8}});
@@ -97,7 +97,7 @@ TEST(Dropout, IsKeyedByItsOwnFullNameAndRefusesBadProbabilities) {
               HasSubstr("seed f32[2,8] is not i64[]"));
 }
 
-TEST(Dropout, KeepsTheRightShareAndTheMean) {
+TEST(Dropout, KeepsShareAndMean) {
   const std::vector<double> y = Draw{.B = 8, .n = 20'000}.run();
   const auto dropped = static_cast<double>(std::count(y.begin(), y.end(), 0.0));
   EXPECT_NEAR(dropped / static_cast<double>(y.size()), 0.25, 0.005);
@@ -110,7 +110,7 @@ TEST(Dropout, DoesNotSeeTheMicroBatch) {
   EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 2000));
 }
 
-TEST(Dropout, DrawsAnotherMaskForAnotherSeedStepSampleOrName) {
+TEST(Dropout, MaskDependsOnSeedStepSampleAndName) {
   const std::vector<double> base = Draw{}.run();
   EXPECT_EQ(Draw{}.run(), base);
   EXPECT_NE(Draw{.seed = 2}.run(), base);

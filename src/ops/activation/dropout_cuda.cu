@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(RowTiles::kMostThreads) dropout(Dropout<T> p, 
   });
 }
 
-// Of `samples` whose elements are all here, or of some elements of one, `at` elements behind the first.
+// Of `samples` whose elements are all here, or of a part of one, from element `at` on.
 template <typename T>
 void launch(Dropout<T> p, int64_t samples, int64_t at, cudaStream_t stream) {
   visit_width<T>(std::gcd(std::gcd(p.per_sample, p.first_element), at), [&](auto access) {

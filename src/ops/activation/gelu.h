@@ -9,7 +9,7 @@
 namespace snug::ops {
 
 extern const OpDef gelu_def;       // (x) -> y; attrs tanh
-extern const OpDef gelu_grad_def;  // (x, dy) -> dx; dx may lie in x or dy
+extern const OpDef gelu_grad_def;  // (x, dy) -> dx; dx may alias x or dy
 // The same, and y once more, for backward ops that read it: (x, dy) -> (dx, y)
 extern const OpDef gelu_recompute_grad_def;
 

@@ -23,7 +23,7 @@ void forward(const KernelArgs& a) {
   });
 }
 
-// kRecomputes: y is recomputed on the way; it may lie in x or dy, where dx does not.
+// kRecomputes: y is recomputed on the way; it may alias x or dy, where dx does not.
 template <typename T, typename Form, bool kRecomputes>
 void backward(const KernelArgs& a) {
   const T* x = a.in<T>(0);

@@ -16,7 +16,7 @@ struct ExactForm {
 template <typename T>
 struct Gelu {
   const T *x, *dy;
-  T *dx, *y;  // may lie in x and dy: a thread reads its elements before it writes them
+  T *dx, *y;  // may alias x and dy: a thread reads its elements before it writes them
 };
 
 constexpr int kThreads = 256;

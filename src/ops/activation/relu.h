@@ -1,4 +1,4 @@
-// relu: y = max(x, 0). Its gradient reads y, which the matmul behind it keeps anyway.
+// relu: y = max(x, 0). Its gradient reads y, which the next matmul keeps anyway.
 //
 //   ValueId a = relu(b, "mlp.act", up);
 #pragma once
@@ -7,8 +7,8 @@
 
 namespace snug::ops {
 
-extern const OpDef relu_def;       // (x) -> y; y may lie in x
-extern const OpDef relu_grad_def;  // (y, dy) -> dx; dx may lie in y or dy
+extern const OpDef relu_def;       // (x) -> y; y may alias x
+extern const OpDef relu_grad_def;  // (y, dy) -> dx; dx may alias y or dy
 
 ValueId relu(Builder& b, std::string_view name, ValueId x);
 

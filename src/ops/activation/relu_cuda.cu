@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// to = from, where `sign` is above 0, else 0. May lie in either: a thread reads its elements before
+// to = from, where `sign` is above 0, else 0. May alias either: a thread reads its elements before
 // it writes them.
 template <typename T, typename V, int kPerThread>
 __global__ void __launch_bounds__(kThreads)

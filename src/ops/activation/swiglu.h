@@ -10,7 +10,7 @@
 namespace snug::ops {
 
 extern const OpDef swiglu_def;       // (gate_up) -> y
-extern const OpDef swiglu_grad_def;  // (gate_up, dy) -> dgate_up, which may lie in gate_up
+extern const OpDef swiglu_grad_def;  // (gate_up, dy) -> dgate_up, which may alias gate_up
 // The same, and y once more, for backward ops that read it: (gate_up, dy) -> (dgate_up, y)
 extern const OpDef swiglu_recompute_grad_def;
 

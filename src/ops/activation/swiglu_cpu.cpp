@@ -33,7 +33,7 @@ void forward(const KernelArgs& a) {
   }
 }
 
-// kRecomputes: y is recomputed on the way; it may lie in dy.
+// kRecomputes: y is recomputed on the way; it may alias dy.
 template <typename Form, typename T, bool kRecomputes>
 void backward(const KernelArgs& a) {
   const int64_t rows = a.in(1).shape().rows();

@@ -1,5 +1,5 @@
-// What the kernels of attention's backward share: their arguments, and delta, the product of dy and
-// y in each row.
+// What the kernels of attention's backward share: their arguments, and delta, the dot
+// product of dy and y in each row.
 #pragma once
 
 #include "kernels/cuda/kernel.cuh"
@@ -45,7 +45,7 @@ unsigned delta_blocks(const Backward<T>& g) {
   return static_cast<unsigned>(ceil_div(g.p.B * g.p.H * g.p.T * 32, kDeltaThreads));
 }
 
-// Of each row [D] of dy and y their product. One warp per row.
+// The dot product of each row [D] of dy and y. One warp per row.
 template <typename T>
 __global__ void delta_from_y(const Backward<T> g, const T* y) {
   const PackedHeads& p = g.p;

@@ -1,5 +1,5 @@
 // Forward of the standard and the chunked kind: whole rows of scores, then softmax, then the
-// values. They differ in where scores lie and in what is kept of them.
+// values. They differ in where scores are stored and in what is kept of them.
 #include "ops/attention/attention_cpu.h"
 
 #include <algorithm>
@@ -115,7 +115,7 @@ void normalize(const Forward<T>& f, const Rows& rows) {
     if (f.lse != nullptr) f.lse[row] = lse;
     if (f.probs == nullptr) continue;
     T* probs = f.probs + row * p.T;
-    // f32: the scores lie in probs
+    // f32: the scores are in probs
     if constexpr (!kIsFloat<T>) narrow(scores + first, end - first, probs + first);
     std::fill(probs, probs + first, T{});
     std::fill(probs + end, probs + p.T, T{});
@@ -162,7 +162,7 @@ void attend(const Forward<T>& f, const Rows& rows) {
   weigh_values(f, rows);
 }
 
-// Scores lie in the probabilities, where they stay.
+// Scores alias the probabilities, where they stay.
 void attend_in_place(const Forward<float>& f) {
   const PackedHeads& p = f.p;
   const int64_t tiles = ceil_div(p.T, kTile);

@@ -1,6 +1,6 @@
 // CUDA kernels of the attention family. flash runs through cuDNN where that serves; on our own
 // tensor-core kernels where it does not, halves with dropout or packed samples above all; and on
-// plain tiles elsewhere: f32 that must not be rounded to tf32 (attention_server.h has the rule).
+// plain tiles otherwise: f32 that must not be rounded to tf32 (attention_server.h has the rule).
 // chunked has no kernels of its own here: it is the same function with the same statistics, and
 // flash's scores are smaller than any chunk's.
 #pragma once

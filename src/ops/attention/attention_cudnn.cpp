@@ -234,10 +234,10 @@ void enqueue(const KernelArgs& a, const Problem& p, const Plan& plan) {
 
 // --- the fastest way -----------------------------------------------------------------------------
 
-constexpr double kChoosingSeconds = 4;  // after them no other way is built; each takes about 0.5
+constexpr double kChoosingSeconds = 4;  // then no other variant is built; each takes about 0.5
 constexpr double kWorthwhile = 0.98;    // of the best time: a smaller gain may be noise
 
-// A way to run it beside the rule's: other parts of the batch, or a later engine.
+// An alternative to the rule's choice: other parts of the batch, or a later engine.
 struct Variant {
   Problem part;
   int64_t first_engine = 0;

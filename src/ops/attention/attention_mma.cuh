@@ -232,7 +232,7 @@ struct MmaTile {
   __device__ void right(uint32_t (&to)[4], int row, int step) const {
     load_matrices(to, address(lane() % 8 + lane() / 16 * 8, lane() / 8 % 2, row, 2 * step));
   }
-  // As the right operands of w y, columns 16 `sixteen` and the 8 behind them: the rows that operand
+  // As the right operands of w y, columns 16 `sixteen` and the next 8: the rows that operand
   // `operand` of MmaWeights is over, from `row` on.
   __device__ void right_of_sum(uint32_t (&to)[4], int row, int operand, int sixteen) const {
     if constexpr (sizeof(T) == 2) {

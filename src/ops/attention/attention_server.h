@@ -9,7 +9,7 @@
 
 namespace snug::ops {
 
-// What counts beside heads and types.
+// What counts in addition to heads and types.
 struct AttentionNeeds {
   bool dropout = false;
   bool packed = false;  // rows hold several samples

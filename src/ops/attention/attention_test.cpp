@@ -136,7 +136,7 @@ TEST(Attention, BitsDoNotDependOnThreads) {
   omp_set_num_threads(before);
 }
 
-TEST(Attention, DropoutFollowsTheSampleNotItsPlaceInTheBatch) {
+TEST(Attention, DropoutFollowsSampleNotBatchPosition) {
   for (const AttentionKind kind : kKinds) {
     const Result both = run({2, 40, 2, 1, 8, true, 0.4, 7}, kind);
     const Result second = run({1, 40, 2, 1, 8, true, 0.4, 8}, kind);
@@ -174,7 +174,7 @@ Costs costs(AttentionKind kind, Dtype dtype, int64_t T) {
   return total;
 }
 
-TEST(Attention, OnlyTheStandardKindGrowsWithTheSquareOfTheSequence) {
+TEST(Attention, OnlyStandardKindGrowsQuadratically) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
     for (const AttentionKind kind : {AttentionKind::chunked, AttentionKind::flash}) {
       const Costs once = costs(kind, dtype, 1 << 10), more = costs(kind, dtype, 1 << 16);
@@ -193,7 +193,7 @@ TEST(Attention, HalvesKeepProbabilitiesInHalves) {
 }
 
 // Halves make dy v^T twice, and the scores too where they have no probabilities to read.
-TEST(Attention, FlopsCountWhatHalvesMakeTwice) {
+TEST(Attention, FlopsCountRecomputedHalves) {
   const auto matmuls = [](AttentionKind kind, Dtype dtype) {
     constexpr int64_t kMatmul = 2LL * 8 * 512 * 512 * 64;  // causal, of all samples and heads
     return costs(kind, dtype, 512).backward_flops / kMatmul;
@@ -216,7 +216,7 @@ TEST(Attention, CudnnScratchFollowsTheShape) {
   EXPECT_FALSE(cudnn_serves(p, Dtype::f32, /*dropout=*/false, /*packed=*/false));
 }
 
-TEST(Attention, IsServedByTheFastestThatTakesIt) {
+TEST(Attention, UsesFastestServer) {
   const auto server = [](int64_t D, Dtype dtype, AttentionNeeds needs = {}) {
     return attention_server({.B = 2, .T = 128, .H = 4, .K = 2, .D = D}, dtype, needs);
   };
@@ -242,7 +242,7 @@ TEST(Attention, IsServedByTheFastestThatTakesIt) {
 }
 
 // An op of a module says the same, and why.
-TEST(Attention, SaysWhyItIsNotServedByCudnn) {
+TEST(Attention, ExplainsWhyCudnnIsNotUsed) {
   const auto served = [](AttentionKind kind, Dtype dtype, int64_t D, const Math& math = {},
                          bool packed = false) {
     Module module{.name = "test"};
@@ -297,7 +297,7 @@ std::string refusal(int64_t width, const Attention& p, std::optional<Type> start
   return "accepted";
 }
 
-TEST(Attention, RefusesWhatDoesNotFitTogether) {
+TEST(Attention, RefusesMismatchedInputs) {
   using testing::HasSubstr;
   EXPECT_EQ(refusal(80, {.heads = 6, .kv_heads = 2, .head_dim = 8}), "accepted");
   EXPECT_THAT(refusal(80, {.heads = 6, .kv_heads = 4, .head_dim = 8}),
@@ -318,7 +318,7 @@ TEST(Attention, RefusesWhatDoesNotFitTogether) {
       HasSubstr("a chunk of 0 queries"));
 }
 
-TEST(Attention, RefusesStartsThatDoNotFit) {
+TEST(Attention, RefusesMismatchedStarts) {
   using testing::HasSubstr;
   const Attention p{.heads = 6, .kv_heads = 2, .head_dim = 8};
   EXPECT_EQ(refusal(80, p, Type{Dtype::i32, {2, 8}}), "accepted");

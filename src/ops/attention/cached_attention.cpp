@@ -110,7 +110,7 @@ Attrs attributes(const CachedAttention& p) {
 }
 
 std::vector<Sample> samples() {
-  // Behind `before` tokens; the caches have rows that nobody may see.
+  // After `before` tokens; the caches have rows that no query may see.
   const auto sample = [](const char* name, Shape tokens, int64_t N, double before,
                          const CachedAttention& p) {
     const int64_t B = tokens[0], T = tokens[1];

@@ -2,7 +2,7 @@
 // are kept. The new ones, of packed qkv [B,T,(H+2K)*D], are written to the caches [B,N,K,D] at their
 // positions; each query then sees all keys up to its own, or those of its window. `starts`
 // (ops/packed_rows.h) says where positions begin: that of token t is t - starts[b,t], so that starts
-// of -100 go on behind 100 tokens. Positions are below N: whoever fills `starts` has checked that.
+// of -100 continue after 100 tokens. Positions are below N: the caller has checked `starts`.
 //
 //   CachedAttention p{.qkv = turned, .keys = keys, .values = values, .starts = starts,
 //                     .heads = 12, .kv_heads = 4, .head_dim = 64};

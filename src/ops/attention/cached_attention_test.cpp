@@ -40,7 +40,7 @@ TEST_F(CachedAttentionTest, WritesTheNextVersionsOfItsCaches) {
   EXPECT_EQ(module_.root(op.outputs[2]), op.inputs[2]);
 }
 
-TEST_F(CachedAttentionTest, RefusesCachesThatDoNotFit) {
+TEST_F(CachedAttentionTest, RefusesMismatchedCaches) {
   using testing::HasSubstr;
   EXPECT_THAT(refusal({2, 2, 2, 4}, {2, 3}),
               HasSubstr("3 new tokens do not fit a cache of 2 positions"));

@@ -52,7 +52,7 @@ struct Chunk {
   int64_t b, c0, end;
 };
 
-// dq of queries c0 + i on of one head, which leave their P M and dS behind.
+// dq of queries c0 + i on of one head; their P M and dS are kept.
 template <typename T>
 void query_tile_grad(const ChunkedGrad<T>& g, const Chunk& c, int64_t h, int64_t i) {
   const PackedHeads& p = g.p;

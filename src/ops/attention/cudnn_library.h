@@ -19,7 +19,7 @@ namespace fe = cudnn_frontend;
 
 inline bool opened() {
   static const bool found = [] {
-    // The frontend opens a CUDA runtime beside ours; where several lie about, the one we know.
+    // The frontend opens a CUDA runtime of its own; where there are several, the one we know.
     const std::string runtime = fmt::format("libcudart.so.{}", CUDART_VERSION / 1000);
     setenv("CUDNN_FRONTEND_CUDART_LIB_NAME", runtime.c_str(), /*overwrite=*/0);
     fe::cudnn_dlhandle = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);

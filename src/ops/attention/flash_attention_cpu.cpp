@@ -24,9 +24,9 @@ struct Flash {
   float* lse;    // [B, H, T]
 };
 
-// kTile queries against the keys tile by tile. Scores lie as [key][query]: every step of the
+// kTile queries against the keys tile by tile. Scores are stored as [key][query]: every step of the
 // softmax is then a plain loop over queries, and the matmul needs no transposed keys. Queries
-// beyond the last are zeros that nobody reads.
+// beyond the last are unread zeros.
 struct QueryTile {
   alignas(64) float queries[kMaxHeadDim * kTile];  // [D, kTile], times the scale
   alignas(

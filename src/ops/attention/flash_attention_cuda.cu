@@ -59,7 +59,7 @@ struct Softmax {
 };
 
 // All of y and lse for one tile of queries of one head. Every query sees a key, so no maximum stays
-// at -inf; queries beyond the last are zeros that nobody reads.
+// at -inf; queries beyond the last are unread zeros.
 template <typename T, int kD>
 __global__ void __launch_bounds__(kTileThreads) attend(const Forward<T> f) {
   constexpr int kTile = kForwardTile<kD>;

@@ -47,7 +47,7 @@ __device__ void differentiate(float& score, float& dprob, Row row, float scale, 
   }
 }
 
-// Which of a lane's kEach keys from `key` on are kept for queries 0, 1, 8 and 9 behind row `row` of
+// Which of a lane's kEach keys from `key` on are kept for queries 0, 1, 8 and 9 after row `row` of
 // the scores [H*T, T]: bit e of each.
 template <int kEach>
 struct KeptKeys {

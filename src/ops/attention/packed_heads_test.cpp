@@ -25,7 +25,7 @@ std::vector<int32_t> starts_of(int64_t B, int64_t T, std::vector<int64_t> length
   return {tensor.v.begin(), tensor.v.end()};
 }
 
-TEST(SeenKeys, AnswerAsOne) {
+TEST(SeenKeys, AgreeAcrossForms) {
   constexpr int64_t T = 23;
   for (const int64_t window : {0, 1, 4, 22, 23, 40}) {
     expect_consistent({.causal = true, .window = window}, T);
@@ -40,7 +40,7 @@ TEST(SeenKeys, AnswerAsOne) {
   expect_consistent({.causal = false}, T);
 }
 
-TEST(SeenKeys, EndWhereTheSampleBegins) {
+TEST(SeenKeys, EndAtSampleStart) {
   const std::vector<int32_t> starts{0, 0, 0, 3, 4, 4, 4, 4};
   const SeenKeys keys{.causal = true, .window = 2, .starts = starts.data()};
   EXPECT_EQ(keys.first(2), 1) << "the window";
@@ -51,12 +51,12 @@ TEST(SeenKeys, EndWhereTheSampleBegins) {
   EXPECT_EQ(keys.end_query(7, 8), 8);
 }
 
-TEST(PackedStarts, RepeatTheLengthsInEachRowFromAnotherOn) {
+TEST(PackedStarts, RowsRotateTheLengths) {
   EXPECT_EQ(starts_of(2, 8, {3, 1, 4}),
             (std::vector<int32_t>{0, 0, 0, 3, 4, 4, 4, 4, 0, 1, 1, 1, 1, 5, 5, 5}));
 }
 
-TEST(PackedStarts, PositionsCountFromTheBeginningOfTheSample) {
+TEST(PackedStarts, PositionsRestartWithEachSample) {
   const std::vector<int32_t> starts{0, 0, 2, 2, 0, 1, 1, 1};
   std::vector<int64_t> positions, without;
   for (int64_t row = 0; row < 8; ++row) {

@@ -1,4 +1,4 @@
-// add: y = a + b, both of one type. y may lie in a or in b.
+// add: y = a + b, both of one type. y may alias a or b.
 //
 //   ValueId h = add(b, "residual", x, delta);
 #pragma once

@@ -44,12 +44,12 @@ TEST(Add, RefusesDifferentTypes) {
               HasSubstr("add 'sum': a f32[2,3] and b f32[3,2] differ"));
 }
 
-TEST(Add, OfHalvesIsMadeInF32AndRoundedOnce) {
+TEST(Add, HalvesAreSummedInF32AndRoundedOnce) {
   const RefTensor a{{Dtype::bf16, {2}}, {1, 256}}, b{{Dtype::bf16, {2}}, {0x1p-8, 1.5}};
   EXPECT_THAT(run_op(add_def, {a, b})[0].v, testing::ElementsAre(1, 258));  // ties go to even
 }
 
-TEST(Assign, RefusesWhatItCannotRead) {
+TEST(Assign, RefusesUnreadableValues) {
   Module m;
   Builder b(m, "p");
   const ValueId weight = input(m, "w", {Dtype::bf16, {2}});
@@ -63,7 +63,7 @@ TEST(Assign, RefusesWhatItCannotRead) {
               HasSubstr("target bf16[2] cannot be made from f32[3]"));
 }
 
-TEST(Multiply, DifferentiatesOnlyWhatIsWanted) {
+TEST(Multiply, DifferentiatesOnlyWantedInputs) {
   Module m;
   Builder b(m, "p");
   const ValueId x = input(m, "x", {Dtype::f32, {}});
@@ -93,7 +93,7 @@ TEST(IsFinite, RefusesAnythingButAnF32Scalar) {
               HasSubstr("x f16[] is not f32[]"));
 }
 
-TEST(Copy, GoesToTheSpaceAndItsGradientComesBack) {
+TEST(Copy, GradientIsCopiedBack) {
   Module m;
   Builder b(m, "p");
   const ValueId x = input(m, "x", {Dtype::f32, {2, 3}});
@@ -110,7 +110,7 @@ TEST(Copy, GoesToTheSpaceAndItsGradientComesBack) {
   EXPECT_EQ(inside.input_grads()[0], here);  // no op: dy itself
 }
 
-TEST(Fill, KeepsItsTypeAndRefusesDamagedText) {
+TEST(Fill, KeepsTypeAndRefusesBadText) {
   Module m;
   Builder b(m, "p");
   const Type type{Dtype::i32, {4, 5}};
@@ -129,7 +129,7 @@ TEST(Fill, KeepsItsTypeAndRefusesDamagedText) {
   EXPECT_NE(refused("f32", "[4611686018427387904]"), "");
 }
 
-TEST(Cast, RefusesUnknownDtypeAndStopsGradientsAtIntegers) {
+TEST(Cast, RefusesUnknownDtypeAndIntegerGradients) {
   Module m;
   Builder b(m, "p");
   const ValueId x = input(m, "x", {Dtype::f32, {2, 3}});

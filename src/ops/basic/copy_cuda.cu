@@ -45,7 +45,7 @@ __global__ void is_finite_kernel(const float* x, int32_t* y) { *y = isfinite(*x)
 
 }  // namespace
 
-// Between spaces too: where the pointers lie says in which direction.
+// Between spaces too: the pointers say in which direction.
 void copy_cuda(const KernelArgs& a) {
   const int64_t bytes = a.out(0).type->bytes();
   if (bytes == 0 || a.in(0).data == a.out(0).data) return;

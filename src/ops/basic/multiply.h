@@ -1,4 +1,4 @@
-// multiply: y = a * b element by element, both of one type. y may lie in a or in b.
+// multiply: y = a * b element by element, both of one type. y may alias a or b.
 //
 //   ValueId scaled = multiply(b, "dloss.scaled", dloss, loss_scale);
 #pragma once

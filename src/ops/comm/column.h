@@ -14,7 +14,7 @@ extern const OpDef column_def;  // (rows [ranks * n]) -> column [elements]
 struct Column {
   int64_t ranks = 1;
   int64_t first = 0, each = 0;  // of a row
-  int64_t elements = 0;         // of the column; what is behind them is padding
+  int64_t elements = 0;         // of the column; what follows them is padding
 };
 ValueId column(Builder& b, std::string_view name, ValueId rows, const Column& c);
 

@@ -1,6 +1,6 @@
 // Collectives and point-to-point messages as ops: facts only, so that several ranks can be planned
 // and checked. Each names its mesh axis and a sequence number that is the same on every rank that
-// takes part. Blocks lie along dim 0. Attr `stride`, where it is not 1: Collective::stride.
+// takes part. Blocks are along dim 0. Attr `stride`, where it is not 1: Collective::stride.
 //
 //   ValueId full = all_gather(b, "w.gather", shard, {.axis = "dp", .ranks = 2, .seq = 7});
 #pragma once
@@ -17,8 +17,8 @@ extern const OpDef all_to_all_def;  // (blocks) -> blocks: block r is rank r's, 
 extern const OpDef gather_rows_def;     // (rows [n, C]) -> all [batch, length, C], in rank order
 extern const OpDef scatter_rows_def;    // (all [B, T, C]) -> rows [B*T/ranks, C]: summed over ranks
 extern const OpDef reduce_scatter_def;  // (full) -> shard: summed over ranks, one block each
-extern const OpDef all_reduce_def;      // (x) -> y: summed over ranks; y may lie in x
-extern const OpDef broadcast_def;       // (x) -> y: rank 0's x; y may lie in x
+extern const OpDef all_reduce_def;      // (x) -> y: summed over ranks; y may alias x
+extern const OpDef broadcast_def;       // (x) -> y: rank 0's x; y may alias x
 extern const OpDef send_def;            // (x) -> ()
 extern const OpDef recv_def;            // () -> x; attrs dtype and shape (as text)
 

@@ -53,7 +53,7 @@ TEST_F(CommTest, AllReduceMovesEveryBlockTwice) {
   EXPECT_EQ(b_.type(z), b_.type(x_));
 }
 
-TEST_F(CommTest, AMessageCarriesItsTypeAtBothEnds) {
+TEST_F(CommTest, MessageKeepsItsType) {
   send(b_, "to", x_, {.axis = "pp", .peer = 1, .seq = 5});
   EXPECT_EQ(b_.last().def->comm, Comm::send);
   EXPECT_TRUE(b_.last().outputs.empty());
@@ -64,7 +64,7 @@ TEST_F(CommTest, AMessageCarriesItsTypeAtBothEnds) {
   EXPECT_EQ(b_.last().attrs.i("peer"), 0);
 }
 
-TEST_F(CommTest, RefusesWhatDoesNotDivide) {
+TEST_F(CommTest, RefusesIndivisibleSizes) {
   EXPECT_THAT(refusal_of([&] { reduce_scatter(b_, "s", x_, {.axis = "dp", .ranks = 3}); }),
               HasSubstr("reduce_scatter 's': full f32[8,3] does not divide over 3 ranks"));
   EXPECT_THAT(refusal_of([&] { all_reduce(b_, "r", x_, {.axis = "dp", .ranks = 0}); }),

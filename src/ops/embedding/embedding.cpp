@@ -115,8 +115,8 @@ std::vector<Sample> samples() {
     s.inputs.push_back(packed_starts(tokens[0], tokens[1], std::move(lengths)));
     return s;
   };
-  Sample behind_others = sample("behind others", {2, 3}, {11, 8}, {.positions = 20});
-  behind_others.inputs.push_back({{Dtype::i32, {2, 3}}, Fill::constant(-12)});
+  Sample after_others = sample("after others", {2, 3}, {11, 8}, {.positions = 20});
+  after_others.inputs.push_back({{Dtype::i32, {2, 3}}, Fill::constant(-12)});
   // Words 6 to 16 of 30.
   Sample some_words = sample("some words", {3, 40}, {30, 16}, {.positions = 40, .scale = 0.5});
   some_words.inputs[0].type.shape = {11, 16};
@@ -134,7 +134,7 @@ std::vector<Sample> samples() {
       packed("packed, positions from 2 on", {2, 9}, {5, 13}, {.positions = 11, .first = 2}, {4}),
       packed("packed", {3, 40}, {13, 21}, {.positions = 50}, {7, 1, 19}),
       packed("packed, vectors", {2, 70}, {13, 64}, {.positions = 70, .types = 1}, {1, 30, 2}),
-      behind_others};
+      after_others};
 }
 
 }  // namespace

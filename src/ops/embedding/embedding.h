@@ -1,5 +1,5 @@
 // embedding: y[b, t, :] = scale * table[tokens[b, t], :] (+ positions[t, :]) (+ types[0, :]). Tokens
-// lie inside the table: whoever fills `tokens` has checked them. With starts (ops/packed_rows.h)
+// are rows of the table: the caller has checked them. With starts (ops/packed_rows.h)
 // positions count from the beginning of the token's sample; those of OPT from row 2 on.
 //
 //   ValueId h = embedding(b, "embed", {.tokens = tokens, .table = wte, .positions = wpe});

@@ -21,7 +21,7 @@ constexpr int64_t kEmbeddingSegment = 32;
 
 // Byte offsets in embedding_grad's scratch.
 struct EmbeddingGradScratch {
-  int64_t parts;  // [segments, 2, C] f32, behind the sorted tokens
+  int64_t parts;  // [segments, 2, C] f32, after the sorted tokens
   int64_t end;
 
   static EmbeddingGradScratch of(int64_t tokens, int64_t C) {

@@ -34,7 +34,7 @@ struct TableGrad {
   }
   __device__ G* row(int32_t token) const { return dtable + (token - first) * C; }
   __device__ int32_t token_at(int i) const { return i >= 0 && i < n ? places[i].token : kNoToken; }
-  // Of a token that began in an earlier segment, and of one that goes on in the next.
+  // Of a token that began in an earlier segment, and of one that continues in the next.
   __device__ float* head(int segment) const { return parts + int64_t{segment} * 2 * C; }
   __device__ float* tail(int segment) const { return head(segment) + C; }
 
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kThreads) sum_segments(TableGrad<T, G> p) {
   }
 }
 
-// The block of the segment where a token began that goes on beyond it adds up the token's parts.
+// The block of the segment where a token began that continues beyond it adds up the token's parts.
 template <int N, typename T, typename G>
 __global__ void __launch_bounds__(kThreads) join_segments(TableGrad<T, G> p) {
   after_previous();

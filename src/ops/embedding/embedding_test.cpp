@@ -71,7 +71,7 @@ TEST_F(EmbeddingTest, RefusesASequenceLongerThanThePositions) {
       HasSubstr("embedding 'embed': positions has 12 rows, but the sequence length needs 16"));
 }
 
-TEST_F(EmbeddingTest, RefusesTablesThatDoNotMatch) {
+TEST_F(EmbeddingTest, RefusesMismatchedTables) {
   EXPECT_THAT(refusal({tokens_, table_, input("p", {Dtype::f32, {16, 9}})}),
               HasSubstr("positions f32[16,9] does not match table f32[100,8]"));
   EXPECT_THAT(
@@ -82,7 +82,7 @@ TEST_F(EmbeddingTest, RefusesTablesThatDoNotMatch) {
 }
 
 // Three tokens are the padding, in one of them what the sum held must stay.
-TEST(Embedding, ThePaddingTokenGetsNoGradientFromTheLookup) {
+TEST(Embedding, PaddingTokenGetsNoLookupGradient) {
   const RefTensor dy{{Dtype::f32, {2, 3, 1}}, {1, 2, 4, 8, 16, 32}};
   const RefTensor tokens{{Dtype::i32, {2, 3}}, {2, 0, 1, 0, 2, 0}};
   const RefTensor sum{{Dtype::f32, {3, 1}}, {100, 200, 300}};
@@ -101,7 +101,7 @@ TEST(Embedding, ThePaddingTokenGetsNoGradientFromTheLookup) {
   EXPECT_THAT(grad(sum, {{"rows", 3}, {"padding", 2}}), ElementsAre(142, 204, 300));
 }
 
-TEST_F(EmbeddingTest, HandsThePaddingTokenToTheGradientOfTheTable) {
+TEST_F(EmbeddingTest, TableGradientHasPaddingToken) {
   for (const int64_t padding : {-1, 0, 99}) {
     const ValueId y = embedding(b_, fmt::format("embed{}", padding),
                                 {.tokens = tokens_, .table = table_, .padding = padding});
@@ -138,7 +138,7 @@ TEST(Embedding, PositionsRestartWithEachSample) {
               ElementsAre(113, 218, 332, 400, 500, 600));
 }
 
-TEST_F(EmbeddingTest, RefusesStartsThatAreNotOneForEachToken) {
+TEST_F(EmbeddingTest, RefusesStartsOfWrongShape) {
   EXPECT_THAT(refusal({.tokens = tokens_,
                        .table = table_,
                        .positions = input("positions", {Dtype::f32, {16, 8}}),
@@ -147,7 +147,7 @@ TEST_F(EmbeddingTest, RefusesStartsThatAreNotOneForEachToken) {
 }
 
 // A gradient that is added to in place touches the rows of its tokens alone.
-TEST_F(EmbeddingTest, OnCudaTheTableCostsNothingWhereNoTokenIs) {
+TEST_F(EmbeddingTest, CudaTableSkipsUnusedRows) {
   const ValueId dy = input("dy", {Dtype::f32, {2, 16, 8}});
   const auto cost = [&](int64_t rows) {
     const ValueId sum = input(fmt::format("sum{}", rows), {Dtype::f32, {rows, 8}});
@@ -159,7 +159,7 @@ TEST_F(EmbeddingTest, OnCudaTheTableCostsNothingWhereNoTokenIs) {
   EXPECT_EQ(cost(100'001).bytes_written, 2 * 16 * 8 * 4);
 }
 
-TEST_F(EmbeddingTest, EmitsOnlyTheGradientsThatAreWanted) {
+TEST_F(EmbeddingTest, EmitsOnlyWantedGradients) {
   const ValueId positions = input("positions", {Dtype::f32, {32, 8}});
   const ValueId y = embedding(b_, "embed", {tokens_, table_, positions});
   GradContext g(b_, b_.last(), {y}, {false, false, true, false});

@@ -56,8 +56,8 @@ __device__ int32_t sum_below(int32_t x) {
   return sum - x;
 }
 
-// Where the first token of this thread's digit in this tile goes: behind all lower digits, and
-// behind its own digit in lower tiles.
+// Where the first token of this thread's digit in this tile goes: after all lower digits, and
+// after its own digit in lower tiles.
 __device__ int32_t start_of_digit(const int32_t* counts, int tiles) {
   int32_t before = 0, total = 0;
   if (threadIdx.x < kDigits) {

@@ -8,7 +8,7 @@
 
 namespace snug::ops {
 
-// A token and where it stood. Their order is that of the tokens.
+// A token and its place. Their order is that of the tokens.
 struct alignas(8) TokenPlace {
   int32_t row;
   int32_t token;
@@ -29,7 +29,7 @@ inline int64_t token_order_scratch(int64_t tokens) {
   return checked_add(checked_mul(2 * int64_t{sizeof(TokenPlace)}, padded, what), per_tile, what);
 }
 
-// The places of n >= 1 tokens, all below `rows`; they lie in `scratch`. Enqueues only; `stream` is
+// The places of n >= 1 tokens, all below `rows`; they are in `scratch`. Enqueues only; `stream` is
 // a cudaStream_t.
 const TokenPlace* order_tokens(const int32_t* tokens, int64_t n, int64_t rows, void* scratch,
                                void* stream);

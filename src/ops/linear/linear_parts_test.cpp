@@ -20,7 +20,7 @@ ValueId input(Module& module, std::string name, Shape shape) {
 TEST(LinearParts, Checks) { check_op(linear_parts_def); }
 TEST(LinearParts, ChecksInHalves) { check_op_in_halves(linear_parts_def); }
 
-TEST(LinearParts, KnowsWhereItsPartsLie) {
+TEST(LinearParts, HasOffsetsOfItsParts) {
   const std::vector<LinearPart> parts = parts_of({{"parts", "8,-3,4"}}, /*r=*/2);
   ASSERT_EQ(parts.size(), 3);
   EXPECT_FALSE(parts[1].reached);
@@ -29,7 +29,7 @@ TEST(LinearParts, KnowsWhereItsPartsLie) {
   EXPECT_EQ(parts[2].first_input, 2);
 }
 
-TEST(LinearParts, RefusesWhatDoesNotMultiply) {
+TEST(LinearParts, RefusesIncompatibleShapes) {
   Module module;
   Builder b(module, "p");
   const auto of = [&](Shape x, Shape weight, std::vector<int64_t> parts) {

@@ -64,7 +64,7 @@ TEST_F(LinearTest, ShapesInBothLayouts) {
   EXPECT_EQ(b_.shape(z).text(), "[2,3,5]");
 }
 
-TEST_F(LinearTest, RefusesWhatDoesNotMultiply) {
+TEST_F(LinearTest, RefusesIncompatibleShapes) {
   const ValueId x = input("x", {8, 768});
   const ValueId w = input("w", {512, 512});
   auto layer = b_.layer(3, "h.3");
@@ -139,7 +139,7 @@ TEST_F(LinearTest, OnlyTwoByteMatmulsNeedScratch) {
 }
 
 // By rule from the shape, so that a plan for a GPU can be made anywhere.
-TEST_F(LinearTest, OnAGpuTheLibraryHasItsWorkspace) {
+TEST_F(LinearTest, GpuMatmulHasLibraryWorkspace) {
   auto scratch = [&](Shape x, Shape weight) {
     linear(b_, "y", {.x = input("x", x), .weight = input("w", weight)});
     return cost_of(module_, b_.last(), Backend::cuda).workspace;
@@ -148,7 +148,7 @@ TEST_F(LinearTest, OnAGpuTheLibraryHasItsWorkspace) {
   EXPECT_EQ(scratch({32768, 896}, {1152, 896}), 32 << 20);
 }
 
-TEST_F(LinearTest, EmitsOnlyTheGradientsThatAreWanted) {
+TEST_F(LinearTest, EmitsOnlyWantedGradients) {
   const ValueId x = input("x", {8, 6});
   const ValueId w = input("w", {6, 6});
   const ValueId y = linear(b_, "y", {.x = x, .weight = w, .bias = input("b", {6}), .residual = x});

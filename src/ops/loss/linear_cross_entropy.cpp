@@ -152,7 +152,7 @@ std::vector<Sample> samples() {
 
 // --- backward ------------------------------------------------------------------------------------
 
-// What is trained beside x.
+// What is trained in addition to x.
 enum class Trained : uint8_t { nothing, weight, weight_and_bias };
 constexpr size_t bias_port(Trained trained) {
   return trained == Trained::nothing ? GradIn::kFrozenBias : GradIn::kBias;

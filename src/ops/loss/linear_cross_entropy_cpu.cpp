@@ -197,7 +197,7 @@ class BiasGradient {
 };
 
 // Adds the chunk to dweight. A dweight of two bytes is rounded once per chunk: fp32 over all chunks
-// would take another [V, C] floats, which --grad-dtype f32 gives to those who want it.
+// would take another [V, C] floats, which --grad-dtype f32 provides.
 void add_to_dweight(const Sweep& s, int64_t first, int64_t n, const void* add, void* dweight) {
   typed_gemm({.m = s.head.V,
               .n = s.head.C,
@@ -232,7 +232,7 @@ void write_stats(float* x, const T* bias, const WordsHere& here, int32_t word, f
   stats[0] = stats[1] = 0;
   if (target == kNoTarget) return;
   add_bias(x, bias, here.count);
-  stats[1] = target != kElsewhere ? x[target] : here.no_word(word);
+  stats[1] = target != kOtherRank ? x[target] : here.no_word(word);
   stats[0] = kNoWords;
   if (here.count == 0) return;
   const float max = row_max(x, here.count);
@@ -250,7 +250,7 @@ void differentiate_row(float* x, const T* bias, const WordsHere& here, int64_t V
   add_bias(x, bias, words);
 #pragma omp simd
   for (int64_t v = 0; v < words; ++v) x[v] = fast_exp(x[v] - lse) * dloss;
-  if (target != kElsewhere) x[target] -= dloss;
+  if (target != kOtherRank) x[target] -= dloss;
 }
 
 // dlogits of rows [first, first + n), and their loss.
@@ -284,7 +284,7 @@ void make_gradients(const KernelArgs& a, const Sweep& s, const Consume& consume)
     if (dweight != nullptr)
       add_to_dweight(s, first, n, first > 0 ? dweight : a.in<std::byte>(P::kDweightSum), dweight);
     if (dbias) dbias->add_chunk(n);
-    // Last: dx may lie in x, whose rows nothing reads from here on.
+    // Last: dx may alias x, whose rows nothing reads from here on.
     make_dx(s, first, n, a.in<std::byte>(P::kDxSum), a.out<std::byte>(1));
     return loss;
   });

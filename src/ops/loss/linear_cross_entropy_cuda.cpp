@@ -83,7 +83,7 @@ CudaGemm logits_gemm(const Sweep& s, int64_t first, const Words& words) {
 
 // dweight adds up in fp32 inside a GEMM and in its own type over the chunks: one of two bytes is
 // rounded once per chunk. fp32 over all chunks would take another [V, C] floats, which --grad-dtype
-// f32 gives to those who want it.
+// f32 provides.
 CudaGemm dweight_gemm(const Sweep& s, int64_t first, const Words& words) {
   using P = LinearCrossEntropyGradIn;
   const int64_t offset = words.first * s.head.C * size_of(s.head.grads);
@@ -166,7 +166,7 @@ void finish_dbias(const Sweep& s) {
 void add_gradients(const Sweep& s, int64_t first) {
   if (s.head.dweight) multiply(s, first, dweight_gemm);
   if (s.head.dbias) add_to_dbias(s, first);
-  // Last: dx may lie in x, whose rows nothing reads from here on.
+  // Last: dx may alias x, whose rows nothing reads from here on.
   multiply(s, first, dx_gemm);
 }
 

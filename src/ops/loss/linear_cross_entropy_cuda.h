@@ -1,5 +1,5 @@
 // linear_cross_entropy on CUDA: as on the CPU a sweep over chunks of tokens, but the logits of a
-// chunk lie in scratch in the type of x, so that all three GEMMs run on tensor cores. Softmax
+// chunk are in scratch in the type of x, so that all three GEMMs run on tensor cores. Softmax
 // and losses are fp32 and wider inside.
 #pragma once
 

@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kGradient ? kGradientThreads : kForwardThreads
                              seen.add(logits);
                            });
   const float max = block_max<kThreads>(seen.max);
-  // Before the sum's barrier, behind which logits are overwritten.
+  // Before the sum's barrier, after which logits are overwritten.
   const float target_logit = threadIdx.x > 0 ? 0.0F : logit_of_target(row, target, p.V);
   const float sum = block_sum<kThreads>(seen.sum * ExpFrom<T>(max)(seen.max));
   if (threadIdx.x == 0) write_loss(p, r, max, sum, target_logit);

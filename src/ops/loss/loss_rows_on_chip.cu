@@ -92,8 +92,8 @@ __device__ OnlineSum<T> merge_warp(const OnlineSum<T>& mine) {
   return {max, warp_sum(mine.sum == 0 ? 0 : mine.sum * ExpFrom<T>(max)(mine.max))};
 }
 
-// Every thread of the block gets the sum of all. `turn` is 0 and 1 by turns: nobody writes where
-// others may still read, with one barrier per call.
+// Every thread of the block gets the sum of all. `turn` alternates between 0 and 1: no
+// thread writes where others may still read, with one barrier per call.
 template <typename T>
 __device__ OnlineSum<T> merge_block(const OnlineSum<T>& mine, int turn) {
   static_assert(kWarps == 32);  // a lane reads what a warp has written
@@ -118,8 +118,8 @@ __device__ OnlineSum<T> sum_row(const RowOnChip<T>& at_hand) {
   return seen;
 }
 
-// Blocks begin one after another, as fast as memory brings their first rows. Beginning together
-// they would go on together, all summing while memory rests and all writing when it is short.
+// Blocks begin one after another, as fast as memory delivers their first rows. Beginning together
+// they would continue together, all summing while memory rests and all writing when it is short.
 __device__ void wait_for_turn(int64_t row_bytes) {
   constexpr int64_t kBytesPerNs = 4096;
   __nanosleep(static_cast<unsigned>(blockIdx.x * row_bytes / kBytesPerNs));
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, 1) consume_rows_on_chip(LossRows p) 
     const T* next = r + gridDim.x < p.rows ? row + gridDim.x * p.stride : nullptr;
     const int32_t target = p.targets[r];
     const OnlineSum<T> mine = sum_row(at_hand);
-    // Before the barrier, behind which logits are overwritten.
+    // Before the barrier, after which logits are overwritten.
     const bool reads = threadIdx.x == 0 && target >= 0;
     const float target_logit = reads ? logit_of_target(row, target, p.V) : 0.0F;
     const OnlineSum<T> all = merge_block(mine, turn);
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kThreads, 1) consume_rows_on_chip(LossRows p) 
   }
 }
 
-// Bytes of shared memory that a row takes beside the vectors that threads hold.
+// Bytes of shared memory that a row takes in addition to the vectors that threads hold.
 int64_t staged_bytes(const LossRows& p) {
   const int64_t vectors = ceil_div(p.V * size_of(p.dtype), 16);
   return std::max<int64_t>(0, ceil_div(vectors, kThreads) - kHeld) * kThreads * 16;

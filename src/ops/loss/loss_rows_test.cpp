@@ -33,8 +33,8 @@ class Array {
   void* data_ = nullptr;
 };
 
-// Within +-8; a prime number of them repeats, so that rows and their vectors differ. What lies
-// between rows is no number.
+// Within +-8; a prime number of them repeats, so that rows and their vectors differ. Gaps
+// between rows are NaN.
 template <typename T>
 void fill(const Array<T>& logits, int64_t V, int64_t stride) {
   std::vector<T> some(65'537);
@@ -112,7 +112,7 @@ void check_rows(Dtype dtype, int64_t rows, int64_t V, double rounding, int64_t g
 
 // Twice as many rows as a GPU has multiprocessors, and more: they follow one another in a block.
 // Of one vector, of as many as threads hold, of one more, of a 0.5B model, and the longest.
-TEST(CudaLossRows, AreThoseOfTwoSweeps) {
+TEST(CudaLossRows, MatchTwoSweeps) {
   SNUG_NEEDS_CUDA;
   for (const int64_t V : {8, 8'192, 40'960, 40'968, 151'936, 155'648})
     check_rows<Bf16>(Dtype::bf16, 300, V, 1.0 / 100);

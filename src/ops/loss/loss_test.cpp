@@ -221,7 +221,7 @@ TEST_F(LossFacts, HalvesHoldOneChunkOfLogitsToo) {
   }
 }
 
-TEST_F(LossFacts, OnCudaLogitsAreInTheTypeOfX) {
+TEST_F(LossFacts, CudaLogitsHaveTypeOfX) {
   const ValueId tokens = input("tokens", Dtype::bf16, {4096, 64});
   const ValueId head = input("head", Dtype::bf16, {50000, 64});
   const ValueId next = input("next", Dtype::i32, {4096});
@@ -231,7 +231,7 @@ TEST_F(LossFacts, OnCudaLogitsAreInTheTypeOfX) {
   EXPECT_EQ(cost_of(module, b.last(), Backend::cuda).workspace, kLosses + kLogits + kMatmul);
 }
 
-TEST_F(LossFacts, OnCudaRowsOfLogitsStartOn128Bytes) {
+TEST_F(LossFacts, CudaLogitRowsStartOn128Bytes) {
   const auto stride = [](int64_t V, Dtype dtype) {
     return cuda_logits_stride({.V = V, .dtype = dtype});
   };
@@ -243,7 +243,7 @@ TEST_F(LossFacts, OnCudaRowsOfLogitsStartOn128Bytes) {
   EXPECT_EQ(stride(1, Dtype::f32), 32);
 }
 
-TEST_F(LossFacts, LogitsAndWhatMakesThemAreExact) {
+TEST_F(LossFacts, LogitsNeedExactInputs) {
   EXPECT_THAT(cross_entropy_def.exact, ::testing::ElementsAre(0));
   EXPECT_THAT(cross_entropy_grad_def.exact, ::testing::ElementsAre(0, 1));
   for (const OpDef* def : {&linear_cross_entropy_def, &linear_cross_entropy_grad_def,

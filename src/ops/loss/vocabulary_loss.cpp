@@ -149,7 +149,7 @@ RefRow reference_row(const RefArgs& a, size_t r, size_t bias) {
   }
   if (here.count > 0) row.lse = std::log(sum);
   const int32_t target = here.target(static_cast<int32_t>(a.in(VocabularyIn::kTargets).v[r]));
-  if (target != kElsewhere && target != kNoTarget)
+  if (target != kOtherRank && target != kNoTarget)
     row.target = row.logits[static_cast<size_t>(target)];
   return row;
 }
@@ -258,7 +258,7 @@ SampleInput sample_stats(const PartCase& c) {
         const RefRow made = own ? reference_row(args, row, VocabularyIn::kBias) : RefRow{};
         const WordsHere here = WordsHere::of(attrs, c.V);
         const auto target = static_cast<int32_t>(earlier[2].v[row]);
-        const bool theirs = !own && here.target(target) == kElsewhere && target / c.V == k;
+        const bool theirs = !own && here.target(target) == kOtherRank && target / c.V == k;
         self.v[at] = target < 0 ? 0 : own ? made.lse : 2 + 0.125 * static_cast<double>(r + k);
         self.v[at + 1] = target < 0 ? 0 : own ? made.target : theirs ? 0.5 : 0;
       }

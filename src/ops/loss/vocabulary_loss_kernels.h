@@ -17,7 +17,7 @@ void vocabulary_stats_cuda(const KernelArgs& a);
 void vocabulary_loss_cuda(const KernelArgs& a);
 void vocabulary_loss_grad_cuda(const KernelArgs& a);
 
-// Behind the scratch of linear_cross_entropy: of every row log-sum-exp and the target among the words
+// After the scratch of linear_cross_entropy: each row's log-sum-exp, and its target among the words
 // here.
 struct VocabularyScratch {
   int64_t lse, targets, end;

@@ -89,7 +89,7 @@ TEST(VocabularyLoss, RanksTogetherAreOneDevice) {
   for (size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], one[1].v[i], 1e-6);
 }
 
-TEST(VocabularyLoss, ATargetBeyondTheVocabularyIsNan) {
+TEST(VocabularyLoss, TargetBeyondVocabularyIsNan) {
   const RefTensor x = draw_of({1, 4}, 1), part = draw_of({8, 4}, 2);
   const auto stats_of = [&](double target, int64_t first) {
     return run_op(vocabulary_stats_def, {x, part, {{Dtype::i32, {1}}, {target}}},

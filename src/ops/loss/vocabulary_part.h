@@ -10,8 +10,8 @@
 
 namespace snug::ops {
 
-// Where a row's target is, among the words of this rank: elsewhere is beyond any of them.
-constexpr int32_t kNoTarget = -1, kElsewhere = std::numeric_limits<int32_t>::max();
+// A row's target among the words of this rank; that of another rank is beyond any of them.
+constexpr int32_t kNoTarget = -1, kOtherRank = std::numeric_limits<int32_t>::max();
 
 struct WordsHere {
   int64_t first = 0;
@@ -25,7 +25,7 @@ struct WordsHere {
   constexpr int32_t target(int32_t target) const {
     if (target < 0) return kNoTarget;
     return target >= first && target < first + count ? static_cast<int32_t>(target - first)
-                                                     : kElsewhere;
+                                                     : kOtherRank;
   }
   // What the first rank counts for a target beyond all words, so that bad data is loud; else nothing.
   constexpr float no_word(int32_t target) const {

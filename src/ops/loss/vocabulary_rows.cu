@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kVocabularyThreads)
   const int64_t r = int64_t{blockIdx.x} * kVocabularyThreads + threadIdx.x;
   if (r >= p.rows) return;
   const int32_t target = p.here[r];
-  const bool counts = target != kNoTarget, here = counts && target != kElsewhere;
+  const bool counts = target != kNoTarget, here = counts && target != kOtherRank;
   const float lse = p.words.count > 0 ? p.lse[r] : kNoWords;
   stats[2 * r] = counts ? lse : 0.0F;
   stats[2 * r + 1] = here ? static_cast<float>(static_cast<double>(p.lse[r]) - p.losses[r])

@@ -24,7 +24,7 @@ float row_sum(int64_t C, Term term) {
   return sum;
 }
 
-// Row r of what is normalised: x, or h = x + delta, which is written on the way, may lie in either,
+// Row r of what is normalised: x, or h = x + delta, which is written on the way, may alias either,
 // and is read back as it was stored: the plain norm of h gives the same bits.
 template <typename T, bool kResidual>
 const T* normed_row(const KernelArgs& a, int64_t r, int64_t C) {
@@ -86,7 +86,7 @@ void norm(const KernelArgs& a) {
 
 // One row, with n = (x - mean) * rstd: adds dy * n to dweight and dy to dbias, and makes
 // dx = rstd * (dy * weight - mean(dy * weight) - n * mean(dy * weight * n)) + dx_sum.
-// kRecomputes: and y once more, which may lie in x, dy or dx_sum, where dx does not.
+// kRecomputes: and y once more, which may alias x, dy or dx_sum, where dx does not.
 template <typename T, bool kCentered, bool kRecomputes>
 void norm_grad_row(const KernelArgs& a, int64_t r, int64_t C, float* dweight, float* dbias) {
   using P = NormGradPorts<kCentered>;

@@ -14,7 +14,7 @@ template <typename T>
 struct NormGrad {
   const T *x, *weight, *bias, *dy, *dx_sum;  // bias: where y is recomputed; dx_sum: or nullptr
   const float *mean, *rstd;                  // [rows]
-  T *dx, *y;  // each may lie in x, dy or dx_sum: a thread reads its elements before it writes them
+  T *dx, *y;  // each may alias x, dy or dx_sum: a thread reads its elements before it writes them
   float* partial;  // [blocks, params, C]
   int64_t rows;
   int columns;

@@ -31,7 +31,7 @@ constexpr size_t row_stage_bytes(int tensors) {
 }
 
 // Rows of several tensors in dynamic shared memory, kStages of each. Every lane copies the vectors
-// that it will read itself, so nobody waits for anybody.
+// that it will read itself, so no lane waits for another.
 template <typename T, int kWarps>
 struct RowStages {
   using V = Vector<T>;

@@ -15,7 +15,7 @@ constexpr int kRingThreads = kVectors == 2 ? 768 : 640;
 static_assert(kRingThreads<2> / 64 <= 15, "groups of two warps and more have a barrier each");
 
 // kStages rows of up to three tensors for every group. A lane copies the vectors that it will read
-// itself, so nobody waits for anybody.
+// itself, so no lane waits for another.
 template <typename T, int kVectors>
 struct RowRing {
   using V = Vector<T>;
@@ -40,8 +40,8 @@ struct RowRing {
       start_copy<16>(to + column * static_cast<uint32_t>(sizeof(T)), from + row * columns + column);
     });
   }
-  // What the block holds behind its `tensors` tensors.
-  __device__ uint4* behind(int tensors) const { return row_stages + tensors * kStages * stride; }
+  // What the block holds after its `tensors` tensors.
+  __device__ uint4* after(int tensors) const { return row_stages + tensors * kStages * stride; }
 };
 
 // The parameters in shared memory: weight, then the bias, or nullptr.
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kRingThreads<kVectors>, 1) norm_grad_ring(Norm
     if (p.dx_sum != nullptr) ring.copy(kDxSum, stage, p.dx_sum, row);
   };
   Sum row_sum{slots};
-  const HeldParams<T> params{ring.behind(p.dx_sum != nullptr ? 3 : 2), p.weight,
+  const HeldParams<T> params{ring.after(p.dx_sum != nullptr ? 3 : 2), p.weight,
                              kRecomputes && kCentered ? p.bias : nullptr, ring.row_vectors};
   __syncthreads();  // the parameters are there
   const auto last =

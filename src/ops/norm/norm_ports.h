@@ -1,4 +1,4 @@
-// Where the ports of the norms' forms lie.
+// The ports of the norms' forms.
 #pragma once
 
 #include <cstddef>

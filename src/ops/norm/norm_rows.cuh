@@ -41,9 +41,10 @@ constexpr int64_t group_warps(int64_t bytes, int64_t vectors) {
   return std::max<int64_t>(ceil_div(bytes, 16 * 32 * vectors), 1);
 }
 
-// Sums over a group, in a fixed order. Slots alternate, so that one barrier per sum is enough: who
-// writes a slot again has passed the barrier of the sum between. kAlone: a block has one group, or
-// groups of one warp; else it has at most 15, each with a barrier of its own behind the block's.
+// Sums over a group, in a fixed order. Slots alternate, so that one barrier per sum is enough: a
+// thread that writes a slot again has passed the barrier of the sum between. kAlone: a block has
+// one group, or groups of one warp; else it has at most 15, each with a barrier of its own after
+// the block's.
 template <int kValues, bool kAlone>
 class GroupSum {
  public:

@@ -36,7 +36,7 @@ RefTensor normal(const Type& type, uint64_t seed) {
 }
 
 // What recompute relies on when it keeps the sum alone.
-TEST(Norm, OfTheSumAsStoredHasTheBitsOfTheResidualForm) {
+TEST(Norm, StoredSumMatchesResidualForm) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
     const Type stream{dtype, {9, 77}};
     const RefTensor w = normal({dtype, {77}}, 5);

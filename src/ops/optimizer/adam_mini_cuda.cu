@@ -179,7 +179,7 @@ struct Mini {
   const float* divisors;  // [outputs]
 
   struct Cursor {
-    int64_t output, within;  // within: elements of a row that lie before
+    int64_t output, within;  // within: elements of a row that come before
   };
 
   __device__ void start(double lr, int64_t step) { adam.start(lr, step); }

@@ -94,7 +94,7 @@ __device__ inline __half round_device(float x, uint32_t noise, __half) {
       f16_bits_with(x, noise, [](float y) { return __half_as_ushort(__float2half_rn(y)); }));
 }
 
-// Where all eight lie within bf16's finite numbers, the upper halves after the noise are the
+// Where all eight are within bf16's finite numbers, the upper halves after the noise are the
 // result: 2.5 instructions per element instead of 8.
 __device__ inline bool round_ordinary(const float (&x)[8], const Noise& noise,
                                       Eight<__nv_bfloat16>& to) {

@@ -40,7 +40,7 @@ TEST(Clip, NonFiniteNormsTurnTheUpdateOff) {
   }
 }
 
-TEST(Clip, ANonFiniteLossTurnsTheUpdateOffAndLeavesTheNormAlone) {
+TEST(Clip, NonFiniteLossTurnsOnlyTheUpdateOff) {
   for (double bad :
        {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     const auto out = run_op(clip_def, {absent(), scalar(Dtype::f32, bad), sums_of_squares({25})},
@@ -50,7 +50,7 @@ TEST(Clip, ANonFiniteLossTurnsTheUpdateOffAndLeavesTheNormAlone) {
   }
 }
 
-TEST(Clip, ALossScaleIsTakenOutAgain) {
+TEST(Clip, LossScaleIsDividedOut) {
   const auto out =
       run_op(clip_def,
              {scalar(Dtype::f32, 8), absent(), sums_of_squares({60, 4}), sums_of_squares({1536})},
@@ -82,7 +82,7 @@ TEST(SumSquares, SameBitsOnAnyNumberOfThreads) {
   EXPECT_TRUE(with_threads(1, bits) == with_threads(3, bits));
 }
 
-TEST(SumSquares, ABlockIsTheSameWhereverTheGradientIsCut) {
+TEST(SumSquares, BlockSumIgnoresGradientCuts) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
     const RefTensor x = gradient(dtype, 5 * kSumBlock + 77);
     for (const int64_t blocks : {1, 2, 3}) {
@@ -96,7 +96,7 @@ TEST(SumSquares, ABlockIsTheSameWhereverTheGradientIsCut) {
 
 // Sums that are no squares, and so different that any other order is seen: each is taken away again,
 // and what remains is the last one, and roundings.
-TEST(Clip, AddsBlocksInOneOrderWhateverGradientTheyAreOf) {
+TEST(Clip, AddsBlocksInFixedOrder) {
   std::vector<double> blocks;
   for (uint64_t i = 0; i < kClipSlots + 99; ++i) {
     const auto bits = philox(7, i);
@@ -170,7 +170,7 @@ TEST_F(OptimizerProgram, RefusesWrongTypes) {
   EXPECT_THAT(refusal_of([&] { advance(b, "n", real); }), HasSubstr("the counter is f32[]"));
 }
 
-TEST_F(OptimizerProgram, RefusesLossScalesThatCannotWork) {
+TEST_F(OptimizerProgram, RefusesBadLossScales) {
   const ValueId clean = value("clean", Dtype::i64), finite = value("finite", Dtype::i32);
   AdjustLossScale good{.loss_scale = real, .clean = clean, .finite = finite};
   const auto refused = [&](auto change) {

@@ -48,14 +48,14 @@ TEST(Stochastic, Bf16HasNoBias) {
   }
 }
 
-TEST(Stochastic, F16HasNoBiasAlsoBelowItsNormalRange) {
+TEST(Stochastic, F16HasNoBiasInSubnormalRange) {
   for (float x : {1.0002F, -0.0033331F, 60010.0F, 1.23e-5F, -4e-8F, 1e-8F, 6.1033e-5F}) {
     EXPECT_LT(bias<F16>(x, with_noise<F16>), kUnbiased) << x;
     EXPECT_GT(bias<F16>(x, to_nearest<F16>), kUnbiased) << x << ": nothing to see";
   }
 }
 
-TEST(Stochastic, WhatFitsStays) {
+TEST(Stochastic, RepresentableValuesAreUnchanged) {
   constexpr float inf = std::numeric_limits<float>::infinity();
   constexpr float largest = std::numeric_limits<float>::max();
   for (uint32_t noise : {0U, 1U, 0x7FFFU, 0xFFFFU}) {
@@ -73,7 +73,7 @@ TEST(Stochastic, WhatFitsStays) {
   }
 }
 
-TEST(Stochastic, NoiseChangesWithStepStreamElementAndKey) {
+TEST(Stochastic, NoiseDependsOnStepStreamElementAndKey) {
   std::set<uint64_t> seen;
   const auto word = [](uint64_t step, const char* key, uint64_t stream, uint64_t element) {
     uint64_t bits = 0;

@@ -67,7 +67,7 @@ struct UpdateCuda : UpdateArrays, UpdateScalars {
   }
 };
 
-// What is the same for all elements of a parameter, beside its rule.
+// What is the same for all elements of a parameter, in addition to its rule.
 struct UpdateOwn {
   Key key;     // means nothing where nothing is rounded
   float keep;  // what weight decay leaves of the parameter

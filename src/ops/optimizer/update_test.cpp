@@ -132,7 +132,7 @@ TEST(AdamMini, IsAdamWWhenEveryElementIsAPart) {
 }
 
 // What is kept in fewer bits follows the exact state, over gradients of very different sizes.
-TEST(Update, SmallStateStaysNearTheExactOne) {
+TEST(Update, SmallStateIsCloseToExact) {
   constexpr size_t n = 9001;
   const Type type = f32({n});
   const Numbers start = noise(n, 1);
@@ -171,7 +171,7 @@ TEST(Update, SameBitsOnAnyNumberOfThreads) {
 
 // --- masters -------------------------------------------------------------------------------------
 
-TEST(MasterUpdate, HasTheBitsOfTheUpdateAndOfItsResultToNearest) {
+TEST(MasterUpdate, MatchesUpdateRoundedToNearest) {
   constexpr int64_t rows = 41, columns = 101, n = rows * columns;
   const Type type = f32({rows, columns});
   const Param param{.role = Role::matrix, .in_out = true};
@@ -198,7 +198,7 @@ TEST(MasterUpdate, HasTheBitsOfTheUpdateAndOfItsResultToNearest) {
 }
 
 // On the host an update has no old weight: it makes one in any case.
-TEST(MasterUpdate, MakesAWeightAnewWhereItHasNone) {
+TEST(MasterUpdate, WeightIsComputedFromMaster) {
   constexpr int64_t n = 9001;
   const Type type = f32({n});
   for (auto method : {adamw_rule, adamw8bit_rule, adam_mini_rule, lion_rule, sgd_rule}) {
@@ -267,7 +267,7 @@ TEST(UpdateRule, AdamMiniCutsByHeadsAndOutputs) {
   EXPECT_EQ(adam_mini_groups(f32({50257, 768}), role(Role::embedding)), "");
 }
 
-TEST(UpdateRule, ASeedIsNeededForWhatHasTwoBytes) {
+TEST(UpdateRule, TwoByteStateNeedsSeed) {
   const Type half{Dtype::f16, {8}};
   EXPECT_FALSE(adamw_rule(f32({8}), {}, {}).needs_seed(f32({8})));
   EXPECT_TRUE(adamw_rule(f32({8}), {}, {.state = Dtype::bf16}).needs_seed(f32({8})));
@@ -319,7 +319,7 @@ TEST_F(UpdateProgram, WritesInPlaceUnderThePredicate) {
   }
 }
 
-TEST_F(UpdateProgram, OnAMasterWritesTheWeightToo) {
+TEST_F(UpdateProgram, WritesWeightOfMaster) {
   for (auto rule : {adamw_rule, adamw8bit_rule, adam_mini_rule, lion_rule, sgd_rule}) {
     emit(rule(f32({8, 4}), role(Role::matrix), {}), p, half);
     const Op& op = b.last();
@@ -327,7 +327,7 @@ TEST_F(UpdateProgram, OnAMasterWritesTheWeightToo) {
     EXPECT_EQ(module[op.outputs.front()].base, p);
     EXPECT_EQ(module[op.outputs.back()].base, half);
     EXPECT_FALSE(op.inputs.back().valid()) << op.def->kind << " rounds the weight to nearest";
-    // Beside what the update alone moves, the weight is written and not read.
+    // In addition to what the update alone moves, the weight is written and not read.
     emit(rule(f32({8, 4}), role(Role::matrix), {}), p);
     const Cost alone = cost_of(module, b.last(), Backend::cpu);
     const Cost cost = cost_of(module, *(&b.last() - 1), Backend::cpu);
@@ -336,7 +336,7 @@ TEST_F(UpdateProgram, OnAMasterWritesTheWeightToo) {
   }
 }
 
-TEST_F(UpdateProgram, RefusesWeightsThatAreNotRoundedFromTheMaster) {
+TEST_F(UpdateProgram, RefusesWeightsNotRoundedFromMaster) {
   const UpdateRule lion = lion_rule(f32({8, 4}), {}, {});
   const auto refused = [&](ValueId param, ValueId weight) {
     return refusal_of([&] { emit(lion, param, weight); });
@@ -350,7 +350,7 @@ TEST_F(UpdateProgram, RefusesWeightsThatAreNotRoundedFromTheMaster) {
   EXPECT_THAT(refused(p, half), HasSubstr("a gradient of f16 is none of a weight of bf16"));
 }
 
-TEST_F(UpdateProgram, DrawsUnderItsOwnNameWhereItRounds) {
+TEST_F(UpdateProgram, RoundingDrawsByOwnName) {
   emit(lion_rule({Dtype::bf16, {8, 4}}, {}, {}), half);
   EXPECT_EQ(b.last().inputs.back(), seed);
   EXPECT_EQ(b.last().attrs.s("key"), "p.update");
@@ -380,7 +380,7 @@ TEST_F(UpdateProgram, RefusesWrongTypes) {
   EXPECT_THAT(refused(adamw, p), HasSubstr("step is f32[], not i64[]"));
 }
 
-TEST_F(UpdateProgram, RefusesStateThatIsNot8Bit) {
+TEST_F(UpdateProgram, RefusesNon8BitState) {
   const Shape shape{64, 64};
   const ValueId w = value("w", f32(shape));
   g = value("dw", f32(shape));
@@ -393,7 +393,7 @@ TEST_F(UpdateProgram, RefusesStateThatIsNot8Bit) {
   EXPECT_THAT(refusal_of([&] { emit(rule, w); }), HasSubstr("v_scale is f32[15], not f32[16]"));
 }
 
-TEST_F(UpdateProgram, RefusesPartsThatDoNotCover) {
+TEST_F(UpdateProgram, RefusesPartsWithGaps) {
   UpdateRule rule = adam_mini_rule(f32({8, 4}), role(Role::matrix), {});
   for (const char* groups : {"", "8", "8x", "x1", "0x8", "8x1,", "8x1 ", "-1x8"}) {
     rule.attrs.set("groups", groups);

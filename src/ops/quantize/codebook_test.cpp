@@ -61,7 +61,7 @@ void expect_plain_codes_around(const Codebook& book, float x) {
     EXPECT_EQ(code_of(book, near), plain_code(book, near)) << fmt::format("{:a}", near);
 }
 
-TEST(Codebook, TheTableGivesTheCodesOfPlainSearch) {
+TEST(Codebook, TableMatchesPlainSearch) {
   constexpr float inf = std::numeric_limits<float>::infinity();
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   for (const Codebook* book : kBooks) {
@@ -108,7 +108,7 @@ TEST(Blockwise, ErrorIsWithinHalfAGap) {
   }
 }
 
-TEST(Blockwise, ZeroBytesAreZerosAndZerosStay) {
+TEST(Blockwise, ZeroBytesDecodeToZeros) {
   const std::vector<uint8_t> zero(kDynamic8.block);
   std::vector<float> x(kDynamic8.block, 5);
   for (const Codebook* book : kBooks) {
@@ -119,7 +119,7 @@ TEST(Blockwise, ZeroBytesAreZerosAndZerosStay) {
   }
 }
 
-TEST(Blockwise, ADivisorNeverBecomesZero) {
+TEST(Blockwise, DivisorNeverBecomesZero) {
   const std::vector<float> v{1, 1e-12F, 0};
   std::vector<uint8_t> codes(v.size());
   EXPECT_EQ(quantize_divisor(3, v.data(), codes.data()), 1);

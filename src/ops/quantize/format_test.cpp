@@ -39,7 +39,7 @@ TEST(Formats, HaveTheirTypes) {
   EXPECT_EQ(kDynamic8.scales_type({257}).text(), "f32[2]");
 }
 
-TEST(Formats, AreFoundByWhatAWeightStores) {
+TEST(Formats, AreFoundByStorage) {
   for (const Stored stored : kStored) {
     const bool is_nf4 = stored == Stored::nf4_codes || stored == Stored::nf4_scales;
     EXPECT_EQ(format_of(stored).name, is_nf4 ? "nf4" : "int8");

@@ -41,7 +41,7 @@ TEST(QuantizeInt8, Checks) { check_op(quantize_int8_def); }
 TEST(QuantizeInt8, ChecksInHalves) { check_op_in_halves(quantize_int8_def); }
 TEST(DequantizeInt8, Checks) { check_op(dequantize_int8_def); }
 
-TEST(Int8, ComesBackWithinHalfALevelOfItsBlock) {
+TEST(Int8, ErrorIsWithinHalfALevel) {
   std::vector<double> x = normals(1000, 3);
   x[500] = 1000;  // an outlier costs precision in its own block only
   const std::vector<double> back = round_trip(x);
@@ -56,7 +56,7 @@ TEST(Int8, ComesBackWithinHalfALevelOfItsBlock) {
   EXPECT_NEAR(back[500], 1000, 1e-3) << "the largest of a block comes back as it was";
 }
 
-TEST(Int8, RestoresWhatItRestoredBefore) {
+TEST(Int8, RoundTripIsIdempotent) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
     const std::vector<double> once = round_trip(normals(640, 1), dtype);
     const std::vector<double> twice = round_trip(once, dtype);
@@ -66,13 +66,13 @@ TEST(Int8, RestoresWhatItRestoredBefore) {
   }
 }
 
-TEST(Int8, KeepsZerosAndFlushesOnlyWhatIsNearlyZero) {
+TEST(Int8, KeepsZerosAndFlushesOnlyTinyValues) {
   EXPECT_THAT(round_trip(std::vector<double>(200, 0.0)), Each(0.0));
   EXPECT_THAT(round_trip(std::vector<double>(200, 1e-44)), Each(0.0));
   EXPECT_THAT(round_trip(std::vector<double>(200, 1e-20)), Each(testing::DoubleNear(1e-20, 1e-26)));
 }
 
-TEST(Int8, WhatIsNotFiniteStaysVisible) {
+TEST(Int8, NonFiniteValuesStayVisible) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
     for (const double bad : {kInfinity, -kInfinity, kNan}) {
       std::vector<double> x(384, 1.0);
@@ -86,7 +86,7 @@ TEST(Int8, WhatIsNotFiniteStaysVisible) {
   }
 }
 
-TEST(Int8, TakesTheBytesItShould) {
+TEST(Int8, UsesExpectedBytes) {
   Module m;
   Builder b(m, "p");
   const ValueId x =
@@ -97,7 +97,7 @@ TEST(Int8, TakesTheBytesItShould) {
   EXPECT_EQ(m[dequantize(b, "x.restored", kInt8, kept, Dtype::bf16)].type, m[x].type);
 }
 
-TEST(Int8, RefusesWhatItCannotTake) {
+TEST(Int8, RefusesBadInputs) {
   Module m;
   Builder b(m, "p");
   auto input = [&](const char* name, Type type) {

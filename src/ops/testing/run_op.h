@@ -17,7 +17,7 @@ namespace snug {
 inline RefTensor scalar(Dtype dtype, double value) { return {{dtype, {}}, {value}}; }
 inline RefTensor absent() { return {}; }
 
-// Outputs that must alias lie in their inputs' bytes. An input without numbers is absent.
+// Outputs that must alias are in their inputs' bytes. An input without numbers is absent.
 inline std::vector<RefTensor> run_op(const OpDef& def, const std::vector<RefTensor>& inputs,
                                      const Attrs& attrs = {}, const int32_t* predicate = nullptr) {
   Module module{.name = "run"};

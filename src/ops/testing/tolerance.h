@@ -1,4 +1,4 @@
-// How far a kernel's result may lie from what it should be: by backend and dtype, in one table.
+// How far a kernel's result may be from what it should be: by backend and dtype, in one table.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& wan
                   Dtype dtype, const std::string& what, double factor = 1);
 
 // Fails where rms(got - want) > factor * relative * rms(want): for results of which single elements
-// may lie further off.
+// may be further off.
 void expect_close_overall(const std::vector<double>& got, const std::vector<double>& want,
                           Backend backend, Dtype dtype, const std::string& what, double factor = 2);
 

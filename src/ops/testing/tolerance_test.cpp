@@ -19,7 +19,7 @@ std::vector<double> with_one_off(double error) {
 
 }  // namespace
 
-TEST(Tolerance, AnElementThatIsFurtherOffIsNamed) {
+TEST(Tolerance, NamesElementBeyondTolerance) {
   expect_close(with_one_off(0x1p-7), kWant, Backend::cpu, Dtype::bf16, "y");
   EXPECT_NONFATAL_FAILURE(expect_close(with_one_off(0x1p-6), kWant, Backend::cpu, Dtype::bf16, "y"),
                           "1 of 100 elements are off, by up to 2 tolerances");
@@ -27,7 +27,7 @@ TEST(Tolerance, AnElementThatIsFurtherOffIsNamed) {
       expect_close(with_one_off(std::nan("")), kWant, Backend::cpu, Dtype::bf16, "y"), "y[7]");
 }
 
-TEST(Tolerance, AllTogetherMayNotBeOffByWhatOneMay) {
+TEST(Tolerance, RmsBoundIsTighterThanElementBound) {
   constexpr double kError = 0x1p-5;
   expect_close_overall(with_one_off(kError), kWant, Backend::cuda, Dtype::bf16, "y");
   const std::vector<double> all(kWant.size(), 1 + kError);

@@ -136,7 +136,7 @@ class Chart {
     this.redraw();
     return true;
   }
-  // Buttons for those who have no wheel.
+  // Buttons, for mice without a wheel.
   tools() {
     const button = (text, label, action) =>
       el("button", {type: "button", "aria-label": label, title: label, onclick: action}, text);

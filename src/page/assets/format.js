@@ -36,7 +36,7 @@ function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-// Flags and commands: a line ends between words or behind a comma, never inside "--offload" or "0-27" unless that is longer than
+// Flags and commands: a line ends between words or after a comma, never inside "--offload" or "0-27" unless that is longer than
 // the line.
 const unbroken = (text) => text.split(" ").flatMap((word, i) =>
   [i ? " " : null, ...word.split(/(?<=,)/).map((part) => el("span", {class: "word"}, part))]);

@@ -75,7 +75,7 @@ function spaceChoice(state) {
   state.choice = choice("space", spaces.map((space, i) => [space.name, i]), state.current, (i) => showSpace(state, i));
   return state.choice;
 }
-// In timeline, map and search, whoever asks for it.
+// In timeline, map and search, wherever it was chosen.
 function showSpace(state, index) {
   state.current = index;
   state.choice?.press(index);
@@ -175,7 +175,7 @@ function build() {
       hint("Point at a colour for the value below it. Click, then the wheel or + and − zoom, dragging moves, 0 shows all, P finds the peak."));
     section("The arena as a map", "map", columns((s) => of(s) && el("div", {}, memoryPart(of(s), 1))),
       hint("A rectangle is a value: its bytes upwards, its life to the right. Enter in the search goes from match to match."));
-    section("Whose bytes at the peak", "breakdown", breakdownTable(SUBJECTS.filter((s) => s.spaces.length)),
+    section("Bytes at the peak", "breakdown", breakdownTable(SUBJECTS.filter((s) => s.spaces.length)),
       el("h3", {}, "Largest at the peak"), columns((s) => of(s) && largestTable(s.spaces[0], (i) => goTo(of(s), i))));
   }
   for (const name of [...new Set(SUBJECTS.flatMap((s) => (s.tables ?? []).map((t) => t.title)))])
@@ -189,7 +189,7 @@ function build() {
   section("Runners-up", "runners-up", columns((s) => (s.runners_up?.length ? runnersTable(s) : null)));
   section("Layers", "layers", columns((s) => (s.layer_table?.length ? layerTable(s) : null)));
   document.getElementById("sections").append(...heads.map(([title, id]) => el("a", {href: "#" + id}, title)));
-  document.getElementById("foot").append("written by ", el("code", {}, "snug report"), "; this file needs nothing beside it");
+  document.getElementById("foot").append("written by ", el("code", {}, "snug report"), "; this file is self-contained");
 }
 
 addEventListener("keydown", (event) => {

@@ -1,4 +1,4 @@
-// Tables: whose the bytes are, the largest values, layers, changes and runners-up. A click on a head sorts.
+// Tables: bytes by category, the largest values, layers, changes and runners-up. A click on a head sorts.
 
 // columns: [{name, value(row) for sorting, cell(row) -> node or text, number, down: the first click puts the largest first}]
 function table(columns, rows, caption, sorted = null) {
@@ -96,7 +96,7 @@ function adviceTable(subject) {
     {name: "saves", number: true, down: true, value: (r) => r.saves_bytes, cell: (r) => bytes(r.saves_bytes)});
   if (has("step_ms")) columns.push({name: "a step", number: true, value: (r) => r.step_ms, cell: (r) => (r.step_ms != null ? duration(1e3 * r.step_ms) : "")});
   if (has("time_ratio")) columns.push({name: "time a token", number: true, value: (r) => r.time_ratio, cell: (r) => (r.time_ratio != null ? percent(r.time_ratio) : "")});
-  if (has("numbers")) columns.push({name: "numbers", value: (r) => r.numbers, cell: (r) => r.numbers ?? ""});
+  if (has("numbers")) columns.push({name: "effect", value: (r) => r.numbers, cell: (r) => r.numbers ?? ""});
   if (has("command")) columns.push({name: "command", cell: (r) => (r.command ? copyButton(r.command) : "")});
   const cost = columns.findIndex((column) => column.name === "time a token");
   return table(columns, rows, title, cost >= 0 ? {column: cost, up: true} : null);
@@ -107,8 +107,8 @@ function runnersTable(subject) {
     {name: "considered", cell: (r) => el("code", {}, unbroken(r.change))},
     {name: "peak", number: true, value: (r) => r.peak_bytes, cell: (r) => bytes(r.peak_bytes)},
     {name: "a step", number: true, value: (r) => r.step_ms, cell: (r) => (r.step_ms != null ? duration(1e3 * r.step_ms) : "")},
-    {name: "numbers", value: (r) => r.numbers, cell: (r) => r.numbers},
-    {name: "why it lost", cell: (r) => r.why},
+    {name: "effect", value: (r) => r.numbers, cell: (r) => r.numbers},
+    {name: "why it was not chosen", cell: (r) => r.why},
   ], subject.runners_up, "what else was considered");
 }
 

@@ -8,7 +8,7 @@ const LOOKS = {
   params: ["blue", ""], master: ["sky", ""], grads: ["red", ""], optimizer: ["orange", ""],
   activations: ["green", ""], recompute: ["green", "lines"], buffers: ["grey", "dots"], workspace: ["purple", ""],
   comm: ["purple", "lines"], staging: ["yellow", ""], inputs: ["grey", ""], gaps: ["grey", "lines"],
-  // Whose bytes are whose in PyTorch.
+  // Owners of bytes in PyTorch.
   parameters: ["blue", ""], gradients: ["red", ""], casts: ["sky", ""], temporaries: ["green", "lines"],
   script: ["grey", ""], unknown: ["grey", "dots"],
 };

@@ -2,7 +2,7 @@
 
 const STRIP = 14;  // the band of phases below the axis
 
-// Instants under each column of pixels: [first, behind the last).
+// Instants under each column of pixels: [first, end).
 function columnsOf(axis, view, width) {
   const out = [];
   let first = axis.instantAt(view.from);
@@ -57,7 +57,7 @@ function drawSections(g, area, axis, view) {
       g.beginPath(); g.moveTo(Math.round(x) + .5, area.y - 14); g.lineTo(Math.round(x) + .5, area.y + area.height); g.stroke();
       g.setLineDash([]);
     }
-    const text = section.name + (section.runs > 1 ? ` × ${section.runs}` : section.runs === 0 ? " (beside the step)" : "");
+    const text = section.name + (section.runs > 1 ? ` × ${section.runs}` : section.runs === 0 ? " (outside the step)" : "");
     g.font = SMALL;
     const left = Math.max(area.x, x) + 4, width = g.measureText(text).width;
     if (left < free || left + width > area.x + area.width) continue;
@@ -170,7 +170,7 @@ class Timeline {
     const view = this.views.x;
     return {x: area.x + area.width * (this.axis.x(this.at) - view.from) / (view.to - view.from), y: area.y + 40};
   }
-  // The value under the pointer: its category's values stand on each other, the largest lowest.
+  // The value under the pointer: its category's values are stacked, the largest lowest.
   valueAt(instant, y) {
     let low = 0;
     for (const c of this.shown) {

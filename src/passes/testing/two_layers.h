@@ -24,6 +24,7 @@
 #include "ops/norm/rms_norm.h"
 #include "ops/registry.h"
 #include "passes/passes.h"
+#include "techniques/precision/precision.h"
 
 namespace snug {
 
@@ -184,7 +185,7 @@ inline std::vector<const Op*> writers(const Module& module, const Program& progr
   return out;
 }
 
-// What every pass leaves behind: a module that verifies and reads back from its text.
+// What every pass leaves: a module that verifies and reads back from its text.
 inline void expect_sound(const Module& module) {
   EXPECT_NO_THROW(verify(module));
   const std::string text = print(module);

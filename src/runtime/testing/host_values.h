@@ -1,5 +1,5 @@
 // Values where the host can work on them, one at a time: the arena itself where the host addresses
-// it, otherwise a copy, which goes back when the next value is asked for or this ends.
+// it, otherwise a copy, which is written back when the next value is asked for or this ends.
 //
 //   HostValues host(executor);
 //   std::ranges::fill(host.make<float>(weight), 1.0F);   // what was there is not looked at

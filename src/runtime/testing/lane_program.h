@@ -14,9 +14,9 @@
 
 namespace snug::testing_ops {
 
-// A random program over two spaces and four lanes, or three and six: values are brought from the
-// host and put back, some of them held back by `after`, computed with on both sides, and written to
-// disk and read back.
+// A random program over two spaces and four lanes, or three and six: values are prefetched from the
+// host and written back, some of them held back by `after`, computed with on both sides, and written
+// to disk and read back.
 class LaneProgram : public Fixture {
  public:
   explicit LaneProgram(unsigned seed, bool disk = false) : random_(seed), disk_(disk) {

@@ -27,7 +27,7 @@ class QueuedDevice final : public Device {
   // What was enqueued, whether or not it was recorded.
   int events = 0, copies = 0, calls = 0, delays = 0;
   std::vector<int64_t> host_asked;
-  bool forgets_to_wait = false;  // events hold nobody up
+  bool forgets_to_wait = false;  // no lane waits for an event
 
   DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string_view name() const override { return "queued"; }

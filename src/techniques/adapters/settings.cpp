@@ -76,8 +76,7 @@ std::vector<Option> adapter_options() {
       option_row(
           "lora", &Options::lora,
           "none | r=16,alpha=32,targets=qkvo|all|NAME+NAME,dropout=0.05: train low-rank adapters "
-          "beside "
-          "the model's linear layers, which are frozen with the rest of it (r: 16, alpha: 2 r, "
+          "of the model's linear layers, which are frozen with the rest of it (r: 16, alpha: 2 r, "
           "targets: all and dropout: 0 where they are not given)"),
       option_row("adapter", &Options::adapter,
                  "directory of an adapter, as PEFT saves it: training goes on with it, eval and "

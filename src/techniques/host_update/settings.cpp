@@ -18,11 +18,11 @@ bool has_state(const Recipe& r) { return r.optimizer != OptimizerKind::sgd || r.
 // What keeps the host from updating this layer: state that is not in host memory, or anything on
 // disk. None where nothing does.
 std::optional<OffloadItem> not_on_host(const Recipe& r, int32_t layer) {
-  const auto home = [&](OffloadItem item) { return r.offload.home_of(item, layer); };
-  if (has_state(r) && home(OffloadItem::optimizer) != Space::host) return OffloadItem::optimizer;
-  if (has_master(r) && home(OffloadItem::master) != Space::host) return OffloadItem::master;
+  const auto space = [&](OffloadItem item) { return r.offload.space_of(item, layer); };
+  if (has_state(r) && space(OffloadItem::optimizer) != Space::host) return OffloadItem::optimizer;
+  if (has_master(r) && space(OffloadItem::master) != Space::host) return OffloadItem::master;
   for (const OffloadItem item : {OffloadItem::grads, OffloadItem::params})
-    if (home(item) == Space::disk) return item;
+    if (space(item) == Space::disk) return item;
   return {};
 }
 
@@ -91,7 +91,7 @@ void require_host_update(const Recipe& r, int64_t layers) {
     if (!missing || update.layers.empty()) continue;
     throw usage_error("--host-update {}: '{}' of layer {} is on {}, not in host memory",
                       text(update), name_of(*missing), layer,
-                      r.offload.home_of(*missing, layer) == Space::disk ? "disk" : "the device")
+                      r.offload.space_of(*missing, layer) == Space::disk ? "disk" : "the device")
         .hint(fmt::format("--offload {} moves it there", items(r, text(update.layers))));
   }
   if (any) return;

@@ -49,13 +49,13 @@ class Part {
   }
 
  private:
-  // What is behind the last `at`, which with it is taken from the text; nullptr where there is none.
+  // What follows the last `at`, which with it is taken from the text; nullptr where there is none.
   static std::string_view cut_off(std::string_view& text, char at) {
     const size_t place = text.rfind(at);
     if (place == std::string_view::npos) return {};
-    const std::string_view behind = text.substr(place + 1);
+    const std::string_view after = text.substr(place + 1);
     text = text.substr(0, place);
-    return behind;
+    return after;
   }
 
   std::vector<LayerRange> read_layers(std::string_view text) const {
@@ -121,7 +121,7 @@ std::optional<OffloadItem> offload_item(Category category) {
   }
 }
 
-Space Offload::home_of(OffloadItem item, int32_t layer) const {
+Space Offload::space_of(OffloadItem item, int32_t layer) const {
   Space home = Space::device;
   for (const Rule& rule : rules) {
     if (rule.item != item) continue;
@@ -183,17 +183,16 @@ std::vector<Option> offload_options() {
   return {
       option_row(
           "offload", &Options::offload,
-          "auto | none | ITEM[@LAYERS][=PLACE],...: what lives outside the device and is brought "
-          "when it is used; ITEM optimizer, master, grads, params, activations or all, LAYERS like "
+          "auto | none | ITEM[@LAYERS][=PLACE],...: what is stored outside the device and "
+          "prefetched "
+          "for its uses; ITEM optimizer, master, grads, params, activations or all, LAYERS like "
           "0-11+15, PLACE host or disk, host if not given (auto: none, or on a GPU what --budget "
           "chooses)",
           {.verbs = Verbs::runs | Verbs::eval | Verbs::sample,
            .on_resume = OnResume::exact,
            .settled = true}),
       option_row("offload-ahead", &Options::offload_ahead,
-                 "layers by which what is elsewhere is brought before it is used (0: 1, or what is "
-                 "fastest in "
-                 "the budget)",
+                 "prefetch distance, in layers (0: 1, or what is fastest in the budget)",
                  {.verbs = Verbs::runs | Verbs::eval | Verbs::sample,
                   .on_resume = OnResume::exact,
                   .settled = true}),

@@ -1,7 +1,7 @@
 // Which values live outside the device, and where: what `--offload` says, as data for the pass.
 //
 //   Offload offload = Offload::parse("optimizer=disk,params@0-11+15");
-//   offload.home_of(OffloadItem::params, /*layer=*/3);   // Space::host
+//   offload.space_of(OffloadItem::params, /*layer=*/3);   // Space::host
 //   text(offload);                                       // "optimizer=disk,params@0-11+15"
 //
 // What names layers counts for them before what names none: "optimizer,optimizer@0-3=disk".
@@ -39,7 +39,7 @@ struct Offload {
   int64_t slice = int64_t{1} << 24;
 
   bool none() const { return rules.empty(); }
-  Space home_of(OffloadItem item, int32_t layer) const;
+  Space space_of(OffloadItem item, int32_t layer) const;
   bool moves(OffloadItem item) const;  // in some layer
   bool uses(Space place) const;
   friend bool operator==(const Offload&, const Offload&) = default;

@@ -15,9 +15,8 @@ std::vector<Option> optimizer_options() {
           "update-in-backward", &Options::update_in_backward,
           "update each parameter as soon as its gradient is complete, and free the gradient"),
       option_row("fold-update", &Options::fold_update,
-                 "auto | on | off: update a layer whose state is offloaded on the way through the "
-                 "next step's "
-                 "forward, so that it comes and goes meanwhile (auto: on a GPU, without stages)",
+                 "auto | on | off: update a layer whose state is offloaded during the next step's "
+                 "forward, so that transfers overlap compute (auto: on a GPU, without stages)",
                  {.on_resume = OnResume::exact, .settled = true}),
       option_row("beta1", &Options::beta1, "decay of the first moment"),
       option_row("beta2", &Options::beta2,

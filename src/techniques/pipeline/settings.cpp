@@ -34,11 +34,12 @@ std::string text(const StageOrder& order) {
 
 std::vector<Option> mesh_options() {
   return {
-      option_row("mesh", &Options::mesh,
-                 "pp=P,dp=D,tp=T: how ranks share the work: P pipeline stages, D that read other "
-                 "samples, T "
-                 "that share each matrix; who is left out is 1, or for dp what the ranks leave",
-                 {.on_resume = OnResume::mesh}),
+      option_row(
+          "mesh", &Options::mesh,
+          "pp=P,dp=D,tp=T: how ranks share the work: P pipeline stages, D that read other "
+          "samples, T "
+          "that share each matrix; an axis that is left out is 1, or for dp what the ranks leave",
+          {.on_resume = OnResume::mesh}),
       option_row("tp", &Options::tp,
                  "ranks that share each matrix, as tp of --mesh (0: 1, or as --mesh says)",
                  {.on_resume = OnResume::mesh}),

@@ -5,7 +5,7 @@
 
 namespace snug {
 
-// passes/pipeline_schedule.h draws them.
+// techniques/pipeline/pipeline_schedule.h draws them.
 enum class PipelineSchedule : uint8_t { one_forward_one_backward, zero_bubble };
 
 struct StageOrder {

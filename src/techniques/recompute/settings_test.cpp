@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
-#include "passes/values_to_keep.h"
 #include "settings/parse.h"
+#include "techniques/recompute/recompute.h"
 
 namespace snug {
 namespace {
@@ -20,7 +20,7 @@ std::string why_not(std::string_view text) {
   return "it is taken";
 }
 
-TEST(RecomputeLayers, TextReadsBackToTheSamePolicy) {
+TEST(RecomputeLayers, TextReadsBackToSamePolicy) {
   const RecomputePolicy policy{.kind = RecomputePolicy::Kind::chosen,
                                .chosen = {{0, 0, {"attn.norm", "mlp.act"}},
                                           {1, 1, {"attn.norm", "mlp.act"}},
@@ -37,7 +37,7 @@ TEST(RecomputeLayers, TextReadsBackToTheSamePolicy) {
   EXPECT_EQ(text(RecomputePolicy{.kind = RecomputePolicy::Kind::chosen}), "none");
 }
 
-TEST(RecomputeLayers, RefusesWhatIsNotOne) {
+TEST(RecomputeLayers, RefusesOtherText) {
   EXPECT_THAT(why_not("layers:"), HasSubstr("LAYER=WHAT"));
   EXPECT_THAT(why_not("layers:0-3"), HasSubstr("LAYER=WHAT"));
   EXPECT_THAT(why_not("layers:3-1=full"), HasSubstr("LAYER=WHAT"));
@@ -47,7 +47,7 @@ TEST(RecomputeLayers, RefusesWhatIsNotOne) {
   EXPECT_THAT(why_not("layers:0=a++b"), HasSubstr("without a name"));
 }
 
-TEST(RecomputeLayers, ALayerThatIsNotThereIsRefused) {
+TEST(RecomputeLayers, MissingLayerIsRefused) {
   EXPECT_THROW(segments_of(parse_setting<RecomputePolicy>("layers:0-4=full", "recompute"), 4),
                Error);
   EXPECT_EQ(segments_of(parse_setting<RecomputePolicy>("layers:0-3=full", "recompute"), 4).size(),

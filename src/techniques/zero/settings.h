@@ -45,7 +45,7 @@ std::string text(const Shard& shard);
 struct Sharding {
   int64_t ranks = 1;
   int64_t rank = 0;  // in the order of sums and samples: those of one place are neighbours
-  int64_t stage = 0;
+  int64_t level = 0;
   int64_t threshold = 100'000;  // parameters of fewer elements stay whole
   int64_t group = 0;            // ranks that share one copy, a divisor of all; 0: all of them
   int64_t stride = 1;  // of the job's ranks, from one of these to the next (settings/mesh.h)
