@@ -23,7 +23,7 @@ namespace snug {
 // A change to the run, ready to paste, and what it would give.
 struct Advice {
   std::string change;  // "--optimizer adamw8bit"
-  std::string pins;  // flags that pin what the search chose for it: "--batch 4 --accum 2"
+  std::string pins;    // flags that pin what the search chose for it: "--batch 4 --accum 2"
   Effect effect = Effect::exact;
   int64_t peak_bytes = 0;   // of the arena
   int64_t saves_bytes = 0;  // below zero: it takes more
@@ -50,7 +50,7 @@ struct SaveFacts {
   int64_t staging = 0;       // of host memory, outside its arena
   double disk_seconds = 0;   // to write one
   double waits_seconds = 0;  // of training, for one
-  bool overlapped = true;  // training continues meanwhile
+  bool overlapped = true;    // training continues meanwhile
 };
 
 // What the breakdown cannot know: the words of the question, and what was predicted but bytes.
