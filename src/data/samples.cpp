@@ -33,17 +33,9 @@ Samples Samples::for_training(const Resolved& run) {
   Samples out;
   out.inputs_ = run.model.inputs(run.build);
   out.row_targets_ = static_cast<size_t>(targets_per_row(run));
-  const auto size_of_input = [&](Input::Source source) -> size_t {
-    const Input* input = find_input(out.inputs_, source);
-    if (input == nullptr) return 0;
-    return static_cast<size_t>(input->type(run.model.input_sizes(run.build)).shape.elements());
-  };
-  out.tokens_.resize(size_of_input(Input::Source::tokens));
-  out.targets_.resize(size_of_input(Input::Source::targets));
-  out.starts_.resize(size_of_input(Input::Source::starts));
-  out.feature_values_.resize(size_of_input(Input::Source::features));
+  out.sizes_ = run.model.input_sizes(run.build);
   const Options& o = run.options;
-  if (!out.feature_values_.empty()) {
+  if (find_input(out.inputs_, Input::Source::features) != nullptr) {
     if (o.data != "synthetic" || !o.eval_data.empty() || o.holdout > 0) {
       throw usage_error(
           "model '{}' takes features, not tokens: it trains on --data synthetic only, and nothing "
@@ -86,6 +78,18 @@ DataFingerprint Samples::fingerprint() const {
   return features_ ? DataFingerprint{.checksum = Checksum().text()} : train_->fingerprint();
 }
 
+void Samples::make_buffers() {
+  if (!targets_.empty()) return;
+  const auto elements = [&](Input::Source source) -> size_t {
+    const Input* input = find_input(inputs_, source);
+    return input == nullptr ? 0 : static_cast<size_t>(input->type(sizes_).shape.elements());
+  };
+  tokens_.resize(elements(Input::Source::tokens));
+  targets_.resize(elements(Input::Source::targets));
+  starts_.resize(elements(Input::Source::starts));
+  feature_values_.resize(elements(Input::Source::features));
+}
+
 void Samples::make_tokens(const Dataset& data, int64_t first_sample) {
   data.fill(first_sample, tokens_, targets_, starts_);
   if (masking_) masking_->apply(first_sample, data.T(), tokens_, targets_);
@@ -114,6 +118,7 @@ void Samples::send(Executor& executor, int64_t micro_batch) const {
 }
 
 void Samples::feed(Executor& executor, int64_t first_sample, int64_t rows, int64_t micro_batch) {
+  make_buffers();
   if (train_) {
     make_tokens(*train_, first_sample);
   } else {
@@ -124,6 +129,7 @@ void Samples::feed(Executor& executor, int64_t first_sample, int64_t rows, int64
 }
 
 void Samples::feed_held_out(Executor& executor, int64_t first_sample, int64_t rows) {
+  make_buffers();
   make_tokens(*held_out_, first_sample);
   ignore_after(rows);
   send(executor, 0);

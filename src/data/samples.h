@@ -41,6 +41,8 @@ class Samples {
   int64_t targets(int64_t first_sample, int64_t samples) const;
 
  private:
+  // At the first feed: an arena that does not fit is refused before memory is taken for its rows.
+  void make_buffers();
   void make_tokens(const Dataset& data, int64_t first_sample);
   void ignore_after(int64_t rows);
   void send(Executor& executor, int64_t micro_batch) const;
@@ -48,8 +50,9 @@ class Samples {
 
   std::shared_ptr<const Dataset> train_, held_out_;
   std::shared_ptr<const SyntheticFeatures> features_;
-  std::optional<Masking> masking_;                  // the model sees the whole sequence
-  std::vector<Input> inputs_;                       // that the model declares
+  std::optional<Masking> masking_;  // the model sees the whole sequence
+  std::vector<Input> inputs_;       // that the model declares
+  Input::Sizes sizes_;
   size_t row_targets_ = 0;                          // of a micro-batch's row
   std::vector<int32_t> tokens_, targets_, starts_;  // of a micro-batch; empty: not declared
   std::vector<float> feature_values_;

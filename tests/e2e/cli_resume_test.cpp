@@ -136,7 +136,7 @@ TEST_F(CliResume, OtherDataIsRefused) {
 TEST_F(CliResume, UsedDirectoryIsNotOverwritten) {
   train_six("a");
   expect_refused(train_ + " --steps 1 --out a", kUsage, "--out a is the directory of another run",
-                 "--resume a goes on");
+                 "--resume a continues");
   EXPECT_EQ(snug(train_ + " --steps 3 --seed 2 --out a --overwrite").code, 0);
   EXPECT_EQ(trim(file("a/latest")), "step-00000003");
   EXPECT_FALSE(std::filesystem::exists(dir_ / "a/step-00000006")) << "of the old run";
