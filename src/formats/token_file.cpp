@@ -171,12 +171,6 @@ TokenLayout with_width(const Opened& file, TokenLayout layout, int64_t asked) {
 
 std::string_view name_of(TokenFormat format) { return kNames[static_cast<size_t>(format)]; }
 
-std::optional<TokenFormat> parse_token_format(std::string_view name) {
-  const auto* at = std::find(kNames.begin(), kNames.end(), name);
-  if (at == kNames.end()) return std::nullopt;
-  return static_cast<TokenFormat>(at - kNames.begin());
-}
-
 bool is_token_file(const std::filesystem::path& path) {
   if (path.extension() == ".bin") return true;
   const Opened file(path);

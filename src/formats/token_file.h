@@ -24,7 +24,6 @@ namespace snug {
 
 enum class TokenFormat : uint8_t { llmc, llmq, nanogpt, megatron };
 std::string_view name_of(TokenFormat format);  // "llm.c", "llm.q", "nanogpt", ...
-std::optional<TokenFormat> parse_token_format(std::string_view name);
 
 // Where the tokens are and how they are to be read.
 struct TokenLayout {

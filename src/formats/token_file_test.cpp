@@ -120,8 +120,6 @@ TEST_F(TokenFileTest, HintOverridesMagicNumber) {
   expect_refused(bytes, "does not begin as an llm.q file", {.format = TokenFormat::llmq});
   expect_refused(raw<uint16_t>({1, 2}), "does not begin as an llm.c file",
                  {.format = TokenFormat::llmc});
-  EXPECT_EQ(parse_token_format("nanogpt"), TokenFormat::nanogpt);
-  EXPECT_EQ(parse_token_format("csv"), std::nullopt);
 }
 
 TEST_F(TokenFileTest, CopiesFromMiddleWithinBounds) {
