@@ -55,7 +55,7 @@ constexpr Verb kVerbs[] = {
 
 void print_help() {
   print(
-      "snug trains models that do not fit.\n\n"
+      "snug trains transformers inside a memory budget.\n\n"
       "usage: snug VERB MODEL [options]\n\n");
   for (const Verb& verb : kVerbs) print("  {:<12}{}\n", verb.name, verb.answers);
   print(

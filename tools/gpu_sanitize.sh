@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly TESTS=${SANITIZE_TESTS:-OpOnCuda.*_bf16:AttentionOnTensorCores.*}
 readonly TWICE='*chunked_attention*'      # the same kernels as flash_attention's
-readonly LIBRARIES='*linear*:*attention*' # ops whose products and attention are made by libraries
+readonly LIBRARIES='*linear*:*attention*' # ops whose matmuls and attention are made by libraries
 export SNUG_NO_TUNE=1                     # algorithms by rule: timing them would run each many times
 
 if ! command -v compute-sanitizer >/dev/null; then

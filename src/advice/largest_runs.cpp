@@ -28,7 +28,7 @@ Limits allowed_bytes(const Resolved& run) {
 }
 
 // The fewest bytes that the run can do with, whatever is chosen where something is open. A search
-// packs in a hurry; what it thinks a little too large is packed as a plan is before it is refused.
+// packs with little effort; what it thinks a little too large is packed as a plan is before it is refused.
 SpaceBytes need_of(const Resolved& run) {
   if (leaves_mesh_open(run) || run.recipe.mesh.pp > 1) {
     const PlannedRun planned = plan_job(run);

@@ -48,7 +48,7 @@ PricedPlan priced_plan(const Options& asked) {
   const PlannedRun now = plan_run(resolve_here(options));
   PricedPlan out{.what = fmt::format("{} on {}, batch {} x {}, {}", now.run.model.config().name,
                                      device_text(now.run), now.run.build.batch, now.run.build.seq,
-                                     print_setting(print_setting(now.run.options.precision))),
+                                     print_setting(now.run.options.precision)),
                  .peak_bytes = arena_of(now.plan),
                  .step_ms = now.step_seconds * 1e3,
                  .rests_on = now.run.cost_model.origin()};

@@ -20,7 +20,6 @@ Error OpView::refusal(const std::string& why) const {
 }
 
 int OpDef::input_port(std::string_view port) const { return find_port(inputs, port, kind); }
-int OpDef::output_port(std::string_view port) const { return find_port(outputs, port, kind); }
 
 bool OpDef::must_alias(int output) const {
   return std::any_of(alias.begin(), alias.end(),

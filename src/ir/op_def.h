@@ -309,7 +309,6 @@ struct OpDef {
   // The runtime does it, and no kernel.
   bool moves_bytes() const { return crosses_spaces || comm != Comm::none; }
   int input_port(std::string_view port) const;  // throws an internal error when there is none
-  int output_port(std::string_view port) const;
   const Port& port_of_input(size_t i) const { return inputs[std::min(i, inputs.size() - 1)]; }
   bool must_alias(int output) const;
   int accumulator_of(int output) const;                           // the input port, or -1

@@ -32,11 +32,7 @@ std::string_view name_of(Space s) { return kSpaceNames[static_cast<size_t>(s)]; 
 std::string_view name_of(Scope s) { return kScopeNames[static_cast<size_t>(s)]; }
 std::string_view name_of(Role r) { return kRoleNames[static_cast<size_t>(r)]; }
 std::string_view name_of(Stored s) { return kStoredNames[static_cast<size_t>(s)]; }
-std::optional<Category> parse_category(std::string_view n) {
-  return find_name<Category>(kCategoryNames, n);
-}
 std::optional<Space> parse_space(std::string_view n) { return find_name<Space>(kSpaceNames, n); }
-std::optional<Role> parse_role(std::string_view n) { return find_name<Role>(kRoleNames, n); }
 
 int64_t Value::elements_in_whole() const {
   const int64_t mine = type.shape.elements();

@@ -37,7 +37,6 @@ enum class Category : uint8_t {
 };
 constexpr int kCategories = 11;
 std::string_view name_of(Category category);
-std::optional<Category> parse_category(std::string_view name);
 
 // Where bytes live. Each space is one arena with its own alignment: that of direct I/O on disk, and
 // in host memory, which is staging for it.
@@ -55,7 +54,6 @@ std::string_view name_of(Scope scope);
 
 enum class Role : uint8_t { none, matrix, embedding, head, position, norm, bias };
 std::string_view name_of(Role role);
-std::optional<Role> parse_role(std::string_view name);
 
 struct Init {
   enum class Kind : uint8_t { zeros, constant, normal } kind = Kind::zeros;

@@ -35,7 +35,7 @@ Missing missing_gpu(const CudaProbe& probe) {
 std::vector<Missing> missing_libraries(const CudaProbe& probe) {
   std::vector<Missing> out;
   if (probe.cublas_lt.version.empty()) {
-    out.push_back({"cuBLASLt", "Matrix products need it: no model trains on a GPU without it.",
+    out.push_back({"cuBLASLt", "Matmuls need it: no model trains on a GPU without it.",
                    fmt::format("It is part of the CUDA {} toolkit: put the directory of {} on "
                                "LD_LIBRARY_PATH.",
                                cuda_version_text(probe.toolkit), probe.cublas_lt.file)});

@@ -1,5 +1,6 @@
-// The explicit list of all ops. An op exists for the parser, the checks and the docs when it is
-// here.
+// The explicit list of all ops. An op exists for the parser (ir/text.h), the checks of ops and the
+// documents when it is here. Programs are parsed by tests and fuzzing alone: what is printed must
+// read back.
 //
 //   const OpDef* def = find_op(ops::registry(), "linear");
 #pragma once

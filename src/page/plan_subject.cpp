@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "page/arena.h"
-#include "page/lanes.h"
+#include "page/lane_spans.h"
+#include "page/space_map.h"
 #include "report/plan_report_parts.h"
 
 namespace snug {

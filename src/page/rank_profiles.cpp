@@ -11,7 +11,7 @@
 
 #include "base/units.h"
 #include "ir/lifetime.h"
-#include "page/lanes.h"
+#include "page/lane_spans.h"
 #include "page/memory_file.h"
 #include "page/span_file.h"
 #include "report/layout.h"

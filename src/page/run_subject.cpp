@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/units.h"
-#include "page/lanes.h"
+#include "page/lane_spans.h"
 #include "page/rank_profiles.h"
 #include "page/span_file.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "page/lanes.h"
+#include "page/lane_spans.h"
 
 namespace snug {
 

@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "ir/tensor_cut.h"
 #include "ops/quantize/format.h"
-#include "placement/residency.h"
+#include "placement/space_values.h"
 
 namespace snug {
 namespace {

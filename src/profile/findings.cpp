@@ -5,7 +5,7 @@
 
 #include "ir/order.h"
 #include "placement/breakdown.h"
-#include "placement/residency.h"
+#include "placement/space_values.h"
 
 namespace snug {
 namespace {

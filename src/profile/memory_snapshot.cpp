@@ -7,7 +7,7 @@
 
 #include "formats/pickle_writer.h"
 #include "ir/op_def.h"
-#include "placement/residency.h"
+#include "placement/space_values.h"
 #include "profile/memory_timeline.h"
 
 namespace snug {

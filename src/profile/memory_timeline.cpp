@@ -4,7 +4,7 @@
 #include <optional>
 #include <queue>
 
-#include "placement/residency.h"
+#include "placement/space_values.h"
 
 namespace snug {
 namespace {

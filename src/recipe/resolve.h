@@ -29,7 +29,7 @@ struct Resolved : Settings {
   std::optional<int64_t> host_budget, disk_budget = {};  // none: not limited
   RankHere here = {};
 
-  // Is the budget what was free on the GPU, for want of another?
+  // Is the budget what was free on the GPU, because none was given?
   bool within_free_memory() const {
     return budget.has_value() && !options.budget.given() && options.gpu.empty();
   }

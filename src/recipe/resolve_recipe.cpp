@@ -161,7 +161,7 @@ void resolve_offload(Options& o, Recipe& r) {
 }
 
 // As in DeepSpeed, where only stage 3 offloads parameters.
-void refuse_whole_parameters_elsewhere(const Recipe& r) {
+void refuse_offloaded_whole_parameters(const Recipe& r) {
   if (!r.sharding.on() || r.sharding.level == 3 || !r.offload.moves(OffloadItem::params)) return;
   throw usage_error("--offload {} under --zero {}: parameters leave the device in shards",
                     text(r.offload), r.sharding.level)
@@ -181,7 +181,7 @@ void resolve_pp_schedule(Options& o, Recipe& r, bool mesh_is_open) {
 }
 
 // What a pipeline does not have.
-void refuse_beside_stages(const Options& o, const Recipe& r) {
+void refuse_with_stages(const Options& o, const Recipe& r) {
   if (r.mesh.pp == 1) return;
   const auto refuse = [&](const std::string& what, std::string_view why) {
     return usage_error("{} with --pp {}: {}", what, r.mesh.pp, why);
@@ -281,7 +281,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget, int64_t rank) {
   r.recompute = *o.recompute;
   r.compress = o.compress;
   resolve_offload(o, r);
-  refuse_whole_parameters_elsewhere(r);
+  refuse_offloaded_whole_parameters(r);
   if (!o.host_update) o.host_update = HostUpdate{};
   r.host_update = *o.host_update;
   r.adapters = o.lora;
@@ -292,7 +292,7 @@ Recipe settle_recipe(Options& o, std::optional<int64_t> budget, int64_t rank) {
   resolve_optimizer(o, r);
   r.update_in_backward = o.update_in_backward;
   resolve_fold_update(o, r);
-  refuse_beside_stages(o, r);
+  refuse_with_stages(o, r);
   refuse_under_tensor_ranks(o, r);
   for (const Technique& t : techniques())
     if (t.refuse != nullptr) t.refuse(o, r);

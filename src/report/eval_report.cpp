@@ -28,7 +28,7 @@ std::string parts_text(const SpaceBreakdown& space) {
   return join(words, ", ");
 }
 
-std::string elsewhere_text(const SpaceBytes& arenas) {
+std::string other_spaces_text(const SpaceBytes& arenas) {
   std::string text;
   if (arenas[Space::host] > 0) text += fmt::format("; host {}", format_bytes(arenas[Space::host]));
   if (arenas[Space::disk] > 0) text += fmt::format("; disk {}", format_bytes(arenas[Space::disk]));
@@ -48,7 +48,7 @@ PlanReport forward_plan_report(const PlannedRun& planned, const std::string& wha
       fmt::format("{} on {} · {} parameters in {} · {}\nneeds  {} at the peak ({} bytes): {}{}",
                   run.model.config().name, device_text(run), format_count(parameters),
                   print_setting(run.options.precision), what, format_bytes(arena),
-                  format_exact(arena), parts_text(memory.device()), elsewhere_text(arenas));
+                  format_exact(arena), parts_text(memory.device()), other_spaces_text(arenas));
   if (run.budget) {
     const int64_t room = *run.budget + run.context - run.context_with(arenas);
     report.table +=

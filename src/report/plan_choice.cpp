@@ -20,9 +20,9 @@ std::string recompute_text(const ChosenRecompute& chosen, std::string_view title
       out += fact(out.empty() ? title : "", (out.empty() ? "recompute: " : "           ") + line);
   }
   if (chosen.extra_time < 0)
-    return out +
-           fact("", fmt::format("keeping everything takes {:.1f} % longer: what is kept moves",
-                                100 * (1 / (1 + chosen.extra_time) - 1)));
+    return out + fact("", fmt::format(
+                              "keeping everything takes {:.1f} % longer: kept values are offloaded",
+                              100 * (1 / (1 + chosen.extra_time) - 1)));
   return out +
          fact("", fmt::format("keeping everything needs {} ({} bytes); modelled time {:+.1f} %",
                               format_bytes(chosen.needed_without),

@@ -119,7 +119,8 @@ TEST(RenderPlan, ReportsCostOfKeeping) {
   PlanFacts facts = sample_facts();
   facts.chosen = ChosenRecompute{.policy = "full", .needed_without = kMiB, .extra_time = -0.2};
   const std::string text = render_plan(sample_account(), facts, false);
-  EXPECT_THAT(text, HasSubstr("keeping everything takes 25.0 % longer: what is kept moves\n"));
+  EXPECT_THAT(text,
+              HasSubstr("keeping everything takes 25.0 % longer: kept values are offloaded\n"));
 }
 
 TEST(RenderPlan, ReportsCostOfCheckpoints) {

@@ -8,7 +8,7 @@
 #include "cost/step_cost.h"
 #include "passes/updates.h"
 #include "placement/breakdown.h"
-#include "placement/residency.h"
+#include "placement/space_values.h"
 #include "search/lane_sums.h"
 
 namespace snug {
@@ -67,7 +67,7 @@ Variant without_recompute(Variant variant) {
 }
 
 // What the values of a program take together, without what is on its way: all of it is there at once.
-SpaceBytes kept_elsewhere(const Module& module) {
+SpaceBytes kept_offloaded(const Module& module) {
   std::vector<SpaceBytes> by_program(module.programs.size());
   for (const Value& value : module.values) {
     if (value.shared() || !value.owns_bytes() || value.space == Space::device ||
@@ -199,7 +199,7 @@ Estimates::Lanes Estimates::lanes_of(const Variant& variant, const LaidOut& shal
   if (more == 0) return whole;
   const LaidOut deeper = laid_out(without_recompute(variant), depth + 1);
   whole.seconds += more * (seconds_of(deeper) - whole.seconds);
-  const SpaceBytes kept = kept_elsewhere(deeper.module) - kept_elsewhere(shallow.module);
+  const SpaceBytes kept = kept_offloaded(deeper.module) - kept_offloaded(shallow.module);
   for (const Space s : kAllSpaces) whole.transient[s] += more * kept[s];
   return whole;
 }

@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "ir/lifetime.h"
 #include "placement/breakdown.h"
-#include "placement/residency.h"
+#include "placement/space_values.h"
 
 namespace snug {
 namespace {

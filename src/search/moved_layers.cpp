@@ -13,7 +13,7 @@ double seconds_one_way(const LayerPolicy& policy, const MovedLayers& moved) {
   return static_cast<double>(policy.costs.kept) / moved.link;
 }
 
-double lost_beside(double one_way) { return 2 * kSlower * one_way; }
+double lost_with(double one_way) { return 2 * kSlower * one_way; }
 
 }  // namespace
 
@@ -29,7 +29,7 @@ LayerPolicies with_moved(LayerPolicies layers, const MovedLayers& moved) {
   for (size_t o = 0; o < measured; ++o) {
     LayerPolicy there = layers.options[o];
     const double one_way = seconds_one_way(there, moved);
-    there.costs.seconds += lost_beside(one_way) + std::max(0.0, one_way - moved.hidden);
+    there.costs.seconds += lost_with(one_way) + std::max(0.0, one_way - moved.hidden);
     there.costs.kept = 0;
     layers.options.push_back(std::move(there));
   }
@@ -53,7 +53,7 @@ double seconds_lost(const LayerPolicies& mixed, const MovedLayers& moved,
   double lost = 0;
   for (const int o : assignment) {
     if (const auto at = static_cast<size_t>(o); at >= measured)
-      lost += lost_beside(seconds_one_way(mixed.options[at - measured], moved));
+      lost += lost_with(seconds_one_way(mixed.options[at - measured], moved));
   }
   return lost;
 }

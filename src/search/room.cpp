@@ -5,7 +5,7 @@
 
 #include "base/units.h"
 #include "placement/placement.h"
-#include "placement/residency.h"
+#include "placement/space_values.h"
 
 namespace snug {
 namespace {

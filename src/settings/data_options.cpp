@@ -51,7 +51,7 @@ std::vector<Option> data_options() {
           "encoders: the token that hides what is to be guessed (-1: the last of the vocabulary)",
           {.verbs = Verbs::train | Verbs::eval}),
       option_row("new-data", &Options::new_data,
-                 "--resume goes on although the data is not what it was",
+                 "--resume continues although the data is not what it was",
                  {.verbs = Verbs::train, .on_resume = OnResume::free})};
 }
 

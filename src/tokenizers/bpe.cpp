@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "tokenizers/byte_letters.h"
 #include "tokenizers/merges.h"
-#include "tokenizers/model.h"
 #include "tokenizers/utf8.h"
+#include "tokenizers/word_model.h"
 
 namespace snug {
 namespace {

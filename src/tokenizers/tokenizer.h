@@ -21,11 +21,11 @@
 
 #include "tokenizers/added_tokens.h"
 #include "tokenizers/decoder.h"
-#include "tokenizers/model.h"
 #include "tokenizers/normalizer.h"
 #include "tokenizers/post_processor.h"
 #include "tokenizers/pre_tokenizer.h"
 #include "tokenizers/word_cache.h"
+#include "tokenizers/word_model.h"
 
 namespace snug {
 

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "tokenizers/model.h"
 #include "tokenizers/utf8.h"
+#include "tokenizers/word_model.h"
 
 namespace snug {
 namespace {

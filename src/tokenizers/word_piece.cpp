@@ -1,7 +1,7 @@
 // WordPiece (BERT): a word is the longest token that begins it, then the longest that continues.
 #include "base/error.h"
-#include "tokenizers/model.h"
 #include "tokenizers/utf8.h"
+#include "tokenizers/word_model.h"
 
 namespace snug {
 namespace {

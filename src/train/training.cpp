@@ -236,7 +236,7 @@ void Training::say_where_grace_is_short() const {
   if (step + save <= *grace) return;
   say(
       fmt::format("--grace {}: a step of {} and a checkpoint of {} may take longer, and "
-                  "a run that is killed goes on from the checkpoint before",
+                  "a run that is killed continues from the checkpoint before",
                   text(run_.options.grace), format_seconds(step), format_seconds(save)));
 }
 

@@ -27,7 +27,7 @@ void Training::end_of_saving() {
 
 std::string Training::what_is_saved() const {
   const auto command = saver_ ? saver_->resume_command() : std::nullopt;
-  return command ? fmt::format("`{}` goes on from the last checkpoint", *command)
+  return command ? fmt::format("`{}` continues from the last checkpoint", *command)
                  : "nothing was saved yet";
 }
 
@@ -70,7 +70,7 @@ void Training::roll_back(const BadStep& bad) {
 
 std::string Training::first_non_finite_site(const StepReport& r, int64_t position) {
   // One op after another, stages would wait for each other's messages.
-  if (run_.recipe.mesh.pp > 1) return "one of the stages (which one is not looked for)";
+  if (run_.recipe.mesh.pp > 1) return "a pipeline stage (stage unknown)";
   say(fmt::format("the loss is {} at step {}: running the step again with checks", r.loss, r.step));
   feeder_.rewind(position);
   const auto site = find_non_finite(executor_, [&] {

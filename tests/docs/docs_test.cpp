@@ -107,7 +107,7 @@ TEST_P(Document, LinksHaveTargets) {
   }
 }
 
-// Code names a file of src/ by its folder: `passes/recompute` is src/passes/recompute.cpp.
+// Code names a file of src/ by its folder: `passes/autodiff` is src/passes/autodiff.cpp.
 bool names_a_file(const std::string& path) {
   for (const char* folder : {"", "src", "include"}) {
     for (const char* extension : {"", ".h", ".cpp"})

@@ -23,8 +23,8 @@ void expect_golden_of_two(const Module& first, const Module& second, std::string
 
 // --- data-parallel ranks -------------------------------------------------------------------------
 
-Recipe sharded(int64_t stage, int64_t rank) {
-  return {.accum = 2, .sharding = {.ranks = 2, .rank = rank, .level = stage, .threshold = 256}};
+Recipe sharded(int64_t level, int64_t rank) {
+  return {.accum = 2, .sharding = {.ranks = 2, .rank = rank, .level = level, .threshold = 256}};
 }
 
 Module summed(const Recipe& recipe) {

@@ -1,4 +1,4 @@
-// The masks of attention_dropout.h on the device: the same bits. Seed, step and sample are read
+// The masks of attention_dropout_cpu.h on the device: the same bits. Seed, step and sample are read
 // there.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Backward of the flash and the standard kind on our own tiles: delta, then one walk that owns keys
-// and makes dk and dv, and one that owns queries and makes dq (attention_grad_tiles.h says what
+// and makes dk and dv, and one that owns queries and makes dq (attention_grad_tiles_cpu.h says what
 // these are). No two blocks add to the same place.
 #include "ops/attention/attention_backward.cuh"
 #include "ops/attention/attention_cuda.h"

@@ -5,7 +5,7 @@
 
 #include "base/units.h"
 #include "compile/compile.h"
-#include "placement/residency.h"
+#include "placement/space_values.h"
 
 namespace snug {
 namespace {

@@ -10,7 +10,7 @@
 #include "compile/compile.h"
 #include "cost/pipeline_cost.h"
 #include "ir/lifetime.h"
-#include "placement/residency.h"
+#include "placement/space_values.h"
 #include "search/layer_costs.h"
 #include "techniques/pipeline/pipeline_schedule.h"
 

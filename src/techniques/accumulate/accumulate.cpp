@@ -1,6 +1,8 @@
 // Micro-batches into one step: the first overwrites, the rest add. In horizontal order each is a run
 // of its own; otherwise several go through the model together, all of them through a layer before
 // the next layer, and what belongs to a layer is there once for all of them.
+#include "techniques/accumulate/accumulate.h"
+
 #include <iterator>
 
 #include "passes/micro_batches.h"

@@ -20,8 +20,6 @@ MicroOrder MicroOrder::parse(std::string_view text, std::string_view option) {
     return order;
   }
   require_word(text, option, {"auto", "horizontal", "vertical", "groups:K"});
-  if (text == "groups:K")
-    throw usage_error("--{} groups:K: K is a number of micro-batches", option);
   return {.kind = text == "vertical" ? Kind::vertical : Kind::horizontal};
 }
 

@@ -9,12 +9,13 @@
 // Only where dx is wider than dy. On an H200 the GEMM of a 7B's down projection has the same speed when
 // it adds, and its adapter's took 3.4 ms a step to read and write; that of gate and up, whose dx is a
 // tenth of dy, lost 4 % and more by adding.
+#include "techniques/adapters/adapters.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "ops/linear/linear.h"
-#include "techniques/adapters/adapters.h"
 
 namespace snug {
 namespace {

@@ -1,3 +1,5 @@
+#include "techniques/adapters/adapters.h"
+
 #include "techniques/adapters/settings.h"
 
 #include <algorithm>
@@ -57,12 +59,12 @@ class Adapting {
     const bool training = is_training(b.program().role);
     std::vector<Op> ops = std::exchange(b.program().ops, {});
     for (Op& op : ops) {
-      if (op.def == &ops::linear_def && op.layer != kNoLayer) add_beside(b, op, training);
+      if (op.def == &ops::linear_def && op.layer != kNoLayer) add_pair(b, op, training);
       b.program().ops.push_back(std::move(op));
     }
   }
 
-  void add_beside(Builder& b, Op& op, bool training) {
+  void add_pair(Builder& b, Op& op, bool training) {
     static const auto x_port = static_cast<size_t>(ops::linear_def.input_port("x"));
     static const auto weight_port = static_cast<size_t>(ops::linear_def.input_port("weight"));
     static const auto residual_port = static_cast<size_t>(ops::linear_def.input_port("residual"));

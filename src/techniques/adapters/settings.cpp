@@ -79,7 +79,7 @@ std::vector<Option> adapter_options() {
           "of the model's linear layers, which are frozen with the rest of it (r: 16, alpha: 2 r, "
           "targets: all and dropout: 0 where they are not given)"),
       option_row("adapter", &Options::adapter,
-                 "directory of an adapter, as PEFT saves it: training goes on with it, eval and "
+                 "directory of an adapter, as PEFT saves it: training continues it, eval and "
                  "sample use it",
                  {.verbs = Verbs::train | Verbs::eval | Verbs::sample})};
 }

@@ -1,9 +1,9 @@
 // --lora: low-rank adapters. Every parameter of the model is frozen, and next to each chosen linear
 // layer W comes a pair of small ones: y = x W^T + (alpha / r) (x A^T) B^T.
 //
-//   Adapters::parse("r=16,alpha=32,targets=qkvo,dropout=0.05")
+//   const Adapters pairs{.rank = 16, .alpha = 32, .targets = {"all"}};   // "r=16,alpha=32"
 //
-// The pass that adds them is `adapters` (passes/passes.h).
+// The pass that adds them is `adapters` (adapters.h).
 #pragma once
 
 #include <cstdint>

@@ -2,13 +2,14 @@
 // reads it reads a dequantized copy that was made just before and does not outlive it.
 //
 // After backward exists, and before recompute: what a repeated op reads is then made again, too.
+#include "techniques/base/store_base.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "ir/builder.h"
 #include "ops/quantize/quantize.h"
-#include "techniques/base/store_base.h"
 
 namespace snug {
 namespace {

@@ -1,6 +1,8 @@
 // Stores what forward keeps for backward as int8: quantized after its last forward reader, restored
 // before the backward ops that read it. Forward is untouched, so the step's loss is; gradients
 // change by what int8 rounds off. Values that an op must have exactly (OpDef::exact) stay.
+#include "techniques/compress/compress.h"
+
 #include <algorithm>
 #include <unordered_map>
 

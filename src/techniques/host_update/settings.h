@@ -1,7 +1,7 @@
 // Which parameters are updated on the host's cores, next to their state: what `--host-update` says,
 // as data for the pass.
 //
-//   HostUpdate some = HostUpdate::parse("0-11+15");
+//   const HostUpdate some{.on = true, .layers = {{0, 11}, {15, 15}}};
 //   some.covers(/*layer=*/3);   // true
 //   text(some);                 // "0-11+15"
 #pragma once

@@ -6,6 +6,8 @@
 // Updates in a row are a unit: a layer's where backward or forward update, else as many as have a
 // slice's elements together. The copies of a unit begin when the unit before the last has ended, and
 // so does what the device computes after it: staging does not grow with the number of layers.
+#include "techniques/host_update/update_on_host.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,7 +15,6 @@
 
 #include "ir/builder.h"
 #include "ops/basic/copy.h"
-#include "techniques/host_update/update_on_host.h"
 
 namespace snug {
 namespace {
@@ -112,7 +113,7 @@ class HostUpdates {
   }
 
   // What the device has and the op can make without its old bytes (a weight, from its master) is not
-  // brought.
+  // copied.
   void leave_out(Op& op, const Alias& alias) {
     const auto i = static_cast<size_t>(alias.input);
     const Port& port = op.def->port_of_input(i);

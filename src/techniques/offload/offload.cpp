@@ -17,6 +17,8 @@
 //
 // A parameter of which every rank has its shard is prefetched by a gather, from shards on the device
 // or copied there before.
+#include "techniques/offload/offload.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -25,7 +27,6 @@
 #include "ops/basic/copy.h"
 #include "ops/comm/comm.h"
 #include "passes/sharding.h"
-#include "techniques/offload/offload.h"
 #include "techniques/offload/residencies.h"
 
 namespace snug {

@@ -122,13 +122,13 @@ std::optional<OffloadItem> offload_item(Category category) {
 }
 
 Space Offload::space_of(OffloadItem item, int32_t layer) const {
-  Space home = Space::device;
+  Space space = Space::device;
   for (const Rule& rule : rules) {
     if (rule.item != item) continue;
     if (holds(rule.layers, layer)) return rule.place;
-    if (rule.layers.empty()) home = rule.place;
+    if (rule.layers.empty()) space = rule.place;
   }
-  return home;
+  return space;
 }
 
 bool Offload::moves(OffloadItem item) const {

@@ -1,6 +1,6 @@
 // Which values live outside the device, and where: what `--offload` says, as data for the pass.
 //
-//   Offload offload = Offload::parse("optimizer=disk,params@0-11+15");
+//   const Offload offload = parse_setting<Offload>("optimizer=disk,params@0-11+15", "offload");
 //   offload.space_of(OffloadItem::params, /*layer=*/3);   // Space::host
 //   text(offload);                                       // "optimizer=disk,params@0-11+15"
 //
@@ -33,7 +33,7 @@ struct Offload {
   };
   // By item; no two that name layers, and no two that name none, say different things of one.
   std::vector<Rule> rules = {};
-  // A value is brought while the program is so many layers before the one that uses it.
+  // A value is prefetched while the program is so many layers before the one that uses it.
   int32_t ahead = 1;
   // Elements that an update takes at once of a parameter that is not all on the device.
   int64_t slice = int64_t{1} << 24;

@@ -3,6 +3,8 @@
 // weights come first, it is the end of the last micro-batches' program. A norm or
 // a loss that is not finite turns the whole update off, and the optimizer's own step count with it;
 // a dynamic loss scale then shrinks.
+#include "techniques/optimizer/optimizer.h"
+
 #include <algorithm>
 #include <map>
 

@@ -56,14 +56,14 @@ class Pipeline {
         schedule_(recipe) {}
 
   void run() {
-    const std::vector<Run> runs = schedule_.runs();
+    const std::vector<ProgramRuns> runs = schedule_.runs();
     const auto last_part = static_cast<StagePart>(schedule_.parts() - 1);
     in_places_ = runs.size() > 1 && schedule_.places(kFirst, last_part) > 1;
     parts_ = parts_of(module_, body_.ops, schedule_);
     if (in_places_) take_from_staging();
     find_kept();
     if (in_places_) add_places();
-    for (const Run& run : runs) {
+    for (const ProgramRuns& run : runs) {
       const std::string name(program_name(run.role));
       module_.step.push_back({run.times, {name}});
       if (run.role != ProgramRole::training_first) module_.programs.push_back(program_of(run));
@@ -170,7 +170,7 @@ class Pipeline {
       input.places = add(Value(module_[id]), kFirst, input.read);
   }
 
-  Program program_of(const Run& run) {
+  Program program_of(const ProgramRuns& run) {
     const int64_t lowest = std::ranges::min(run.units, {}, &Unit::micro_batch).micro_batch;
     Program program{
         .name = std::string(program_name(run.role)), .role = run.role, .micro_batches = 0};

@@ -15,7 +15,7 @@ StageSchedule::StageSchedule(const Recipe& recipe)
   if (recipe.pp_schedule == PipelineSchedule::zero_bubble)
     delay_ = std::min(recipe.mesh.stage, recipe.accum);
 
-  Run step{.role = ProgramRole::training_first};
+  ProgramRuns step{.role = ProgramRole::training_first};
   for (int64_t n = 0; n < before_; ++n) step.units.push_back(nth(n, /*is_forward=*/true));
   add_pairs(step, 0, all_forwards() - before_);
   add_rest(step);
@@ -27,9 +27,9 @@ int64_t StageSchedule::under_way() const {
   return most_at_once(forward(0), static_cast<StagePart>(parts() - 1));
 }
 
-std::vector<Run> StageSchedule::runs() const {
+std::vector<ProgramRuns> StageSchedule::runs() const {
   const int64_t pairs = all_forwards() - before_;
-  Run first{.role = ProgramRole::training_first};
+  ProgramRuns first{.role = ProgramRole::training_first};
   // What is added up begins in the first program.
   const int64_t least = (chunks_ - 1) * stages_ + delay_ + 1;
   if (pairs <= least) {
@@ -41,7 +41,7 @@ std::vector<Run> StageSchedule::runs() const {
   const int64_t times = (pairs - 1 - in_first) / in_next;
   for (int64_t n = 0; n < before_; ++n) first.units.push_back(nth(n, /*is_forward=*/true));
   add_pairs(first, 0, in_first);
-  std::vector<Run> runs{first};
+  std::vector<ProgramRuns> runs{first};
   if (times > 0) {
     runs.push_back({.role = ProgramRole::training_next, .times = times});
     add_pairs(runs.back(), in_first, in_first + in_next);
@@ -60,19 +60,19 @@ Unit StageSchedule::nth(int64_t n, bool is_forward) const {
           .micro_batch = round * stages_ + in_round % stages_};
 }
 
-void StageSchedule::add_pairs(Run& run, int64_t first, int64_t end) const {
+void StageSchedule::add_pairs(ProgramRuns& run, int64_t first, int64_t end) const {
   for (int64_t i = first; i < end; ++i) {
     run.units.push_back(nth(before_ + i, /*is_forward=*/true));
     add_backward(run, i);
   }
 }
 
-void StageSchedule::add_backward(Run& run, int64_t n) const {
+void StageSchedule::add_backward(ProgramRuns& run, int64_t n) const {
   run.units.push_back(nth(n, /*is_forward=*/false));
   if (has_weights() && n >= delay_) run.units.push_back({weights(), n - delay_});
 }
 
-void StageSchedule::add_rest(Run& run) const {
+void StageSchedule::add_rest(ProgramRuns& run) const {
   for (int64_t n = all_forwards() - before_; n < all_forwards(); ++n) add_backward(run, n);
   for (int64_t m = std::max<int64_t>(0, micro_batches_ - delay_);
        has_weights() && m < micro_batches_; ++m)

@@ -2,7 +2,7 @@
 // memory however many there are.
 //
 //   const StageSchedule schedule(recipe);
-//   for (const Run& run : schedule.runs()) ... run.times, run.units
+//   for (const ProgramRuns& run : schedule.runs()) ... run.times, run.units
 //
 // Of the second of three stages:
 //
@@ -34,7 +34,7 @@ struct Unit {
   int64_t micro_batch;
 };
 
-struct Run {
+struct ProgramRuns {
   ProgramRole role;
   int64_t times = 1;
   std::vector<Unit> units = {};
@@ -59,7 +59,7 @@ class StageSchedule {
   //   micro_next    pairs of as many micro-batches as are under way, so that each finds its values where
   //                 an earlier run has put them; repeated
   //   micro_last    a pair, and what is left
-  std::vector<Run> runs() const;
+  std::vector<ProgramRuns> runs() const;
 
   // As many micro-batches' values as a stage has places for, between forward and backward.
   double kept() const;
@@ -73,9 +73,9 @@ class StageSchedule {
   int64_t all_forwards() const { return micro_batches_ * chunks_; }
   // The n-th of all.
   Unit nth(int64_t n, bool is_forward) const;
-  void add_pairs(Run& run, int64_t first, int64_t end) const;
-  void add_backward(Run& run, int64_t n) const;
-  void add_rest(Run& run) const;
+  void add_pairs(ProgramRuns& run, int64_t first, int64_t end) const;
+  void add_backward(ProgramRuns& run, int64_t n) const;
+  void add_rest(ProgramRuns& run) const;
 
   int64_t micro_batches_, stages_, chunks_;
   int64_t before_;          // forwards before the first pair

@@ -47,9 +47,8 @@ std::vector<Option> mesh_options() {
                  {.on_resume = OnResume::mesh}),
       option_row("pp-schedule", &Options::pp_schedule,
                  "auto | 1f1b | interleaved:V | zero-bubble: the order of a stage's micro-batches; "
-                 "interleaved: a stage has V chunks of layers; zero-bubble: gradients of weights "
-                 "wait until "
-                 "the stage would; both take memory (auto: 1f1b, or as the search finds)",
+                 "interleaved: a stage has V chunks of layers; zero-bubble: weight gradients "
+                 "fill the pipeline bubble; both take memory (auto: 1f1b, or as the search finds)",
                  {.on_resume = OnResume::exact, .settled = true}),
       option_row(
           "ranks", &Options::ranks,

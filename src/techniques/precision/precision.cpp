@@ -1,5 +1,7 @@
 // The type that a model computes in. Parameters change theirs, and every op's own infer says what
 // follows: activations go along, while statistics and losses stay fp32.
+#include "techniques/precision/precision.h"
+
 #include <unordered_map>
 
 #include "ir/builder.h"

@@ -1,10 +1,11 @@
 // Cheap forward results that backward reads are recomputed there by the backward op of the op that
 // made them, which reads what it takes anyway: one more output of a sweep instead of bytes kept
 // through the whole program. Their readers move to just after that op.
+#include "techniques/recompute/recompute.h"
+
 #include <algorithm>
 
 #include "ir/op_def.h"
-#include "techniques/recompute/recompute.h"
 
 namespace snug {
 namespace {

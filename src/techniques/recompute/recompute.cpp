@@ -2,11 +2,12 @@
 // computed again just before the backward op that reads them. Every forward op is repeated at most
 // once; random ops carry their key, so a repeat draws the same numbers, and results stay the same
 // bit for bit.
+#include "techniques/recompute/recompute.h"
+
 #include <algorithm>
 #include <unordered_map>
 
 #include "ir/builder.h"
-#include "techniques/recompute/recompute.h"
 
 namespace snug {
 namespace {

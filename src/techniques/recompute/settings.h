@@ -1,8 +1,8 @@
 // --recompute: which forward values are kept for the backward pass (activation checkpointing), as data for
 // the pass.
 //
-//   const RecomputePolicy p = RecomputePolicy::parse("every:4");
-//   recompute(module, "micro_first", values_to_keep(module, "micro_first", p));   // passes/
+//   const RecomputePolicy p{.kind = RecomputePolicy::Kind::every, .every = 4};   // "every:4"
+//   recompute(module, "micro_first", values_to_keep(module, "micro_first", p));   // recompute.h
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct RecomputePolicy {
     ratio,
     attention,
     list,
-    automatic,  // to be chosen by plan/search
+    automatic,  // to be chosen by the search
     chosen      // what it chose
   } kind = Kind::none;
   int64_t every = 1;            // every:N

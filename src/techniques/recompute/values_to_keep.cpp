@@ -1,3 +1,4 @@
+
 #include "techniques/recompute/recompute.h"
 
 #include <algorithm>

@@ -1,6 +1,8 @@
 // Updates inside the last micro-batch's backward: a parameter moves as soon as its gradient is
 // complete and nothing reads its old value any more. With a single micro-batch the gradient then
 // dies there; with several it is carried between them all the same.
+#include "techniques/update_in_backward/update_in_backward.h"
+
 #include <algorithm>
 #include <map>
 

@@ -1,10 +1,11 @@
-// Parameters that ranks share. In stages 1 and 2 every rank has all of them, with storage for what
-// all shards update; in stage 3 each has its shard, and ops read wholes that are gathered
+// Parameters that ranks share. At levels 1 and 2 every rank has all of them, with storage for what
+// all shards update; at level 3 each has its shard, and ops read wholes that are gathered
 // (techniques/offload).
+#include "techniques/zero/zero.h"
+
 #include "ir/builder.h"
 #include "passes/mesh.h"
 #include "passes/updates.h"
-#include "techniques/zero/zero.h"
 
 namespace snug {
 namespace {

@@ -12,6 +12,8 @@
 // one of each rank. Where all need all of it, they gather it at last. Where a shard has several copies,
 // each rank sums its part of the shard, and those that have the same shard gather it.
 // What is summed whole is small: a layer's gradients are exchanged together, in one row (ops/comm/pack).
+#include "techniques/zero/zero.h"
+
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -26,7 +28,6 @@
 #include "passes/mesh.h"
 #include "passes/shared_names.h"
 #include "passes/updates.h"
-#include "techniques/zero/zero.h"
 
 namespace snug {
 namespace {

@@ -1,4 +1,4 @@
-#include "page/lanes.h"
+#include "page/lane_spans.h"
 
 #include <algorithm>
 #include <cmath>

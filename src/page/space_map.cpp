@@ -1,9 +1,9 @@
-#include "page/arena.h"
+#include "page/space_map.h"
 
 #include <algorithm>
 
 #include "ir/order.h"
-#include "placement/residency.h"
+#include "placement/space_values.h"
 
 namespace snug {
 namespace {

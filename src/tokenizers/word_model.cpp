@@ -1,4 +1,4 @@
-#include "tokenizers/model.h"
+#include "tokenizers/word_model.h"
 
 namespace snug {
 
