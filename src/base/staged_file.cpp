@@ -19,11 +19,11 @@ namespace fs = std::filesystem;
 // Linux writes at most 2 GiB - 4 KiB in one call.
 constexpr size_t kMaxWrite = size_t{1} << 30;
 
+}  // namespace
+
 Error cannot_write(const fs::path& path, int reason) {
   return bad_input("cannot write {}: {}", path.string(), std::strerror(reason));
 }
-
-}  // namespace
 
 StagedFile::StagedFile(fs::path target) : target_(std::move(target)) {
   std::random_device random;

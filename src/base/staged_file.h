@@ -13,6 +13,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/error.h"
+
 namespace snug {
 
 class StagedFile {
@@ -45,6 +47,9 @@ class StagedFile {
   int64_t written_ = 0;
   int64_t sent_ = 0;  // of these: on their way to the disk, or there
 };
+
+// What a file that cannot be written is refused with. `reason`: an errno.
+Error cannot_write(const std::filesystem::path& path, int reason);
 
 // Makes renames and new names in a directory survive a power cut. Throws bad_input where the disk
 // fails; nothing happens where the file system or the permissions do not allow it.

@@ -30,10 +30,6 @@ namespace fs = std::filesystem;
 constexpr const char* kReplaced = "replaced";  // in the folder of a save: what it set aside
 constexpr size_t kDrawn = 8;                   // hexadecimal digits of a name of our own
 
-Error cannot_save(const fs::path& path, int reason) {
-  return bad_input("cannot write {}: {}", path.string(), std::strerror(reason));
-}
-
 std::string drawn_name() { return fmt::format("{:08x}", std::random_device()()); }
 
 bool is_drawn(std::string_view text) {
@@ -90,11 +86,11 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
 }
 
 void move_to(const fs::path& from, const fs::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) throw cannot_save(to, errno);
+  if (::rename(from.c_str(), to.c_str()) != 0) throw cannot_write(to, errno);
 }
 
 void make_folder(const fs::path& folder) {
-  if (::mkdir(folder.c_str(), 0777) != 0) throw cannot_save(folder, errno);
+  if (::mkdir(folder.c_str(), 0777) != 0) throw cannot_write(folder, errno);
 }
 
 // Renames that are undone unless they are kept.
@@ -217,7 +213,7 @@ StagedModel::StagedModel(const fs::path& directory, Part as)
   is_new_ = fs::create_directories(directory, failure);
   // A link to the directory stays one when the directory is exchanged.
   if (!failure) directory_ = fs::canonical(directory, failure);
-  if (failure) throw cannot_save(directory, failure.value());
+  if (failure) throw cannot_write(directory, failure.value());
   try {
     const fs::path folder = directory_ / fmt::format("{}-{}", kSavingPrefix, drawn_name());
     make_folder(folder);

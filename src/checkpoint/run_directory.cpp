@@ -28,11 +28,6 @@ constexpr std::string_view kStep = "step-";
 constexpr size_t kDigits = 8;
 constexpr int64_t kMaxManifest = int64_t{1} << 28;
 
-Error cannot_write(const fs::path& path) {
-  return bad_input("cannot write {}: {}", path.string(),
-                   std::error_code(errno, std::generic_category()).message());
-}
-
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::symlink_status(path, ignored).type() == fs::file_type::directory;
@@ -57,7 +52,7 @@ fs::path hidden_folder(const fs::path& directory) {
   while (true) {
     fs::path name = directory / fmt::format("{}-{}-{:08x}", kSavingPrefix, ::getpid(), random());
     if (::mkdir(name.c_str(), 0777) == 0) return name;
-    if (errno != EEXIST) throw cannot_write(directory);
+    if (errno != EEXIST) throw cannot_write(directory, errno);
   }
 }
 
@@ -68,7 +63,7 @@ void remove_checkpoint(const fs::path& checkpoint) {
   try {
     const fs::path folder = hidden_folder(checkpoint.parent_path());
     const bool hidden = ::rename(checkpoint.c_str(), folder.c_str()) == 0;
-    const Error why = cannot_write(checkpoint);
+    const Error why = cannot_write(checkpoint, errno);
     if (hidden) sync_directory(checkpoint.parent_path());
     fs::remove_all(folder, ignored);
     if (!hidden) throw why;
@@ -181,7 +176,7 @@ fs::path StagedCheckpoint::commit() {
     folder_.clear();
   } else if (::renameat2(AT_FDCWD, folder_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) !=
              0) {
-    throw cannot_write(target);  // else the hidden folder holds what was there, and goes
+    throw cannot_write(target, errno);  // else the hidden folder holds what was there, and goes
   }
   sync_directory(directory_);
   StagedFile latest(directory_ / kLatestFile);

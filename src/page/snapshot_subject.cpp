@@ -57,12 +57,6 @@ Json answer_of_snapshot(const DeviceFindings& d) {
            fmt::format("at the peak{}; {} reserved", where_is(d), format_bytes(d.peak.reserved))}};
 }
 
-std::string idle_text(const pytorch::Fragmentation& f) {
-  return fmt::format("{} idle of {}: {} in used segments, {} in free segments",
-                     format_bytes(f.whole + f.split), format_bytes(f.reserved),
-                     format_bytes(f.split), format_bytes(f.whole));
-}
-
 Json facts_of_snapshot(const InspectFacts& facts) {
   Json out = Json::array();
   const auto add = [&](const std::string& name, const std::string& text) {

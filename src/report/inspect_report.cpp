@@ -79,12 +79,6 @@ std::string shares_text(const pytorch::PeakFindings& peak, const Paint& paint) {
   return out.empty() ? "" : "\n" + paint.title("largest at the peak") + "\n" + out;
 }
 
-std::string idle_text(const pytorch::Fragmentation& f) {
-  return fmt::format("{} idle of {}: {} in used segments, {} in free segments",
-                     format_bytes(f.split + f.whole), format_bytes(f.reserved),
-                     format_bytes(f.split), format_bytes(f.whole));
-}
-
 std::string fragmentation_text(const pytorch::DeviceFindings& d, const Paint& paint) {
   std::string out = "\n" + paint.title("fragmentation") + "\n";
   if (d.events > 0) out += fmt::format("  at the peak  {}\n", idle_text(d.at_peak));
@@ -262,6 +256,12 @@ Json plan_json_of(const PricedPlan& plan) {
 }
 
 }  // namespace
+
+std::string idle_text(const pytorch::Fragmentation& f) {
+  return fmt::format("{} idle of {}: {} in used segments, {} in free segments",
+                     format_bytes(f.split + f.whole), format_bytes(f.reserved),
+                     format_bytes(f.split), format_bytes(f.whole));
+}
 
 std::string_view phase_words(pytorch::Phase phase) {
   switch (phase) {

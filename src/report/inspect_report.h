@@ -39,6 +39,8 @@ std::string inspect_table(const InspectFacts& facts, const Paint& paint);
 // One object: `file`, `allocator`, `devices`, `plan`.
 std::string inspect_json(const InspectFacts& facts);
 
+// "1.2 GiB idle of 8.0 GiB: ..."
+std::string idle_text(const pytorch::Fragmentation& f);
 // "backward", "forward", "the update", ...; empty: not known
 std::string_view phase_words(pytorch::Phase phase);
 
