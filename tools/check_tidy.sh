@@ -71,8 +71,8 @@ recent() {
     echo "$all" >>"$work/more"
   done
   { LC_ALL=C sort -u "$work/more" | grep -vxFf "$work/chosen" || true; } >"$work/includers"
-  most_changed "${MAX_SOURCES:=160}"
-  left_out=$(($(wc -l <"$work/includers") - ${MAX_INCLUDERS:=30}))
+  most_changed "${MAX_SOURCES:=48}"
+  left_out=$(($(wc -l <"$work/includers") - ${MAX_INCLUDERS:=12}))
   ((left_out <= 0)) || echo "   $left_out more include a changed header and are left out" >&2
   cat "$work/chosen" && head -n "$MAX_INCLUDERS" "$work/includers"
 }
