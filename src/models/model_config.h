@@ -30,6 +30,6 @@ struct ModelConfig {
   double residual_dropout = 0;
 };
 
-ModelConfig config_of(const ModelParts& parts, std::string name);
+ModelConfig config_of(const ModelParts& m, std::string name);
 
 }  // namespace snug

@@ -46,8 +46,8 @@ void write_sizes(const HfConfig& c, OrderedJson& json, const char* activation_ke
 
 // What all families take from their configuration in the same way: sizes, biases, dropout. Tensors
 // have no names yet, layers neither.
-parts::Block common_block(const HfConfig& c);
+parts::Block common_block(const HfConfig& hf);
 // One stack of such blocks; where the configuration gives layers a window, these have it.
-ModelParts common_parts(const HfConfig& c, const parts::Block& block);
+ModelParts common_parts(const HfConfig& hf, const parts::Block& block);
 
 }  // namespace snug

@@ -50,11 +50,11 @@ void write_rope(const HfConfig& c, OrderedJson& json, const char* theta_key = "r
                 const char* part_key = nullptr);
 
 // Rotary positions, rms norms before each part, grouped-query attention, SwiGLU.
-parts::Block llama_block(const HfConfig& c);
+parts::Block llama_block(const HfConfig& hf);
 // Norms of queries and keys.
 void add_qk_norm(parts::Attention& a, parts::Attention::QkNorm kind);
 // A model of such blocks, with Llama's names for what is outside them.
-ModelParts llama_parts(const HfConfig& c, const parts::Block& block);
+ModelParts llama_parts(const HfConfig& hf, const parts::Block& block);
 
 // A published model of a rotary family.
 struct RotarySize {
