@@ -74,6 +74,12 @@ class Binaries:
         return json.loads(answer.out) if answer.code == FITS else None
 
 
+def in_any_order(toml):
+    """The lines of each table sorted: their order means nothing."""
+    tables = toml.split("\n[")
+    return "\n[".join("\n".join([table.split("\n")[0], *sorted(table.split("\n")[1:])]) for table in tables)
+
+
 def code_difference(old, new):
     return [f"exit code: {old.code}, now {new.code}: {new.err.strip()[:300]}"] if old.code != new.code else []
 
@@ -137,6 +143,7 @@ def file_of(folder, name):
 def run_differences(old, new, intended):
     """Of two directories that trainings have written: the settled recipe, the model and the state."""
     recipes = [(file_of(run, "run.toml") or b"").decode().replace(str(run.parent), "") for run in (old, new)]
+    recipes = [in_any_order(recipe) for recipe in recipes]
     found = list(text_differences(*recipes, intended, "run.toml line"))
     return found + [f"{name} differs" for name in SAVED if file_of(old, name) != file_of(new, name)]
 
