@@ -16,8 +16,8 @@ namespace snug {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // The notes that are taken meanwhile.
 template <typename F>
@@ -46,7 +46,7 @@ std::string replaced(std::string text, std::string_view what, std::string_view w
   return text.replace(at, what.size(), with);
 }
 
-class CalibrationFile : public testing::Test {
+class CalibrationFile : public ::testing::Test {
  protected:
   CalibrationFile() { write_calibration(path_, h200()); }
   void TearDown() override { fs::remove_all(folder_); }
@@ -60,7 +60,7 @@ class CalibrationFile : public testing::Test {
   }
 
   const fs::path folder_ =
-      fs::path(testing::TempDir()) / ("snug-calibration-" + std::to_string(getpid()));
+      fs::path(::testing::TempDir()) / ("snug-calibration-" + std::to_string(getpid()));
   const fs::path path_ = folder_ / "deep" / "calibration.json";
 };
 

@@ -334,7 +334,7 @@ TEST(CostModel, NamesSourceOfTransferTimes) {
   measured.disk = DiskRates{6e9, 3e9};
   const CostModel fast(find_device("h200"), {}, measured);
   EXPECT_THAT(fast.origin_of_moves(trip.f.module),
-              testing::HasSubstr("disk 6 GB/s read, 3 GB/s written, measured"));
+              ::testing::HasSubstr("disk 6 GB/s read, 3 GB/s written, measured"));
 }
 
 TEST(ServedCost, IsAbsentWithoutServers) {

@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string name_of_title(std::string_view title) {
   const DeviceSpec* spec = match_device(title);

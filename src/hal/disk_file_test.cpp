@@ -237,7 +237,7 @@ TEST_F(DiskFileTest, ReportsTmpfsAsMemory) {
   EXPECT_THAT(DiskFile(dir_, 10).notes(), IsEmpty());
   if (!fs::exists("/dev/shm")) GTEST_SKIP() << "no tmpfs";
   EXPECT_THAT(DiskFile("/dev/shm", 10).notes(),
-              testing::ElementsAre(HasSubstr("/dev/shm is on tmpfs: its files take host")));
+              ::testing::ElementsAre(HasSubstr("/dev/shm is on tmpfs: its files take host")));
 }
 
 // Not even when the process is killed.

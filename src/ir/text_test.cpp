@@ -13,7 +13,7 @@
 namespace snug {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Module parsed(std::string_view text) { return parse(text, toy::kAll); }
 

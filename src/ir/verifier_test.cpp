@@ -11,7 +11,7 @@
 namespace snug {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using toy::Fixture;
 
 std::string fault(const Module& module) {
@@ -25,7 +25,7 @@ std::string fault(const Module& module) {
 }
 
 // x -> a -> b, with a persistent w and a carried grad.
-struct Verifier : testing::Test, Fixture {
+struct Verifier : ::testing::Test, Fixture {
   ValueId w = add_shared(module, "w", toy::kVector, Category::params, Scope::persistent);
   ValueId grad = add_shared(module, "grad", toy::kVector, Category::grads, Scope::step);
   ValueId a = b.emit(toy::unary, "a", {x})[0];

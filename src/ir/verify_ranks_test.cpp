@@ -10,8 +10,8 @@
 namespace snug {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using toy::Fixture;
 
 struct Rank : Fixture {

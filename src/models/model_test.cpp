@@ -14,8 +14,8 @@ namespace snug {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 template <typename Body>
 std::string refusal(Body body, ExitCode code) {
@@ -156,10 +156,10 @@ TEST(Model, BadOptionsAreRefused) {
   refusal([&] { m.forward({.batch = int64_t{1} << 62}); }, ExitCode::usage);
 }
 
-class ModelDirectory : public testing::Test {
+class ModelDirectory : public ::testing::Test {
  protected:
   void SetUp() override {
-    dir_ = fs::path(testing::TempDir()) / fmt::format("model_test.{}", getpid()) / "my-model";
+    dir_ = fs::path(::testing::TempDir()) / fmt::format("model_test.{}", getpid()) / "my-model";
     fs::remove_all(dir_);
     fs::create_directories(dir_);
     write_file_atomically(dir_ / "config.json",

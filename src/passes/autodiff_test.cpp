@@ -56,7 +56,7 @@ struct GradDtype {
   Dtype precision, grads;
 };
 
-class AutodiffGrads : public testing::TestWithParam<GradDtype> {};
+class AutodiffGrads : public ::testing::TestWithParam<GradDtype> {};
 
 // Each gradient is made in its own type by the op that makes it: no cast, and sums in that type.
 TEST_P(AutodiffGrads, AreSummedInRequestedType) {
@@ -83,9 +83,9 @@ TEST_P(AutodiffGrads, AreSummedInRequestedType) {
 
 INSTANTIATE_TEST_SUITE_P(
     Types, AutodiffGrads,
-    testing::Values(GradDtype{Dtype::f32, Dtype::f32}, GradDtype{Dtype::f32, Dtype::bf16},
-                    GradDtype{Dtype::bf16, Dtype::bf16}, GradDtype{Dtype::bf16, Dtype::f32},
-                    GradDtype{Dtype::f16, Dtype::f32}, GradDtype{Dtype::f16, Dtype::f16}),
+    ::testing::Values(GradDtype{Dtype::f32, Dtype::f32}, GradDtype{Dtype::f32, Dtype::bf16},
+                      GradDtype{Dtype::bf16, Dtype::bf16}, GradDtype{Dtype::bf16, Dtype::f32},
+                      GradDtype{Dtype::f16, Dtype::f32}, GradDtype{Dtype::f16, Dtype::f16}),
     [](const auto& p) {
       return fmt::format("{}_grads_{}", name_of(p.param.precision), name_of(p.param.grads));
     });
@@ -96,8 +96,8 @@ TEST(Autodiff, LossScaleScalesGradientsNotLoss) {
     const Module module = with_backward(two_linears, {.loss_scale = scale});
     const Program& program = module.program("micro_first");
     const Op& scaled = find(program, "dloss.scaled");
-    EXPECT_THAT(scaled.inputs, testing::ElementsAre(module.find_shared("dloss"),
-                                                    module.find_shared("loss_scale")));
+    EXPECT_THAT(scaled.inputs, ::testing::ElementsAre(module.find_shared("dloss"),
+                                                      module.find_shared("loss_scale")));
     const Value& value = module[module.find_shared("loss_scale")];
     EXPECT_EQ(value.scope, Scope::persistent);
     EXPECT_EQ(value.param->init, (Init{Init::Kind::constant, scale.start}));

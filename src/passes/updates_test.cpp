@@ -70,7 +70,7 @@ TEST(Updates, MasterInheritsNameInitialValueAndCheckpoint) {
 TEST(Updates, LoadProgramRoundsEveryMaster) {
   const Module module = updated({.precision = Dtype::f16});
   const Program& load = module.program("load");
-  EXPECT_THAT(kinds(load), testing::AllOf(Contains("assign").Times(5), testing::SizeIs(5)));
+  EXPECT_THAT(kinds(load), ::testing::AllOf(Contains("assign").Times(5), ::testing::SizeIs(5)));
   for (const char* name : {"embed", "qkv", "small", "bias", "norm"}) {
     const ValueId param = module.find_shared(std::string(name) + ".f16");
     const Op& op = find(load, std::string("load.") + name);
@@ -92,7 +92,7 @@ TEST(Updates, MasterUpdatesAndSumsOfSquaresAreConsecutive) {
     const char* sum = "sum_squares";
     EXPECT_THAT(
         kinds(module.program("update")),
-        testing::ElementsAre(sum, sum, sum, sum, sum, "clip", "advance", op, op, op, op, op));
+        ::testing::ElementsAre(sum, sum, sum, sum, sum, "clip", "advance", op, op, op, op, op));
   }
 }
 
@@ -163,7 +163,7 @@ TEST(Updates, StatesMatchOptimizer) {
 TEST(Updates, StatesFollowMaster) {
   auto types = states(updated({.precision = Dtype::bf16}));
   EXPECT_EQ(types["qkv.m"], "f32[96,64]");
-  EXPECT_THAT(types, Not(Contains(testing::Key("qkv.bf16.m"))));
+  EXPECT_THAT(types, Not(Contains(::testing::Key("qkv.bf16.m"))));
 }
 
 TEST(Updates, NormsAndBiasesDoNotDecay) {

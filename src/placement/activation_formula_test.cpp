@@ -130,8 +130,8 @@ TEST(ActivationFormula, DifferencesHaveNameAndSign) {
     EXPECT_NE(term.bytes, 0);
   }
   const std::string text = render_activation_formula(f, f.total() - 5);
-  EXPECT_THAT(text, testing::HasSubstr("published"));
-  EXPECT_THAT(text, testing::ContainsRegex("residual +- +5\n"));
+  EXPECT_THAT(text, ::testing::HasSubstr("published"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("residual +- +5\n"));
 }
 
 TEST(ActivationFormula, SixteenBitsWidenNothing) {

@@ -84,7 +84,7 @@ TEST(Profile, NamesAreEscapedInEveryFile) {
       collected([&](const auto& write) { write_trace_json(profile, write); }));
   EXPECT_FALSE(trace.empty());
   const std::string csv = collected([&](const auto& write) { write_spans_csv(profile, write); });
-  EXPECT_THAT(csv, testing::HasSubstr("micro_first,\"a\"\"b,\n"));
+  EXPECT_THAT(csv, ::testing::HasSubstr("micro_first,\"a\"\"b,\n"));
 }
 
 TEST(Profile, SpansAreALineEach) {
@@ -158,8 +158,8 @@ TEST(Profile, SnapshotsAreBeforeAndAfterEachPhase) {
   const auto snapshots = phase_snapshots(plan.module, memory_timeline(plan.module, Space::device));
   std::vector<std::string> labels;
   for (const MemorySnapshot& snapshot : snapshots) labels.push_back(snapshot.label);
-  EXPECT_THAT(labels, testing::ElementsAre("before forward", "after forward", "before backward",
-                                           "after backward", "before update", "after update"));
+  EXPECT_THAT(labels, ::testing::ElementsAre("before forward", "after forward", "before backward",
+                                             "after backward", "before update", "after update"));
   const auto activations = static_cast<size_t>(Category::activations);
   EXPECT_GT(snapshots[1].live[activations], snapshots[0].live[activations]);
   EXPECT_GT(snapshots[2].live[activations], snapshots[3].live[activations]);
@@ -175,7 +175,7 @@ TEST(Profile, SnapshotIsPickle) {
   EXPECT_EQ(bytes.back(), '.');
   for (const char* word : {"segments", "device_traces", "active_allocated", "segment_alloc",
                            "free_completed", "activations", "unknown"})
-    EXPECT_THAT(bytes, testing::HasSubstr(word));
+    EXPECT_THAT(bytes, ::testing::HasSubstr(word));
 }
 
 TEST(Findings, OneLaneKeepsNothingPastItsUse) {

@@ -11,8 +11,8 @@
 namespace snug {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kMiB = 1 << 20;
 

@@ -50,7 +50,7 @@ TEST(ProfileReport, LinesFitAndNameMeasurements) {
   }
   for (const char* part : {"profile of 1 steps", "overhead of the profile: +5.3 %", "-50.0 %",
                            "compute", "before", "gaps of the arena"})
-    EXPECT_THAT(table, testing::HasSubstr(part));
+    EXPECT_THAT(table, ::testing::HasSubstr(part));
 }
 
 TEST(ProfileReport, JsonHasTheSameSums) {

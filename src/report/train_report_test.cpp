@@ -16,7 +16,7 @@ TEST(TrainReport, StatusLineShowsProgressSpeedAndMemory) {
       "█████░░░░░░░░░░░░░░░  25%  step 25/100  30 m 00 s left  loss 3.2500  12.30 k tok/s  3.50 "
       "GiB");
   report.budget_bytes = int64_t{8} << 30;
-  EXPECT_THAT(status_line(report), testing::EndsWith("  3.50 GiB of 8.00 GiB"));
+  EXPECT_THAT(status_line(report), ::testing::EndsWith("  3.50 GiB of 8.00 GiB"));
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 namespace snug {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 // Calls over one piece of memory, given as places in it.
-class Batches : public testing::Test {
+class Batches : public ::testing::Test {
  protected:
   // Reads 8 floats at `read` and writes 8 at `written`.
   void call(const Kernel& kernel, size_t read, size_t written, const int32_t* predicate = nullptr,

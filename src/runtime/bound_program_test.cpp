@@ -68,7 +68,7 @@ TEST(DeviceLanes, ForkAndJoinOrderThem) {
     lanes.join({&lane, 1});
     device.call(third, 0);
     device.synchronise();
-    EXPECT_THAT(order, testing::ElementsAre(0, 1, 2));
+    EXPECT_THAT(order, ::testing::ElementsAre(0, 1, 2));
   }
 }
 

@@ -13,9 +13,9 @@
 namespace snug {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing_ops::Fixture;
 
 // Counts what is asked of it.
@@ -101,7 +101,7 @@ TEST(Executor, RefusesBadProgramsBeforeAllocating) {
   Reversed early;
   early.module.level = Level::step;
   EXPECT_THAT(refusal(early.module), HasSubstr("is not placed"));
-  EXPECT_THAT(device.asked, testing::IsEmpty());
+  EXPECT_THAT(device.asked, ::testing::IsEmpty());
 }
 
 TEST(Executor, WritesAndReadsPiecesOfAValue) {
@@ -232,7 +232,7 @@ TEST(Executor, BatchesIndependentOps) {
   on_stream.observe = nullptr;
   for (const char* how : {"walked", "recorded"}) EXPECT_THAT(run(on_stream), ElementsAre(3)) << how;
   for (ValueId state : states) EXPECT_THAT(on_stream.values<float>(state), Each(3.0F));
-  EXPECT_THAT(run(on_stream), testing::IsEmpty()) << "replayed";
+  EXPECT_THAT(run(on_stream), ::testing::IsEmpty()) << "replayed";
 
   Executor poisoned(f.module, device, {.test = {.poison_dead = true}});
   EXPECT_THAT(run(poisoned), ElementsAre(1, 1, 1));

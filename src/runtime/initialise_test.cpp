@@ -14,7 +14,7 @@
 namespace snug {
 namespace {
 
-using testing::Each;
+using ::testing::Each;
 
 using Contents = std::map<std::string, std::vector<float>>;
 

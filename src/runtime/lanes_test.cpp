@@ -83,7 +83,7 @@ TEST(Lanes, StreamsGiveTheSameBits) {
     EXPECT_GT(device.calls, 0) << "computed on the host";
     for (const Space space : {Space::device, Space::host})
       EXPECT_EQ(executor.measured_bytes(space), executor.planned_bytes(space));
-    EXPECT_THAT(device.host_asked, testing::ElementsAre(executor.planned_bytes(Space::host)));
+    EXPECT_THAT(device.host_asked, ::testing::ElementsAre(executor.planned_bytes(Space::host)));
   }
 }
 
@@ -179,7 +179,7 @@ TEST(Lanes, DiskGivesTheSameBits) {
       EXPECT_EQ(executor->allocated_bytes(Space::disk), executor->planned_bytes(Space::disk));
       EXPECT_EQ(executor->measured_bytes(Space::disk), executor->planned_bytes(Space::disk));
       for (size_t op = 0; op < f.module.programs[0].ops.size(); ++op) executor->enqueue(0, op);
-      EXPECT_THAT(executor->values<float>(f.y), testing::ElementsAreArray(want)) << "one by one";
+      EXPECT_THAT(executor->values<float>(f.y), ::testing::ElementsAreArray(want)) << "one by one";
     }
     EXPECT_FALSE(streams.host_addresses(f.weights.back()));
     EXPECT_THROW(streams.bytes(f.weights.back()), Error);

@@ -9,7 +9,7 @@
 namespace snug {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_ops::Fixture;
 using testing_ops::kVector;
 

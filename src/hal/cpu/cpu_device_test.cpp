@@ -12,7 +12,7 @@
 namespace snug {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::unique_ptr<Memory> allocate(int64_t bytes) { return cpu_device()->allocate(bytes); }
 

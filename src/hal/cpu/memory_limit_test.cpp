@@ -13,10 +13,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // A tree with the files that the kernel would show.
-class MemoryLimit : public testing::Test {
+class MemoryLimit : public ::testing::Test {
  protected:
   MemoryLimit()
-      : root_(fs::path(testing::TempDir()) / ("snug-limits-" + std::to_string(getpid()))) {}
+      : root_(fs::path(::testing::TempDir()) / ("snug-limits-" + std::to_string(getpid()))) {}
   void TearDown() override { fs::remove_all(root_); }
 
   void write(const fs::path& file, const std::string& text) {

@@ -42,7 +42,7 @@ std::vector<float> multiply(const GemmShape& p, const std::vector<float>& a,
   return c;
 }
 
-class Blas : public testing::TestWithParam<GemmShape> {};
+class Blas : public ::testing::TestWithParam<GemmShape> {};
 
 // Below, around and above the size at which a GEMM is cut, in shapes that cut unevenly.
 TEST_P(Blas, BitsDoNotDependOnTheNumberOfThreads) {
@@ -79,11 +79,11 @@ TEST_P(Blas, AgreesWithPlainSums) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Blas,
-    testing::Values(GemmShape{70, 31, 692, false, true}, GemmShape{40, 768, 256, false, true},
-                    GemmShape{40, 256, 704, false, false}, GemmShape{1408, 256, 40, true, false},
-                    GemmShape{100, 512, 256, false, true}, GemmShape{257, 131, 300, false, false},
-                    GemmShape{131, 257, 301, true, false}, GemmShape{64, 4096, 33, false, true},
-                    GemmShape{1000, 90, 97, true, true}, GemmShape{600, 600, 100, false, true}));
+    ::testing::Values(GemmShape{70, 31, 692, false, true}, GemmShape{40, 768, 256, false, true},
+                      GemmShape{40, 256, 704, false, false}, GemmShape{1408, 256, 40, true, false},
+                      GemmShape{100, 512, 256, false, true}, GemmShape{257, 131, 300, false, false},
+                      GemmShape{131, 257, 301, true, false}, GemmShape{64, 4096, 33, false, true},
+                      GemmShape{1000, 90, 97, true, true}, GemmShape{600, 600, 100, false, true}));
 
 }  // namespace
 }  // namespace snug::ops

@@ -105,7 +105,7 @@ double half_unit(Dtype dtype) {  // of the last place, relative
   return dtype == bf16 ? 0x1p-8 : dtype == f16 ? 0x1p-11 : 0;
 }
 
-class TypedGemmTest : public testing::TestWithParam<GemmShape> {};
+class TypedGemmTest : public ::testing::TestWithParam<GemmShape> {};
 
 // Within half a unit of the exact sum, whatever the number of blocks: rounded once.
 TEST_P(TypedGemmTest, RoundsTheExactSumOnce) {
@@ -150,14 +150,14 @@ TEST_P(TypedGemmTest, LeavesTheGapsAlone) {
 
 // Odd shapes, every transpose, and more than one block in each direction.
 INSTANTIATE_TEST_SUITE_P(Shapes, TypedGemmTest,
-                         testing::Values(GemmShape{1, 1, 1},
-                                         GemmShape{3, 5, 7, false, true, 0, true},
-                                         GemmShape{33, 17, 65, true, false, 3, false, true},
-                                         GemmShape{70, 31, 2100, false, true, 1, true, true},
-                                         GemmShape{1100, 19, 40, true, true, 5, true},
-                                         GemmShape{23, 2070, 35, false, false, 2, true, true},
-                                         GemmShape{1031, 1027, 24, true, false, 0, false, true},
-                                         GemmShape{130, 120, 1300, false, true, 0, true}));
+                         ::testing::Values(GemmShape{1, 1, 1},
+                                           GemmShape{3, 5, 7, false, true, 0, true},
+                                           GemmShape{33, 17, 65, true, false, 3, false, true},
+                                           GemmShape{70, 31, 2100, false, true, 1, true, true},
+                                           GemmShape{1100, 19, 40, true, true, 5, true},
+                                           GemmShape{23, 2070, 35, false, false, 2, true, true},
+                                           GemmShape{1031, 1027, 24, true, false, 0, false, true},
+                                           GemmShape{130, 120, 1300, false, true, 0, true}));
 
 TEST(TypedGemm, AllInF32IsThePlainGemm) {
   const GemmShape p{97, 1100, 203};

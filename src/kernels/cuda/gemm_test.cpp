@@ -176,7 +176,7 @@ void check_all_kinds(int64_t m, int64_t n, int64_t k, int64_t gap = 0) {
                                  m, n, k, name_of(in), name_of(out), transposes, adds.bias,
                                  adds.sum, adds.in_place));
         check_gemm({m, n, k, in, out, (transposes & 1) != 0, (transposes & 2) != 0, adds, {}, gap});
-        if (testing::Test::HasFatalFailure()) return;
+        if (::testing::Test::HasFatalFailure()) return;
       }
     }
   }
@@ -226,7 +226,8 @@ TEST(CudaGemm, SplitRowsMatchWhole) {
 
 TEST(CudaGemm, TimesLargeGemmsAndCachesResult) {
   SNUG_NEEDS_CUDA;
-  const fs::path folder = fs::path(testing::TempDir()) / ("snug-gemm-" + std::to_string(getpid()));
+  const fs::path folder =
+      fs::path(::testing::TempDir()) / ("snug-gemm-" + std::to_string(getpid()));
   setenv("XDG_CACHE_HOME", folder.c_str(), 1);
   cache_in_two_parts({640, 648, 512, Dtype::bf16, Dtype::bf16, false, true}, /*rows=*/384);
   EXPECT_EQ(check_gemm({640, 648, 512, Dtype::bf16, Dtype::bf16, false, true}), kCachedMs);

@@ -15,7 +15,7 @@
 namespace snug {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 constexpr const char* kGpt2 =
     R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 12, "n_head": 3, "n_positions": 16,
@@ -106,7 +106,7 @@ TEST(Transformer, Gpt2DropsOutOnlyInTraining) {
   EXPECT_EQ(train.op("h.1.attn.mix").attrs.f("p"), 0.1);
   EXPECT_EQ(train.shared("sample").type, (Type{Dtype::i64, {}}));
   EXPECT_EQ(train.shared("seed").scope, Scope::step);
-  EXPECT_THAT(eval.ops(), testing::Not(testing::Contains(testing::HasSubstr("dropout"))));
+  EXPECT_THAT(eval.ops(), ::testing::Not(::testing::Contains(::testing::HasSubstr("dropout"))));
   EXPECT_FALSE(eval.module.find_shared("seed").valid());
   const Built off(kGpt2, {.seq = 8, .dropout = 0.0}, true);
   EXPECT_EQ(off.ops(), eval.ops());
@@ -199,15 +199,15 @@ TEST(Transformer, UnmaskedModelsRefusePacking) {
       model.forward({.batch = 2, .seq = 8, .packed = true});
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::usage);
-      EXPECT_THAT(e.hint(), testing::HasSubstr("leave --pack out"));
+      EXPECT_THAT(e.hint(), ::testing::HasSubstr("leave --pack out"));
       return std::string(e.what());
     }
     return std::string("accepted");
   };
   EXPECT_EQ(refusal(Model::from_config(parse_hf_config(kGpt2, "tiny"), "tiny")), "accepted");
   EXPECT_THAT(refusal(Model::from_config(parse_hf_config(kBert, "tiny"), "tiny")),
-              testing::HasSubstr("model 'tiny' (bert) lets every token see the whole row"));
-  EXPECT_THAT(refusal(Model::load("mlp:16x3")), testing::HasSubstr("takes features, not tokens"));
+              ::testing::HasSubstr("model 'tiny' (bert) lets every token see the whole row"));
+  EXPECT_THAT(refusal(Model::load("mlp:16x3")), ::testing::HasSubstr("takes features, not tokens"));
 }
 
 TEST(Transformer, PaddingTokenIsUntrainedAsInTransformers) {

@@ -16,7 +16,7 @@
 namespace snug::ops {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ValueId input(Module& m, std::string name, Type type) {
   return add_shared(m, std::move(name), type, Category::inputs, Scope::step);

@@ -298,7 +298,7 @@ std::string refusal(int64_t width, const Attention& p, std::optional<Type> start
 }
 
 TEST(Attention, RefusesMismatchedInputs) {
-  using testing::HasSubstr;
+  using ::testing::HasSubstr;
   EXPECT_EQ(refusal(80, {.heads = 6, .kv_heads = 2, .head_dim = 8}), "accepted");
   EXPECT_THAT(refusal(80, {.heads = 6, .kv_heads = 4, .head_dim = 8}),
               HasSubstr("6 heads do not share 4 kv heads evenly"));
@@ -319,7 +319,7 @@ TEST(Attention, RefusesMismatchedInputs) {
 }
 
 TEST(Attention, RefusesMismatchedStarts) {
-  using testing::HasSubstr;
+  using ::testing::HasSubstr;
   const Attention p{.heads = 6, .kv_heads = 2, .head_dim = 8};
   EXPECT_EQ(refusal(80, p, Type{Dtype::i32, {2, 8}}), "accepted");
   EXPECT_THAT(refusal(80, p, Type{Dtype::i32, {2, 7}}),

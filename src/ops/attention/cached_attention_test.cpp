@@ -12,7 +12,7 @@ namespace {
 TEST(CachedAttention, Checks) { check_op(cached_attention_def); }
 TEST(CachedAttention, ChecksInHalves) { check_op_in_halves(cached_attention_def); }
 
-class CachedAttentionTest : public testing::Test {
+class CachedAttentionTest : public ::testing::Test {
  protected:
   ValueId input(std::string name, Type type) {
     return add_shared(module_, std::move(name), type, Category::buffers, Scope::persistent);
@@ -41,7 +41,7 @@ TEST_F(CachedAttentionTest, WritesTheNextVersionsOfItsCaches) {
 }
 
 TEST_F(CachedAttentionTest, RefusesMismatchedCaches) {
-  using testing::HasSubstr;
+  using ::testing::HasSubstr;
   EXPECT_THAT(refusal({2, 2, 2, 4}, {2, 3}),
               HasSubstr("3 new tokens do not fit a cache of 2 positions"));
   EXPECT_THAT(refusal({2, 9, 4, 4}, {2, 3}), HasSubstr("keys is f32[2,9,4,4], not f32[2,9,2,4]"));

@@ -15,7 +15,7 @@
 namespace snug::ops {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ValueId input(Module& m, std::string name, Type type) {
   return add_shared(m, std::move(name), type, Category::inputs, Scope::step);
@@ -46,7 +46,7 @@ TEST(Add, RefusesDifferentTypes) {
 
 TEST(Add, HalvesAreSummedInF32AndRoundedOnce) {
   const RefTensor a{{Dtype::bf16, {2}}, {1, 256}}, b{{Dtype::bf16, {2}}, {0x1p-8, 1.5}};
-  EXPECT_THAT(run_op(add_def, {a, b})[0].v, testing::ElementsAre(1, 258));  // ties go to even
+  EXPECT_THAT(run_op(add_def, {a, b})[0].v, ::testing::ElementsAre(1, 258));  // ties go to even
 }
 
 TEST(Assign, RefusesUnreadableValues) {
@@ -71,7 +71,7 @@ TEST(Multiply, DifferentiatesOnlyWantedInputs) {
   const ValueId y = multiply(b, "scaled", x, scale);
   GradContext g(b, b.last(), {y}, {true, false});
   multiply_def.grad(g);
-  EXPECT_THAT(b.program().ops, testing::SizeIs(2));
+  EXPECT_THAT(b.program().ops, ::testing::SizeIs(2));
   EXPECT_EQ(b.last().inputs, (std::vector{y, scale}));
   EXPECT_FALSE(g.input_grads()[1].valid());
   EXPECT_THAT(refusal_of([&] {

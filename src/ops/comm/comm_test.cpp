@@ -8,9 +8,9 @@
 namespace snug::ops {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class CommTest : public testing::Test {
+class CommTest : public ::testing::Test {
  protected:
   Cost cost() { return cost_of(module_, b_.last(), Backend::cpu); }
   Module module_;

@@ -12,10 +12,10 @@
 namespace snug::ops {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class EmbeddingTest : public testing::Test {
+class EmbeddingTest : public ::testing::Test {
  protected:
   ValueId input(std::string name, Type type) {
     return add_shared(module_, std::move(name), type, Category::inputs, Scope::step);
@@ -164,7 +164,7 @@ TEST_F(EmbeddingTest, EmitsOnlyWantedGradients) {
   const ValueId y = embedding(b_, "embed", {tokens_, table_, positions});
   GradContext g(b_, b_.last(), {y}, {false, false, true, false});
   embedding_def.grad(g);
-  EXPECT_THAT(b_.program().ops, testing::SizeIs(2));
+  EXPECT_THAT(b_.program().ops, ::testing::SizeIs(2));
   EXPECT_EQ(b_.last().def, &embedding_grad_positions_def);
   EXPECT_EQ(b_.shape(g.input_grads()[2]), (Shape{32, 8}));
 }

@@ -9,7 +9,7 @@
 namespace snug::ops {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ValueId input(Module& module, std::string name, Shape shape) {
   return add_shared(module, std::move(name), {Dtype::f32, shape}, Category::inputs, Scope::step);

@@ -11,10 +11,10 @@
 namespace snug::ops {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class LinearTest : public testing::Test {
+class LinearTest : public ::testing::Test {
  protected:
   ValueId input(std::string name, Shape shape, Dtype dtype = Dtype::f32) {
     return add_shared(module_, std::move(name), {dtype, shape}, Category::inputs, Scope::step);

@@ -14,8 +14,8 @@
 namespace snug::ops {
 namespace {
 
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -69,7 +69,8 @@ TEST(Int8, RoundTripIsIdempotent) {
 TEST(Int8, KeepsZerosAndFlushesOnlyTinyValues) {
   EXPECT_THAT(round_trip(std::vector<double>(200, 0.0)), Each(0.0));
   EXPECT_THAT(round_trip(std::vector<double>(200, 1e-44)), Each(0.0));
-  EXPECT_THAT(round_trip(std::vector<double>(200, 1e-20)), Each(testing::DoubleNear(1e-20, 1e-26)));
+  EXPECT_THAT(round_trip(std::vector<double>(200, 1e-20)),
+              Each(::testing::DoubleNear(1e-20, 1e-26)));
 }
 
 TEST(Int8, NonFiniteValuesStayVisible) {

@@ -58,7 +58,7 @@ std::string refusal(const Rope& p) {
 }
 
 TEST(Rope, RefusesBadShapes) {
-  using testing::HasSubstr;
+  using ::testing::HasSubstr;
   const RopeScaling stopped{.kind = RopeScaling::Kind::linear, .factor = 0};
   const RopeScaling crossed{
       .kind = RopeScaling::Kind::llama3, .low_freq_factor = 4, .high_freq_factor = 1};

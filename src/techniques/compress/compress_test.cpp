@@ -133,7 +133,7 @@ Module compressed(ops::AttentionKind attention, const char* policy = "none") {
   return module;
 }
 
-class CompressModel : public testing::TestWithParam<ops::AttentionKind> {};
+class CompressModel : public ::testing::TestWithParam<ops::AttentionKind> {};
 
 TEST_P(CompressModel, UsesAtMost52PercentOfBf16) {
   const Module module = compressed(GetParam());
@@ -168,7 +168,7 @@ TEST_P(CompressModel, ExactPortsReadForwardValues) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Attention, CompressModel,
-                         testing::Values(ops::AttentionKind::standard, ops::AttentionKind::flash),
+                         ::testing::Values(ops::AttentionKind::standard, ops::AttentionKind::flash),
                          [](const auto& p) {
                            return p.param == ops::AttentionKind::flash ? "flash" : "standard";
                          });

@@ -10,7 +10,7 @@
 namespace snug {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 template <typename Fn>
 std::string why_no_host_update(const Fn& fn) {
@@ -93,26 +93,26 @@ TEST(UpdateOnHost, UsesStateInPlace) {
   const Op& one = find(update, "update.1.weight");
   EXPECT_EQ(one.lane, "host_compute");
   for (const char* state : {"1.weight", "1.weight.m", "1.weight.v"}) {
-    EXPECT_THAT(one.inputs, testing::Contains(module.find_shared(state)));
+    EXPECT_THAT(one.inputs, ::testing::Contains(module.find_shared(state)));
     EXPECT_EQ(module[module.find_shared(state)].space, Space::host);
   }
   // What goes between the memories: a gradient for each, its weight, and five scalars once.
   EXPECT_THAT(names_on(update, "copy_out"),
-              testing::UnorderedElementsAre("grad.0.weight.to_host", "grad.0.bias.to_host",
-                                            "grad.1.norm.to_host", "grad.1.weight.to_host",
-                                            "lr.to_host", "updates.next.to_host",
-                                            "norm.clip.scale.to_host", "norm.clip.finite.to_host"));
-  EXPECT_THAT(names_on(update, "copy_in"), testing::SizeIs(4));
-  EXPECT_THAT(names_on(update, "copy_in"), testing::Contains("update.1.weight.weight.to_device"));
+              ::testing::UnorderedElementsAre(
+                  "grad.0.weight.to_host", "grad.0.bias.to_host", "grad.1.norm.to_host",
+                  "grad.1.weight.to_host", "lr.to_host", "updates.next.to_host",
+                  "norm.clip.scale.to_host", "norm.clip.finite.to_host"));
+  EXPECT_THAT(names_on(update, "copy_in"), ::testing::SizeIs(4));
+  EXPECT_THAT(names_on(update, "copy_in"), ::testing::Contains("update.1.weight.weight.to_device"));
   expect_sound(module);
 }
 
 TEST(UpdateOnHost, PrefetchesNoHostValues) {
   const Module module = with_host_update("all", "all", {.precision = Dtype::bf16});
   const Program& update = module.program("update");
-  EXPECT_THAT(names_on(update, "copy_in"), testing::IsEmpty());
+  EXPECT_THAT(names_on(update, "copy_in"), ::testing::IsEmpty());
   for (const std::string& name : names_on(update, "copy_out"))
-    EXPECT_THAT(name, testing::Not(HasSubstr("grad"))) << "only scalars";
+    EXPECT_THAT(name, ::testing::Not(HasSubstr("grad"))) << "only scalars";
   expect_sound(module);
 }
 
@@ -121,7 +121,7 @@ TEST(UpdateOnHost, LeavesOtherLayersOnTheDevice) {
   const Program& update = module.program("update");
   EXPECT_EQ(find(update, "update.1.weight").lane, "host_compute");
   EXPECT_EQ(find(update, "update.0.weight").lane, "compute");
-  EXPECT_THAT(names_on(update, "copy_in"), testing::Contains("0.weight.m.fetch"));
+  EXPECT_THAT(names_on(update, "copy_in"), ::testing::Contains("0.weight.m.fetch"));
   expect_sound(module);
 }
 
@@ -152,7 +152,7 @@ TEST(UpdateOnHost, HasScratchOfHostOp) {
 TEST(UpdateOnHost, ParameterWithoutMasterIsCopiedBothWays) {
   const Module module = with_host_update("optimizer", "all");
   const Program& update = module.program("update");
-  EXPECT_THAT(names_on(update, "copy_out"), testing::Contains("1.weight.to_host"));
+  EXPECT_THAT(names_on(update, "copy_out"), ::testing::Contains("1.weight.to_host"));
   EXPECT_EQ(module.root(find(update, "update.1.weight.param.to_device").outputs[0]),
             module.find_shared("1.weight"));
   expect_sound(module);
@@ -166,11 +166,11 @@ TEST(UpdateOnHost, RunsInBackwardAndNextForward) {
       recipe.accum = accum;
       const Module module = with_host_update(offload, "all", recipe);
       const char* last = accum == 1 ? "micro_first" : "micro_last";
-      EXPECT_THAT(names_on(module.program(last), "host_compute"), testing::SizeIs(4)) << offload;
+      EXPECT_THAT(names_on(module.program(last), "host_compute"), ::testing::SizeIs(4)) << offload;
       expect_sound(module);
       const Module folded = with_host_update(offload, "all", {.accum = accum, .fold_update = true});
       for (const char* program : {"micro_first", "flush"})
-        EXPECT_THAT(names_on(folded.program(program), "host_compute"), testing::SizeIs(4));
+        EXPECT_THAT(names_on(folded.program(program), "host_compute"), ::testing::SizeIs(4));
       expect_sound(folded);
       recipe.sums_apart = true;
       expect_sound(with_host_update(offload, "all", recipe));

@@ -5,8 +5,8 @@
 namespace snug {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 SlotOp computes(int32_t layer, int32_t micro_batch = 0) {
   return {.layer = layer, .micro_batch = micro_batch};

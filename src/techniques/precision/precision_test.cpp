@@ -18,7 +18,7 @@ std::map<std::string, Dtype> made(const Module& module, std::string_view program
   return types;
 }
 
-class Precision : public testing::TestWithParam<Dtype> {};
+class Precision : public ::testing::TestWithParam<Dtype> {};
 
 TEST_P(Precision, StatisticsAndLossKeepTheirPrecision) {
   const Programs p = with_forward(two_attentions, {.precision = GetParam()});
@@ -83,7 +83,7 @@ TEST_P(Precision, WholeCompilesAreSound) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Halves, Precision, testing::Values(Dtype::bf16, Dtype::f16),
+INSTANTIATE_TEST_SUITE_P(Halves, Precision, ::testing::Values(Dtype::bf16, Dtype::f16),
                          [](const auto& p) { return std::string(name_of(p.param)); });
 
 TEST(PrecisionOfOne, Fp32ChangesNothing) {

@@ -33,7 +33,7 @@ struct Case {
   Recipe recipe;
 };
 
-class UpdateInBackward : public testing::TestWithParam<Case> {
+class UpdateInBackward : public ::testing::TestWithParam<Case> {
  protected:
   UpdateInBackward()
       : module_(updated(GetParam().recipe)),
@@ -112,7 +112,7 @@ TEST_P(UpdateInBackward, GlobalNormIsStillReported) {
   for (const char* name : kParams)
     squares.push_back(find(program_, fmt::format("update.{}.squares", name)).outputs[0]);
   const auto first = static_cast<size_t>(reports[0]->def->input_port("sum_squares"));
-  EXPECT_THAT(std::span(reports[0]->inputs).subspan(first), testing::ElementsAreArray(squares));
+  EXPECT_THAT(std::span(reports[0]->inputs).subspan(first), ::testing::ElementsAreArray(squares));
 }
 
 // Each update asks its own gradient, as complete as the one that it reads.
@@ -127,7 +127,7 @@ TEST_P(UpdateInBackward, NonFiniteGradientOrLossKeepsParameter) {
               module_.find_shared("loss_sum"))
         << "and a loss that is not finite leaves all of them alone";
     const Op& squares = maker(finite.inputs.back());
-    EXPECT_THAT(squares.inputs, testing::ElementsAre(grad_read_by(update)));
+    EXPECT_THAT(squares.inputs, ::testing::ElementsAre(grad_read_by(update)));
   }
 }
 
@@ -143,13 +143,13 @@ TEST_P(UpdateInBackward, CountsUpdateOnceLossIsFinite) {
 
 INSTANTIATE_TEST_SUITE_P(
     Recipes, UpdateInBackward,
-    testing::Values(Case{"single", {}}, Case{"accum_2", {.accum = 2}},
-                    Case{"accum_3", {.accum = 3}},
-                    Case{"recompute",
-                         {.recompute = parse_setting<RecomputePolicy>("full", "recompute")}},
-                    Case{"bf16", {.precision = Dtype::bf16, .grad_dtype = Dtype::bf16}},
-                    Case{"bf16_accum_2", {.accum = 2, .precision = Dtype::bf16}},
-                    Case{"no_master", {.precision = Dtype::bf16, .master = false}}),
+    ::testing::Values(Case{"single", {}}, Case{"accum_2", {.accum = 2}},
+                      Case{"accum_3", {.accum = 3}},
+                      Case{"recompute",
+                           {.recompute = parse_setting<RecomputePolicy>("full", "recompute")}},
+                      Case{"bf16", {.precision = Dtype::bf16, .grad_dtype = Dtype::bf16}},
+                      Case{"bf16_accum_2", {.accum = 2, .precision = Dtype::bf16}},
+                      Case{"no_master", {.precision = Dtype::bf16, .master = false}}),
     [](const auto& p) { return p.param.name; });
 
 TEST(UpdateInBackwardOfModels, RefusesOptionsNeedingGlobalNorm) {
