@@ -53,6 +53,7 @@ FNR == 1 {
   folder = path; sub(/\/[^\/]*$/, "", folder)
   rule = rule_of(path, folder)
   is_test = path ~ /_test\.cpp$/ || path ~ /(^|\/)testing\//
+  no_raw_memory = !is_test && inside_any(path, may["!no-raw-memory"])
   may_allocate = is_test || inside_any(path, may["!allocates"])
   if (rule == "") complain("folder " folder " has no line in tools/layers.txt; add one that says what it may use")
 }
@@ -84,10 +85,17 @@ function allocation_in(code) {
          match(code, /make_(unique|shared)(_for_overwrite)?[ \t]*<[^;(]*\[[0-9 \t]*\][ \t]*>/)
 }
 
-!may_allocate {
+{
   code = $0
   gsub(/"([^"\\]|\\.)*"/, "\"\"", code)
   sub(/\/\/.*/, "", code)
+}
+
+no_raw_memory && match(code, /(^|[^A-Za-z0-9_])(reinterpret_cast|bit_cast|memcpy|memmove|std::byte)([^A-Za-z0-9_]|$)/) {
+  complain("raw memory; tools/layers.txt says that " folder " has none")
+}
+
+!may_allocate {
   if (allocation_in(code)) {
     what = substr(code, RSTART, RLENGTH); gsub(/^[^A-Za-z_]+|[ \t([<]+$/, "", what)
     complain("allocates by hand (" what "); memory is allocated only in " may["!allocates"])

@@ -44,6 +44,10 @@ expect 'compile may not'               src/compile/a.cpp     '#include "search/s
 expect 'must be named from src/'       src/ir/a.cpp          '#include "type.h"'
 expect 'must be named from src/'       src/ir/a.cpp          '#include "../base/error.h"'
 expect 'has no line'                   src/novel/a.cpp       'int x;'
+expect 'raw memory'                    src/search/meshes/a.cpp 'auto* p = reinterpret_cast<const int*>(bytes);'
+expect 'raw memory'                    src/cost/a.h          'std::span<const std::byte> bytes;'
+expect ''                              src/search/a.cpp      'auto p = bytes;  // no std::byte'
+expect ''                              src/formats/a.cpp     'std::memcpy(to, from, n);'
 expect 'allocates by hand'             src/runtime/a.cpp     'float* p = (float*)malloc(4);'
 expect 'allocates by hand'             src/ops/norm/a.cpp    'void* p = std::aligned_alloc(64, n);'
 for call in 'malloc(n)' 'calloc(n, 4)' 'realloc(p, n)' 'posix_memalign(&p, 64, n)' 'mmap(nullptr, n)' \
