@@ -91,7 +91,13 @@ function allocation_in(code) {
   sub(/\/\/.*/, "", code)
 }
 
-no_raw_memory && match(code, /(^|[^A-Za-z0-9_])(reinterpret_cast|bit_cast|memcpy|memmove|std::byte)([^A-Za-z0-9_]|$)/) {
+# A pointer made of another that has to be aligned more, or bytes copied by address.
+function raw_memory_in(code) {
+  gsub(/reinterpret_cast<(const )?char ?\*>/, "", code)
+  return match(code, /(^|[^A-Za-z0-9_])(reinterpret_cast[ \t]*<|static_cast[ \t]*<[^>]*\*[ \t]*>|memcpy[ \t]*\(|memmove[ \t]*\()/)
+}
+
+no_raw_memory && raw_memory_in(code) {
   complain("raw memory; tools/layers.txt says that " folder " has none")
 }
 
