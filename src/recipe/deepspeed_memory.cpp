@@ -155,6 +155,8 @@ void map_mesh(DeepSpeedMapper& m) {
     m.set(kInterval, {{&Options::recompute,
                        RecomputePolicy{.kind = RecomputePolicy::Kind::every, .every = interval}}});
   }
+  // What the file does not divide, DeepSpeed does not: the mesh is not open.
+  if (m.place.ranks > 1 && tp == 1 && pp == 1) m.set(kTensorRanks, {{&Options::tp, int64_t{1}}});
   const int64_t together = checked_mul(tp, pp, "the ranks of a replica");
   if (m.place.ranks > 1 && m.place.ranks % together != 0) {
     throw m

@@ -1,5 +1,6 @@
 // DeepSpeed's files become the options that they mean: whole files in the shape of well-known ones, and
 // every key of its reference.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,41 +36,45 @@ constexpr File kTable[] = {
      "--batch 16 --accum 2 --precision fp16 --optimizer adamw --lr 0.00015 --weight-decay 0 "
      "--beta1 0.9 --beta2 0.999 --eps 1e-08"},
     {"stage0", 8,
-     "--batch 2 --accum 2 --precision fp16 --zero 0 --optimizer adamw --lr 0.00015 "
+     "--tp 1 --batch 2 --accum 2 --precision fp16 --zero 0 --optimizer adamw --lr 0.00015 "
      "--weight-decay 0 --beta1 0.9 --beta2 0.999 --eps 1e-08"},
-    {"stage1", 4, "--batch 4 --accum 4 --precision bf16 --clip 0.5 --zero 1"},
+    {"stage1", 4, "--tp 1 --batch 4 --accum 4 --precision bf16 --clip 0.5 --zero 1"},
     {"stage2", 2,
-     "--batch 8 --accum 1 --precision fp16 --loss-scale dynamic:4096 --loss-scale-interval 500 "
+     "--tp 1 --batch 8 --accum 1 --precision fp16 --loss-scale dynamic:4096 --loss-scale-interval "
+     "500 "
      "--zero 2"},
-    {"stage3", 8, "--batch 1 --accum 1 --precision bf16 --zero 3 --zero-threshold 1000000"},
+    {"stage3", 8, "--tp 1 --batch 1 --accum 1 --precision bf16 --zero 3 --zero-threshold 1000000"},
     {"stage3", 1, "--batch 1 --accum 1 --precision bf16"},
-    {"hf_zero2_auto", 4, "--zero 2 --offload none --optimizer adamw --lr-schedule constant"},
-    {"hf_zero3_auto", 8, "--zero 3 --zero-threshold 7680 --offload optimizer,master,grads,params"},
+    {"hf_zero2_auto", 4, "--tp 1 --zero 2 --offload none --optimizer adamw --lr-schedule constant"},
+    {"hf_zero3_auto", 8,
+     "--tp 1 --zero 3 --zero-threshold 7680 --offload optimizer,master,grads,params"},
     {"offload_optimizer", 2,
-     "--batch 2 --accum 4 --precision bf16 --zero 2 --offload optimizer,master,grads"},
+     "--tp 1 --batch 2 --accum 4 --precision bf16 --zero 2 --offload optimizer,master,grads"},
     {"offload_optimizer", 1,
      "--batch 2 --accum 4 --precision bf16 --offload optimizer,master,grads"},
     {"offload_both", 1,
      "--batch 1 --accum 1 --precision bf16 --offload optimizer,master,grads,params"},
     {"infinity_nvme", 8,
-     "--batch 1 --accum 1 --precision fp16 --zero 3 --offload "
+     "--tp 1 --batch 1 --accum 1 --precision fp16 --zero 3 --offload "
      "optimizer=disk,master=disk,grads=disk,params=disk --offload-dir "
      "/local_nvme"},
     {"nvme_stage2", 2,
-     "--batch 1 --accum 1 --precision bf16 --zero 2 --offload optimizer,master,grads"},
+     "--tp 1 --batch 1 --accum 1 --precision bf16 --zero 2 --offload optimizer,master,grads"},
     {"partial_offload", 2,
-     "--batch 1 --accum 1 --precision bf16 --zero 3 --offload "
+     "--tp 1 --batch 1 --accum 1 --precision bf16 --zero 3 --offload "
      "optimizer@0-5,master@0-5,grads@0-5"},
     {"deprecated_offload", 1,
      "--batch 4 --accum 1 --precision fp16 --offload optimizer,master,grads,params"},
-    {"deprecated_zero_true", 2, "--batch 8 --accum 1 --precision fp16 --loss-scale 128 --zero 1"},
-    {"bfloat16", 2, "--batch 2 --accum 1 --precision bf16 --zero 1"},
+    {"deprecated_zero_true", 2,
+     "--tp 1 --batch 8 --accum 1 --precision fp16 --loss-scale 128 --zero 1"},
+    {"bfloat16", 2, "--tp 1 --batch 2 --accum 1 --precision bf16 --zero 1"},
     {"fp32", 1,
      "--batch 8 --accum 1 --precision fp32 --clip 0 --optimizer sgd --lr 0.1 --weight-decay 0 "
      "--momentum 0.9"},
-    {"static_scale", 4, "--batch 2 --accum 2 --precision fp16 --loss-scale 1024 --zero 0"},
+    {"static_scale", 4, "--tp 1 --batch 2 --accum 2 --precision fp16 --loss-scale 1024 --zero 0"},
     {"no_masters", 2,
-     "--batch 2 --accum 1 --precision bf16 --master none --grad-dtype bf16 --state-dtype bf16 "
+     "--tp 1 --batch 2 --accum 1 --precision bf16 --master none --grad-dtype bf16 --state-dtype "
+     "bf16 "
      "--zero 2"},
     {"fp16_masters", 1,
      "--batch 2 --accum 1 --precision fp16 --master none --grad-dtype fp16 --offload "
@@ -81,11 +86,11 @@ constexpr File kTable[] = {
     {"warmup_cosine", 1,
      "--batch 4 --accum 1 --precision bf16 --optimizer lion --lr 0.0001 --weight-decay 0.1 "
      "--beta1 0.9 --beta2 0.99 --lr-schedule cosine --warmup 200 --steps 10000 --min-lr 0.1"},
-    {"commented", 2, "--batch 4 --accum 2 --precision bf16 --zero 2"},
+    {"commented", 2, "--tp 1 --batch 4 --accum 2 --precision bf16 --zero 2"},
     {"grad_accum_fp32", 1, "--batch 1 --accum 16 --precision bf16 --grad-dtype fp32"},
     {"checkpointing", 1, "--batch 2 --accum 1 --precision bf16"},
     {"mesh", 8, "--tp 2 --pp 2 --recompute every:1 --batch 2 --accum 8 --precision bf16 --zero 1"},
-    {"bare_names", 4, "--batch 1 --accum 1 --precision bf16 --zero 3 --zero-threshold 0"},
+    {"bare_names", 4, "--tp 1 --batch 1 --accum 1 --precision bf16 --zero 3 --zero-threshold 0"},
 };
 
 TEST(DeepSpeed, FilesMapToOptions) {
@@ -98,6 +103,20 @@ TEST(DeepSpeed, FilesMapToOptions) {
     EXPECT_TRUE(std::ranges::none_of(mapped.lines, &DeepSpeedLine::refused));
     changed(Options{}, mapped.change);  // every setting is an option, of its type
   }
+}
+
+// DeepSpeed divides no matrix and makes no stages unless it is told to, so the file leaves no mesh
+// open; a mesh on the command line wins.
+TEST(DeepSpeed, FileWithoutMeshPinsDataParallelRanks) {
+  constexpr std::string_view kFile = R"({"train_micro_batch_size_per_gpu": 1})";
+  const auto flags = [&](DeepSpeedPlace place) {
+    return flags_of(map_deepspeed(DeepSpeedConfig::parse(kFile, "ds.json"), place).change);
+  };
+  EXPECT_THAT(flags(on(4)), ::testing::HasSubstr("--tp 1 "));
+  EXPECT_THAT(flags(on(1)), ::testing::Not(::testing::HasSubstr("--tp")));
+  DeepSpeedPlace in_stages = on(4);
+  in_stages.pp = 2;
+  EXPECT_THAT(flags(in_stages), ::testing::Not(::testing::HasSubstr("--tp")));
 }
 
 TEST(DeepSpeed, EveryFileIsInTheTableOrRefused) {
@@ -275,7 +294,8 @@ void expect_bad_file(std::string_view text, int64_t ranks, std::string_view why)
 
 TEST(DeepSpeed, TwoOfThreeBatchesGiveTheThird) {
   const auto batches = [](std::string_view text) {
-    return flags_of(mapped(text, 4).change).substr(0, 20);
+    constexpr std::string_view kBefore = "--tp 1 ";
+    return flags_of(mapped(text, 4).change).substr(kBefore.size(), 20);
   };
   EXPECT_EQ(batches(R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4})"),
             "--batch 4 --accum 4 ");
@@ -353,8 +373,8 @@ TEST(DeepSpeedCli, PlanOfFileEqualsPlanOfItsOptions) {
   const Ended file =
       snug_here({"plan", "snug-tiny", "--gpu", "h100x8", "--deepspeed", "stage3.json"});
   const Ended typed =
-      snug_here({"plan", "snug-tiny", "--gpu", "h100x8", "--batch", "1", "--accum", "1",
-                 "--precision", "bf16", "--zero", "3", "--zero-threshold", "1000000"});
+      snug_here({"plan", "snug-tiny", "--gpu", "h100x8", "--tp", "1", "--batch", "1", "--accum",
+                 "1", "--precision", "bf16", "--zero", "3", "--zero-threshold", "1000000"});
   EXPECT_EQ(file.code, 0) << file.err;
   EXPECT_EQ(file.out, typed.out);
 }
@@ -412,8 +432,9 @@ TEST(DeepSpeedCli, VerbReportsEveryKey) {
   ASSERT_EQ(run.code, 0) << run.err;
   const nlohmann::json report = nlohmann::json::parse(run.out);
   EXPECT_EQ(report["keys"].size(), 8U);
-  EXPECT_EQ(report["flags"],
-            "--batch 2 --accum 4 --precision bf16 --zero 2 --offload optimizer,master,grads");
+  EXPECT_EQ(
+      report["flags"],
+      "--tp 1 --batch 2 --accum 4 --precision bf16 --zero 2 --offload optimizer,master,grads");
   for (const nlohmann::json& key : report["keys"]) {
     EXPECT_FALSE(key["here"].get<std::string>().empty()) << key;
     if (key["key"] == "zero_optimization.offload_optimizer.device") {
