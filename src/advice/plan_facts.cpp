@@ -88,6 +88,8 @@ PlanFacts facts_of(const PlannedRun& planned, Advise advise) {
                   .seq = run.build.seq,
                   .accum = run.recipe.accum,
                   .sequences = run.options.global_batch,
+                  .ranks = std::max<int64_t>(1, run.options.ranks),
+                  .model_params = run.recipe.mesh.pp > 1 ? run.model.parameters() : 0,
                   .recipe = recipe_json(run.options),
                   .headline = headline_of(run.options, run.model),
                   .context_bytes = run.context,

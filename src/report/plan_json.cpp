@@ -212,6 +212,8 @@ Json plan_json(const MemoryBreakdown& memory, const PlanFacts& facts) {
   Json out = {
       {"model", facts.model},
       {"params", memory.trainable_params + memory.frozen_params},
+      {"model_params",
+       std::max(facts.model_params, memory.trainable_params + memory.frozen_params)},
       {"trainable_params", memory.trainable_params},
       {"batch", facts.batch},
       {"seq", facts.seq},

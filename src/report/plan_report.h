@@ -59,8 +59,10 @@ struct PlanFacts {
   std::string device;  // what it is for: "cpu", "NVIDIA H200"; empty: not said
   int64_t batch = 0;   // sequences per micro-batch
   int64_t seq = 0;
-  int64_t accum = 1;                                                 // micro-batches per step
-  int64_t sequences = 0;                                             // per step; 0: batch x accum
+  int64_t accum = 1;      // micro-batches per step
+  int64_t sequences = 0;  // per step; 0: batch x accum
+  int64_t ranks = 1;
+  int64_t model_params = 0;  // of the whole, where ranks divide them; 0: all are here
   nlohmann::ordered_json recipe = nlohmann::ordered_json::object();  // the resolved options
   std::vector<std::string> headline;    // the options worth a word in the table's head; empty: all
   std::optional<int64_t> budget_bytes;  // for the arena and the context together

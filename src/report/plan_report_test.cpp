@@ -409,6 +409,26 @@ TEST(RenderPlan, FirstLineNamesSubject) {
   EXPECT_LT(first().size(), unsaid.size() + facts.device.size()) << "it goes on below";
 }
 
+TEST(RenderPlan, WholeModelOfStagesIsCounted) {
+  PlanFacts facts = sample_facts();
+  const int64_t here = plan_json(sample_account(), facts)["params"];
+  EXPECT_EQ(plan_json(sample_account(), facts)["model_params"], here);
+  facts.model_params = 405'000'000'000;
+  EXPECT_THAT(render_plan(sample_account(), facts, false),
+              AllOf(HasSubstr("405.00 B parameters ("), HasSubstr(" on this stage)")));
+  EXPECT_EQ(plan_json(sample_account(), facts)["model_params"], facts.model_params);
+  EXPECT_EQ(plan_json(sample_account(), facts)["params"], here);
+}
+
+TEST(RenderPlan, RefusalOfRanksSaysWhatDividesMore) {
+  PlanFacts facts = sample_facts();
+  facts.budget_bytes = kMiB;
+  EXPECT_THAT(render_plan(sample_account(), facts, false), HasSubstr("one device of this size"));
+  facts.ranks = 4;
+  EXPECT_THAT(render_plan(sample_account(), facts, false),
+              AllOf(HasSubstr("a rank's part is too large"), Not(HasSubstr("one device"))));
+}
+
 TEST(RenderPlan, FreeMemoryBudgetIsNamed) {
   PlanFacts facts = sample_facts();
   facts.budget_bytes = 139LL << 30;

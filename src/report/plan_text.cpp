@@ -49,8 +49,9 @@ bool in_headline(const std::string& option, const PlanFacts& facts) {
 // "gpt2 on cpu · 124.44 M parameters · batch 8 x 1024 · 8,192 tokens per step"
 std::string first_line(const MemoryBreakdown& memory, const PlanFacts& facts, const Paint& paint) {
   const auto count = [](int64_t params) { return format_count(static_cast<double>(params)); };
-  std::string params =
-      fmt::format("{} parameters", count(memory.trainable_params + memory.frozen_params));
+  const int64_t here = memory.trainable_params + memory.frozen_params;
+  std::string params = fmt::format("{} parameters", count(std::max(here, facts.model_params)));
+  if (facts.model_params > here) params += fmt::format(" ({} on this stage)", count(here));
   if (memory.frozen_params > 0)
     params += fmt::format(" ({} trained)", count(memory.trainable_params));
   std::string tokens = fmt::format("{} tokens per step", format_exact(facts.tokens_per_step()));

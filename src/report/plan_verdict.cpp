@@ -79,6 +79,10 @@ std::string honest_limits(const MemoryBreakdown& memory, const PlanFacts& facts)
                        format_bytes(room));
   }
   if (something_fits(facts)) return out;
+  if (facts.ranks > 1)
+    return out +
+           "  a rank's part is too large for a device of this size: more ranks divide it "
+           "(--zero 3, --mesh), and on a GPU --offload moves state to the host\n";
   const int64_t least = 2 * (memory.trainable_params + memory.frozen_params);
   if (least > room)
     out +=
