@@ -195,10 +195,13 @@ std::vector<int> without_moves(std::vector<int> picks, const std::vector<Dimensi
   return moves ? picks : std::vector<int>{};
 }
 
-// One micro-batch goes through the model as it would anyway; and programs of many are long.
-bool repeats_or_unrolls_much(const Recipe& recipe) {
+// So many micro-batches go through a layer together, of all that there are: programs of more are
+// long. 1: as they would anyway.
+int64_t together_of(int64_t micro_batches) {
   constexpr int64_t kMostTogether = 8;
-  return recipe.micro_group == 1 || recipe.micro_group > kMostTogether;
+  int64_t together = std::min(micro_batches, kMostTogether);
+  while (micro_batches % together != 0) --together;
+  return together;
 }
 
 // All but a few dimensions are as asked there.
@@ -263,11 +266,23 @@ std::vector<Variant> variants_of(const Resolved& run) {
       changes.push_back(a.change);
     }
     o.device = run.options.device;
-    const std::optional<Settings> settings =
-        unless_refused([&] { return settle(o, run.model, run.budget, run.here.rank); });
+    const auto settled = [&] {
+      return unless_refused([&] { return settle(o, run.model, run.budget, run.here.rank); });
+    };
+    std::optional<Settings> settings = settled();
+    if (settings && is_vertical(o) && !is_vertical(run.asked)) {
+      const int64_t together = together_of(settings->recipe.accum);
+      if (together == 1) continue;
+      if (together < settings->recipe.accum) {
+        const Change in_groups{{&Options::micro_order,
+                                MicroOrder{.kind = MicroOrder::Kind::groups, .group = together}}};
+        for (Change& change : changes)
+          if (change.sets(&Options::micro_order)) change += in_groups;
+        o = changed(std::move(o), in_groups);
+        settings = settled();
+      }
+    }
     if (!settings) continue;  // what does not go together is no choice
-    const bool by_layer = is_vertical(o) && !is_vertical(run.asked);
-    if (by_layer && repeats_or_unrolls_much(settings->recipe)) continue;
     if (!changes.empty() && o.loss != run.options.loss && repeats_another(settings->build))
       continue;
     const bool as_asked = settings->math == run.math;

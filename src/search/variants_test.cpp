@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -104,6 +105,27 @@ TEST(Choices, RequestedOffloadLeavesOrderOpen) {
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[1].settings.recipe.micro_group, 4);
   EXPECT_EQ(variants_of(run_of(flags + "--accum 1 --offload optimizer")).size(), 1U);
+}
+
+// Programs of many micro-batches are long, so at most eight go through a layer together.
+TEST(Choices, ManyMicroBatchesGoThroughLayersInGroups) {
+  const auto together = [](const std::string& accum) {
+    std::set<int64_t> found;
+    for (const Variant& v : variants_of(run_of("--gpu h200 --batch 1 --accum " + accum)))
+      found.insert(v.settings.recipe.micro_group);
+    return found;
+  };
+  EXPECT_THAT(together("8"), ElementsAre(1, 8));
+  EXPECT_THAT(together("16"), ElementsAre(1, 8));
+  EXPECT_THAT(together("12"), ElementsAre(1, 6));
+  EXPECT_THAT(together("256"), ElementsAre(1, 8));
+  EXPECT_THAT(together("13"), ElementsAre(1)) << "a prime has no groups";
+}
+
+TEST(Choices, GroupsAreTypedOnce) {
+  for (const Variant& v : variants_of(run_of("--gpu h200 --batch 1 --accum 16")))
+    for (const Change& change : v.changes)
+      EXPECT_THAT(flags_of(change), Not(HasSubstr("vertical")));
 }
 
 // A copy of the state for each of several machines, in every stage.
