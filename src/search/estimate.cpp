@@ -255,12 +255,8 @@ const Module& Estimates::parameters_of(const Variant& variant) {
   });
 }
 
-// Of one that is folded into forward only what it needs between steps is asked: no more where some
-// layers stay than where all of them move.
-const Estimates::Update& Estimates::update_of(const Variant& asked) {
-  Variant variant = asked;
-  Offload& offload = variant.settings.recipe.offload;
-  if (variant.settings.recipe.fold_update) offload = in_all_layers(std::move(offload));
+// One that is folded into forward is flushed so after the last step.
+const Estimates::Update& Estimates::update_of(const Variant& variant) {
   return updates_.of(update_key(variant.settings), [&] {
     Update update;
     Module module = parameters_of(variant);

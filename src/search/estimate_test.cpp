@@ -147,6 +147,28 @@ TEST(Estimate, CountsHostBytesOfWholePlan) {
   }
 }
 
+// After the last step updates that were folded into forward run as a program of their own, in which the
+// layers whose masters stayed on the device are all on their way at once.
+TEST(Estimate, TrialOfFoldedUpdatesHasRoomForTheirFlush) {
+  Offload offload =
+      parse_setting<Offload>("optimizer,master@0-1,grads,params,activations", "offload");
+  offload.ahead = 2;
+  Setting s{"llama-7b",
+            {.batch = 1, .seq = 16},
+            {.accum = 2, .offload = offload, .precision = Dtype::bf16}};
+  s.recipe.micro_group = 2;
+  s.recipe.recompute = {.kind = RecomputePolicy::Kind::full};
+  s.recipe.host_update.on = s.recipe.fold_update = true;
+  s.recipe.backend = Backend::cuda;
+  Estimates estimates;
+  const Variant variant = variant_of(s);
+  const SpaceBytes tried = estimates.trial(variant, s.recipe.recompute).arena;
+  Module module = compile("whole", variant.stack.whole(), s.recipe);
+  place(module);
+  const auto placed = static_cast<double>(arenas_of(module)[Space::device]);
+  EXPECT_NEAR(static_cast<double>(tried[Space::device]), placed, 0.02 * placed);
+}
+
 // Weights that are updated first have a program of their own: what is known of a plan without it, which
 // was tried before, does not count for one with it.
 TEST(Estimate, IsIndependentOfEarlierPlans) {

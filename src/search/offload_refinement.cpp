@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "search/neighbours.h"
 #include "search/room.h"
 
 namespace snug {
@@ -78,6 +79,44 @@ std::vector<TriedPlan> OffloadRefinement::with_host_updates(const TriedPlan& tri
     if (other && other->seconds < tried.seconds) faster.push_back(*std::move(other));
   std::ranges::stable_sort(faster, std::greater{}, &TriedPlan::seconds);
   return faster;
+}
+
+std::optional<TriedPlan> OffloadRefinement::best_neighbour(const TriedPlan& tried,
+                                                           const Limits& limits) const {
+  std::vector<PlanToTry> others = neighbours_of(tried);
+  std::erase_if(others, [](const PlanToTry& p) { return !host_updates_something(p.variant); });
+  std::vector<std::optional<TriedPlan>> fit(others.size());
+  for_each_in_parallel(others.size(), [&](size_t i) {
+    const auto& [variant, policy, of] = others[i];
+    if (auto other = unless_refused([&] { return trials_.within(variant, policy, of, limits); }))
+      fit[i] = *std::move(other);
+  });
+  std::optional<TriedPlan> best;
+  for (std::optional<TriedPlan>& other : fit)
+    if (other && other->seconds < (best ? best->seconds : tried.seconds)) best = std::move(other);
+  return best;
+}
+
+std::vector<TriedPlan> OffloadRefinement::descended(TriedPlan tried, const Limits& limits) const {
+  constexpr int kMostSteps = 8;
+  constexpr double kWorthAStep = 0.999;  // of the time before
+  std::vector<TriedPlan> chain{std::move(tried)};
+  bool has_room_used = true;
+  for (int step = 0; step < kMostSteps; ++step) {
+    const double before = chain.back().seconds;
+    std::optional<TriedPlan> next = best_neighbour(chain.back(), limits);
+    if (!next || next->seconds > kWorthAStep * before) {
+      if (has_room_used) break;
+      next = filled(chain.back(), limits).back();
+      has_room_used = true;
+      if (next->seconds > kWorthAStep * before) break;
+    } else {
+      has_room_used = false;
+    }
+    chain.push_back(*std::move(next));
+  }
+  chain.erase(chain.begin());
+  return chain;
 }
 
 // Also within smaller limits: now and then lanes wait longer for each other where less moves, and more

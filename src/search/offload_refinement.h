@@ -32,8 +32,12 @@ class OffloadRefinement {
   // With half of the layers, or all of what is in the host's memory, updated by its cores: those that
   // are faster, the fastest last.
   std::vector<TriedPlan> with_host_updates(const TriedPlan& tried, const Limits& limits) const;
+  // From this to a neighbour that is faster, with the room used, and on from there until none is: each
+  // faster than the one before it.
+  std::vector<TriedPlan> descended(TriedPlan tried, const Limits& limits) const;
 
  private:
+  std::optional<TriedPlan> best_neighbour(const TriedPlan& tried, const Limits& limits) const;
   std::vector<TriedPlan> filled(TriedPlan tried, const Limits& limits) const;
   std::optional<TriedPlan> use_room_in(const Room& room, Space space, OffloadItem item,
                                        const TriedPlan& tried, const Limits& limits) const;

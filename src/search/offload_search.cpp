@@ -78,6 +78,8 @@ std::vector<TriedPlan> OffloadSearch::plans_within(std::span<const size_t> varia
   std::ranges::stable_sort(all, std::greater{}, &TriedPlan::seconds);
   for (TriedPlan& t : refinement_.with_host_updates(all.back(), limits))
     all.push_back(std::move(t));
+  if (all.back().seconds < kNear * below)
+    for (TriedPlan& t : refinement_.descended(all.back(), limits)) all.push_back(std::move(t));
   return all;
 }
 
