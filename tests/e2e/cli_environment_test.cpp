@@ -51,7 +51,8 @@ TEST_F(CliMemory, SmallAddressSpaceIsRefusedOrServed) {
   int refused = 0, served = 0;
   const int64_t program = static_cast<int64_t>(std::filesystem::file_size(snug_binary())) >> 20;
   for (const int64_t extra : {24, 32, 48, 64, 80, 112, 240, 496, 4096}) {
-    const int64_t mib = program + extra;  // with less the loader or the allocator ends it before main
+    const int64_t mib =
+        program + extra;  // with less the loader or the allocator ends it before main
     SCOPED_TRACE(fmt::format("ulimit -v of {} MiB", mib));
     const Ended run = snug("models", {.address_space = mib << 20});
     if (run.code == 0) {
