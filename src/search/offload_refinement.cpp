@@ -87,8 +87,9 @@ std::optional<TriedPlan> OffloadRefinement::best_neighbour(const TriedPlan& trie
   std::erase_if(others, [](const PlanToTry& p) { return !host_updates_something(p.variant); });
   std::vector<std::optional<TriedPlan>> fit(others.size());
   for_each_in_parallel(others.size(), [&](size_t i) {
-    const auto& [variant, policy, of] = others[i];
-    if (auto other = unless_refused([&] { return trials_.within(variant, policy, of, limits); }))
+    const PlanToTry& plan = others[i];
+    if (auto other = unless_refused(
+            [&] { return trials_.within(plan.variant, plan.policy, plan.of, limits); }))
       fit[i] = *std::move(other);
   });
   std::optional<TriedPlan> best;
