@@ -71,7 +71,7 @@ class Estimates {
   };
 
   // As a program of its own, also where it is folded into forward.
-  const Update& update_of(const Variant& asked);
+  const Update& update_of(const Variant& variant);
   const Estimate& body_of(const Variant& variant);  // all but the update
   Estimate make_body(const Variant& variant);
   Estimate part_of_body(const Variant& variant);
