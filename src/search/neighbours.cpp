@@ -28,6 +28,12 @@ bool moves_state(const Offload& offload) {
   return offload.moves(OffloadItem::optimizer) || offload.moves(OffloadItem::master);
 }
 
+// As recipe/resolve refuses: parameters leave the device in shards alone, and a stage's activations stay.
+bool may_move(OffloadItem item, const Recipe& r) {
+  if (item == OffloadItem::activations) return r.mesh.pp == 1;
+  return item != OffloadItem::params || !r.sharding.on() || r.sharding.level == 3;
+}
+
 // What leaves the host with nothing to update has it update nothing.
 Variant settled(Variant variant) {
   const Recipe& now = variant.settings.recipe;
@@ -46,6 +52,7 @@ std::vector<Variant> with_other_places(const Variant& now) {
   };
   for (const OffloadItem item : {OffloadItem::optimizer, OffloadItem::master, OffloadItem::grads,
                                  OffloadItem::params, OffloadItem::activations}) {
+    if (!may_move(item, now.settings.recipe)) continue;
     add(item, !offload.moves(item));
     if (moves_in_part(offload, item)) add(item, true);
   }

@@ -56,6 +56,17 @@ TEST(Neighbours, EveryItemIsMovedOrBroughtBack) {
   EXPECT_THAT(offloads_next_to(tried), Contains("grads"));
 }
 
+TEST(Neighbours, WholeParametersOfRanksStay) {
+  TriedPlan tried = plan_that_moves("optimizer,master");
+  tried.variant.moves_are_open = true;
+  Sharding& sharding = tried.variant.settings.recipe.sharding;
+  sharding.ranks = 8;
+  sharding.level = 1;
+  EXPECT_THAT(offloads_next_to(tried), Not(Contains("optimizer,master,params")));
+  sharding.level = 3;
+  EXPECT_THAT(offloads_next_to(tried), Contains("optimizer,master,params"));
+}
+
 TEST(Neighbours, HostUpdatesNothingThatIsNotThere) {
   TriedPlan tried = plan_that_moves("optimizer,master,grads");
   tried.variant.settings.recipe.host_update = {.on = true};
